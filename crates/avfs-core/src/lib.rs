@@ -3,6 +3,17 @@
 //! Nothing here does I/O, asks the time, starts a process or prints. Where a function needs an object that
 //! it does not hold (a node of a large directory), the caller passes the door to fetch it through.
 
+pub mod chunks;
+mod codec;
+pub mod diff;
+mod entry;
 mod id;
+pub mod map;
+mod name;
+mod snapshot;
 
+pub use codec::{DecodeError, Reader};
+pub use entry::{Content, Entry, EntryKind, LinkId, LinkedFile, Meta, Slot, Timestamp, Totals, Xattrs};
 pub use id::{BadId, BlobId, ChunksId, NodeId, ObjectId, ObjectKind, SnapshotId};
+pub use name::{BadName, EntryName, NAME_MAX, PATH_MAX, TreePath, printable};
+pub use snapshot::{Root, Snapshot};

@@ -1,0 +1,437 @@
+//! What a directory holds: entries, their attributes and their contents by name.
+
+use crate::codec::{DecodeError, Reader, put_bytes, put_id, put_number, put_signed};
+use crate::id::{BlobId, ChunksId, NodeId};
+use crate::map::Record;
+use crate::name::EntryName;
+
+/// A moment, to the nanosecond, as file times are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp {
+    pub seconds: i64,
+    /// Below 1,000,000,000.
+    pub nanos: u32,
+}
+
+impl Timestamp {
+    pub const NANOS_PER_SECOND: u32 = 1_000_000_000;
+
+    /// `None` if `nanos` is a second or more.
+    pub fn new(seconds: i64, nanos: u32) -> Option<Timestamp> {
+        (nanos < Timestamp::NANOS_PER_SECOND).then_some(Timestamp { seconds, nanos })
+    }
+
+    pub fn from_nanos(nanos: i128) -> Timestamp {
+        let per_second = i128::from(Timestamp::NANOS_PER_SECOND);
+        let seconds = nanos.div_euclid(per_second).clamp(i64::MIN.into(), i64::MAX.into());
+        Timestamp { seconds: seconds as i64, nanos: nanos.rem_euclid(per_second) as u32 }
+    }
+
+    pub fn as_nanos(self) -> i128 {
+        i128::from(self.seconds) * i128::from(Timestamp::NANOS_PER_SECOND) + i128::from(self.nanos)
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_signed(out, self.seconds);
+        put_number(out, u64::from(self.nanos));
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Timestamp, DecodeError> {
+        Timestamp::new(reader.signed()?, reader.number_u32()?)
+            .ok_or(DecodeError::Invalid("a time has too many nanoseconds"))
+    }
+}
+
+/// Extended attributes, sorted by name; most files have none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Xattrs(Vec<Xattr>);
+
+/// Name and value.
+type Xattr = (Box<[u8]>, Box<[u8]>);
+
+impl Xattrs {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        let index = self.0.binary_search_by(|pair| pair.0[..].cmp(name)).ok()?;
+        Some(&self.0[index].1)
+    }
+
+    pub fn set(&mut self, name: &[u8], value: &[u8]) {
+        match self.0.binary_search_by(|pair| pair.0[..].cmp(name)) {
+            Ok(index) => self.0[index].1 = value.into(),
+            Err(index) => self.0.insert(index, (name.into(), value.into())),
+        }
+    }
+
+    /// Returns whether there was one.
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let found = self.0.binary_search_by(|pair| pair.0[..].cmp(name));
+        found.map(|index| self.0.remove(index)).is_ok()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, value)| (&name[..], &value[..]))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_number(out, self.0.len() as u64);
+        for (name, value) in &self.0 {
+            put_bytes(out, name);
+            put_bytes(out, value);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Xattrs, DecodeError> {
+        let count = reader.number()?;
+        let mut pairs: Vec<Xattr> = Vec::new();
+        for _ in 0..count {
+            let name: Box<[u8]> = reader.bytes()?.into();
+            if pairs.last().is_some_and(|last| last.0 >= name) {
+                return Err(DecodeError::Invalid("extended attributes are not in order"));
+            }
+            pairs.push((name, reader.bytes()?.into()));
+        }
+        Ok(Xattrs(pairs))
+    }
+}
+
+/// The attributes that every entry has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Meta {
+    /// Permission bits with setuid, setgid and sticky: at most 0o7777.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub mtime: Timestamp,
+    pub xattrs: Xattrs,
+}
+
+/// The bytes of a file. Which form a file has depends on its bytes and holes alone:
+/// see [`BLOB_MAX`](crate::chunks::BLOB_MAX).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Content {
+    Empty,
+    /// One object.
+    Blob(BlobId),
+    /// A list of chunks, with holes.
+    Chunks(ChunksId),
+}
+
+/// How much lies below a directory or in an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Totals {
+    /// Everything that has an inode: files, directories, links.
+    pub inodes: u64,
+    /// Sum of the file sizes.
+    pub bytes: u64,
+    /// Names of files that have several: where to look for the names of a linked file.
+    pub links: u64,
+}
+
+impl Totals {
+    pub fn plus(self, other: Totals) -> Totals {
+        Totals {
+            inodes: self.inodes.saturating_add(other.inodes),
+            bytes: self.bytes.saturating_add(other.bytes),
+            links: self.links.saturating_add(other.links),
+        }
+    }
+
+    /// What is left without `other`, which is a part of this.
+    pub fn minus(self, other: Totals) -> Totals {
+        Totals {
+            inodes: self.inodes.saturating_sub(other.inodes),
+            bytes: self.bytes.saturating_sub(other.bytes),
+            links: self.links.saturating_sub(other.links),
+        }
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_number(out, self.inodes);
+        put_number(out, self.bytes);
+        put_number(out, self.links);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Totals, DecodeError> {
+        Ok(Totals { inodes: reader.number()?, bytes: reader.number()?, links: reader.number()? })
+    }
+}
+
+/// Names a record in the link table of a snapshot: a file that several directory entries share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub u64);
+
+impl LinkId {
+    /// The key of this record in the link table; its order is that of the numbers.
+    pub fn key(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    File {
+        size: u64,
+        content: Content,
+    },
+    Directory {
+        /// The map of the entries; `None` if there are none.
+        entries: Option<NodeId>,
+        /// What lies below, without the directory itself.
+        below: Totals,
+    },
+    Symlink {
+        target: Box<[u8]>,
+    },
+    Fifo,
+    Socket,
+    CharDevice {
+        device: u64,
+    },
+    BlockDevice {
+        device: u64,
+    },
+}
+
+/// A file system object, wherever it is kept: in a directory or, with several names, in the link table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    pub meta: Meta,
+    pub kind: EntryKind,
+}
+
+impl Entry {
+    pub fn empty_directory(meta: Meta) -> Entry {
+        Entry { meta, kind: EntryKind::Directory { entries: None, below: Totals::default() } }
+    }
+
+    pub fn is_directory(&self) -> bool {
+        matches!(self.kind, EntryKind::Directory { .. })
+    }
+
+    pub fn size(&self) -> u64 {
+        match &self.kind {
+            EntryKind::File { size, .. } => *size,
+            EntryKind::Symlink { target } => target.len() as u64,
+            EntryKind::Directory { .. }
+            | EntryKind::Fifo
+            | EntryKind::Socket
+            | EntryKind::CharDevice { .. }
+            | EntryKind::BlockDevice { .. } => 0,
+        }
+    }
+
+    fn kind_tag(&self) -> u8 {
+        match &self.kind {
+            EntryKind::File { content: Content::Empty, .. } => tag::EMPTY,
+            EntryKind::File { content: Content::Blob(_), .. } => tag::BLOB,
+            EntryKind::File { content: Content::Chunks(_), .. } => tag::CHUNKS,
+            EntryKind::Directory { .. } => tag::DIRECTORY,
+            EntryKind::Symlink { .. } => tag::SYMLINK,
+            EntryKind::Fifo => tag::FIFO,
+            EntryKind::Socket => tag::SOCKET,
+            EntryKind::CharDevice { .. } => tag::CHAR_DEVICE,
+            EntryKind::BlockDevice { .. } => tag::BLOCK_DEVICE,
+        }
+    }
+}
+
+mod tag {
+    pub const EMPTY: u8 = 0;
+    pub const BLOB: u8 = 1;
+    pub const CHUNKS: u8 = 2;
+    pub const DIRECTORY: u8 = 3;
+    pub const SYMLINK: u8 = 4;
+    pub const FIFO: u8 = 5;
+    pub const SOCKET: u8 = 6;
+    pub const CHAR_DEVICE: u8 = 7;
+    pub const BLOCK_DEVICE: u8 = 8;
+    pub const LINK: u8 = 9;
+    /// Set on the tag of an entry with extended attributes.
+    pub const WITH_XATTRS: u8 = 0x80;
+}
+
+impl Record for Entry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let flag = if self.meta.xattrs.is_empty() { 0 } else { tag::WITH_XATTRS };
+        out.push(self.kind_tag() | flag);
+        put_number(out, u64::from(self.meta.mode));
+        put_number(out, u64::from(self.meta.uid));
+        put_number(out, u64::from(self.meta.gid));
+        self.meta.mtime.encode(out);
+        if flag != 0 {
+            self.meta.xattrs.encode(out);
+        }
+        match &self.kind {
+            EntryKind::File { size, content } => {
+                put_number(out, *size);
+                match content {
+                    Content::Empty => {}
+                    Content::Blob(id) => put_id(out, id.object()),
+                    Content::Chunks(id) => put_id(out, id.object()),
+                }
+            }
+            EntryKind::Directory { entries, below } => {
+                below.encode(out);
+                if let Some(id) = entries {
+                    put_id(out, id.object());
+                }
+            }
+            EntryKind::Symlink { target } => put_bytes(out, target),
+            EntryKind::Fifo | EntryKind::Socket => {}
+            EntryKind::CharDevice { device } | EntryKind::BlockDevice { device } => put_number(out, *device),
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+        let byte = reader.byte()?;
+        let meta = decode_meta(reader, byte & tag::WITH_XATTRS != 0)?;
+        let kind = match byte & !tag::WITH_XATTRS {
+            tag::EMPTY => EntryKind::File { size: decode_empty_size(reader)?, content: Content::Empty },
+            tag::BLOB => EntryKind::File {
+                size: decode_size(reader)?,
+                content: Content::Blob(BlobId::from_object(reader.id()?)),
+            },
+            tag::CHUNKS => EntryKind::File {
+                size: decode_size(reader)?,
+                content: Content::Chunks(ChunksId::from_object(reader.id()?)),
+            },
+            tag::DIRECTORY => decode_directory(reader)?,
+            tag::SYMLINK => EntryKind::Symlink { target: reader.bytes()?.into() },
+            tag::FIFO => EntryKind::Fifo,
+            tag::SOCKET => EntryKind::Socket,
+            tag::CHAR_DEVICE => EntryKind::CharDevice { device: reader.number()? },
+            tag::BLOCK_DEVICE => EntryKind::BlockDevice { device: reader.number()? },
+            other => return Err(DecodeError::Unknown { what: "kind of entry", value: other.into() }),
+        };
+        Ok(Entry { meta, kind })
+    }
+
+    fn totals(&self) -> Totals {
+        let own = Totals { inodes: 1, bytes: 0, links: 0 };
+        match &self.kind {
+            EntryKind::File { size, .. } => Totals { inodes: 1, bytes: *size, links: 0 },
+            EntryKind::Directory { below, .. } => own.plus(*below),
+            EntryKind::Symlink { .. }
+            | EntryKind::Fifo
+            | EntryKind::Socket
+            | EntryKind::CharDevice { .. }
+            | EntryKind::BlockDevice { .. } => own,
+        }
+    }
+}
+
+fn decode_meta(reader: &mut Reader<'_>, with_xattrs: bool) -> Result<Meta, DecodeError> {
+    let mode = reader.number_u32()?;
+    if mode > 0o7777 {
+        return Err(DecodeError::Invalid("a mode has more than permission bits"));
+    }
+    let (uid, gid) = (reader.number_u32()?, reader.number_u32()?);
+    let mtime = Timestamp::decode(reader)?;
+    let xattrs = if with_xattrs { Xattrs::decode(reader)? } else { Xattrs::default() };
+    if with_xattrs && xattrs.is_empty() {
+        return Err(DecodeError::Invalid("an empty list of extended attributes is written out"));
+    }
+    Ok(Meta { mode, uid, gid, mtime, xattrs })
+}
+
+fn decode_empty_size(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    match reader.number()? {
+        0 => Ok(0),
+        _ => Err(DecodeError::Invalid("a file without content has a size")),
+    }
+}
+
+fn decode_size(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    match reader.number()? {
+        0 => Err(DecodeError::Invalid("a file with content has no size")),
+        size if size > crate::chunks::FILE_MAX => Err(DecodeError::Invalid("a file is too large")),
+        size => Ok(size),
+    }
+}
+
+fn decode_directory(reader: &mut Reader<'_>) -> Result<EntryKind, DecodeError> {
+    let below = Totals::decode(reader)?;
+    let entries = match below.inodes {
+        0 if below != Totals::default() => return Err(DecodeError::Invalid("an empty directory has totals")),
+        0 => None,
+        _ => Some(NodeId::from_object(reader.id()?)),
+    };
+    Ok(EntryKind::Directory { entries, below })
+}
+
+/// What a name in a directory stands for: an entry of its own, or one of several names of a linked file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    Own(Entry),
+    Link(LinkId),
+}
+
+impl Record for Slot {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Slot::Own(entry) => entry.encode(out),
+            Slot::Link(LinkId(id)) => {
+                out.push(tag::LINK);
+                out.extend_from_slice(&id.to_le_bytes());
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Slot, DecodeError> {
+        if reader.clone().byte()? != tag::LINK {
+            return Ok(Slot::Own(Entry::decode(reader)?));
+        }
+        reader.byte()?;
+        let mut id = [0u8; 8];
+        id.copy_from_slice(reader.raw(8)?);
+        Ok(Slot::Link(LinkId(u64::from_le_bytes(id))))
+    }
+
+    fn allows_key(key: &[u8]) -> bool {
+        EntryName::new(key).is_ok()
+    }
+
+    /// A linked file counts as a name here and with its bytes in the link table, so that it counts once.
+    fn totals(&self) -> Totals {
+        match self {
+            Slot::Own(entry) => entry.totals(),
+            Slot::Link(_) => Totals { inodes: 1, bytes: 0, links: 1 },
+        }
+    }
+}
+
+/// A file with several names, as the link table of a snapshot holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LinkedFile {
+    pub entry: Entry,
+    /// How many names it has: at least one.
+    pub names: u32,
+}
+
+impl Record for LinkedFile {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_number(out, u64::from(self.names));
+        self.entry.encode(out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<LinkedFile, DecodeError> {
+        let names = reader.number_u32()?;
+        let entry = Entry::decode(reader)?;
+        if names == 0 || entry.is_directory() {
+            return Err(DecodeError::Invalid("a linked file has no name or is a directory"));
+        }
+        Ok(LinkedFile { entry, names })
+    }
+
+    fn allows_key(key: &[u8]) -> bool {
+        key.len() == size_of::<LinkId>()
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { inodes: 0, bytes: self.entry.totals().bytes, links: 0 }
+    }
+}

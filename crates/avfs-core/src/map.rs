@@ -116,6 +116,10 @@ impl<V: Record> Node<V> {
         }
     }
 
+    fn seen_from_above(&self, id: NodeId) -> Child {
+        Child { last_key: self.last_key().into(), id, records: self.records(), totals: self.totals() }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(4096);
         out.push(self.level());

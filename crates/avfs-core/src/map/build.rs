@@ -9,28 +9,31 @@ use crate::id::NodeId;
 /// New records by key; `None` removes.
 pub type Edits<V> = BTreeMap<Box<[u8]>, Option<V>>;
 
-/// Returns the map under `root` with `edits` made. Loads and stores only nodes on the way to an edit.
+/// Returns the map under `root` with `edits` made, as its root is seen from above; `None` if it is empty.
+/// Loads and stores only nodes on the way to an edit.
 pub fn apply<V, S, E>(
     nodes: &impl Nodes<V, Error = E>,
     sink: &mut S,
     root: Option<NodeId>,
     edits: &Edits<V>,
-) -> Result<Option<NodeId>, E>
+) -> Result<Option<Child>, E>
 where
     V: Record,
     S: NodeSink<Error = E>,
 {
+    let old = match root {
+        Some(id) => Some((id, nodes.load(id)?)),
+        None => None,
+    };
+    let old_child = old.as_ref().map(|(id, node)| node.seen_from_above(*id));
     if edits.is_empty() {
-        return Ok(root);
+        return Ok(old_child);
     }
     let mut builder =
         Builder { sink, leaf: Vec::new(), leaf_closed: false, inner: Vec::new(), new_inner: HashMap::new() };
     let mut pending = Pending { edits, after: None };
-    if let Some(id) = root {
-        let node = nodes.load(id)?;
-        let child =
-            Child { last_key: node.last_key().into(), id, records: node.records(), totals: node.totals() };
-        feed(nodes, &mut builder, &mut pending, &child, Some(node.level()))?;
+    if let Some(((_, node), child)) = old.zip(old_child) {
+        feed(nodes, &mut builder, &mut pending, &child, node.level())?;
     }
     pending.push_rest(&mut builder)?;
     builder.finish(nodes)
@@ -42,16 +45,13 @@ fn feed<V, S, E>(
     builder: &mut Builder<'_, V, S>,
     pending: &mut Pending<'_, V>,
     child: &Child,
-    level: Option<u8>,
+    level: u8,
 ) -> Result<(), E>
 where
     V: Record,
     S: NodeSink<Error = E>,
 {
-    if let Some(level) = level
-        && !pending.touches(child, level)
-        && builder.is_aligned(level)
-    {
+    if !pending.touches(child, level) && builder.is_aligned(level) {
         return builder.push_child(level, child.clone());
     }
     match &*nodes.load(child.id)? {
@@ -67,7 +67,7 @@ where
         }
         Node::Inner { level, children } => {
             for below in children {
-                feed(nodes, builder, pending, below, Some(level - 1))?;
+                feed(nodes, builder, pending, below, level - 1)?;
             }
         }
     }
@@ -218,10 +218,10 @@ impl<V: Record, S: NodeSink> Builder<'_, V, S> {
 
     fn store(&mut self, node: &Node<V>) -> Result<Child, S::Error> {
         let id = self.sink.store(node.encode())?;
-        Ok(Child { last_key: node.last_key().into(), id, records: node.records(), totals: node.totals() })
+        Ok(node.seen_from_above(id))
     }
 
-    fn finish(mut self, nodes: &impl Nodes<V, Error = S::Error>) -> Result<Option<NodeId>, S::Error> {
+    fn finish(mut self, nodes: &impl Nodes<V, Error = S::Error>) -> Result<Option<Child>, S::Error> {
         let mut level = 0;
         loop {
             let above_is_empty =
@@ -239,15 +239,21 @@ impl<V: Record, S: NodeSink> Builder<'_, V, S> {
         mut self,
         level: u8,
         nodes: &impl Nodes<V, Error = S::Error>,
-    ) -> Result<Option<NodeId>, S::Error> {
+    ) -> Result<Option<Child>, S::Error> {
         if level == 0 {
             let leaf = std::mem::take(&mut self.leaf);
-            return if leaf.is_empty() { Ok(None) } else { Ok(Some(self.store(&Node::Leaf(leaf))?.id)) };
+            return if leaf.is_empty() { Ok(None) } else { self.store(&Node::Leaf(leaf)).map(Some) };
         }
-        let children = std::mem::take(&mut self.inner[usize::from(level) - 1].children);
-        match only_child(&children) {
-            Some(only) => self.lowest_alone(level - 1, only, nodes).map(Some),
-            None => Ok(Some(self.store(&Node::Inner { level, children })?.id)),
+        let mut children = std::mem::take(&mut self.inner[usize::from(level) - 1].children);
+        match children.pop() {
+            Some(only) if children.is_empty() => {
+                let id = self.lowest_alone(level - 1, only.id, nodes)?;
+                Ok(Some(Child { id, ..only }))
+            }
+            last => {
+                children.extend(last);
+                self.store(&Node::Inner { level, children }).map(Some)
+            }
         }
     }
 

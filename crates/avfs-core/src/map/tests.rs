@@ -30,12 +30,12 @@ fn key(number: u64) -> Box<[u8]> {
 fn build(table: &mut NodeTable, model: &Model) -> Option<NodeId> {
     let edits = model.iter().map(|(key, record)| (key.clone(), Some(record.clone()))).collect();
     let empty = table.clone();
-    apply(&empty, table, None, &edits).unwrap()
+    apply(&empty, table, None, &edits).unwrap().map(|root| root.id)
 }
 
 fn edit(table: &mut NodeTable, root: Option<NodeId>, edits: &Edits<Number>) -> Option<NodeId> {
     let before = table.clone();
-    apply(&before, table, root, edits).unwrap()
+    apply(&before, table, root, edits).unwrap().map(|root| root.id)
 }
 
 fn numbered(count: u64) -> Model {

@@ -20,7 +20,7 @@ pub enum DecodeError {
     Invalid(&'static str),
 }
 
-pub(crate) fn put_number(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
         value >>= 7;
@@ -29,16 +29,16 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Small negative numbers stay short: 0, -1, 1, -2 … become 0, 1, 2, 3 …
-pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
+pub fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_number(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-pub(crate) fn put_id(out: &mut Vec<u8>, id: ObjectId) {
+pub fn put_id(out: &mut Vec<u8>, id: ObjectId) {
     out.extend_from_slice(id.as_bytes());
 }
 
@@ -62,17 +62,17 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+    pub fn raw(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let (head, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Truncated)?;
         self.rest = rest;
         Ok(head)
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
+    pub fn byte(&mut self) -> Result<u8, DecodeError> {
         Ok(self.raw(1)?[0])
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, DecodeError> {
+    pub fn number(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -89,25 +89,25 @@ impl<'a> Reader<'a> {
         Err(DecodeError::BadNumber)
     }
 
-    pub(crate) fn number_u32(&mut self) -> Result<u32, DecodeError> {
+    pub fn number_u32(&mut self) -> Result<u32, DecodeError> {
         u32::try_from(self.number()?).map_err(|_| DecodeError::BadNumber)
     }
 
-    pub(crate) fn signed(&mut self) -> Result<i64, DecodeError> {
+    pub fn signed(&mut self) -> Result<i64, DecodeError> {
         let raw = self.number()?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
+    pub fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let len = self.number()?;
         self.raw(usize::try_from(len).map_err(|_| DecodeError::Truncated)?)
     }
 
-    pub(crate) fn text(&mut self) -> Result<&'a str, DecodeError> {
+    pub fn text(&mut self) -> Result<&'a str, DecodeError> {
         std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError::Invalid("a text is not UTF-8"))
     }
 
-    pub(crate) fn id(&mut self) -> Result<ObjectId, DecodeError> {
+    pub fn id(&mut self) -> Result<ObjectId, DecodeError> {
         let mut id = [0u8; 32];
         id.copy_from_slice(self.raw(32)?);
         Ok(ObjectId(id))

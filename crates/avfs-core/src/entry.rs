@@ -31,12 +31,12 @@ impl Timestamp {
         i128::from(self.seconds) * i128::from(Timestamp::NANOS_PER_SECOND) + i128::from(self.nanos)
     }
 
-    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+    pub fn encode(self, out: &mut Vec<u8>) {
         put_signed(out, self.seconds);
         put_number(out, u64::from(self.nanos));
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Timestamp, DecodeError> {
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Timestamp, DecodeError> {
         Timestamp::new(reader.signed()?, reader.number_u32()?)
             .ok_or(DecodeError::Invalid("a time has too many nanoseconds"))
     }
@@ -149,13 +149,13 @@ impl Totals {
         }
     }
 
-    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+    pub fn encode(self, out: &mut Vec<u8>) {
         put_number(out, self.inodes);
         put_number(out, self.bytes);
         put_number(out, self.links);
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Totals, DecodeError> {
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Totals, DecodeError> {
         Ok(Totals { inodes: reader.number()?, bytes: reader.number()?, links: reader.number()? })
     }
 }

@@ -4,7 +4,7 @@
 //! it does not hold (a node of a large directory), the caller passes the door to fetch it through.
 
 pub mod chunks;
-mod codec;
+pub mod codec;
 pub mod diff;
 mod entry;
 mod id;

@@ -1,0 +1,8 @@
+//! The bytes of files: reading them from objects, and cutting them into objects.
+
+mod read;
+mod write;
+
+pub use read::{read_all, read_at, seek_data, seek_hole};
+pub use write::ContentBuilder;
+pub(crate) use write::put_chunk;

@@ -1,0 +1,107 @@
+//! Inode numbers and change times: what a file has beside its tree, outside its id.
+//!
+//! The number of an entry is derived from its place when it is first seen, so that a tree needs no
+//! table of numbers. Only what differs from the rule is recorded, in a sorted map that a vault keeps
+//! beside its snapshot: entries that were moved and keep their number, and change times that are not
+//! the modification time.
+
+use avfs_core::map::Record;
+use avfs_core::{DecodeError, EntryName, LinkId, Reader, Timestamp, Totals};
+
+/// An inode number, unique within a vault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    pub const ROOT: Ino = Ino(1);
+
+    /// The number of the entry `name` of `parent`, unless the table says otherwise.
+    /// `attempt` counts numbers that turned out to be taken.
+    pub fn derived(parent: Ino, name: &EntryName, attempt: u32) -> Ino {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&parent.0.to_le_bytes()).update(&attempt.to_le_bytes()).update(name.as_bytes());
+        Ino::from_hash(&hasher.finalize())
+    }
+
+    /// The number of a file with several names is the id of its link.
+    pub fn of_link(link: LinkId) -> Ino {
+        Ino(link.0)
+    }
+
+    /// Positive as a signed number, and never one of the small reserved ones.
+    pub fn from_hash(hash: &blake3::Hash) -> Ino {
+        const RESERVED: u64 = 16;
+        let mut bytes = [0u8; 8];
+        bytes.copy_from_slice(&hash.as_bytes()[..8]);
+        Ino((u64::from_le_bytes(bytes) >> 1).max(RESERVED))
+    }
+}
+
+/// What the table says about one place (`parent`, `name`), where the rule does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeRecord {
+    pub ino: Option<Ino>,
+    pub ctime: Option<Timestamp>,
+}
+
+/// The key of a place in the table.
+pub fn place_key(parent: Ino, name: &EntryName) -> Box<[u8]> {
+    let mut key = vec![b'p'];
+    key.extend_from_slice(&parent.0.to_be_bytes());
+    key.extend_from_slice(name.as_bytes());
+    key.into()
+}
+
+/// The key under which a number is marked as taken by an entry that moved away from its derived place.
+pub fn taken_key(ino: Ino) -> Box<[u8]> {
+    let mut key = vec![b't'];
+    key.extend_from_slice(&ino.0.to_be_bytes());
+    key.into()
+}
+
+/// The key of a file with several names: it has no one place.
+pub fn link_key(link: LinkId) -> Box<[u8]> {
+    let mut key = vec![b'l'];
+    key.extend_from_slice(&link.key());
+    key.into()
+}
+
+const HAS_INO: u8 = 1;
+const HAS_CTIME: u8 = 2;
+
+impl Record for InodeRecord {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let flag = |present: bool, bit: u8| if present { bit } else { 0 };
+        out.push(flag(self.ino.is_some(), HAS_INO) | flag(self.ctime.is_some(), HAS_CTIME));
+        if let Some(Ino(ino)) = self.ino {
+            out.extend_from_slice(&ino.to_le_bytes());
+        }
+        if let Some(ctime) = self.ctime {
+            ctime.encode(out);
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<InodeRecord, DecodeError> {
+        let flags = reader.byte()?;
+        if flags & !(HAS_INO | HAS_CTIME) != 0 {
+            return Err(DecodeError::Unknown { what: "inode flags", value: flags.into() });
+        }
+        let ino = match flags & HAS_INO {
+            0 => None,
+            _ => {
+                let mut bytes = [0u8; 8];
+                bytes.copy_from_slice(reader.raw(8)?);
+                Some(Ino(u64::from_le_bytes(bytes)))
+            }
+        };
+        let ctime = match flags & HAS_CTIME {
+            0 => None,
+            _ => Some(Timestamp::decode(reader)?),
+        };
+        Ok(InodeRecord { ino, ctime })
+    }
+
+    fn totals(&self) -> Totals {
+        Totals::default()
+    }
+}

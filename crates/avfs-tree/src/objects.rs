@@ -1,0 +1,223 @@
+//! Typed access to the objects of a store: decoded nodes in a cache, new objects in batches.
+
+use std::sync::{Arc, Mutex};
+
+use avfs_core::chunks::{ChunkNode, ChunkNodes, ChunkSink};
+use avfs_core::map::{Node, NodeSink, Nodes};
+use avfs_core::{
+    BlobId, ChunksId, DecodeError, LinkedFile, NodeId, ObjectId, ObjectKind, Slot, Snapshot, SnapshotId,
+};
+use avfs_store::{NewObject, Store, StoreError};
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::inodes::InodeRecord;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The bytes are those that the id names, but not a value of ours: a foreign or forged object.
+    #[error("{kind} {id} cannot be read")]
+    Malformed {
+        id: ObjectId,
+        kind: ObjectKind,
+        #[source]
+        source: DecodeError,
+    },
+    #[error("object {id} is a {found}, where a {expected} belongs")]
+    WrongKind { id: ObjectId, found: ObjectKind, expected: ObjectKind },
+    /// Found while walking a structure whose nodes are well-formed by themselves.
+    #[error("a stored structure is inconsistent")]
+    Structure(#[from] DecodeError),
+}
+
+/// The bytes of decoded nodes that are kept, for all vaults of a store together.
+const NODE_CACHE_BYTES: u64 = 32 << 20;
+/// How many bytes of new objects are gathered before they are handed to the store.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// A store as the working tree sees it. Cheap to clone; clones share their cache.
+#[derive(Clone)]
+pub struct Objects {
+    store: Arc<dyn Store>,
+    nodes: Arc<Cache<NodeId, CachedNode, ByCount>>,
+}
+
+#[derive(Clone)]
+enum CachedNode {
+    Directory(Arc<Node<Slot>>),
+    Links(Arc<Node<LinkedFile>>),
+    Inodes(Arc<Node<InodeRecord>>),
+}
+
+#[derive(Clone)]
+struct ByCount;
+
+impl Weighter<NodeId, CachedNode> for ByCount {
+    fn weight(&self, _: &NodeId, node: &CachedNode) -> u64 {
+        const RECORD_BYTES: u64 = 160;
+        let items = match node {
+            CachedNode::Directory(node) => items(node),
+            CachedNode::Links(node) => items(node),
+            CachedNode::Inodes(node) => items(node),
+        };
+        RECORD_BYTES * (1 + items as u64)
+    }
+}
+
+fn items<V>(node: &Node<V>) -> usize {
+    match node {
+        Node::Leaf(records) => records.len(),
+        Node::Inner { children, .. } => children.len(),
+    }
+}
+
+impl Objects {
+    pub fn new(store: Arc<dyn Store>) -> Objects {
+        let nodes = Cache::with_weighter(1024, NODE_CACHE_BYTES, ByCount);
+        Objects { store, nodes: Arc::new(nodes) }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub fn blob(&self, id: BlobId) -> Result<Bytes, ObjectError> {
+        self.bytes(id.object(), ObjectKind::Blob)
+    }
+
+    pub fn snapshot(&self, id: SnapshotId) -> Result<Snapshot, ObjectError> {
+        let bytes = self.bytes(id.object(), ObjectKind::Snapshot)?;
+        Snapshot::decode(&bytes).map_err(|source| malformed(id.object(), ObjectKind::Snapshot, source))
+    }
+
+    fn bytes(&self, id: ObjectId, expected: ObjectKind) -> Result<Bytes, ObjectError> {
+        let object = self.store.get(id)?;
+        if object.kind != expected {
+            return Err(ObjectError::WrongKind { id, found: object.kind, expected });
+        }
+        Ok(object.bytes)
+    }
+
+    fn node_bytes(&self, id: NodeId) -> Result<Bytes, ObjectError> {
+        self.bytes(id.object(), ObjectKind::Node)
+    }
+}
+
+fn malformed(id: ObjectId, kind: ObjectKind, source: DecodeError) -> ObjectError {
+    ObjectError::Malformed { id, kind, source }
+}
+
+macro_rules! cached_nodes {
+    ($record:ty, $variant:ident) => {
+        impl Nodes<$record> for Objects {
+            type Error = ObjectError;
+
+            fn load(&self, id: NodeId) -> Result<Arc<Node<$record>>, ObjectError> {
+                if let Some(CachedNode::$variant(node)) = self.nodes.get(&id) {
+                    return Ok(node);
+                }
+                let bytes = self.node_bytes(id)?;
+                let node = Node::decode(&bytes)
+                    .map(Arc::new)
+                    .map_err(|source| malformed(id.object(), ObjectKind::Node, source))?;
+                self.nodes.insert(id, CachedNode::$variant(Arc::clone(&node)));
+                Ok(node)
+            }
+        }
+    };
+}
+
+cached_nodes!(Slot, Directory);
+cached_nodes!(LinkedFile, Links);
+cached_nodes!(InodeRecord, Inodes);
+
+impl ChunkNodes for Objects {
+    type Error = ObjectError;
+
+    fn load(&self, id: ChunksId) -> Result<Arc<ChunkNode>, ObjectError> {
+        let bytes = self.bytes(id.object(), ObjectKind::Chunks)?;
+        let node = ChunkNode::decode(&bytes);
+        node.map(Arc::new).map_err(|source| malformed(id.object(), ObjectKind::Chunks, source))
+    }
+}
+
+/// New objects on their way into a store, gathered into batches. Several threads may write through one.
+pub struct ObjectWriter {
+    store: Arc<dyn Store>,
+    batch: Mutex<Batch>,
+}
+
+#[derive(Default)]
+struct Batch {
+    objects: Vec<(ObjectId, ObjectKind, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl ObjectWriter {
+    pub fn new(objects: &Objects) -> ObjectWriter {
+        ObjectWriter { store: Arc::clone(&objects.store), batch: Mutex::default() }
+    }
+
+    pub fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobId, ObjectError> {
+        let id = BlobId::of(&bytes);
+        self.put(id.object(), ObjectKind::Blob, bytes)?;
+        Ok(id)
+    }
+
+    pub fn put_snapshot(&self, snapshot: &Snapshot) -> Result<SnapshotId, ObjectError> {
+        let bytes = snapshot.encode();
+        let id = SnapshotId::of(&bytes);
+        self.put(id.object(), ObjectKind::Snapshot, bytes)?;
+        Ok(id)
+    }
+
+    fn put(&self, id: ObjectId, kind: ObjectKind, bytes: Vec<u8>) -> Result<(), ObjectError> {
+        let full = {
+            let mut batch = self.batch.lock().expect("no panic happens while the lock is held");
+            batch.bytes += bytes.len();
+            batch.objects.push((id, kind, bytes));
+            (batch.bytes >= BATCH_BYTES).then(|| std::mem::take(&mut *batch))
+        };
+        match full {
+            Some(batch) => self.send(&batch),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&self, batch: &Batch) -> Result<(), ObjectError> {
+        let new = batch.objects.iter().map(|(id, kind, bytes)| NewObject { id: *id, kind: *kind, bytes });
+        Ok(self.store.put_many(&new.collect::<Vec<_>>())?)
+    }
+
+    /// Hands what is left to the store: from now on it can be read through it.
+    pub fn flush(&self) -> Result<(), ObjectError> {
+        let batch = {
+            let mut batch = self.batch.lock().expect("no panic happens while the lock is held");
+            std::mem::take(&mut *batch)
+        };
+        if batch.objects.is_empty() { Ok(()) } else { self.send(&batch) }
+    }
+}
+
+impl NodeSink for &ObjectWriter {
+    type Error = ObjectError;
+
+    fn store(&mut self, bytes: Vec<u8>) -> Result<NodeId, ObjectError> {
+        let id = NodeId::of(&bytes);
+        self.put(id.object(), ObjectKind::Node, bytes)?;
+        Ok(id)
+    }
+}
+
+impl ChunkSink for &ObjectWriter {
+    type Error = ObjectError;
+
+    fn store(&mut self, bytes: Vec<u8>) -> Result<ChunksId, ObjectError> {
+        let id = ChunksId::of(&bytes);
+        self.put(id.object(), ObjectKind::Chunks, bytes)?;
+        Ok(id)
+    }
+}

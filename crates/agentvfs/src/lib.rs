@@ -1,0 +1,1 @@
+//! agentvfs: vaults that fork, checkpoint, diff and roll back in the time of what changed.

@@ -1,6 +1,8 @@
 //! Random operations on a working tree and on a simple model of one, compared after every step; with
 //! snapshots, reopening and crashes in between.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod model;
 
 use std::collections::HashMap;

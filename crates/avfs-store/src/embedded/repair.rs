@@ -1,0 +1,210 @@
+//! Making a damaged store sound again, from what the packs still hold.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use avfs_core::ObjectId;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::door::{RefKey, StoreError};
+use crate::embedded::database::{Database, build};
+use crate::embedded::disk::{Disk, HostDisk, write_all_at};
+use crate::embedded::failure::{DATABASE, database, io_failure};
+use crate::embedded::index::{self, PackRow};
+use crate::embedded::layout::{Layout, pack_name};
+use crate::embedded::pins::lock_exclusively;
+use crate::embedded::record::{PACK_HEADER, Place};
+use crate::embedded::refs;
+use crate::embedded::shelf::{Shelf, place_name};
+use crate::embedded::survey::survey;
+use crate::embedded::sweep::Exclusive;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Objects that the index knows now.
+    pub objects: u64,
+    /// Objects that the index did not know.
+    pub indexed: u64,
+    /// Objects whose copy was damaged and that have an intact one elsewhere.
+    pub redirected: u64,
+    /// Packs whose first bytes were written anew.
+    pub headers: u64,
+    /// Objects that are gone, and where they were. Putting one again brings it back.
+    pub lost: Vec<(ObjectId, String)>,
+    /// Refs that did not match their check sum and were removed.
+    pub lost_refs: Vec<LostRef>,
+    /// Refs that are there now.
+    pub refs: u64,
+}
+
+/// A damaged ref, as it was read: a human may still recognise it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRef {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// What the tables are to hold.
+#[derive(Default)]
+struct Plan {
+    rows: Vec<(ObjectId, Place)>,
+    packs: Vec<PackRow>,
+}
+
+impl Exclusive<'_> {
+    /// Writes the tables anew from the packs: lost rows come back, objects with an intact copy anywhere are
+    /// pointed at it, and rows that point at nothing go, so that putting the object again stores it.
+    /// Objects that were swept but still lie in a pack come back too, until the next sweep.
+    ///
+    /// Fails as damaged if the database cannot be read at all: [`crate::EmbeddedStore::rebuild`] is for that.
+    pub fn repair(&self) -> Result<RepairReport, StoreError> {
+        let store = self.store;
+        let mut report = RepairReport::default();
+        let (rows, committed) = store.database.read("reading the index", |connection| {
+            let mut rows = HashMap::new();
+            index::for_each(connection, &mut |id, place| _ = rows.insert(id, place))?;
+            Ok((rows, index::packs_lenient(connection)?.0))
+        })?;
+        let plan = plan(&store.shelf, rows, &committed, &mut report)?;
+        store.database.write("repairing", |connection| {
+            let (sound, lost) = all_refs(connection)?;
+            clear_tables(connection)?;
+            report.refs = sound.len() as u64;
+            report.lost_refs = lost;
+            fill_tables(connection, &plan, &sound)
+        })?;
+        Ok(report)
+    }
+}
+
+impl crate::embedded::EmbeddedStore {
+    /// Builds a new database from the packs and from whatever refs the old one still gives. The old one is
+    /// kept as `store.db.damaged`. No other process may have the store open.
+    pub fn rebuild(dir: &Path) -> Result<RepairReport, StoreError> {
+        let layout = Layout::open(dir, true)?;
+        let _lock = lock_exclusively(&layout, Duration::ZERO)?;
+        let sound = set_aside(&layout)?;
+        build(&layout)?;
+        let mut report = RepairReport { refs: sound.len() as u64, ..RepairReport::default() };
+        let shelf = Shelf::new(layout.clone(), Arc::new(HostDisk) as Arc<dyn Disk>);
+        let plan = plan(&shelf, HashMap::new(), &[], &mut report)?;
+        let database = Database::open(&layout, Duration::ZERO)?;
+        database.write("rebuilding", |connection| fill_tables(connection, &plan, &sound))?;
+        Ok(report)
+    }
+}
+
+/// Surveys all packs and decides where each object is from now on.
+fn plan(
+    shelf: &Shelf,
+    mut rows: HashMap<ObjectId, Place>,
+    committed: &[PackRow],
+    report: &mut RepairReport,
+) -> Result<Plan, StoreError> {
+    let committed: HashMap<u32, u64> = committed.iter().map(|pack| (pack.number, pack.length)).collect();
+    let known_before = rows.len();
+    let mut good: HashMap<ObjectId, Place> = HashMap::new();
+    let mut copies: HashMap<ObjectId, Place> = HashMap::new();
+    let mut plan = Plan::default();
+    for number in shelf.layout().pack_numbers()? {
+        let Some((pack, records)) = read_pack(shelf, number, committed.get(&number).copied(), report)? else {
+            continue;
+        };
+        plan.packs.push(pack);
+        for (id, place) in records {
+            match rows.get(&id) == Some(&place) {
+                true => _ = (rows.remove(&id), good.insert(id, place)),
+                false => _ = copies.entry(id).or_insert(place),
+            }
+        }
+    }
+    // What is left in `rows` points at nothing.
+    report.redirected = rows.keys().filter(|id| copies.contains_key(id)).count() as u64;
+    let lost = rows.iter().filter(|(id, _)| !copies.contains_key(id));
+    report.lost = lost.map(|(id, place)| (*id, place_name(*place))).collect();
+    report.lost.sort_unstable();
+    for (id, place) in copies {
+        good.entry(id).or_insert(place);
+    }
+    report.objects = good.len() as u64;
+    report.indexed = (good.len() + report.lost.len()).saturating_sub(known_before) as u64;
+    plan.rows = good.into_iter().collect();
+    plan.rows.sort_unstable();
+    Ok(plan)
+}
+
+/// What can be kept of a pack. One whose committed length is unknown counts up to its last intact record,
+/// unless a writer is filling it: then it is left alone.
+fn read_pack(
+    shelf: &Shelf,
+    number: u32,
+    committed: Option<u64>,
+    report: &mut RepairReport,
+) -> Result<Option<(PackRow, Vec<(ObjectId, Place)>)>, StoreError> {
+    let fail = |e| io_failure("reading", pack_name(number), e);
+    let locked = shelf.lock_file(number);
+    let (file, end) = match (&locked, committed) {
+        (_, Some(length)) => (shelf.open_to_read(number).map_err(fail)?, length),
+        (Some(file), None) => (file.clone(), file.len().map_err(fail)?),
+        (None, None) => return Ok(None),
+    };
+    let found = survey(&*file, number, end).map_err(fail)?;
+    if let Some(file) = locked.filter(|_| !found.header_is_sound) {
+        write_all_at(&*file, &PACK_HEADER, 0).and_then(|()| file.sync()).map_err(fail)?;
+        report.headers += 1;
+    }
+    let length = match committed {
+        Some(length) => length.min(found.length),
+        None => found.end_of_records(),
+    };
+    Ok(Some((PackRow { number, length }, found.records)))
+}
+
+fn clear_tables(connection: &Connection) -> Result<(), StoreError> {
+    // Without conditions, so that rows are removed whose place in the tree no longer fits their key.
+    connection
+        .execute_batch("DELETE FROM objects; DELETE FROM packs; DELETE FROM refs;")
+        .map_err(database("repairing"))
+}
+
+fn fill_tables(connection: &Connection, plan: &Plan, sound: &[(RefKey, Vec<u8>)]) -> Result<(), StoreError> {
+    index::insert(connection, &plan.rows)?;
+    plan.packs.iter().try_for_each(|pack| index::set_pack(connection, *pack))?;
+    sound.iter().try_for_each(|(key, value)| refs::write(connection, key, value))
+}
+
+type SoundRefs = Vec<(RefKey, Vec<u8>)>;
+
+fn all_refs(connection: &Connection) -> Result<(SoundRefs, Vec<LostRef>), StoreError> {
+    let (mut sound, mut lost) = (Vec::new(), Vec::new());
+    refs::for_each(connection, &mut |entry| match entry {
+        Ok(entry) => sound.push(entry),
+        Err((key, value)) => lost.push(LostRef { key, value }),
+    })
+    .map_err(database("reading refs"))?;
+    Ok((sound, lost))
+}
+
+/// Moves the old database out of the way and returns the refs that can still be read from it.
+fn set_aside(layout: &Layout) -> Result<SoundRefs, StoreError> {
+    let aside = layout.dir().join("store.db.damaged");
+    if layout.database().exists() {
+        for suffix in ["", "-wal"] {
+            let from = layout.dir().join(format!("store.db{suffix}"));
+            let to = layout.dir().join(format!("store.db.damaged{suffix}"));
+            if from.exists() {
+                std::fs::rename(&from, &to).map_err(|e| io_failure("setting aside", DATABASE, e))?;
+            }
+        }
+        // The shared-memory file is only an index of the log, and made anew.
+        _ = std::fs::remove_file(layout.dir().join("store.db-shm"));
+    }
+    let mut sound = Vec::new();
+    if let Ok(old) = Connection::open_with_flags(&aside, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        // What cannot be read ends it: the rest is what there is.
+        _ = refs::for_each(&old, &mut |entry| sound.extend(entry.ok()));
+    }
+    Ok(sound)
+}

@@ -46,7 +46,7 @@ use shelf::{Shelf, read_record};
 
 pub use database::FORMAT;
 #[doc(hidden)]
-pub use disk::{Access, Disk, DiskFile};
+pub use disk::{Access, Disk, DiskFile, HostDisk};
 pub use repair::{LostRef, RepairReport};
 pub use scrub::{Finding, ScrubReport};
 pub use sweep::{Exclusive, LiveSet, SweepReport};

@@ -13,7 +13,7 @@ pub use door::{
     CommitError, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, Store, StoreError,
 };
 #[doc(hidden)]
-pub use embedded::{Access, Disk, DiskFile};
+pub use embedded::{Access, Disk, DiskFile, HostDisk};
 pub use embedded::{
     EmbeddedStore, Exclusive, FORMAT, Finding, LiveSet, LostRef, OpenOptions, RepairReport, ScrubReport,
     SweepReport, Usage,

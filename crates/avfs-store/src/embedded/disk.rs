@@ -49,7 +49,7 @@ pub trait DiskFile: Send + Sync {
 }
 
 /// The disk of this machine.
-pub(crate) struct HostDisk;
+pub struct HostDisk;
 
 impl Disk for HostDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {

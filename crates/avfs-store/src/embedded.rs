@@ -47,7 +47,8 @@ use shelf::{Shelf, read_record};
 pub use database::FORMAT;
 #[doc(hidden)]
 pub use disk::{Access, Disk, DiskFile, HostDisk};
-pub use repair::{LostRef, RepairReport};
+pub use refs::LostRef;
+pub use repair::RepairReport;
 pub use scrub::{Finding, ScrubReport};
 pub use sweep::{Exclusive, LiveSet, SweepReport};
 pub use usage::Usage;

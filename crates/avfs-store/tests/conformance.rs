@@ -1,5 +1,7 @@
 //! Every store passes the same suite.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
 use std::cell::Cell;
 
 use avfs_store::{EmbeddedStore, MemoryStore, OpenOptions};

@@ -1,5 +1,7 @@
 //! Flipped bits and lost files: detected when read, named by a scrub, never served, repaired where possible.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Faults of the disk behind the production code: what was acknowledged is there, and errors say what to do.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
 use std::sync::Arc;
 
 use avfs_core::ObjectId;

@@ -1,5 +1,7 @@
 //! What opening a store accepts, refuses and leaves alone.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

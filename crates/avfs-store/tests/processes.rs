@@ -1,5 +1,7 @@
 //! Several processes on one store, and processes that are killed. A child is this test binary, started again.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

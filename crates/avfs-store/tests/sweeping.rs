@@ -1,5 +1,7 @@
 //! Garbage collection's second half: it keeps what is live and gives back what is not.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;

@@ -80,7 +80,7 @@ impl FlakyDisk {
 impl Disk for FlakyDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
         let file = HostDisk.open(path, access)?;
-        let length = file.len()?;
+        let length = file.length()?;
         self.state().durable.entry(path.to_owned()).or_insert(length);
         Ok(Arc::new(FlakyFile { path: path.to_owned(), file, disk: self.clone() }))
     }
@@ -100,7 +100,7 @@ impl FlakyFile {
     /// Zeros in place of everything that was never synced.
     fn forget(&self) -> io::Result<()> {
         let durable = self.disk.state().durable[&self.path];
-        let length = self.file.len()?;
+        let length = self.file.length()?;
         self.file.truncate(durable)?;
         self.file.truncate(length)
     }
@@ -137,7 +137,7 @@ impl DiskFile for FlakyFile {
         };
         match fault {
             None => {
-                let length = self.file.len()?;
+                let length = self.file.length()?;
                 self.file.sync()?;
                 self.disk.state().durable.insert(self.path.clone(), length);
                 Ok(())
@@ -155,8 +155,8 @@ impl DiskFile for FlakyFile {
         self.file.truncate(length)
     }
 
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
     }
 
     fn is_linked(&self) -> io::Result<bool> {

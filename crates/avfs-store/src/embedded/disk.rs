@@ -39,7 +39,7 @@ pub trait DiskFile: Send + Sync {
 
     fn truncate(&self, length: u64) -> io::Result<()>;
 
-    fn len(&self) -> io::Result<u64>;
+    fn length(&self) -> io::Result<u64>;
 
     /// Whether the file still has a name.
     fn is_linked(&self) -> io::Result<bool>;
@@ -89,7 +89,7 @@ impl DiskFile for File {
         self.set_len(length)
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
 

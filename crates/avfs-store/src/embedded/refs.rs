@@ -12,6 +12,13 @@ use crate::embedded::index::check_sum;
 
 type Ref = (RefKey, Vec<u8>);
 
+/// A ref that does not match its check sum, as it was read: a human may still recognise it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRef {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
 const READING: &str = "reading refs";
 
 pub(crate) fn read(connection: &Connection, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -70,21 +77,20 @@ pub(crate) fn apply(connection: &Connection, edits: &[RefEdit]) -> Result<(), Co
 /// Checks every ref and returns the keys of those that are damaged.
 pub(crate) fn damaged(connection: &Connection) -> Result<Vec<String>, StoreError> {
     let mut damaged = Vec::new();
-    for_each(connection, &mut |entry| damaged.extend(entry.err().map(|(key, _)| printable(&key))))
+    for_each(connection, &mut |entry| damaged.extend(entry.err().map(|lost| printable(&lost.key))))
         .map_err(database(READING))?;
     Ok(damaged)
 }
 
-/// Calls `visit` with every ref, or with the key and value of one that does not match its check sum, for as
-/// long as the database can be read.
+/// Calls `visit` with every ref, sound or not, for as long as the database can be read.
 pub(crate) fn for_each(
     connection: &Connection,
-    visit: &mut dyn FnMut(Result<Ref, (Vec<u8>, Vec<u8>)>),
+    visit: &mut dyn FnMut(Result<Ref, LostRef>),
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare("SELECT key, value, sum FROM refs")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        visit(checked(row).map_err(|_| (raw(row, 0), raw(row, 1))));
+        visit(checked(row).map_err(|_| LostRef { key: raw(row, 0), value: raw(row, 1) }));
     }
     Ok(())
 }

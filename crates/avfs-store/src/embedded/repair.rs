@@ -16,9 +16,9 @@ use crate::embedded::index::{self, PackRow};
 use crate::embedded::layout::{Layout, pack_name};
 use crate::embedded::pins::lock_exclusively;
 use crate::embedded::record::{PACK_HEADER, Place};
-use crate::embedded::refs;
+use crate::embedded::refs::{self, LostRef};
 use crate::embedded::shelf::{Shelf, place_name};
-use crate::embedded::survey::survey;
+use crate::embedded::survey::{Survey, survey};
 use crate::embedded::sweep::Exclusive;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,13 +37,6 @@ pub struct RepairReport {
     pub lost_refs: Vec<LostRef>,
     /// Refs that are there now.
     pub refs: u64,
-}
-
-/// A damaged ref, as it was read: a human may still recognise it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostRef {
-    pub key: Vec<u8>,
-    pub value: Vec<u8>,
 }
 
 /// What the tables are to hold.
@@ -109,11 +102,11 @@ fn plan(
     let mut copies: HashMap<ObjectId, Place> = HashMap::new();
     let mut plan = Plan::default();
     for number in shelf.layout().pack_numbers()? {
-        let Some((pack, records)) = read_pack(shelf, number, committed.get(&number).copied(), report)? else {
+        let Some((pack, found)) = read_pack(shelf, number, committed.get(&number).copied(), report)? else {
             continue;
         };
         plan.packs.push(pack);
-        for (id, place) in records {
+        for (id, place) in found.records {
             match rows.get(&id) == Some(&place) {
                 true => _ = (rows.remove(&id), good.insert(id, place)),
                 false => _ = copies.entry(id).or_insert(place),
@@ -142,12 +135,12 @@ fn read_pack(
     number: u32,
     committed: Option<u64>,
     report: &mut RepairReport,
-) -> Result<Option<(PackRow, Vec<(ObjectId, Place)>)>, StoreError> {
+) -> Result<Option<(PackRow, Survey)>, StoreError> {
     let fail = |e| io_failure("reading", pack_name(number), e);
     let locked = shelf.lock_file(number);
     let (file, end) = match (&locked, committed) {
         (_, Some(length)) => (shelf.open_to_read(number).map_err(fail)?, length),
-        (Some(file), None) => (file.clone(), file.len().map_err(fail)?),
+        (Some(file), None) => (file.clone(), file.length().map_err(fail)?),
         (None, None) => return Ok(None),
     };
     let found = survey(&*file, number, end).map_err(fail)?;
@@ -159,7 +152,7 @@ fn read_pack(
         Some(length) => length.min(found.length),
         None => found.end_of_records(),
     };
-    Ok(Some((PackRow { number, length }, found.records)))
+    Ok(Some((PackRow { number, length }, found)))
 }
 
 fn clear_tables(connection: &Connection) -> Result<(), StoreError> {
@@ -181,7 +174,7 @@ fn all_refs(connection: &Connection) -> Result<(SoundRefs, Vec<LostRef>), StoreE
     let (mut sound, mut lost) = (Vec::new(), Vec::new());
     refs::for_each(connection, &mut |entry| match entry {
         Ok(entry) => sound.push(entry),
-        Err((key, value)) => lost.push(LostRef { key, value }),
+        Err(damaged) => lost.push(damaged),
     })
     .map_err(database("reading refs"))?;
     Ok((sound, lost))

@@ -87,7 +87,7 @@ impl Shelf {
         for pack in packs.iter().filter(|pack| pack.length < PACK_LIMIT && !avoid.contains(&pack.number)) {
             // A pack that cannot be opened or cut is left to fsck: it must not stop new work.
             if let Some(locked) = self.lock(database, pack.number)?
-                && matches!(locked.file.len(), Ok(length) if length >= locked.length)
+                && matches!(locked.file.length(), Ok(length) if length >= locked.length)
                 && locked.file.truncate(locked.length).is_ok()
             {
                 return Ok(locked);
@@ -163,7 +163,7 @@ impl Shelf {
 /// Reads the bytes of a record, unverified.
 pub(crate) fn read_record(file: &dyn DiskFile, place: Place) -> io::Result<Bytes> {
     // A damaged index may claim any length: ask the file before making room for it.
-    if place.end() > file.len()? {
+    if place.end() > file.length()? {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let mut record = BytesMut::zeroed(place.record_len() as usize);

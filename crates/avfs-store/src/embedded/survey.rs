@@ -34,7 +34,7 @@ impl Survey {
 /// Reads the pack up to `end`. Behind a damaged record it goes on at the next intact one, wherever that is:
 /// every offset is tried, and a record is taken only if its bytes match its id.
 pub(crate) fn survey(file: &dyn DiskFile, pack: u32, end: u64) -> io::Result<Survey> {
-    let bytes = read_leniently(file, end.min(file.len()?))?;
+    let bytes = read_leniently(file, end.min(file.length()?))?;
     let header_is_sound = bytes.starts_with(&PACK_HEADER);
     let mut survey = Survey { header_is_sound, length: bytes.len() as u64, ..Survey::default() };
     let mut at = PACK_HEADER.len();

@@ -159,7 +159,7 @@ impl Exclusive<'_> {
         target: &mut Option<Draft>,
         report: &mut SweepReport,
     ) -> Result<(), StoreError> {
-        let size = pack.file.len().map_err(|e| io_failure("reading", pack_name(pack.number), e))?;
+        let size = pack.file.length().map_err(|e| io_failure("reading", pack_name(pack.number), e))?;
         let kept: u64 = rows.iter().map(|(_, place)| place.record_len()).sum();
         rows.sort_unstable_by_key(|(_, place)| place.offset);
         if rows.is_empty() {
@@ -233,7 +233,7 @@ impl Exclusive<'_> {
             let Some(file) = store.shelf.lock_file(number) else { continue };
             // Asked again under the lock: its writer may have committed it and gone meanwhile.
             if store.database.with(|connection| index::pack(connection, number))?.is_none() {
-                report.freed_bytes += file.len().unwrap_or(0);
+                report.freed_bytes += file.length().unwrap_or(0);
                 store.shelf.remove(number)?;
                 report.removed_packs += 1;
             }

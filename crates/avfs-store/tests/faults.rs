@@ -85,6 +85,23 @@ fn a_failed_sync_moves_what_was_put_to_another_pack() {
 }
 
 #[test]
+fn a_pack_that_failed_once_is_not_taken_again() {
+    let (home, disk, store) = flaky();
+    let mut ids = vec![put(&store, b"committed in the first pack").unwrap()];
+    store.sync().unwrap();
+    for round in 0..2 {
+        ids.push(put(&store, &noise(round, 100)).unwrap());
+        disk.fail_syncs(Some(Fault::Broken));
+        store.sync().unwrap_err();
+        disk.fail_syncs(None);
+        store.sync().unwrap();
+    }
+    assert_eq!(pack_count(&home), 3);
+    drop(store);
+    assert_all_there(&home, &ids);
+}
+
+#[test]
 fn a_failed_write_moves_what_was_put_to_another_pack() {
     let (home, disk, store) = flaky();
     let id = put(&store, b"before").unwrap();

@@ -105,6 +105,18 @@ fn a_reader_follows_an_object_that_was_moved() {
 }
 
 #[test]
+fn a_reader_notices_that_a_new_pack_has_the_number_of_a_removed_one() {
+    let home = tempfile::tempdir().unwrap();
+    let old = fill(&open(home.path()), 0..10);
+    let reader = open(home.path());
+    reader.get(old[0]).unwrap();
+    sweep(&open(home.path()), &[]);
+    let new = fill(&open(home.path()), 100..120);
+    assert!(home.path().join("packs/00000001.pack").exists());
+    assert_sound(&reader, &new, &old);
+}
+
+#[test]
 fn leftovers_of_killed_processes_are_removed_and_packs_being_filled_are_not() {
     let home = tempfile::tempdir().unwrap();
     let writer = open(home.path());

@@ -36,3 +36,29 @@ pub(crate) fn database(action: &'static str) -> impl Fn(rusqlite::Error) -> Stor
 pub(crate) fn damaged_row(what: impl std::fmt::Display, detail: impl Into<String>) -> StoreError {
     StoreError::Damaged { place: format!("{what} in {DATABASE}"), detail: detail.into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_sqlite(code: ErrorCode) -> StoreError {
+        let error = rusqlite::ffi::Error { code, extended_code: 0 };
+        database("testing")(rusqlite::Error::SqliteFailure(error, None))
+    }
+
+    #[test]
+    fn failures_of_sqlite_become_what_the_caller_must_do() {
+        assert!(matches!(of_sqlite(ErrorCode::DiskFull), StoreError::Full { .. }));
+        assert!(matches!(of_sqlite(ErrorCode::DatabaseBusy), StoreError::Busy { .. }));
+        assert!(matches!(of_sqlite(ErrorCode::DatabaseCorrupt), StoreError::Damaged { .. }));
+        assert!(matches!(of_sqlite(ErrorCode::NotADatabase), StoreError::Damaged { .. }));
+        assert!(matches!(of_sqlite(ErrorCode::SystemIoFailure), StoreError::Database { .. }));
+    }
+
+    #[test]
+    fn a_full_disk_or_quota_is_full() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert!(matches!(io_failure("writing", "a pack", kind.into()), StoreError::Full { .. }));
+        }
+    }
+}

@@ -210,6 +210,28 @@ fn a_lost_database_is_rebuilt_from_the_packs() {
 }
 
 #[test]
+fn a_store_in_use_is_not_rebuilt() {
+    let (home, _) = sample(5);
+    let writer = open(home.path());
+    put(&writer, b"takes the pack").unwrap();
+    assert!(matches!(EmbeddedStore::rebuild(home.path()), Err(StoreError::Busy { .. })));
+    let _pin = open(home.path()).pin().unwrap();
+    drop(writer);
+    assert!(matches!(EmbeddedStore::rebuild(home.path()), Err(StoreError::Busy { .. })));
+    assert_eq!(findings(&open(home.path())), []);
+}
+
+#[test]
+fn a_rebuild_that_was_killed_can_be_done_again() {
+    let (home, _) = sample(5);
+    fs::rename(home.path().join("store.db"), home.path().join("store.db.damaged")).unwrap();
+    fs::write(home.path().join("store.db.new"), b"half a database").unwrap();
+    let report = EmbeddedStore::rebuild(home.path()).unwrap();
+    assert_eq!((report.objects, report.refs), (5, 20));
+    assert_eq!(findings(&open(home.path())), []);
+}
+
+#[test]
 fn a_torn_database_gives_back_its_objects_and_the_refs_it_can() {
     let (home, ids) = sample(500);
     let path = home.path().join("store.db");

@@ -1,9 +1,9 @@
 //! The SQLite file of a store: its creation, its check on opening, and a pool of connections.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::door::StoreError;
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::layout::{Layout, sync_dir};
+use crate::embedded::pins::POLL;
 
 /// The format this version writes, and the newest it reads: SQLite's `user_version`.
 pub const FORMAT: u32 = 1;
@@ -173,23 +174,37 @@ fn check_format(connection: &Connection, layout: &Layout) -> Result<(), StoreErr
     }
 }
 
-/// Makes the database under another name and moves it in place, so that it is there whole or not at all.
-pub(crate) fn create(layout: &Layout) -> Result<(), StoreError> {
-    let fail = |e| io_failure("creating", DATABASE, e);
+/// Makes the database, unless another process is faster.
+fn create(layout: &Layout) -> Result<(), StoreError> {
     let lock = layout.open_gc_lock()?;
-    lock.lock().map_err(fail)?;
+    while !layout.database().exists() {
+        match lock.try_lock() {
+            Ok(()) => return create_locked(layout),
+            // Whoever has it makes the database, or has made it and holds a pin by now.
+            Err(TryLockError::WouldBlock) => std::thread::sleep(POLL),
+            Err(TryLockError::Error(source)) => return Err(io_failure("locking", "gc.lock", source)),
+        }
+    }
+    Ok(())
+}
+
+fn create_locked(layout: &Layout) -> Result<(), StoreError> {
     if layout.database().exists() {
         return Ok(());
     }
     if !layout.pack_numbers()?.is_empty() {
-        let detail = "it is missing, but there are packs; a repair can rebuild it".to_owned();
+        let detail = "it is missing, but there are packs; a rebuild can make it anew".to_owned();
         return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
     }
-    build(layout)
+    let draft = make_draft(layout, |_| Ok(()))?;
+    move_in_place(layout, &draft)
 }
 
-/// Builds an empty database in place of the present one, if any. The caller holds the lock of gc.
-pub(crate) fn build(layout: &Layout) -> Result<(), StoreError> {
+/// Makes a database under another name, filled by `fill`. The caller holds the lock of gc.
+pub(crate) fn make_draft(
+    layout: &Layout,
+    fill: impl FnOnce(&Connection) -> Result<(), StoreError>,
+) -> Result<PathBuf, StoreError> {
     let fail = |e| io_failure("creating", DATABASE, e);
     let draft = layout.dir().join("store.db.new");
     match std::fs::remove_file(&draft) {
@@ -197,17 +212,21 @@ pub(crate) fn build(layout: &Layout) -> Result<(), StoreError> {
         _ => {}
     }
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(fail)?;
-    fill(&draft).map_err(database("creating the database"))?;
-    std::fs::rename(&draft, layout.database()).map_err(fail)?;
-    sync_dir(layout.dir()).map_err(fail)
+    let fail = database("creating the database");
+    let connection = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(&fail)?;
+    let run = |sql: &str| connection.execute_batch(sql).map_err(&fail);
+    run("PRAGMA page_size = 4096; PRAGMA synchronous = FULL; BEGIN")?;
+    run(SCHEMA)?;
+    run(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}"))?;
+    fill(&connection)?;
+    run("COMMIT; PRAGMA journal_mode = WAL")?;
+    connection.close().map_err(|(_, error)| fail(error))?;
+    Ok(draft)
 }
 
-fn fill(draft: &Path) -> rusqlite::Result<()> {
-    let connection = Connection::open_with_flags(draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    connection.execute_batch(&format!(
-        "PRAGMA page_size = 4096; PRAGMA synchronous = FULL;
-         BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; COMMIT;
-         PRAGMA journal_mode = WAL;"
-    ))?;
-    connection.close().map_err(|(_, error)| error)
+/// Gives a draft its name: from then on the database is there, and whole.
+pub(crate) fn move_in_place(layout: &Layout, draft: &Path) -> Result<(), StoreError> {
+    std::fs::rename(draft, layout.database())
+        .and_then(|()| sync_dir(layout.dir()))
+        .map_err(|e| io_failure("creating", DATABASE, e))
 }

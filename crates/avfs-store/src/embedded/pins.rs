@@ -10,7 +10,7 @@ use crate::embedded::layout::Layout;
 
 /// How often a waiting process looks whether the lock is free. A lock call that waits could not be given a
 /// time limit without a signal.
-const POLL: Duration = Duration::from_millis(5);
+pub(crate) const POLL: Duration = Duration::from_millis(5);
 
 /// Pins of one process: they share one lock, taken by the first and released by the last.
 #[derive(Default)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use avfs_core::ObjectId;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::door::{RefKey, StoreError};
-use crate::embedded::database::{Database, build};
+use crate::embedded::database::{make_draft, move_in_place};
 use crate::embedded::disk::{Disk, HostDisk, write_all_at};
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::index::{self, PackRow};
@@ -20,6 +21,9 @@ use crate::embedded::refs::{self, LostRef};
 use crate::embedded::shelf::{Shelf, place_name};
 use crate::embedded::survey::{Survey, survey};
 use crate::embedded::sweep::Exclusive;
+
+/// The name under which a rebuild keeps the old database.
+const ASIDE: &str = "store.db.damaged";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
@@ -73,18 +77,22 @@ impl Exclusive<'_> {
 }
 
 impl crate::embedded::EmbeddedStore {
-    /// Builds a new database from the packs and from whatever refs the old one still gives. The old one is
-    /// kept as `store.db.damaged`. No other process may have the store open.
+    /// Builds a new database from the packs and from whatever refs the old one still gives, and puts it in
+    /// place when it is whole. The old one is kept as `store.db.damaged`. No other process may have the
+    /// store open.
     pub fn rebuild(dir: &Path) -> Result<RepairReport, StoreError> {
         let layout = Layout::open(dir, true)?;
         let _lock = lock_exclusively(&layout, Duration::ZERO)?;
-        let sound = set_aside(&layout)?;
-        build(&layout)?;
-        let mut report = RepairReport { refs: sound.len() as u64, ..RepairReport::default() };
         let shelf = Shelf::new(layout.clone(), Arc::new(HostDisk) as Arc<dyn Disk>);
+        for number in layout.pack_numbers()? {
+            shelf.lock_file(number).ok_or_else(|| StoreError::Busy { what: pack_name(number) })?;
+        }
+        let sound = salvage_refs(&layout);
+        let mut report = RepairReport { refs: sound.len() as u64, ..RepairReport::default() };
         let plan = plan(&shelf, HashMap::new(), &[], &mut report)?;
-        let database = Database::open(&layout, Duration::ZERO)?;
-        database.write("rebuilding", |connection| fill_tables(connection, &plan, &sound))?;
+        let draft = make_draft(&layout, |connection| fill_tables(connection, &plan, &sound))?;
+        set_aside(&layout)?;
+        move_in_place(&layout, &draft)?;
         Ok(report)
     }
 }
@@ -103,6 +111,9 @@ fn plan(
     let mut plan = Plan::default();
     for number in shelf.layout().pack_numbers()? {
         let Some((pack, found)) = read_pack(shelf, number, committed.get(&number).copied(), report)? else {
+            if rows.values().any(|place| place.pack == number) {
+                return Err(StoreError::Busy { what: pack_name(number) });
+            }
             continue;
         };
         plan.packs.push(pack);
@@ -180,24 +191,29 @@ fn all_refs(connection: &Connection) -> Result<(SoundRefs, Vec<LostRef>), StoreE
     Ok((sound, lost))
 }
 
-/// Moves the old database out of the way and returns the refs that can still be read from it.
-fn set_aside(layout: &Layout) -> Result<SoundRefs, StoreError> {
-    let aside = layout.dir().join("store.db.damaged");
-    if layout.database().exists() {
-        for suffix in ["", "-wal"] {
-            let from = layout.dir().join(format!("store.db{suffix}"));
-            let to = layout.dir().join(format!("store.db.damaged{suffix}"));
-            if from.exists() {
-                std::fs::rename(&from, &to).map_err(|e| io_failure("setting aside", DATABASE, e))?;
-            }
-        }
-        // The shared-memory file is only an index of the log, and made anew.
-        _ = std::fs::remove_file(layout.dir().join("store.db-shm"));
-    }
+/// The refs that the old database still gives. A rebuild that was killed may have set it aside already.
+fn salvage_refs(layout: &Layout) -> SoundRefs {
+    let path = Some(layout.database()).filter(|path| path.exists());
+    let path = path.unwrap_or_else(|| layout.dir().join(ASIDE));
     let mut sound = Vec::new();
-    if let Ok(old) = Connection::open_with_flags(&aside, OpenFlags::SQLITE_OPEN_READ_WRITE) {
-        // What cannot be read ends it: the rest is what there is.
+    if let Ok(old) = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        // What cannot be read ends it: the rest is what there is. The old files stay as they are.
+        _ = old.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         _ = refs::for_each(&old, &mut |entry| sound.extend(entry.ok()));
     }
-    Ok(sound)
+    sound
+}
+
+/// Moves the old database and its log out of the way.
+fn set_aside(layout: &Layout) -> Result<(), StoreError> {
+    for suffix in ["-wal", ""] {
+        let from = layout.dir().join(format!("{DATABASE}{suffix}"));
+        let to = layout.dir().join(format!("{ASIDE}{suffix}"));
+        if from.exists() {
+            std::fs::rename(&from, &to).map_err(|e| io_failure("setting aside", DATABASE, e))?;
+        }
+    }
+    // The shared memory is only an index of the log, and made anew.
+    _ = std::fs::remove_file(layout.dir().join(format!("{DATABASE}-shm")));
+    Ok(())
 }

@@ -46,6 +46,11 @@ impl FileBody {
         self.size = self.size.max(offset + len);
     }
 
+    /// Takes other stored contents. The old ones count as changed until the next snapshot.
+    pub fn replace(&mut self, size: u64, content: Content) {
+        *self = FileBody::stored(size, content);
+    }
+
     /// Sets the size: what is cut off is gone, what is added is a hole.
     pub fn resize(&mut self, size: u64) {
         if size < self.size {

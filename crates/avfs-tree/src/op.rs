@@ -5,7 +5,9 @@
 
 use avfs_core::codec::{put_bytes, put_number};
 use avfs_core::map::Record;
-use avfs_core::{DecodeError, Entry, EntryName, LinkId, LinkedFile, Reader, Timestamp};
+use avfs_core::{
+    Content, DecodeError, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Reader, Timestamp,
+};
 
 use crate::inodes::Ino;
 
@@ -40,6 +42,13 @@ pub(crate) enum Op {
         entry: Entry,
         links: Vec<(LinkId, LinkedFile)>,
         ctime: Timestamp,
+    },
+    /// Puts one of the names of a linked file that came with a stored tree.
+    PlaceLink {
+        at: Place,
+        link: LinkId,
+        links: Vec<(LinkId, LinkedFile)>,
+        time: Timestamp,
     },
     /// Takes a name away, and what is below it.
     Remove {
@@ -98,6 +107,13 @@ pub(crate) enum Op {
         len: u64,
         time: Timestamp,
     },
+    /// Replaces the contents of a file by stored ones.
+    SetContent {
+        ino: Ino,
+        size: u64,
+        content: Content,
+        time: Timestamp,
+    },
     /// Makes a range a hole without changing the size.
     Punch {
         ino: Ino,
@@ -122,9 +138,25 @@ mod tag {
     pub const PUNCH: u8 = 12;
     pub const FOUND: u8 = 13;
     pub const FOUND_LINK: u8 = 14;
+    pub const SET_CONTENT: u8 = 15;
+    pub const PLACE_LINK: u8 = 16;
 }
 
 impl Op {
+    /// Whether the operation refers to contents that are stored as objects.
+    pub fn names_objects(&self) -> bool {
+        let empty = |kind: &EntryKind| match kind {
+            EntryKind::File { content, .. } => *content == Content::Empty,
+            EntryKind::Directory { entries, .. } => entries.is_none(),
+            _ => true,
+        };
+        match self {
+            Op::Place { entry, links, .. } => !links.is_empty() || !empty(&entry.kind),
+            Op::PlaceLink { .. } | Op::SetContent { .. } => true,
+            _ => false,
+        }
+    }
+
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Op::Found { ino, at } => {
@@ -142,11 +174,14 @@ impl Op {
                 put_number(out, ino.0);
                 ctime.encode(out);
                 entry.encode(out);
-                put_number(out, links.len() as u64);
-                for (id, file) in links {
-                    put_number(out, id.0);
-                    file.encode(out);
-                }
+                put_links(out, links);
+            }
+            Op::PlaceLink { at, link, links, time } => {
+                out.push(tag::PLACE_LINK);
+                put_place(out, at);
+                put_number(out, link.0);
+                put_links(out, links);
+                time.encode(out);
             }
             Op::Remove { at, time } => {
                 out.push(tag::REMOVE);
@@ -195,6 +230,11 @@ impl Op {
                 put_number(out, *offset);
                 put_number(out, *len);
             }
+            Op::SetContent { ino, size, content, time } => {
+                put_head(out, tag::SET_CONTENT, *ino, *time);
+                Entry { meta: Meta::default(), kind: EntryKind::File { size: *size, content: *content } }
+                    .encode(out);
+            }
             Op::Punch { ino, offset, len, time } => {
                 put_head(out, tag::PUNCH, *ino, *time);
                 put_number(out, *offset);
@@ -209,6 +249,12 @@ impl Op {
             tag::FOUND => Op::Found { ino: Ino(reader.number()?), at: place(reader)? },
             tag::FOUND_LINK => Op::FoundLink { link: LinkId(reader.number()?) },
             tag::PLACE => return decode_place_op(reader),
+            tag::PLACE_LINK => Op::PlaceLink {
+                at: place(reader)?,
+                link: LinkId(reader.number()?),
+                links: links(reader)?,
+                time: Timestamp::decode(reader)?,
+            },
             tag::REMOVE => Op::Remove { at: place(reader)?, time: Timestamp::decode(reader)? },
             tag::RENAME => Op::Rename {
                 from: place(reader)?,
@@ -225,12 +271,24 @@ impl Op {
 fn decode_place_op(reader: &mut Reader<'_>) -> Result<Op, DecodeError> {
     let (at, ino, ctime) = (place(reader)?, Ino(reader.number()?), Timestamp::decode(reader)?);
     let entry = Entry::decode(reader)?;
+    Ok(Op::Place { at, ino, entry, links: links(reader)?, ctime })
+}
+
+fn links(reader: &mut Reader<'_>) -> Result<Vec<(LinkId, LinkedFile)>, DecodeError> {
     let count = reader.number()?;
     let mut links = Vec::new();
     for _ in 0..count {
         links.push((LinkId(reader.number()?), LinkedFile::decode(reader)?));
     }
-    Ok(Op::Place { at, ino, entry, links, ctime })
+    Ok(links)
+}
+
+fn put_links(out: &mut Vec<u8>, links: &[(LinkId, LinkedFile)]) {
+    put_number(out, links.len() as u64);
+    for (id, file) in links {
+        put_number(out, id.0);
+        file.encode(out);
+    }
 }
 
 fn decode_inode_op(tag: u8, reader: &mut Reader<'_>) -> Result<Op, DecodeError> {
@@ -246,6 +304,10 @@ fn decode_inode_op(tag: u8, reader: &mut Reader<'_>) -> Result<Op, DecodeError> 
         }
         tag::REMOVE_XATTR => Op::RemoveXattr { ino, name: reader.bytes()?.to_vec(), time },
         tag::WRITE => Op::Write { ino, offset: reader.number()?, len: reader.number()?, time },
+        tag::SET_CONTENT => match Entry::decode(reader)?.kind {
+            EntryKind::File { size, content } => Op::SetContent { ino, size, content, time },
+            _ => return Err(DecodeError::Invalid("contents that are not a file's")),
+        },
         tag::PUNCH => Op::Punch { ino, offset: reader.number()?, len: reader.number()?, time },
         other => return Err(DecodeError::Unknown { what: "operation", value: other.into() }),
     })

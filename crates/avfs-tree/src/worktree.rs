@@ -6,6 +6,7 @@
 
 mod apply;
 mod change;
+mod copy;
 mod freeze;
 mod inode;
 mod introduce;
@@ -177,6 +178,7 @@ impl WorkTree {
     /// Writes an operation down and makes it happen.
     fn perform(&self, state: &mut State, op: Op, data: &[u8]) -> Result<(), FsError> {
         self.open_journal(state)?;
+        state.journal_names_objects |= op.names_objects();
         state.introduce(&op)?;
         let data = match &mut state.journal {
             Some(journal) => Data::Logged(journal.append(&op, data)?),
@@ -200,7 +202,13 @@ impl WorkTree {
 
     /// Returns once everything done before survives a power loss.
     pub fn sync(&self) -> Result<(), FsError> {
-        match &mut self.state().journal {
+        let mut state = self.state();
+        if std::mem::take(&mut state.journal_names_objects) {
+            // Contents that were stored beforehand must be there when the journal says so.
+            let synced = state.objects.store().sync();
+            synced.inspect_err(|_| state.journal_names_objects = true).map_err(crate::ObjectError::from)?;
+        }
+        match &mut state.journal {
             Some(journal) => Ok(journal.sync()?),
             None => Ok(()),
         }

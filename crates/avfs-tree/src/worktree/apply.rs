@@ -19,6 +19,7 @@ impl State {
             Op::Found { ino, at } => self.find_again(&at, ino),
             Op::FoundLink { link } => self.load_link(link).map(|_| ()),
             Op::Place { at, ino, entry, links, ctime } => self.apply_place(&at, ino, entry, links, ctime),
+            Op::PlaceLink { at, link, links, time } => self.apply_place_link(&at, link, links, time),
             Op::Remove { at, time } => self.apply_remove(&at, time),
             Op::Rename { from, to, exchange: false, time } => self.apply_rename(&from, &to, time),
             Op::Rename { from, to, exchange: true, time } => self.apply_exchange(&from, &to, time),
@@ -37,6 +38,9 @@ impl State {
             Op::Resize { ino, size, time } => self.change_file(ino, time, |file| file.resize(size)),
             Op::Write { ino, offset, len, time } => {
                 self.change_file(ino, time, |file| file.put(offset, len, data))
+            }
+            Op::SetContent { ino, size, content, time } => {
+                self.change_file(ino, time, |file| file.replace(size, content))
             }
             Op::Punch { ino, offset, len, time } => self.change_file(ino, time, |file| {
                 let end = (offset + len).min(file.size);
@@ -92,16 +96,33 @@ impl State {
         links: Vec<(LinkId, LinkedFile)>,
         ctime: Timestamp,
     ) -> Result<(), FsError> {
-        for (id, file) in links {
-            self.linked_bytes = self.linked_bytes.saturating_add(file.totals().bytes);
-            self.new_links.insert(id, file);
-            self.dirty_links.insert(id);
-        }
+        self.add_links(links);
         self.freed.remove(&ino);
         self.inodes.insert(ino, Inode { dirty: true, ..Inode::from_entry(entry, ctime) });
         self.attach(at, ino)?;
         self.mark_dirty(ino)?;
         self.touch_directory(at.parent, ctime)
+    }
+
+    fn add_links(&mut self, links: Vec<(LinkId, LinkedFile)>) {
+        for (id, file) in links {
+            self.linked_bytes = self.linked_bytes.saturating_add(file.totals().bytes);
+            self.new_links.insert(id, file);
+            self.dirty_links.insert(id);
+        }
+    }
+
+    fn apply_place_link(
+        &mut self,
+        at: &Place,
+        link: LinkId,
+        links: Vec<(LinkId, LinkedFile)>,
+        time: Timestamp,
+    ) -> Result<(), FsError> {
+        self.add_links(links);
+        let ino = self.load_link(link)?;
+        self.attach(at, ino)?;
+        self.touch_directory(at.parent, time)
     }
 
     fn apply_remove(&mut self, at: &Place, time: Timestamp) -> Result<(), FsError> {

@@ -2,7 +2,7 @@
 
 use avfs_core::chunks::FILE_MAX;
 use avfs_core::map::Record;
-use avfs_core::{Entry, EntryKind, EntryName, Meta, Timestamp, Totals, Xattrs};
+use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Timestamp, Totals, Xattrs};
 
 use super::query::attr;
 use super::{Attr, StoredTree, WorkTree};
@@ -28,7 +28,7 @@ pub struct NewEntry {
 
 impl NewEntry {
     pub fn file(mode: u32) -> NewEntry {
-        let kind = EntryKind::File { size: 0, content: avfs_core::Content::Empty };
+        let kind = EntryKind::File { size: 0, content: Content::Empty };
         NewEntry { kind, mode, uid: 0, gid: 0 }
     }
 
@@ -75,6 +75,27 @@ impl WorkTree {
     pub fn graft(&self, parent: Ino, name: &EntryName, tree: StoredTree) -> Result<Attr, FsError> {
         let ctime = self.now();
         self.place(parent, name, tree, ctime)
+    }
+
+    /// Puts one name of a linked file that comes with a stored tree. Its record, among `links`, counts all
+    /// of its names, this one included; records come with the first thing of a tree that is put.
+    pub fn graft_link(
+        &self,
+        parent: Ino,
+        name: &EntryName,
+        link: LinkId,
+        links: Vec<(LinkId, LinkedFile)>,
+    ) -> Result<Attr, FsError> {
+        let mut state = self.state();
+        let at = Place::new(parent, name.clone());
+        if state.lookup(&at)?.is_some() {
+            return Err(FsError::Exists);
+        }
+        self.check_room(&state, 1, links.iter().map(|(_, file)| file.totals().bytes).sum())?;
+        let time = self.now();
+        self.perform(&mut state, Op::PlaceLink { at, link, links, time }, &[])?;
+        let ino = Ino::of_link(link);
+        Ok(attr(ino, state.inode(ino)?))
     }
 
     fn place(
@@ -234,6 +255,15 @@ impl WorkTree {
             position += len;
         }
         Ok(())
+    }
+
+    /// Replaces the contents of a file by stored ones.
+    pub fn set_content(&self, ino: Ino, size: u64, content: Content) -> Result<(), FsError> {
+        let mut state = self.state();
+        let grown = size.saturating_sub(state.file_mut(ino)?.size);
+        self.check_room(&state, 0, grown)?;
+        let time = self.now();
+        self.perform(&mut state, Op::SetContent { ino, size, content, time }, &[])
     }
 
     /// Makes a range of a file a hole; the size stays.

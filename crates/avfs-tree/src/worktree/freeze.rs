@@ -29,12 +29,31 @@ impl State {
             files: HashMap::new(),
             table: Edits::new(),
         };
-        for ino in freeze.dirty_directories()? {
+        for ino in freeze.dirty_directories(Ino::ROOT)? {
             freeze.directory(ino)?;
         }
         let links = freeze.links()?;
         freeze.nameless_files()?;
         freeze.finish(links)
+    }
+
+    /// Stores one entry with everything below it, as it is now, and returns it.
+    pub fn freeze_entry(&self, ino: Ino, writer: &ObjectWriter) -> Result<Entry, FsError> {
+        let mut freeze = Freeze {
+            state: self,
+            writer,
+            directories: HashMap::new(),
+            files: HashMap::new(),
+            table: Edits::new(),
+        };
+        if self.inode(ino)?.is_directory() {
+            for below in freeze.dirty_directories(ino)? {
+                freeze.directory(below)?;
+            }
+        }
+        let entry = freeze.entry(ino)?;
+        writer.flush()?;
+        Ok(entry)
     }
 
     /// Notes that the frozen tree is the head now: nothing differs from it.
@@ -71,10 +90,10 @@ struct Freeze<'a> {
 }
 
 impl Freeze<'_> {
-    /// The changed directories, each behind those below it.
-    fn dirty_directories(&self) -> Result<Vec<Ino>, FsError> {
+    /// The changed directories from `top` on, each behind those below it.
+    fn dirty_directories(&self, top: Ino) -> Result<Vec<Ino>, FsError> {
         let mut order = Vec::new();
-        let mut open = vec![Ino::ROOT];
+        let mut open = vec![top];
         while let Some(ino) = open.pop() {
             let directory = self.state.directory(ino)?;
             order.push(ino);

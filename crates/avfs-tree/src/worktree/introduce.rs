@@ -21,6 +21,10 @@ impl State {
                 self.introduce_inode(at.parent)?;
                 self.journaled.insert(*ino);
             }
+            Op::PlaceLink { at, link, .. } => {
+                self.introduce_inode(at.parent)?;
+                self.journaled.insert(Ino::of_link(*link));
+            }
             Op::Remove { at, .. } => self.introduce_place(at)?,
             Op::Rename { from, to, .. } => {
                 self.introduce_place(from)?;
@@ -37,6 +41,7 @@ impl State {
             | Op::SetXattr { ino, .. }
             | Op::RemoveXattr { ino, .. }
             | Op::Write { ino, .. }
+            | Op::SetContent { ino, .. }
             | Op::Punch { ino, .. } => self.introduce_inode(*ino)?,
         }
         Ok(())

@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub journal: Option<Journal>,
     /// The inodes that the journal knows: those it saw made and those it was told the place of.
     pub journaled: HashSet<Ino>,
+    /// The journal refers to objects that were stored and may not be durable yet.
+    pub journal_names_objects: bool,
     pub base: Base,
     pub inodes: HashMap<Ino, Inode>,
     /// Bytes in files with several names.
@@ -49,6 +51,7 @@ impl State {
             objects,
             journal: None,
             journaled: HashSet::new(),
+            journal_names_objects: false,
             base,
             inodes: HashMap::from([(Ino::ROOT, root)]),
             linked_bytes,

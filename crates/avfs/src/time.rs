@@ -17,6 +17,10 @@ pub struct BadTime(String);
 
 const SECOND_UNITS: [(char, u64); 5] = [('w', 604_800), ('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
 
+pub fn now() -> Timestamp {
+    Timestamp::from_nanos(jiff::Timestamp::now().as_nanosecond())
+}
+
 /// Reads a length of time such as `30m`, `12h`, `7d`, `2w`.
 pub fn parse_span(text: &str) -> Result<Duration, BadSpan> {
     let read = || {

@@ -1,0 +1,6 @@
+//! The binary as a user meets it.
+
+mod config;
+mod house;
+mod output;
+mod sandbox;

@@ -31,15 +31,23 @@ need_tools() {
 }
 
 # A build cache that outlives a checkout, if there is one: AVFS_BUILD_CACHE, or the default place if that
-# directory was made. Cargo keeps builds of different sources in it apart, so it is always correct.
+# directory was made. Dependencies are reused; our own crates are built anew, because cargo judges by file
+# times, and a fresh checkout may carry old ones. One run at a time: builds replace each other's binaries.
 choose_target() {
-    local cache="${AVFS_BUILD_CACHE:-}"
+    local cache="${AVFS_BUILD_CACHE:-}" crate ours=()
     local default="${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/agentvfs-build"
     if [ -z "$cache" ] && [ -d "$default" ]; then
         cache="$default"
     fi
-    if [ -n "$cache" ] && [ -z "${CARGO_TARGET_DIR:-}" ]; then
-        mkdir -p "$cache"
-        export CARGO_TARGET_DIR="$cache"
+    if [ -z "$cache" ] || [ -n "${CARGO_TARGET_DIR:-}" ]; then
+        return 0
     fi
+    mkdir -p "$cache"
+    exec 9>"$cache/.lock"
+    flock -n 9 || { say "waiting for another run in $cache"; flock 9; }
+    export CARGO_TARGET_DIR="$cache"
+    for crate in crates/*/; do
+        ours+=(--package "$(basename "$crate")")
+    done
+    cargo clean --quiet "${ours[@]}"
 }

@@ -131,4 +131,22 @@ mod tests {
         assert_eq!(failure.message, "forking: no vault 'wbe'");
         assert_eq!(failure.hint.as_deref(), Some("did you mean 'web'?"));
     }
+
+    #[test]
+    fn the_documentation_lists_every_code_with_its_status() {
+        let page = include_str!("../../../docs/json.md");
+        let kinds = [
+            io::ErrorKind::NotFound,
+            io::ErrorKind::AlreadyExists,
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::TimedOut,
+        ];
+        let of_host = kinds.map(|kind| of_io(&io::Error::from(kind)));
+        let bad_name = Failure::of(&BadName::Nul.into());
+        for failure in of_host.iter().chain([&bad_name]) {
+            let row = format!("| `{}` | {} |", failure.code, failure.status.number());
+            assert!(page.contains(&row), "{row}");
+        }
+    }
 }

@@ -14,9 +14,10 @@ use crate::revision::Revision;
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "avfs diff [OPTIONS] [FROM] [TO] [PATH]...\n       avfs diff [OPTIONS] [FROM] [TO] -- [PATH]...",
-    after_help = "FROM is the last checkpoint if not given, TO the present state. A revision is a checkpoint,
-the beginning of a snapshot's id, '@' for the present state, or VAULT:REV for another
-vault ('web:' is its present state). What begins with '/' or stands behind '--' is a path.
+    after_help = "FROM is the last checkpoint if not given, TO the present state.
+A revision is a checkpoint, the beginning of a snapshot's id, '@' for the
+present state, or VAULT:REV for another vault ('web:' is its present state).
+What begins with '/' or stands behind '--' is a path.
 
 Examples:
   avfs diff

@@ -8,8 +8,8 @@ use crate::args::vault_path;
 
 /// Write a file
 #[derive(Debug, clap::Args)]
-#[command(after_help = "With --expect nothing is written if the file has another version by now; `stat` and
-`write` print the version.
+#[command(after_help = "With --expect nothing is written if the file has another version by now.
+`stat` and `write` print the version.
 
 Examples:
   avfs write notes.txt 'remember the milk'

@@ -161,6 +161,10 @@ mod tests {
             "\nretention = 3",
             "avfs.toml:2: 'retention' is a section, and should be written as [retention] with keys below",
         );
+        check(
+            "home = \"data\"",
+            "avfs.toml:1: home is 'data', and should be the full path of a directory, such as \"/data/avfs\"",
+        );
         check("vault.x = 3", "avfs.toml:1: vault is a table, and should be a name in quotes");
     }
 

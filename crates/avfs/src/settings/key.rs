@@ -152,7 +152,8 @@ impl Kind {
     /// Reads a value from a flag or a variable. `Ok(None)`: explicitly without a limit.
     pub fn read_text(self, raw: &OsStr) -> Result<Option<Value>, WrongValue> {
         let wrong = || self.wrong(format!("'{}'", printable_os(raw)));
-        if self == Kind::Directory {
+        // A relative path is meant from the working directory here, and from nowhere in a file.
+        if self == Kind::Directory && !raw.is_empty() {
             return Ok(Some(Value::Directory(raw.into())));
         }
         let text = raw.to_str().ok_or_else(wrong)?;
@@ -182,7 +183,7 @@ impl Kind {
     /// The kinds that are written as a string, wherever they are written.
     fn read_string(self, text: &str) -> Option<Option<Value>> {
         match self {
-            Kind::Directory if !text.is_empty() => Some(Some(Value::Directory(text.into()))),
+            Kind::Directory if text.starts_with('/') => Some(Some(Value::Directory(text.into()))),
             Kind::Text if !text.is_empty() => Some(Some(Value::Text(text.to_owned()))),
             Kind::OneOf(choices) if choices.contains(&text) => Some(Some(Value::Text(text.to_owned()))),
             Kind::Span => parse_span(text).ok().map(|span| Some(Value::Span(span))),
@@ -221,7 +222,7 @@ fn describe(value: &DeValue<'_>) -> String {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Directory => f.write_str("a directory, such as \"/data/avfs\""),
+            Kind::Directory => f.write_str("the full path of a directory, such as \"/data/avfs\""),
             Kind::Text => f.write_str("a name in quotes"),
             Kind::OneOf(choices) => write!(f, "one of \"{}\"", choices.join("\", \"")),
             Kind::Span => f.write_str("a length of time, such as \"12h\" or \"7d\""),

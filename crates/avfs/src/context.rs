@@ -1,0 +1,36 @@
+//! What a command works with: the settings in force and the way to the user.
+
+use std::ffi::OsString;
+
+use crate::cli::GlobalArgs;
+use crate::printer::Printer;
+use crate::settings::{Key, Places, Settings, SettingsError, Sources};
+
+pub struct Context<'a> {
+    pub out: &'a mut Printer,
+    pub settings: Settings,
+}
+
+impl<'a> Context<'a> {
+    /// Reads the settings. Commands that must work whatever stands in a settings file do without.
+    pub fn load(out: &'a mut Printer, global: &GlobalArgs) -> Result<Context<'a>, SettingsError> {
+        let environment = |name: &str| std::env::var_os(name);
+        // A working directory that was deleted has no project.
+        let working_directory = std::env::current_dir().ok();
+        let settings = Settings::load(&Sources {
+            places: &Places::from_environment(&environment),
+            working_directory: working_directory.as_deref(),
+            environment: &environment,
+            flags: &flags(global),
+        })?;
+        out.set_color(settings.color());
+        Ok(Context { out, settings })
+    }
+}
+
+fn flags(global: &GlobalArgs) -> Vec<(Key, OsString)> {
+    let home = global.home.as_ref().map(|path| (Key::Home, path.clone().into_os_string()));
+    let vault = global.vault.as_ref().map(|name| (Key::Vault, name.into()));
+    let color = global.color.map(|when| (Key::Color, when.as_str().into()));
+    [home, vault, color].into_iter().flatten().collect()
+}

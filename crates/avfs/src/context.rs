@@ -2,7 +2,11 @@
 
 use std::ffi::OsString;
 
+use agentvfs::{Revision, Store, TreeReader, Vault};
+
 use crate::cli::GlobalArgs;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::{Key, Places, Settings, SettingsError, Sources};
 
@@ -25,6 +29,41 @@ impl<'a> Context<'a> {
         })?;
         out.set_color(settings.color());
         Ok(Context { out, settings })
+    }
+
+    /// The store, made if there is none yet.
+    pub fn store(&self) -> anyhow::Result<Store> {
+        let no_place = || {
+            Failure::new("no-home", ExitStatus::BadInput, "there is no place for a store: HOME is not set")
+                .hint(Some("set AVFS_HOME to a directory".to_owned()))
+        };
+        Ok(Store::open(self.settings.home().ok_or_else(no_place)?)?)
+    }
+
+    /// The vault that the command works on: named by a flag, the environment or a file, or chosen before.
+    pub fn vault(&self) -> anyhow::Result<Vault> {
+        let store = self.store()?;
+        let chosen = match self.settings.vault() {
+            Some(name) => Some(name.to_owned()),
+            None => store.current_vault()?,
+        };
+        let none = || {
+            Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
+                .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
+        };
+        Ok(store.vault(&chosen.ok_or_else(none)?)?)
+    }
+
+    /// Reads a state of the vault: the one that `at` names, or the present one.
+    pub fn reader(&self, at: Option<&str>) -> anyhow::Result<TreeReader> {
+        let vault = self.vault()?;
+        match at {
+            Some(text) => {
+                let Revision { vault, snapshot, .. } = vault.revision(text)?;
+                Ok(vault.reader_at(snapshot)?)
+            }
+            None => Ok(vault.reader()?),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use agentvfs::ErrorKind;
 use avfs_core::BadName;
 
 use crate::exit::ExitStatus;
@@ -72,6 +73,9 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(error) = cause.downcast_ref::<SettingsError>() {
         return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
     }
+    if let Some(error) = cause.downcast_ref::<agentvfs::Error>() {
+        return Some(Failure::new(error.code(), of_library(error.kind()), "").hint(error.hint()));
+    }
     if let Some(error) = cause.downcast_ref::<PrintError>() {
         return Some(of_output(error));
     }
@@ -79,6 +83,18 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
         return Some(Failure::new("bad-name", ExitStatus::BadInput, ""));
     }
     cause.downcast_ref::<io::Error>().map(of_io)
+}
+
+fn of_library(kind: ErrorKind) -> ExitStatus {
+    match kind {
+        ErrorKind::BadInput => ExitStatus::BadInput,
+        ErrorKind::NotFound => ExitStatus::NotFound,
+        ErrorKind::Conflict => ExitStatus::Conflict,
+        ErrorKind::Busy => ExitStatus::Busy,
+        ErrorKind::Corrupt => ExitStatus::Corrupt,
+        ErrorKind::Full => ExitStatus::NoSpace,
+        ErrorKind::Internal => ExitStatus::Refused,
+    }
 }
 
 fn of_output(error: &PrintError) -> Failure {

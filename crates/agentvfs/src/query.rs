@@ -13,7 +13,7 @@
 pub mod find;
 pub mod glob;
 pub mod grep;
-//pub mod search;
+pub mod search;
 pub mod walk;
 
 #[cfg(test)]

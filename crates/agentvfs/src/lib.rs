@@ -1,4 +1,4 @@
 //! agentvfs: vaults that fork, checkpoint, diff and roll back in the time of what changed.
 
-//pub mod patch;
+pub mod patch;
 pub mod query;

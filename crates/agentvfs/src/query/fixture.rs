@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use avfs_core::map::{self, Edits};
 use avfs_core::{
-    Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Root, Slot, Timestamp, Totals, TreePath,
+    Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, ObjectId, Root, Slot, Timestamp, Totals, TreePath,
 };
-use avfs_store::MemoryStore;
+use avfs_store::{
+    CommitError, MemoryStore, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore,
+    StoreError,
+};
 use avfs_tree::content::ContentBuilder;
 use avfs_tree::{ObjectWriter, Objects, TreeReader};
 
@@ -45,10 +49,9 @@ impl Item {
 
 pub(crate) type Items = BTreeMap<TreePath, Item>;
 
-/// A tree with the list that it was made from.
+/// A tree in a store.
 pub(crate) struct Tree {
     pub(crate) reader: TreeReader,
-    pub(crate) items: Items,
 }
 
 impl Tree {
@@ -58,16 +61,16 @@ impl Tree {
 
     pub(crate) fn in_store(objects: &Objects, files: &[(&str, &str)]) -> Tree {
         let items = files.iter().map(|(name, text)| (path(name), Item::file(*text)));
-        Tree::build(objects, items.collect(), &BTreeMap::new())
+        Tree::build(objects, &items.collect(), &BTreeMap::new())
     }
 
     pub(crate) fn of_items(objects: &Objects, items: &[(&str, Item)]) -> Tree {
         let items = items.iter().map(|(name, item)| (path(name), item.clone()));
-        Tree::build(objects, items.collect(), &BTreeMap::new())
+        Tree::build(objects, &items.collect(), &BTreeMap::new())
     }
 
     /// Builds a tree; `linked` holds the bytes of the files with several names.
-    pub(crate) fn build(objects: &Objects, items: Items, linked: &BTreeMap<u64, Vec<u8>>) -> Tree {
+    pub(crate) fn build(objects: &Objects, items: &Items, linked: &BTreeMap<u64, Vec<u8>>) -> Tree {
         let writer = ObjectWriter::new(objects);
         let mut links = Edits::new();
         for (id, bytes) in linked {
@@ -83,7 +86,7 @@ impl Tree {
         let EntryKind::Directory { below, .. } = &directory.kind else { unreachable!() };
         let totals = below.plus(links.as_ref().map(|links| links.totals).unwrap_or_default());
         let root = Root { directory, links: links.map(|links| links.id), totals };
-        Tree { reader: TreeReader::new(objects.clone(), root), items }
+        Tree { reader: TreeReader::new(objects.clone(), root) }
     }
 }
 
@@ -133,4 +136,54 @@ fn directory_of(objects: &Objects, writer: &ObjectWriter, below: &[(&[u8], &Item
     let below = root.as_ref().map_or(Totals::default(), |root| root.totals);
     let kind = EntryKind::Directory { entries: root.map(|root| root.id), below };
     Entry { meta: meta(0o755), kind }
+}
+
+/// A store that counts the objects read from it.
+#[derive(Default)]
+pub(crate) struct CountingStore {
+    inner: MemoryStore,
+    reads: AtomicU64,
+}
+
+impl CountingStore {
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+}
+
+impl ObjectStore for CountingStore {
+    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
+        self.reads.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        self.inner.get_many(ids)
+    }
+
+    fn put_many(&self, objects: &[NewObject<'_>]) -> Result<(), StoreError> {
+        self.inner.put_many(objects)
+    }
+
+    fn contains_many(&self, ids: &[ObjectId]) -> Result<Vec<bool>, StoreError> {
+        self.inner.contains_many(ids)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.inner.sync()
+    }
+
+    fn pin(&self) -> Result<Pin, StoreError> {
+        self.inner.pin()
+    }
+}
+
+impl RefStore for CountingStore {
+    fn read(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        RefStore::read(&self.inner, key)
+    }
+
+    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
+        self.inner.scan(range)
+    }
+
+    fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError> {
+        self.inner.commit(edits)
+    }
 }

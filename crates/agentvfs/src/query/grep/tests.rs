@@ -167,7 +167,9 @@ fn bad_patterns_are_refused_with_the_reason() {
     assert!(error(&["a\nb"]).contains("is not a regular expression"));
 }
 
-/// The same question to the real program. It runs on every machine that has coreutils' neighbour `grep`.
+type Change = fn(&mut GrepOptions);
+
+/// The same question to the real program.
 #[test]
 fn the_answers_are_those_of_grep() {
     let words = ["alpha", "beta", "Gamma", "delta_x", "x", ""];
@@ -188,7 +190,7 @@ fn the_answers_are_those_of_grep() {
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::fs::write(place, text).unwrap();
     }
-    let cases: [(&[&str], fn(&mut GrepOptions)); 6] = [
+    let cases: [(&[&str], Change); 6] = [
         (&[], |_| {}),
         (&["-i"], |o| o.case = Case::Insensitive),
         (&["-w"], |o| o.word = true),

@@ -1,10 +1,13 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use avfs_tree::Objects;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::query::fixture::{Item, Tree, memory, path};
+use crate::query::fixture::{CountingStore, Item, Items, Tree, memory, path};
 
 struct Place {
     directory: TempDir,
@@ -103,6 +106,35 @@ fn changes_deletions_and_renames_are_seen_by_the_next_search() {
     assert_eq!(place.paths("v", &second, "changed"), ["/a"]);
     assert_eq!(place.paths("v", &first, "one"), ["/a"], "going back is a change like any other");
     assert_eq!(place.documents(), 5);
+}
+
+#[test]
+fn a_linked_file_is_found_under_all_its_names() {
+    let place = place();
+    let names: Items = ["a", "dir/b"].map(|name| (path(name), Item::Linked(7))).into();
+    let linked = |text: &str| BTreeMap::from([(7, text.as_bytes().to_vec())]);
+    let first = Tree::build(&place.objects, &names, &linked("first words"));
+    assert_eq!(place.paths("v", &first, "first"), ["/a", "/dir/b"]);
+    let second = Tree::build(&place.objects, &names, &linked("second words"));
+    assert_eq!(place.paths("v", &second, "second"), ["/a", "/dir/b"]);
+    assert_eq!(place.paths("v", &second, "first"), Vec::<String>::new());
+}
+
+#[test]
+fn a_search_after_one_change_reads_only_what_changed() {
+    let names: Vec<String> = (0..4000).map(|n| format!("d{}/f{n}", n % 50)).collect();
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "common text")).collect();
+    let store = Arc::new(CountingStore::default());
+    let objects = Objects::new(store.clone());
+    let (place, before) = (place(), Tree::in_store(&objects, &files));
+    place.paths("v", &before, "rare");
+    files[1234].1 = "a rare text";
+    let after = Tree::in_store(&objects, &files);
+    let cold = TreeReader::new(Objects::new(store.clone()), after.reader.root().clone());
+    let reads = store.reads();
+    assert_eq!(place.paths("v", &Tree { reader: cold }, "rare"), [format!("/{}", names[1234])]);
+    let reads = store.reads() - reads;
+    assert!(reads < 20, "{reads} objects were read of 4000 files");
 }
 
 #[test]

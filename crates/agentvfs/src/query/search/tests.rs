@@ -302,3 +302,12 @@ fn no_query_is_an_error_of_the_database() {
         }
     }
 }
+
+#[test]
+fn the_deepest_tree_can_be_searched() {
+    let deep = ["d"; 2000].join("/") + "/f";
+    let build = move || Tree::of(&[(deep.as_str(), "treasure")]);
+    let tree = std::thread::Builder::new().stack_size(64 << 20).spawn(build).unwrap().join().unwrap();
+    let place = place();
+    assert_eq!(place.paths("v", &tree, "treasure").len(), 1);
+}

@@ -79,8 +79,13 @@ impl FileChange {
 pub fn file_changes(changes: impl IntoIterator<Item = Change>) -> Vec<FileChange> {
     let mut files: Vec<FileChange> = changes.into_iter().filter_map(classify).collect();
     join_renames(&mut files);
-    files.sort_by(|a, b| a.path().components().cmp(b.path().components()));
+    files.sort_by(|a, b| by_component(a.path()).cmp(by_component(b.path())));
     files
+}
+
+/// Bytes that sort as a walk does: a `/` before everything that a name can hold.
+fn by_component(path: &TreePath) -> impl Iterator<Item = u8> + '_ {
+    path.as_bytes().iter().map(|byte| if *byte == b'/' { 0 } else { *byte })
 }
 
 fn classify(change: Change) -> Option<FileChange> {

@@ -50,7 +50,7 @@ fn export(items: &Items, directory: &Path) {
                 std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(target), &place).unwrap();
             }
             Item::EmptyDirectory => fs::create_dir_all(&place).unwrap(),
-            Item::Fifo | Item::Linked(_) => unreachable!("not in these tests"),
+            Item::Fifo | Item::Lost | Item::Linked(_) => unreachable!("not in these tests"),
         }
     }
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use avfs_core::map::{self, Edits};
 use avfs_core::{
-    Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, ObjectId, Root, Slot, Timestamp, Totals, TreePath,
+    BlobId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, ObjectId, Root, Slot, Timestamp,
+    Totals, TreePath,
 };
 use avfs_store::{
     CommitError, MemoryStore, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore,
@@ -33,6 +34,8 @@ pub(crate) enum Item {
     Symlink(Vec<u8>),
     EmptyDirectory,
     Fifo,
+    /// A file whose bytes are not in the store.
+    Lost,
     /// One of several names of a file.
     Linked(u64),
 }
@@ -107,6 +110,10 @@ fn entry_of(objects: &Objects, writer: &ObjectWriter, item: &Item) -> Entry {
             Entry { meta: meta(0o777), kind: EntryKind::Symlink { target: target[..].into() } }
         }
         Item::EmptyDirectory => Entry::empty_directory(meta(0o755)),
+        Item::Lost => {
+            let content = Content::Blob(BlobId::of(b"lost"));
+            Entry { meta: meta(0o644), kind: EntryKind::File { size: 4, content } }
+        }
         Item::Fifo => Entry { meta: meta(0o644), kind: EntryKind::Fifo },
         Item::Linked(_) => unreachable!("a linked file is a slot of its own"),
     }

@@ -9,7 +9,7 @@
 //! be thrown away at any time; one that is damaged or of another version is made anew.
 //!
 //! Ranking is BM25 over all documents of the index, with words of the path counting more than those of the
-//! text. Not indexed are binary files, files above a size, and everything that is not a file.
+//! text. Not indexed are binary, damaged and very large files, and everything that is not a file.
 
 mod database;
 mod parse;
@@ -64,7 +64,7 @@ pub struct Hit {
     pub path: TreePath,
     /// Higher is better; comparable within one search only.
     pub score: f64,
-    /// `None` if the words are in the path alone.
+    /// `None` if the words are in the path alone, or the file cannot be read.
     pub snippet: Option<Snippet>,
 }
 
@@ -141,7 +141,9 @@ impl SearchIndex {
             })?;
             if options.with_snippets {
                 for hit in &mut results.hits {
-                    hit.snippet = snippet::cut(&scope.reader.read(&hit.path)?, query);
+                    // A damaged file is still a hit: fsck tells of the damage, and nothing of it is shown.
+                    let bytes = scope.reader.read(&hit.path).ok();
+                    hit.snippet = bytes.and_then(|bytes| snippet::cut(&bytes, query));
                 }
             }
             Ok(results)

@@ -160,6 +160,17 @@ fn many_files_keep_their_order_and_a_break_ends_the_search() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_named_and_the_search_goes_on() {
+    let tree = Tree::of_items(&memory(), &[("lost", Item::Lost), ("sound", Item::file("hit"))]);
+    let found = run(&tree, &["/"], options(&["hit"]));
+    assert!(
+        found[0].starts_with("/lost: object ") && found[0].ends_with(" is not in the store"),
+        "{found:?}"
+    );
+    assert_eq!(found[1..], ["sound:1:hit"]);
+}
+
+#[test]
 fn bad_patterns_are_refused_with_the_reason() {
     let error = |patterns: &[&str]| Grep::new(options(patterns)).unwrap_err().to_string();
     assert_eq!(error(&[]), "there is no pattern to look for");

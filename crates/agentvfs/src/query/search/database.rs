@@ -121,7 +121,8 @@ fn connect(place: &Path, patience: Duration) -> rusqlite::Result<Connection> {
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // What a power loss takes away is indexed again.
     connection.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;
+         PRAGMA journal_size_limit = 16777216;",
     )?;
     if version(connection)? == VERSION {
         return Ok(());

@@ -153,6 +153,14 @@ fn only_text_files_below_the_limit_are_indexed() {
 }
 
 #[test]
+fn a_damaged_file_does_not_hide_the_others() {
+    let place = place();
+    let items = [("lost", Item::Lost), ("sound", Item::file("word"))];
+    let tree = Tree::of_items(&place.objects, &items);
+    assert_eq!(place.paths("v", &tree, "word"), ["/sound"]);
+}
+
+#[test]
 fn hits_can_be_limited_and_hidden() {
     let place = place();
     let tree = place.tree(&FILES);

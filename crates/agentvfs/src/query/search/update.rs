@@ -213,9 +213,13 @@ fn read_all(objects: &Objects, batch: &[Candidate]) -> Result<Vec<Document>, Obj
     Ok(documents.into_iter().flatten().collect())
 }
 
-/// `None` if the file is binary.
+/// `None` if the file is binary, or damaged: one such file must not keep all others from being found.
 fn read_document(objects: &Objects, candidate: &Candidate) -> Result<Option<Document>, ObjectError> {
-    let bytes = content::read_all(objects, candidate.content, candidate.size)?;
+    let bytes = match content::read_all(objects, candidate.content, candidate.size) {
+        Ok(bytes) => bytes,
+        Err(error) if is_damage(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
     if bytes[..bytes.len().min(BINARY_PROBE)].contains(&0) {
         return Ok(None);
     }
@@ -225,6 +229,16 @@ fn read_document(objects: &Objects, candidate: &Candidate) -> Result<Option<Docu
         body: indexed_form(&String::from_utf8_lossy(&bytes)),
         path_words: indexed_form(&String::from_utf8_lossy(candidate.path.as_bytes())),
     }))
+}
+
+/// Whether an object is lost, and not just out of reach for now.
+fn is_damage(error: &ObjectError) -> bool {
+    match error {
+        ObjectError::Store(error) => {
+            matches!(error, StoreError::Missing { .. } | StoreError::Corrupt { .. })
+        }
+        ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => true,
+    }
 }
 
 /// Writes documents and, at the end, that the tree is now indexed.

@@ -32,6 +32,8 @@ mod history;
 mod name;
 mod open;
 mod owner;
+pub mod patch;
+pub mod query;
 mod record;
 mod restore;
 mod revision;

@@ -90,7 +90,6 @@ impl Store {
         self.inner.place.as_ref().map(|place| place.home.as_path())
     }
 
-    #[allow(dead_code, reason = "upkeep follows")]
     pub(crate) fn embedded(&self) -> Option<&EmbeddedStore> {
         self.inner.place.as_ref().map(|place| &*place.store)
     }

@@ -10,35 +10,26 @@ mod man;
 mod planned;
 
 // Written down and not done yet: see `planned`.
-#[cfg(test)]
 mod audit;
 #[cfg(test)]
 mod cat;
-#[cfg(test)]
 mod checkout;
-#[cfg(test)]
 mod checkpoint;
 #[cfg(test)]
 mod chmod;
 #[cfg(test)]
 mod cp;
-#[cfg(test)]
 mod diff;
 #[cfg(test)]
 mod export;
-#[cfg(test)]
 mod find;
-#[cfg(test)]
 mod fsck;
-#[cfg(test)]
 mod gc;
-#[cfg(test)]
 mod grep;
 #[cfg(test)]
 mod import;
 #[cfg(test)]
 mod ln;
-#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod ls;
@@ -46,25 +37,19 @@ mod ls;
 mod mkdir;
 #[cfg(test)]
 mod mv;
-#[cfg(test)]
 mod prune;
-#[cfg(test)]
 mod quota;
-#[cfg(test)]
 mod revert;
 #[cfg(test)]
 mod rm;
-#[cfg(test)]
 mod search;
 #[cfg(test)]
 mod stat;
-#[cfg(test)]
 mod stats;
 #[cfg(test)]
 mod touch;
 #[cfg(test)]
 mod tree;
-#[cfg(test)]
 mod undo;
 #[cfg(test)]
 mod vault;
@@ -81,6 +66,23 @@ use crate::printer::Printer;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     #[command(subcommand)]
+    Checkpoint(checkpoint::CheckpointCommand),
+    Log(log::LogArgs),
+    Diff(diff::DiffArgs),
+    Checkout(checkout::CheckoutArgs),
+    Revert(revert::RevertArgs),
+    Undo(undo::UndoArgs),
+    Grep(grep::GrepArgs),
+    Find(find::FindArgs),
+    Search(search::SearchArgs),
+    Stats(stats::StatsArgs),
+    #[command(subcommand)]
+    Quota(quota::QuotaCommand),
+    Audit(audit::AuditArgs),
+    Gc(gc::GcArgs),
+    Prune(prune::PruneArgs),
+    Fsck(fsck::FsckArgs),
+    #[command(subcommand)]
     Config(config::ConfigCommand),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -89,6 +91,21 @@ pub enum Command {
 pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
     let context = |out| Context::load(out, &cli.global);
     match &cli.command {
+        Command::Checkpoint(command) => checkpoint::run(&mut context(out)?, command),
+        Command::Log(args) => log::run(&mut context(out)?, args),
+        Command::Diff(args) => diff::run(&mut context(out)?, args),
+        Command::Checkout(args) => checkout::run(&mut context(out)?, args),
+        Command::Revert(args) => revert::run(&mut context(out)?, args),
+        Command::Undo(args) => undo::run(&mut context(out)?, args),
+        Command::Grep(args) => grep::run(&mut context(out)?, args),
+        Command::Find(args) => find::run(&mut context(out)?, args),
+        Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Stats(args) => stats::run(&mut context(out)?, args),
+        Command::Quota(command) => quota::run(&mut context(out)?, command),
+        Command::Audit(args) => audit::run(&mut context(out)?, args),
+        Command::Gc(args) => gc::run(&mut context(out)?, args),
+        Command::Prune(args) => prune::run(&mut context(out)?, args),
+        Command::Fsck(args) => fsck::run(&mut context(out)?, args),
         Command::Config(command) => config::run(&mut context(out)?, command),
         Command::Completions(args) => completions::run(out, args),
         Command::Man(args) => man::run(out, args),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use agentvfs::{Revision, Store, TreeReader, Vault};
+use agentvfs::{Store, Vault};
 
 use crate::cli::GlobalArgs;
 use crate::exit::ExitStatus;
@@ -52,18 +52,6 @@ impl<'a> Context<'a> {
                 .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
         };
         Ok(store.vault(&chosen.ok_or_else(none)?)?)
-    }
-
-    /// Reads a state of the vault: the one that `at` names, or the present one.
-    pub fn reader(&self, at: Option<&str>) -> anyhow::Result<TreeReader> {
-        let vault = self.vault()?;
-        match at {
-            Some(text) => {
-                let Revision { vault, snapshot, .. } = vault.revision(text)?;
-                Ok(vault.reader_at(snapshot)?)
-            }
-            None => Ok(vault.reader()?),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `avfs`, the command line of agentvfs: reads arguments, calls the library, prints, and ends with a status.
 
-#[cfg(test)]
+#[cfg_attr(not(test), expect(dead_code, reason = "`cat` reads the ranges"))]
 mod args;
+mod asked;
 mod cli;
 #[cfg_attr(test, allow(dead_code, reason = "planned commands are read and do nothing"))]
 mod commands;
@@ -9,7 +10,6 @@ mod commands;
 #[allow(dead_code, reason = "the first question comes with `vault delete`")]
 mod confirm;
 mod context;
-#[cfg_attr(not(test), expect(dead_code, reason = "file contents are printed by commands still to come"))]
 mod escape;
 mod exit;
 mod failure;
@@ -17,18 +17,15 @@ mod json;
 #[cfg_attr(not(test), expect(dead_code, reason = "warnings and questions come with the vault commands"))]
 #[cfg_attr(test, allow(dead_code))]
 mod printer;
-#[cfg(test)]
-#[allow(dead_code, reason = "the first bar comes with `import`")]
+#[cfg_attr(not(test), expect(dead_code, reason = "a bar of files comes with `import`"))]
 mod progress;
-#[cfg(test)]
 mod revision;
 #[cfg_attr(not(test), expect(dead_code, reason = "the store's settings are read by the vault commands"))]
 mod settings;
-#[cfg_attr(not(test), expect(dead_code, reason = "`find` and listings use the rest"))]
 mod size;
 mod suggest;
-#[cfg_attr(not(test), expect(dead_code, reason = "`log` and listings use the rest"))]
 mod time;
+mod versions;
 
 use std::process::ExitCode;
 

@@ -19,6 +19,18 @@ impl Progress {
         Progress { bar: wanted.then(|| bar(what, total)) }
     }
 
+    /// For work that is not on files: only what [`Progress::say`] says is shown.
+    pub fn spin(out: &Printer, what: &'static str) -> Progress {
+        let wanted = out.talks() && io::stderr().is_terminal();
+        Progress { bar: wanted.then(|| styled(ProgressBar::new_spinner(), what, "{prefix} {spinner} {msg}")) }
+    }
+
+    pub fn say(&self, text: impl FnOnce() -> String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text());
+        }
+    }
+
     /// Reports what was done since the start.
     pub fn set(&self, files: u64, bytes: u64) {
         if let Some(bar) = &self.bar {
@@ -45,7 +57,11 @@ fn bar(what: &'static str, total: Option<u64>) -> ProgressBar {
         ),
         None => (ProgressBar::new_spinner(), "{prefix} {spinner} {human_pos} files, {per_sec}, {msg}"),
     };
-    let style = ProgressStyle::with_template(template).expect("the templates above are valid");
+    styled(bar, what, template)
+}
+
+fn styled(bar: ProgressBar, what: &'static str, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("the templates of this file are valid");
     bar.set_style(style.with_key("per_sec", files_per_second));
     bar.set_prefix(what);
     bar.enable_steady_tick(Duration::from_millis(100));

@@ -17,7 +17,7 @@ mod json;
 #[cfg_attr(not(test), expect(dead_code, reason = "warnings and questions come with the vault commands"))]
 #[cfg_attr(test, allow(dead_code))]
 mod printer;
-#[cfg_attr(not(test), expect(dead_code, reason = "a bar of files comes with `import`"))]
+#[allow(dead_code, reason = "a bar of files comes with `import`")]
 mod progress;
 mod revision;
 #[cfg_attr(not(test), expect(dead_code, reason = "the store's settings are read by the vault commands"))]

@@ -19,8 +19,8 @@ use crate::failure::Failure;
 
 /// Find lines that match a regular expression
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with status 1 if nothing matches. Binary files are told of and not shown, and
-files whose name begins with a dot are left out.
+#[command(after_help = "Ends with status 1 if nothing matches. Left out are binary files and those
+whose name begins with a dot, unless they are named or asked for.
 
 Examples:
   avfs grep -n 'TODO|FIXME'

@@ -51,7 +51,7 @@ pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
         false => report(context, &done),
     }
     if done.len() < args.steps.get() {
-        context.out.warn(format_args!("there were only {} to undo", count(done.len() as u64, "change")));
+        context.out.warn(format_args!("only {} could be undone", count(done.len() as u64, "change")));
         return Ok(ExitStatus::No);
     }
     Ok(ExitStatus::Success)

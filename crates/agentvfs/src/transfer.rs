@@ -11,6 +11,7 @@ mod error;
 mod host_file;
 mod host_place;
 mod host_read;
+mod host_tree;
 mod host_write;
 mod links;
 mod tar_pax;

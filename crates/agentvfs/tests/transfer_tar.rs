@@ -205,7 +205,7 @@ fn check(before: &[Vec<u8>], bad: Vec<u8>, reason: Reason, good: Vec<u8>) {
     match vault.import_tar(&with(bad.clone()), &strict) {
         Err(TransferError::Refused { refused }) => {
             let reasons: Vec<_> = refused.into_iter().map(|skipped| skipped.reason).collect();
-            assert_eq!(reasons, [reason.clone()]);
+            assert_eq!(reasons, std::slice::from_ref(&reason));
         }
         other => panic!("{other:?}"),
     }

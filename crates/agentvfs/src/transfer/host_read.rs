@@ -8,14 +8,12 @@
 use std::collections::HashSet;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use avfs_core::map;
-use avfs_core::{BadName, Entry, EntryKind, LinkId, Meta, PATH_MAX, Slot, Totals, TreePath};
+use avfs_core::{BadName, LinkId, PATH_MAX, Slot, TreePath};
 use avfs_tree::{ObjectError, ObjectWriter, Objects};
 use rayon::Scope;
-use rayon::prelude::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
@@ -23,6 +21,7 @@ use rustix::io::Errno;
 use super::beneath::Beneath;
 use super::error::{Reason, TransferError};
 use super::host_file::{self, Intake, Trouble, key_of, stat_of};
+use super::host_tree::{Directory, Growth, Item, Unbuilt};
 use super::links::{FileKey, IsTaken, Numbered, SharedFiles};
 use super::{Imported, Progress, Tally, join};
 
@@ -77,14 +76,12 @@ pub fn import_directory(
         excluded: identities(&options.exclude),
         one_file_system: options.one_file_system,
         shared: SharedFiles::default(),
-        deferred: Mutex::default(),
-        finished: OnceLock::new(),
+        growth: Growth::new(objects, writer),
         tally: Tally::default(),
         failure: Mutex::default(),
         stop: AtomicBool::new(false),
     };
-    let root = Arc::new(Directory::new(None, Box::default(), Vec::new(), 0));
-    rayon::scope(|scope| import.visit(scope, root));
+    rayon::scope(|scope| import.visit(scope, Directory::top()));
     import.finish(options.skip_refused, options.is_taken)
 }
 
@@ -101,35 +98,10 @@ struct Import<'a> {
     excluded: HashSet<FileKey>,
     one_file_system: bool,
     shared: SharedFiles,
-    /// Directories that need the ids of links; those below others before them.
-    deferred: Mutex<Vec<Arc<Directory>>>,
-    /// The topmost directory.
-    finished: OnceLock<Item>,
+    growth: Growth<'a>,
     tally: Tally,
     failure: Mutex<Option<TransferError>>,
     stop: AtomicBool,
-}
-
-/// A directory on its way.
-struct Directory {
-    parent: Option<Arc<Directory>>,
-    name: Box<[u8]>,
-    /// From the topmost one.
-    relative: Vec<u8>,
-    depth: usize,
-    /// Unset if it could not be read.
-    meta: OnceLock<Meta>,
-    items: Mutex<Vec<(Box<[u8]>, Item)>>,
-    /// Parts of it that are not done, each of which is a task or a directory below.
-    waiting: AtomicUsize,
-}
-
-enum Item {
-    Ready(Slot),
-    /// A file with several links.
-    Shared(FileKey),
-    /// A deferred directory, by its place in the list.
-    Deferred(usize),
 }
 
 /// What a directory was found to hold.
@@ -144,22 +116,7 @@ const PART: usize = 256;
 /// How often an entry that changed is looked at again.
 const ATTEMPTS: usize = 8;
 
-impl Directory {
-    fn new(parent: Option<Arc<Directory>>, name: Box<[u8]>, relative: Vec<u8>, depth: usize) -> Directory {
-        let (meta, items) = (OnceLock::new(), Mutex::default());
-        Directory { parent, name, relative, depth, meta, items, waiting: AtomicUsize::new(1) }
-    }
-
-    fn add(&self, mut items: Vec<(Box<[u8]>, Item)>) {
-        self.items.lock().expect("no panic happens while the lock is held").append(&mut items);
-    }
-
-    fn take_items(&self) -> Vec<(Box<[u8]>, Item)> {
-        std::mem::take(&mut *self.items.lock().expect("no panic happens while the lock is held"))
-    }
-}
-
-impl<'a> Import<'a> {
+impl Import<'_> {
     fn visit<'s>(&'s self, scope: &Scope<'s>, directory: Arc<Directory>) {
         if !self.is_stopped() {
             match self.open(&directory) {
@@ -202,7 +159,7 @@ impl<'a> Import<'a> {
         let mut others = listing.others;
         while others.len() > PART {
             let part = others.split_off(others.len() - PART);
-            let directory = self.hold(directory);
+            let directory = directory.hold();
             scope.spawn(move |_| {
                 self.read_part(&directory, part);
                 self.release(directory);
@@ -214,16 +171,10 @@ impl<'a> Import<'a> {
                 self.trouble(&relative, Trouble::Skip(bad.into()));
                 continue;
             }
-            let parent = self.hold(directory);
-            let below = Arc::new(Directory::new(Some(parent), name, relative, directory.depth + 1));
+            let below = directory.below(name, relative);
             scope.spawn(move |scope| self.visit(scope, below));
         }
         self.read_entries(directory, opened.as_fd(), others);
-    }
-
-    fn hold(&self, directory: &Arc<Directory>) -> Arc<Directory> {
-        directory.waiting.fetch_add(1, Ordering::Relaxed);
-        Arc::clone(directory)
     }
 
     fn read_part(&self, directory: &Directory, names: Vec<(Box<[u8]>, FileType)>) {
@@ -339,70 +290,21 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// One part of a directory is done; after the last it goes to the directory above, and so on.
-    fn release(&self, mut directory: Arc<Directory>) {
-        while directory.waiting.fetch_sub(1, Ordering::AcqRel) == 1 {
-            if self.is_stopped() {
-                return;
-            }
-            let item = match self.close(&directory) {
-                Ok(item) => item,
-                Err(source) => return self.fail(self.object_error(&directory.relative, source)),
-            };
-            match (&directory.parent, item) {
-                (Some(parent), item) => {
-                    parent.add(item.map(|item| (directory.name.clone(), item)).into_iter().collect());
-                    let parent = Arc::clone(parent);
-                    directory = parent;
-                }
-                (None, Some(item)) => {
-                    let _ = self.finished.set(item);
-                    return;
-                }
-                (None, None) => return,
-            }
+    fn release(&self, directory: Arc<Directory>) {
+        if self.is_stopped() {
+            return;
         }
-    }
-
-    /// Builds the map of a directory, unless it must wait. `None` if it was not read.
-    fn close(&self, directory: &Arc<Directory>) -> Result<Option<Item>, ObjectError> {
-        let Some(meta) = directory.meta.get() else { return Ok(None) };
-        let mut items = directory.take_items();
-        items.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        // A directory that is changed while it is listed may list a name twice.
-        items.dedup_by(|a, b| a.0 == b.0);
-        if items.iter().all(|(_, item)| matches!(item, Item::Ready(_))) {
-            let slots = items.into_iter().filter_map(|(name, item)| match item {
-                Item::Ready(slot) => Some((name, slot)),
-                Item::Shared(_) | Item::Deferred(_) => None,
-            });
-            return self.build(meta, slots).map(|entry| Some(Item::Ready(Slot::Own(entry))));
+        if let Err(Unbuilt { relative, source }) = self.growth.release(directory) {
+            self.fail(object_error(self.into, &relative, source));
         }
-        directory.add(items);
-        let mut deferred = self.deferred.lock().expect("no panic happens while the lock is held");
-        deferred.push(Arc::clone(directory));
-        Ok(Some(Item::Deferred(deferred.len() - 1)))
-    }
-
-    fn build(
-        &self,
-        meta: &Meta,
-        slots: impl Iterator<Item = (Box<[u8]>, Slot)>,
-    ) -> Result<Entry, ObjectError> {
-        directory_entry(self.intake.objects, self.intake.writer, meta.clone(), slots)
     }
 
     fn trouble(&self, relative: &[u8], trouble: Trouble) {
         match trouble {
             Trouble::Skip(reason) => self.tally.skip(relative, reason),
             Trouble::Changed => self.tally.skip(relative, Reason::Changing),
-            Trouble::Store(source) => self.fail(self.object_error(relative, source)),
+            Trouble::Store(source) => self.fail(object_error(self.into, relative, source)),
         }
-    }
-
-    fn object_error(&self, relative: &[u8], source: ObjectError) -> TransferError {
-        let below = TreePath::parse(relative).unwrap_or_default();
-        TransferError::Object { path: self.into.join_path(&below), source }
     }
 
     fn fail(&self, error: TransferError) {
@@ -419,70 +321,22 @@ impl<'a> Import<'a> {
             return Err(error);
         }
         let report = self.tally.report();
-        let finished = self.finished.take();
-        let Some(finished) = finished else {
+        if !self.growth.has_top() {
             // The topmost directory itself was refused or left out.
-            let refused = report.skipped;
-            return Err(TransferError::Refused { refused });
-        };
+            return Err(TransferError::Refused { refused: report.skipped });
+        }
         let report = report.unless_refused(skip_refused)?;
         let numbered = Numbered::new(std::mem::take(&mut self.shared).into_files(), is_taken);
-        let directory = match finished {
-            Item::Ready(Slot::Own(entry)) => entry,
-            _ => self.resolve_deferred(&numbered)?,
-        };
+        let directory = self.growth.finish(&numbered);
+        let directory =
+            directory.map_err(|Unbuilt { relative, source }| object_error(self.into, &relative, source))?;
         Ok(Imported { directory, links: numbered.links.into_iter().collect(), report })
-    }
-
-    /// Builds the directories that waited for the ids of links, the deepest first. Returns the topmost.
-    fn resolve_deferred(&mut self, numbered: &Numbered<FileKey>) -> Result<Entry, TransferError> {
-        let deferred = std::mem::take(self.deferred.get_mut().expect("no panic happened under the lock"));
-        let built: Vec<OnceLock<Entry>> = deferred.iter().map(|_| OnceLock::new()).collect();
-        let mut order: Vec<usize> = (0..deferred.len()).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(deferred[*index].depth));
-        for level in order.chunk_by(|a, b| deferred[*a].depth == deferred[*b].depth) {
-            level.par_iter().try_for_each(|index| {
-                let directory = &deferred[*index];
-                let entry = self.resolve(directory, numbered, &built);
-                let entry = entry.map_err(|source| self.object_error(&directory.relative, source))?;
-                built[*index].set(entry).expect("each is built once");
-                Ok::<(), TransferError>(())
-            })?;
-        }
-        let top = built.into_iter().last().and_then(OnceLock::into_inner);
-        Ok(top.expect("the topmost directory is deferred if any is, and comes last"))
-    }
-
-    fn resolve(
-        &self,
-        directory: &Directory,
-        numbered: &Numbered<FileKey>,
-        built: &[OnceLock<Entry>],
-    ) -> Result<Entry, ObjectError> {
-        let slot = |item| match item {
-            Item::Ready(slot) => slot,
-            Item::Shared(key) => numbered.slot(&key).expect("every shared file was added"),
-            Item::Deferred(index) => {
-                Slot::Own(built[index].get().expect("what lies deeper was built before").clone())
-            }
-        };
-        let meta = directory.meta.get().expect("only directories that were read are deferred");
-        self.build(meta, directory.take_items().into_iter().map(|(name, item)| (name, slot(item))))
     }
 }
 
-/// Builds the map of a directory from its slots in order of name.
-pub(super) fn directory_entry(
-    objects: &Objects,
-    mut writer: &ObjectWriter,
-    meta: Meta,
-    slots: impl Iterator<Item = (Box<[u8]>, Slot)>,
-) -> Result<Entry, ObjectError> {
-    let (entries, below) = match map::from_sorted(objects, &mut writer, slots)? {
-        Some(root) => (Some(root.id), root.totals),
-        None => (None, Totals::default()),
-    };
-    Ok(Entry { meta, kind: EntryKind::Directory { entries, below } })
+fn object_error(into: &TreePath, relative: &[u8], source: ObjectError) -> TransferError {
+    let below = TreePath::parse(relative).unwrap_or_default();
+    TransferError::Object { path: into.join_path(&below), source }
 }
 
 /// What was read since the progress was told last.

@@ -7,7 +7,7 @@ use avfs_core::{BadName, Entry, EntryKind, EntryName, Meta, PATH_MAX, Slot, Tree
 use avfs_tree::{ObjectError, ObjectWriter, Objects};
 
 use super::error::Reason;
-use super::host_read::directory_entry;
+use super::host_tree::directory_entry;
 use super::links::{IsTaken, Numbered, Shared};
 use super::{Imported, Report, join};
 

@@ -119,13 +119,13 @@ mod tests {
     fn a_record_counts_its_own_digits() {
         let mut out = Vec::new();
         put_record(&mut out, b"path", b"a");
-        assert_eq!(out, b"10 path=a\n");
+        assert_eq!(out, b"9 path=a\n");
         out.clear();
-        put_record(&mut out, b"path", &[b'x'; 89]);
+        put_record(&mut out, b"path", &[b'x'; 90]);
         assert_eq!(&out[..9], b"99 path=x");
         assert_eq!(out.len(), 99);
         out.clear();
-        put_record(&mut out, b"path", &[b'x'; 90]);
+        put_record(&mut out, b"path", &[b'x'; 91]);
         assert_eq!(out.len(), 101);
         assert_eq!(&out[..4], b"101 ");
     }
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn records_that_lie_about_their_length_are_refused() {
         for bad in [
-            &b"9 path=a\n"[..],
+            &b"8 path=a\n"[..],
             b"99 path=a\n",
             b"path=a\n",
             b"10 path_a\n",

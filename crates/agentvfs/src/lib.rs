@@ -1,3 +1,59 @@
 //! agentvfs: vaults that fork, checkpoint, diff and roll back in the time of what changed.
+//!
+//! ```
+//! use agentvfs::{Store, TreePath, VaultName};
+//!
+//! # fn main() -> agentvfs::Result<()> {
+//! let store = Store::in_memory();
+//! let vault = store.create_vault(&VaultName::new("notes")?)?;
+//! let path = TreePath::parse(b"/hello.txt").expect("a good path");
+//!
+//! let mut open = vault.begin()?;
+//! open.write_bytes(&path, b"hello")?;
+//! open.commit("write", "/hello.txt")?;
+//!
+//! let fork = vault.fork(&[VaultName::new("attempt")?])?.remove(0);
+//! let mut open = fork.begin()?;
+//! open.write_bytes(&path, b"goodbye")?;
+//! open.commit("write", "/hello.txt")?;
+//!
+//! assert_eq!(&vault.begin()?.read(&path)?[..], b"hello");
+//! fork.undo()?;
+//! assert_eq!(&fork.begin()?.read(&path)?[..], b"hello");
+//! # Ok(())
+//! # }
+//! ```
 
+mod audit;
+mod error;
+mod fork;
+mod graft;
+mod history;
+mod name;
+mod open;
+mod owner;
+mod record;
+mod restore;
+mod revision;
+mod store;
 pub mod transfer;
+mod vault;
+mod version;
+
+pub use audit::AuditEntry;
+pub use avfs_core::diff::Change;
+pub use avfs_core::{
+    BadName, Content, Entry, EntryKind, EntryName, Meta, SnapshotId, Timestamp, Totals, TreePath, printable,
+};
+pub use avfs_store::OpenOptions;
+pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
+pub use error::{Error, ErrorKind, Result};
+pub use history::{Checkpoint, HistoryEntry, PathVersion};
+pub use name::{CheckpointName, VaultName};
+pub use open::{OpenVault, Saved, WriteMode};
+pub use record::VaultId;
+pub use restore::Restored;
+pub use revision::Revision;
+pub use store::{Actor, Store};
+pub use vault::{Vault, VaultInfo};
+pub use version::Version;

@@ -58,6 +58,11 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing(self.rest.len())) }
     }
 
+    /// How many bytes are left.
+    pub fn len(&self) -> usize {
+        self.rest.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -4,10 +4,18 @@
 //! to stand behind them. [`EmbeddedStore`] is the default: packs and one SQLite file in a directory.
 //! [`MemoryStore`] keeps everything in the process.
 
+mod cache;
 mod door;
+mod embedded;
 mod memory;
 
 pub use door::{
     CommitError, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, Store, StoreError,
+};
+#[doc(hidden)]
+pub use embedded::{Access, Disk, DiskFile, HostDisk};
+pub use embedded::{
+    EmbeddedStore, Exclusive, FORMAT, Finding, LiveSet, LostRef, OpenOptions, RepairReport, ScrubReport,
+    SweepReport, Usage,
 };
 pub use memory::MemoryStore;

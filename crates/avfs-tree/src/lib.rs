@@ -1,9 +1,23 @@
 //! The working tree of a vault, and the trees that its snapshots hold.
 
 pub mod content;
+mod error;
+mod file;
 pub mod inodes;
+mod journal;
 mod objects;
+mod op;
+mod overlay;
 mod reader;
+mod worktree;
 
+pub use error::FsError;
+pub use inodes::Ino;
+pub use journal::{Journal, JournalError};
 pub use objects::{ObjectError, ObjectWriter, Objects};
+pub use op::Place;
 pub use reader::{Found, Listing, ReadError, TreeReader};
+pub use worktree::{
+    Attr, Base, Clock, FrozenTree, JournalPlace, Kind, Limits, NewEntry, SetAttr, StoredTree, SystemClock,
+    WorkTree,
+};

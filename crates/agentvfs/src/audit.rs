@@ -1,0 +1,118 @@
+//! Who did what when: an append-only log per vault in which each entry holds the hash of the one before.
+//!
+//! An entry is written in the same commit as what it tells of, so that neither exists without the other.
+//! Whoever can write the store's files could write a whole new log; keeping a hash elsewhere
+//! ([`verify`] with `expect`) is what makes that visible.
+
+use avfs_core::Timestamp;
+use avfs_store::{RefEdit, RefRange, RefStore};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::record::{self, AuditHead, VaultId, key};
+
+/// One entry of an audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    pub seq: u64,
+    #[serde(with = "record::time")]
+    pub time: Timestamp,
+    pub actor: String,
+    /// The name of the vault at that time; empty for the store itself.
+    pub vault: String,
+    /// What was done, as one word: `write`, `fork`, `restore` …
+    pub action: String,
+    /// What it was done to.
+    pub detail: String,
+    /// The snapshot that came of it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The hash of the entry before; empty for the first.
+    pub previous: String,
+    /// The hash of this entry.
+    #[serde(default)]
+    pub hash: String,
+}
+
+/// What is to be logged; the log adds the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub time: Timestamp,
+    pub actor: String,
+    pub vault: String,
+    pub action: String,
+    pub detail: String,
+    pub snapshot: Option<String>,
+}
+
+/// The edit that appends `event` to the log of `id`, whose end moves on.
+pub(crate) fn append(id: VaultId, head: &mut AuditHead, event: Event) -> RefEdit {
+    let mut entry = AuditEntry {
+        seq: head.seq + 1,
+        time: event.time,
+        actor: event.actor,
+        vault: event.vault,
+        action: event.action,
+        detail: event.detail,
+        snapshot: event.snapshot,
+        previous: head.hash.clone(),
+        hash: String::new(),
+    };
+    entry.hash = hash(&entry);
+    *head = AuditHead { seq: entry.seq, hash: entry.hash.clone() };
+    RefEdit::create(key::audit(id, entry.seq), record::encode(&entry))
+}
+
+/// The hash of everything in an entry but its own hash.
+fn hash(entry: &AuditEntry) -> String {
+    let unhashed = AuditEntry { hash: String::new(), ..entry.clone() };
+    blake3::hash(&record::encode(&unhashed)).to_hex().to_string()
+}
+
+/// The entries of a log behind entry `after`, oldest first.
+pub(crate) fn entries(refs: &dyn RefStore, id: VaultId, after: u64, limit: usize) -> Result<Vec<AuditEntry>> {
+    let range = RefRange::prefix(key::audits(id)).after(key::audit(id, after)).limit(limit);
+    let found = refs.scan(&range)?;
+    found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
+}
+
+/// Checks that a log is whole: numbered without a gap, each entry the one that its hash names and following
+/// the one before, up to `head`; and, if `expect` is given, that an entry has that hash.
+pub(crate) fn verify(
+    refs: &dyn RefStore,
+    log: &str,
+    id: VaultId,
+    head: &AuditHead,
+    expect: Option<&str>,
+) -> Result<u64> {
+    let broken = |seq, reason| Error::AuditBroken { log: log.to_owned(), seq, reason };
+    let mut end = AuditHead::default();
+    let mut seen = false;
+    loop {
+        let page = entries(refs, id, end.seq, 10_000)?;
+        if page.is_empty() {
+            break;
+        }
+        for entry in page {
+            let seq = end.seq + 1;
+            if entry.seq != seq {
+                return Err(broken(seq, "it is missing"));
+            }
+            if entry.previous != end.hash {
+                return Err(broken(seq, "it does not follow the entry before"));
+            }
+            if entry.hash != hash(&entry) {
+                return Err(broken(seq, "it was changed"));
+            }
+            seen |= expect == Some(entry.hash.as_str());
+            end = AuditHead { seq, hash: entry.hash };
+        }
+    }
+    if end != *head {
+        return Err(broken(head.seq, "the end of the log is not where the vault says"));
+    }
+    match expect {
+        Some(_) if !seen => Err(broken(end.seq, "no entry has the expected hash")),
+        _ => Ok(end.seq),
+    }
+}

@@ -1,0 +1,239 @@
+//! What can go wrong, in words for the user: what it is about, why, and what helps.
+
+use avfs_core::{BadName, TreePath};
+use avfs_store::{CommitError, StoreError};
+use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no vault '{name}'")]
+    UnknownVault { name: String, similar: Option<String> },
+    #[error("there is already a vault '{name}'")]
+    VaultExists { name: String },
+    #[error("'{name}' cannot be the name of a {what}: {reason}")]
+    BadLabel { what: &'static str, name: String, reason: &'static str },
+    #[error("vault '{vault}' has no checkpoint '{name}'")]
+    UnknownCheckpoint { vault: String, name: String, similar: Option<String> },
+    #[error("vault '{vault}' already has a checkpoint '{name}'")]
+    CheckpointExists { vault: String, name: String },
+    #[error("'{text}' is neither a checkpoint of vault '{vault}', nor a vault, nor a snapshot of it")]
+    UnknownRevision { vault: String, text: String, similar: Option<String> },
+    #[error("'{text}' could be several snapshots of vault '{vault}'")]
+    AmbiguousRevision { vault: String, text: String },
+    #[error("'{text}' is not a path in a vault")]
+    BadPath {
+        text: String,
+        #[source]
+        source: BadName,
+    },
+    #[error("{path} in vault '{vault}'")]
+    File {
+        vault: String,
+        path: TreePath,
+        #[source]
+        source: FsError,
+    },
+    #[error("vault '{vault}'")]
+    Read {
+        vault: String,
+        #[source]
+        source: ReadError,
+    },
+    #[error("{path} has version {found}, and you expected {expected}")]
+    StaleVersion { path: TreePath, expected: String, found: String },
+    #[error("vault '{vault}' is in use by process {owner}")]
+    Busy { vault: String, owner: String },
+    #[error("vault '{vault}' has {} that need it: {}", if forks.len() == 1 { "a fork" } else { "forks" }, forks.join(", "))]
+    Needed { vault: String, forks: Vec<String> },
+    #[error("vault '{vault}' has nothing to undo")]
+    NothingToUndo { vault: String },
+    #[error("vault '{vault}' has no checkpoint to go back to")]
+    NoCheckpoint { vault: String },
+    #[error("{key} in the store is not readable: {reason}")]
+    DamagedRecord { key: String, reason: String },
+    #[error("the audit log of '{log}' is broken at entry {seq}: {reason}")]
+    AuditBroken { log: String, seq: u64, reason: &'static str },
+    #[error("{} is not a vault file: {reason}", place)]
+    BadBundle { place: String, reason: String },
+    #[error("{action} {place}")]
+    Host {
+        action: &'static str,
+        place: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error(transparent)]
+    Tree(#[from] FsError),
+    #[error("{key} was changed by others again and again")]
+    Contended { key: String },
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Error {
+        match error {
+            CommitError::Conflict { key } => Error::Contended { key },
+            CommitError::Store(error) => Error::Store(error),
+        }
+    }
+}
+
+/// What kind of thing an error is: one for each way a caller can react.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The input is wrong; asking again will not help.
+    BadInput,
+    NotFound,
+    /// Something is in the way: it exists, is newer, or is needed by others.
+    Conflict,
+    /// Try again later.
+    Busy,
+    /// Damaged data: run fsck.
+    Corrupt,
+    /// No room, by quota or by disk.
+    Full,
+    /// The machine or a bug.
+    Internal,
+}
+
+impl Error {
+    /// A stable name for scripts.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::UnknownVault { .. } => "unknown-vault",
+            Error::VaultExists { .. } => "vault-exists",
+            Error::BadLabel { .. } => "bad-name",
+            Error::UnknownCheckpoint { .. } => "unknown-checkpoint",
+            Error::CheckpointExists { .. } => "checkpoint-exists",
+            Error::UnknownRevision { .. } => "unknown-revision",
+            Error::AmbiguousRevision { .. } => "ambiguous-revision",
+            Error::BadPath { .. } => "bad-path",
+            Error::File { source, .. } | Error::Tree(source) => fs_code(source),
+            Error::Read { source, .. } => read_code(source),
+            Error::StaleVersion { .. } => "stale-version",
+            Error::Busy { .. } => "vault-busy",
+            Error::Needed { .. } => "vault-needed",
+            Error::NothingToUndo { .. } => "nothing-to-undo",
+            Error::NoCheckpoint { .. } => "no-checkpoint",
+            Error::DamagedRecord { .. } => "damaged-record",
+            Error::AuditBroken { .. } => "audit-broken",
+            Error::BadBundle { .. } => "bad-vault-file",
+            Error::Host { .. } => "host-io",
+            Error::Store(source) => store_code(source),
+            Error::Object(source) => object_code(source),
+            Error::Contended { .. } => "contended",
+        }
+    }
+
+    pub fn kind(&self) -> ErrorKind {
+        match self.code() {
+            "unknown-vault" | "unknown-checkpoint" | "unknown-revision" | "not-found" | "missing-object" => {
+                ErrorKind::NotFound
+            }
+            "vault-exists" | "checkpoint-exists" | "stale-version" | "vault-needed" | "exists"
+            | "not-empty" | "nothing-to-undo" | "no-checkpoint" => ErrorKind::Conflict,
+            "vault-busy" | "store-busy" | "contended" => ErrorKind::Busy,
+            "corrupt" | "damaged-store" | "damaged-record" | "damaged-journal" | "audit-broken" => {
+                ErrorKind::Corrupt
+            }
+            "disk-full" | "quota-bytes" | "quota-files" => ErrorKind::Full,
+            "host-io" | "store-io" | "store-database" | "journal-io" => ErrorKind::Internal,
+            _ => ErrorKind::BadInput,
+        }
+    }
+
+    /// What helps, where something does.
+    pub fn hint(&self) -> Option<String> {
+        let similar = |name: &Option<String>| name.as_ref().map(|name| format!("did you mean '{name}'?"));
+        match self {
+            Error::UnknownVault { similar: name, .. } => {
+                similar(name).or_else(|| Some("`avfs vault list` shows what there is".into()))
+            }
+            Error::UnknownCheckpoint { similar: name, .. } => {
+                similar(name).or_else(|| Some("`avfs checkpoint list` shows what there is".into()))
+            }
+            Error::UnknownRevision { similar: name, .. } => similar(name)
+                .or_else(|| Some("`avfs log` shows snapshots, `avfs checkpoint list` names".into())),
+            Error::AmbiguousRevision { .. } => Some("give more digits of the id".into()),
+            Error::StaleVersion { path, .. } => Some(format!("read {path} again and decide anew")),
+            Error::Busy { .. } => Some("try again when it is done".into()),
+            Error::Needed { vault, .. } => {
+                Some(format!("delete or merge them first, or force it by name: --force {vault}"))
+            }
+            Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
+            Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
+                Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
+            }
+            _ if self.kind() == ErrorKind::Corrupt => {
+                Some("`avfs fsck` names everything that is affected".into())
+            }
+            Error::Store(StoreError::Newer { .. }) => {
+                Some("use the version of avfs that made it, or a newer one".into())
+            }
+            Error::Store(StoreError::Full { .. }) => {
+                Some("free some space and try again; nothing was changed".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn fs_code(error: &FsError) -> &'static str {
+    match error {
+        FsError::NotFound => "not-found",
+        FsError::Exists => "exists",
+        FsError::NotADirectory => "not-a-directory",
+        FsError::IsADirectory => "is-a-directory",
+        FsError::NotEmpty => "not-empty",
+        FsError::Invalid(_) => "invalid",
+        FsError::IntoItself => "into-itself",
+        FsError::Stale(_) => "stale",
+        FsError::TooLarge => "too-large",
+        FsError::TooManyLinks => "too-many-links",
+        FsError::NoXattr => "no-xattr",
+        FsError::OverBytes { .. } => "quota-bytes",
+        FsError::OverFiles { .. } => "quota-files",
+        FsError::Object(source) => object_code(source),
+        FsError::Journal(JournalError::Full { .. }) => "disk-full",
+        FsError::Journal(JournalError::Damaged { .. }) => "damaged-journal",
+        FsError::Journal(JournalError::Io { .. } | JournalError::Failed { .. }) => "journal-io",
+    }
+}
+
+fn read_code(error: &ReadError) -> &'static str {
+    match error {
+        ReadError::NotFound { .. } => "not-found",
+        ReadError::NotADirectory { .. } => "not-a-directory",
+        ReadError::IsADirectory { .. } => "is-a-directory",
+        ReadError::NotAFile { .. } => "not-a-file",
+        ReadError::Object { source, .. } => object_code(source),
+    }
+}
+
+fn object_code(error: &ObjectError) -> &'static str {
+    match error {
+        ObjectError::Store(source) => store_code(source),
+        ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => {
+            "corrupt"
+        }
+    }
+}
+
+fn store_code(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Missing { .. } => "missing-object",
+        StoreError::Corrupt { .. } => "corrupt",
+        StoreError::Damaged { .. } => "damaged-store",
+        StoreError::Full { .. } => "disk-full",
+        StoreError::Busy { .. } => "store-busy",
+        StoreError::Newer { .. } => "newer-store",
+        StoreError::Unsuitable { .. } => "unsuitable-place",
+        StoreError::Io { .. } => "store-io",
+        StoreError::Database { .. } => "store-database",
+    }
+}

@@ -1,0 +1,93 @@
+//! Making vaults from vaults, and taking them away.
+
+use avfs_store::{RefEdit, RefRange};
+
+use crate::error::{Error, Result};
+use crate::name::VaultName;
+use crate::owner;
+use crate::record::{self, ParentRecord, VaultRecord, key};
+use crate::revision::Revision;
+use crate::vault::Vault;
+
+impl Vault {
+    /// Makes vaults that start at this one's present state. Costs the same whatever the vault holds.
+    pub fn fork(&self, names: &[VaultName]) -> Result<Vec<Vault>> {
+        self.fork_at(&self.revision("@")?, names)
+    }
+
+    /// Makes vaults that start at a state of this vault.
+    pub fn fork_at(&self, at: &Revision, names: &[VaultName]) -> Result<Vec<Vault>> {
+        let _pin = self.store().objects().store().pin()?;
+        let parent = ParentRecord { vault: self.id(), snapshot: at.snapshot };
+        let action = format!("fork {}", self.name()?);
+        self.store().add_vaults(names, at.state, Some(parent), &action)
+    }
+
+    /// The forks of this vault that hold work of their own.
+    pub fn unmerged_forks(&self) -> Result<Vec<VaultName>> {
+        let records = self.store().vault_records()?;
+        let unmerged = records.into_iter().filter(|record| {
+            record
+                .parent
+                .is_some_and(|parent| parent.vault == self.id() && parent.snapshot != record.head.snapshot)
+        });
+        Ok(unmerged.map(|record| record.name).collect())
+    }
+
+    /// Deletes the vault with its history and checkpoints; its audit log stays. Fails while a process has
+    /// it open and, unless `force`, while forks with work of their own come from it.
+    pub fn delete(self, force: bool) -> Result<()> {
+        let name = self.name()?;
+        let ownership = self.store().own(self.id(), name.as_str())?;
+        let forks = self.unmerged_forks()?;
+        if !force && !forks.is_empty() {
+            let forks = forks.iter().map(VaultName::to_string).collect();
+            return Err(Error::Needed { vault: name.to_string(), forks });
+        }
+        self.delete_history()?;
+        self.store().retry(|edits| {
+            let (record, bytes) = self.record()?;
+            self.delete_edits(edits, &record, bytes)
+        })?;
+        if let Some(home) = self.store().home() {
+            // What stays behind is an empty directory with a lock that nobody looks at any more.
+            let _ = std::fs::remove_dir_all(owner::work_directory(home, self.id()));
+        }
+        drop(ownership);
+        Ok(())
+    }
+
+    /// Takes a long history away in parts, so that the last commit stays small.
+    fn delete_history(&self) -> Result<()> {
+        const PART: usize = 5_000;
+        loop {
+            let oldest = RefRange::prefix(key::histories(self.id())).limit(PART + 1);
+            let mut found = self.store().refs().scan(&oldest)?;
+            if found.len() <= PART {
+                return Ok(());
+            }
+            found.truncate(PART);
+            let edits: Vec<RefEdit> =
+                found.into_iter().map(|(key, value)| RefEdit::delete(key, value)).collect();
+            self.store().refs().commit(&edits)?;
+        }
+    }
+
+    fn delete_edits(&self, edits: &mut Vec<RefEdit>, record: &VaultRecord, bytes: Vec<u8>) -> Result<()> {
+        let refs = self.store().refs();
+        for prefix in [key::histories(self.id()), key::checkpoints(self.id())] {
+            let rows = refs.scan(&RefRange::prefix(prefix))?;
+            edits.extend(rows.into_iter().map(|(key, value)| RefEdit::delete(key, value)));
+        }
+        let mut last = record.clone();
+        edits.push(self.audit_edit(&mut last, "delete", "", None));
+        edits.push(RefEdit::delete(key::vault(self.id()), bytes));
+        edits.push(RefEdit::delete(key::name(record.name.as_str()), record::encode(&self.id())));
+        if self.store().current_vault()?.as_deref() == Some(record.name.as_str()) {
+            let current = refs.read(key::CURRENT_VAULT)?;
+            edits.extend(current.map(|current| RefEdit::delete(key::CURRENT_VAULT, current)));
+        }
+        let detail = format!("number {} at {}", self.id().0, record.head.snapshot);
+        self.store().log(edits, "delete", record.name.as_str(), detail)
+    }
+}

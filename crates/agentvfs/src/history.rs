@@ -1,0 +1,213 @@
+//! The history of a vault: every state it had, what made it, and the names given to some of them.
+
+use avfs_core::{NodeId, SnapshotId, Timestamp, TreePath};
+use avfs_store::{RefEdit, RefRange};
+use avfs_tree::{Found, ReadError};
+
+use crate::error::{Error, Result};
+use crate::name::{CheckpointName, closest};
+use crate::record::{self, CheckpointRecord, Head, HistoryRecord, key};
+use crate::vault::Vault;
+
+/// One state in the history of a vault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryEntry {
+    pub seq: u64,
+    pub snapshot: SnapshotId,
+    pub time: Timestamp,
+    pub actor: String,
+    /// The command that made it, as one line.
+    pub action: String,
+    /// For an undo: the entry whose effect it took back.
+    pub undoes: Option<u64>,
+    pub(crate) inodes: Option<NodeId>,
+}
+
+/// A snapshot with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub name: CheckpointName,
+    pub snapshot: SnapshotId,
+    pub time: Timestamp,
+    pub actor: String,
+    pub message: Option<String>,
+    /// The entry of the history that it names.
+    pub seq: u64,
+    pub(crate) inodes: Option<NodeId>,
+}
+
+/// One version in the history of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathVersion {
+    pub entry: HistoryEntry,
+    /// What was at the path from then on; `None`: nothing.
+    pub found: Option<Found>,
+}
+
+impl Vault {
+    /// The history before entry `before` (or from the end), newest first.
+    pub fn history(&self, before: Option<u64>, limit: usize) -> Result<Vec<HistoryEntry>> {
+        let mut range = RefRange::prefix(key::histories(self.id())).reversed().limit(limit);
+        if let Some(before) = before {
+            range = range.after(key::history(self.id(), before));
+        }
+        let found = self.store().refs().scan(&range)?;
+        found.iter().map(|(key, bytes)| self.history_entry(key, bytes)).collect()
+    }
+
+    fn history_entry(&self, key: &str, bytes: &[u8]) -> Result<HistoryEntry> {
+        let record: HistoryRecord = record::decode(key, bytes)?;
+        let seq = key::seq_of(key);
+        let seq =
+            seq.ok_or_else(|| Error::DamagedRecord { key: key.to_owned(), reason: "no number".into() })?;
+        Ok(HistoryEntry {
+            seq,
+            snapshot: record.snapshot,
+            time: record.time,
+            actor: record.actor,
+            action: record.action,
+            undoes: record.undoes,
+            inodes: record.inodes,
+        })
+    }
+
+    /// Calls `visit` with each entry of the history, newest first, until it returns `false`.
+    pub fn for_each_entry(&self, mut visit: impl FnMut(HistoryEntry) -> Result<bool>) -> Result<()> {
+        let mut before = None;
+        loop {
+            let page = self.history(before, 500)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            before = Some(last.seq);
+            for entry in page {
+                if !visit(entry)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The versions of one path, newest first: an entry for each state in which it was not as before.
+    pub fn path_history(&self, path: &TreePath, limit: usize) -> Result<Vec<PathVersion>> {
+        let mut versions: Vec<PathVersion> = Vec::new();
+        let mut newer: Option<(HistoryEntry, Option<Found>)> = None;
+        self.for_each_entry(|entry| {
+            let found = self.find_at(entry.snapshot, path)?;
+            if let Some((newer_entry, newer_found)) = newer.take()
+                && newer_found != found
+            {
+                versions.push(PathVersion { entry: newer_entry, found: newer_found });
+            }
+            newer = Some((entry, found));
+            Ok(versions.len() < limit)
+        })?;
+        if let Some((entry, found @ Some(_))) = newer.filter(|_| versions.len() < limit) {
+            versions.push(PathVersion { entry, found });
+        }
+        Ok(versions)
+    }
+
+    pub(crate) fn find_at(&self, snapshot: SnapshotId, path: &TreePath) -> Result<Option<Found>> {
+        match self.reader_at(snapshot)?.find(path) {
+            Ok(found) => Ok(Some(found)),
+            Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
+            Err(source) => Err(self.read_error(source)),
+        }
+    }
+
+    pub(crate) fn read_error(&self, source: ReadError) -> Error {
+        let vault = self.name().map(|name| name.to_string()).unwrap_or_default();
+        Error::Read { vault, source }
+    }
+
+    /// Names the present state. The name must be free.
+    pub fn save_checkpoint(&self, name: &CheckpointName, message: Option<&str>) -> Result<Checkpoint> {
+        self.head()?;
+        let checkpoint_key = key::checkpoint(self.id(), name);
+        let mut saved = None;
+        self.update("checkpoint", name.as_str(), |record, edits| {
+            if self.store().refs().read(&checkpoint_key)?.is_some() {
+                let (vault, name) = (record.name.to_string(), name.to_string());
+                return Err(Error::CheckpointExists { vault, name });
+            }
+            let new = CheckpointRecord {
+                snapshot: record.head.snapshot,
+                inodes: record.head.inodes,
+                time: self.store().now(),
+                actor: self.store().actor().name.clone(),
+                seq: record.seq,
+                message: message.map(str::to_owned),
+            };
+            edits.push(RefEdit::create(checkpoint_key.clone(), record::encode(&new)));
+            saved = Some(new);
+            Ok(())
+        })?;
+        let saved = saved.ok_or_else(|| Error::Contended { key: checkpoint_key })?;
+        Ok(checkpoint(name.clone(), saved))
+    }
+
+    /// The checkpoints of the vault, oldest first.
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        let prefix = key::checkpoints(self.id());
+        let found = self.store().refs().scan(&RefRange::prefix(prefix.clone()))?;
+        let mut checkpoints = Vec::new();
+        for (key, bytes) in found {
+            let name = CheckpointName::new(key.strip_prefix(&prefix).unwrap_or_default())?;
+            checkpoints.push(checkpoint(name, record::decode(&key, &bytes)?));
+        }
+        checkpoints.sort_by(|a, b| (a.seq, a.time, &a.name).cmp(&(b.seq, b.time, &b.name)));
+        Ok(checkpoints)
+    }
+
+    pub fn checkpoint(&self, name: &str) -> Result<Checkpoint> {
+        match self.find_checkpoint(name)? {
+            Some(checkpoint) => Ok(checkpoint),
+            None => {
+                let known = self.checkpoints()?;
+                let similar = closest(name, known.iter().map(|known| known.name.as_str()));
+                let name = avfs_core::printable(name.as_bytes());
+                Err(Error::UnknownCheckpoint { vault: self.name()?.to_string(), name, similar })
+            }
+        }
+    }
+
+    pub(crate) fn find_checkpoint(&self, name: &str) -> Result<Option<Checkpoint>> {
+        let Ok(name) = CheckpointName::new(name) else { return Ok(None) };
+        let found = record::read(self.store().refs(), &key::checkpoint(self.id(), &name))?;
+        Ok(found.map(|(record, _)| checkpoint(name, record)))
+    }
+
+    /// Takes a name away; the snapshot stays in the history as long as that keeps it.
+    pub fn delete_checkpoint(&self, name: &str) -> Result<()> {
+        let checkpoint = self.checkpoint(name)?;
+        let key = key::checkpoint(self.id(), &checkpoint.name);
+        self.update("checkpoint-delete", name, |_, edits| {
+            let old = self.store().refs().read(&key)?;
+            edits.extend(old.map(|old| RefEdit::delete(key.clone(), old)));
+            Ok(())
+        })
+    }
+}
+
+fn checkpoint(name: CheckpointName, record: CheckpointRecord) -> Checkpoint {
+    Checkpoint {
+        name,
+        snapshot: record.snapshot,
+        time: record.time,
+        actor: record.actor,
+        message: record.message,
+        seq: record.seq,
+        inodes: record.inodes,
+    }
+}
+
+impl Checkpoint {
+    pub(crate) fn state(&self) -> Head {
+        Head { snapshot: self.snapshot, inodes: self.inodes, journal: 0 }
+    }
+}
+
+impl HistoryEntry {
+    pub(crate) fn state(&self) -> Head {
+        Head { snapshot: self.snapshot, inodes: self.inodes, journal: 0 }
+    }
+}

@@ -1,0 +1,87 @@
+//! Names that users give: to vaults and to checkpoints.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The longest name of a vault or checkpoint.
+const LONGEST: usize = 100;
+
+fn check(what: &'static str, name: &str) -> Result<()> {
+    let bad = |reason| Err(Error::BadLabel { what, name: avfs_core::printable(name.as_bytes()), reason });
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match name.chars().next() {
+        None => bad("it is empty"),
+        Some('.' | '-') => bad("it starts with '.' or '-'"),
+        Some(_) if name.len() > LONGEST => bad("it has more than 100 bytes"),
+        Some(_) if !name.chars().all(allowed) => bad("only letters, digits, '-', '_' and '.' are allowed"),
+        Some(_) => Ok(()),
+    }
+}
+
+macro_rules! label {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn new(name: &str) -> Result<$name> {
+                check($what, name)?;
+                Ok($name(name.to_owned()))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+label!(
+    /// The name of a vault: letters, digits, `-`, `_` and `.`, at most 100 bytes.
+    VaultName,
+    "vault"
+);
+label!(
+    /// The name of a checkpoint: letters, digits, `-`, `_` and `.`, at most 100 bytes.
+    CheckpointName,
+    "checkpoint"
+);
+
+/// The name among `known` that is closest to a mistyped one, if one is close.
+pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let scored = known.map(|name| (strsim::jaro_winkler(typed, name), name));
+    let best = scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, name)| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_once() {
+        for good in ["a", "main-2", "Ünï_1.0"] {
+            assert_eq!(VaultName::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", ".x", "-x", "a/b", "..", "a b", "a\0", "a\nb", "@", &"x".repeat(101)] {
+            assert!(VaultName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_name_finds_its_neighbour() {
+        assert_eq!(closest("mian", ["main", "other"].into_iter()), Some("main".into()));
+        assert_eq!(closest("zzz", ["main", "other"].into_iter()), None);
+    }
+}

@@ -1,0 +1,396 @@
+//! A vault whose working tree is open: the owner's side, by path.
+
+use std::io::Read;
+
+use avfs_core::{Content, Entry, EntryKind, EntryName, SnapshotId, Timestamp, TreePath};
+use avfs_tree::content::ContentBuilder;
+use avfs_tree::{
+    Attr, FsError, Ino, Kind, Limits, NewEntry, ObjectWriter, Place, SetAttr, StoredTree, WorkTree,
+};
+
+use crate::error::{Error, Result};
+use crate::owner::Ownership;
+use crate::record::{Head, VaultRecord};
+use crate::vault::{Vault, describe};
+use crate::version::Version;
+
+/// The working tree of a vault, owned by this value. Nobody else changes the vault while it lives.
+///
+/// Changes become a snapshot by [`OpenVault::commit`] or [`OpenVault::save`]; dropping the value without
+/// one discards them.
+pub struct OpenVault {
+    vault: Vault,
+    record: VaultRecord,
+    tree: WorkTree,
+    pin: Option<avfs_store::Pin>,
+    _ownership: Ownership,
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    pub seq: u64,
+    pub snapshot: SnapshotId,
+}
+
+/// What to do with the bytes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    Replace,
+    Append,
+}
+
+impl OpenVault {
+    pub(crate) fn new(vault: Vault, record: VaultRecord, tree: WorkTree, ownership: Ownership) -> OpenVault {
+        tree.set_limits(Limits { bytes: record.max_bytes, files: record.max_files });
+        OpenVault { vault, record, tree, pin: None, _ownership: ownership }
+    }
+
+    pub fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// The tree by inodes, as a mount needs it.
+    pub fn tree(&self) -> &WorkTree {
+        &self.tree
+    }
+
+    /// Takes a snapshot if anything changed, and closes the vault.
+    pub fn commit(mut self, action: &str, detail: &str) -> Result<Option<Saved>> {
+        self.save(action, detail)
+    }
+
+    /// Takes a snapshot if anything changed. When this returns, it survives a power loss.
+    pub fn save(&mut self, action: &str, detail: &str) -> Result<Option<Saved>> {
+        self.save_as(action, detail, None)
+    }
+
+    pub(crate) fn save_as(
+        &mut self,
+        action: &str,
+        detail: &str,
+        undoes: Option<u64>,
+    ) -> Result<Option<Saved>> {
+        if !self.tree.is_dirty() {
+            return Ok(None);
+        }
+        let store = self.vault.store().clone();
+        let _pin = store.objects().store().pin()?;
+        let frozen = self.tree.freeze()?;
+        let parents = vec![self.record.head.snapshot];
+        let snapshot = store.put_snapshot(frozen.base().root.clone(), parents, &describe(action, detail))?;
+        let head = Head { snapshot, inodes: frozen.base().inodes, journal: frozen.journal() };
+        let seq = self.vault.advance(&mut self.record, head, action, detail, undoes)?;
+        frozen.settle();
+        self.pin = None;
+        Ok(Some(Saved { seq, snapshot }))
+    }
+
+    /// Returns once everything done before survives a power loss, with a journal also without a snapshot.
+    pub fn sync(&self) -> Result<()> {
+        Ok(self.tree.sync()?)
+    }
+
+    /// Keeps garbage collection away until the next snapshot: for objects that are stored before they
+    /// are part of the tree.
+    pub fn hold_objects(&mut self) -> Result<()> {
+        if self.pin.is_none() {
+            self.pin = Some(self.vault.store().objects().store().pin()?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn record(&self) -> &VaultRecord {
+        &self.record
+    }
+
+    pub(crate) fn fail(&self, path: &TreePath, source: FsError) -> Error {
+        Error::File { vault: self.record.name.to_string(), path: path.clone(), source }
+    }
+
+    /// The attributes of what is at `path`.
+    pub fn stat(&self, path: &TreePath) -> Result<Attr> {
+        self.tree.resolve(path).map_err(|error| self.fail(path, error))
+    }
+
+    pub fn exists(&self, path: &TreePath) -> Result<bool> {
+        match self.tree.resolve(path) {
+            Ok(_) => Ok(true),
+            Err(FsError::NotFound | FsError::NotADirectory) => Ok(false),
+            Err(error) => Err(self.fail(path, error)),
+        }
+    }
+
+    /// All the bytes of a file.
+    pub fn read(&self, path: &TreePath) -> Result<bytes::Bytes> {
+        let ino = self.stat(path)?.ino;
+        self.tree.read_all(ino).map_err(|error| self.fail(path, error))
+    }
+
+    /// Where `path` is: its directory, which must exist, and its name in it.
+    pub(crate) fn place(&self, path: &TreePath) -> Result<Place> {
+        let Some((parent, name)) = path.split_last() else {
+            return Err(self.fail(path, FsError::Invalid("this cannot be done to the root of a vault")));
+        };
+        let attr = self.stat(&parent)?;
+        if attr.kind != Kind::Directory {
+            return Err(self.fail(&parent, FsError::NotADirectory));
+        }
+        Ok(Place::new(attr.ino, name))
+    }
+
+    fn by_me(&self, new: NewEntry) -> NewEntry {
+        let actor = self.vault.store().actor();
+        new.owned_by(actor.uid, actor.gid)
+    }
+
+    /// Makes a directory, with those above it if `parents`; then an existing one is fine.
+    pub fn make_directory(&self, path: &TreePath, parents: bool) -> Result<()> {
+        if !parents {
+            let place = self.place(path)?;
+            return self.make_one(&place).map_err(|error| self.fail(path, error));
+        }
+        let mut ino = Ino::ROOT;
+        let mut walked = TreePath::root();
+        for name in path.components() {
+            walked.push(&name);
+            ino = self.directory_at(ino, &name).map_err(|error| self.fail(&walked, error))?;
+        }
+        Ok(())
+    }
+
+    fn make_one(&self, place: &Place) -> Result<(), FsError> {
+        self.tree.create(place.parent, &place.name, self.by_me(NewEntry::directory(0o755))).map(|_| ())
+    }
+
+    fn directory_at(&self, parent: Ino, name: &EntryName) -> Result<Ino, FsError> {
+        match self.tree.lookup(parent, name) {
+            Ok(attr) if attr.kind == Kind::Directory => Ok(attr.ino),
+            Ok(_) => Err(FsError::NotADirectory),
+            Err(FsError::NotFound) => {
+                let new = self.by_me(NewEntry::directory(0o755));
+                Ok(self.tree.create(parent, name, new)?.ino)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a file from a stream, with a bounded amount of it in memory. With `expect`, only if the file
+    /// has that version.
+    pub fn write(
+        &mut self,
+        path: &TreePath,
+        bytes: &mut dyn Read,
+        mode: WriteMode,
+        expect: Option<&Version>,
+    ) -> Result<()> {
+        let place = self.place(path)?;
+        let existing = match self.tree.lookup(place.parent, &place.name) {
+            Ok(attr) => Some(attr),
+            Err(FsError::NotFound) => None,
+            Err(error) => return Err(self.fail(path, error)),
+        };
+        if let Some(expect) = expect {
+            self.check_version(path, existing.as_ref(), expect)?;
+        }
+        self.hold_objects()?;
+        match (mode, existing) {
+            (WriteMode::Append, Some(attr)) => self.append(path, &attr, bytes),
+            (WriteMode::Replace, Some(attr)) => {
+                let (size, content) = self.store_stream(bytes)?;
+                let set = self.tree.set_content(attr.ino, size, content);
+                set.map_err(|error| self.fail(path, error))
+            }
+            (_, None) => {
+                let (size, content) = self.store_stream(bytes)?;
+                let new =
+                    self.by_me(NewEntry { kind: EntryKind::File { size, content }, ..NewEntry::file(0o644) });
+                let made = self.tree.create(place.parent, &place.name, new);
+                made.map(|_| ()).map_err(|error| self.fail(path, error))
+            }
+        }
+    }
+
+    /// Writes a whole file from memory.
+    pub fn write_bytes(&mut self, path: &TreePath, mut bytes: &[u8]) -> Result<()> {
+        self.write(path, &mut bytes, WriteMode::Replace, None)
+    }
+
+    fn append(&self, path: &TreePath, attr: &Attr, bytes: &mut dyn Read) -> Result<()> {
+        let mut buffer = vec![0; 256 << 10];
+        let mut end = attr.size;
+        loop {
+            let len = read_some(bytes, &mut buffer)?;
+            if len == 0 {
+                return Ok(());
+            }
+            self.tree.write(attr.ino, end, &buffer[..len]).map_err(|error| self.fail(path, error))?;
+            end += len as u64;
+        }
+    }
+
+    /// Stores a stream as objects.
+    pub(crate) fn store_stream(&self, bytes: &mut dyn Read) -> Result<(u64, Content)> {
+        let objects = self.vault.store().objects();
+        let writer = ObjectWriter::new(objects);
+        let mut builder = ContentBuilder::new(objects, &writer);
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            let len = read_some(bytes, &mut buffer)?;
+            if len == 0 {
+                break;
+            }
+            builder.push(&buffer[..len])?;
+        }
+        let stored = builder.finish()?;
+        writer.flush()?;
+        Ok(stored)
+    }
+
+    fn check_version(&self, path: &TreePath, existing: Option<&Attr>, expect: &Version) -> Result<()> {
+        let found = match existing {
+            None => Version::absent(),
+            Some(attr) if attr.kind == Kind::File => {
+                let bytes = self.tree.read_all(attr.ino).map_err(|error| self.fail(path, error))?;
+                Version::of_bytes(&bytes)
+            }
+            Some(_) => return Err(self.fail(path, FsError::Invalid("only a file has a version"))),
+        };
+        if found.matches(expect) {
+            return Ok(());
+        }
+        Err(Error::StaleVersion {
+            path: path.clone(),
+            expected: expect.to_string(),
+            found: found.to_string(),
+        })
+    }
+
+    /// Removes a file, or with `recursive` a directory and everything in it.
+    pub fn remove(&self, path: &TreePath, recursive: bool) -> Result<()> {
+        let place = self.place(path)?;
+        let attr = self.stat(path)?;
+        let removed = match attr.kind {
+            Kind::Directory if recursive => self.tree.remove_tree(place.parent, &place.name),
+            Kind::Directory => Err(FsError::IsADirectory),
+            _ => self.tree.unlink(place.parent, &place.name),
+        };
+        removed.map_err(|error| self.fail(path, error))
+    }
+
+    /// Moves `from` to `to`, or into it if it is a directory, replacing what is there as `mv` does.
+    pub fn rename(&self, from: &TreePath, to: &TreePath) -> Result<TreePath> {
+        let target = self.target(from, to)?;
+        let (source, place) = (self.place(from)?, self.place(&target)?);
+        self.stat(from)?;
+        self.tree.rename(source, place).map_err(|error| self.fail(&target, error))?;
+        Ok(target)
+    }
+
+    /// Copies `from` to `to`, or into it if it is a directory; a directory only with `recursive`.
+    pub fn copy(&self, from: &TreePath, to: &TreePath, recursive: bool) -> Result<TreePath> {
+        let attr = self.stat(from)?;
+        if attr.kind == Kind::Directory && !recursive {
+            return Err(self.fail(from, FsError::IsADirectory));
+        }
+        let target = self.target(from, to)?;
+        if target.starts_with(from) && target != *from && attr.kind == Kind::Directory {
+            return Err(self.fail(&target, FsError::IntoItself));
+        }
+        let place = self.place(&target)?;
+        self.make_room(&target, &attr)?;
+        let copied = self.tree.copy(attr.ino, place.parent, &place.name);
+        let copy = copied.map_err(|error| self.fail(&target, error))?;
+        let set = SetAttr { mtime: Some(self.vault.store().now()), ..SetAttr::default() };
+        if copy.kind == Kind::File {
+            self.tree.set_attr(copy.ino, set).map_err(|error| self.fail(&target, error))?;
+        }
+        Ok(target)
+    }
+
+    /// Takes a file away that a copy replaces. Anything else is in the way.
+    fn make_room(&self, target: &TreePath, from: &Attr) -> Result<()> {
+        match self.tree.resolve(target) {
+            Err(FsError::NotFound) => Ok(()),
+            Err(error) => Err(self.fail(target, error)),
+            Ok(existing) if existing.ino == from.ino => {
+                Err(self.fail(target, FsError::Invalid("the copy and the original are the same")))
+            }
+            Ok(existing) if existing.kind == Kind::Directory || from.kind == Kind::Directory => {
+                Err(self.fail(target, FsError::Exists))
+            }
+            Ok(_) => self.remove(target, false),
+        }
+    }
+
+    fn target(&self, from: &TreePath, to: &TreePath) -> Result<TreePath> {
+        match (self.tree.resolve(to), from.name()) {
+            (Ok(attr), Some(name)) if attr.kind == Kind::Directory => Ok(to.join(&name)),
+            _ => Ok(to.clone()),
+        }
+    }
+
+    pub fn symlink(&self, target: &[u8], path: &TreePath) -> Result<()> {
+        let place = self.place(path)?;
+        let new = self.by_me(NewEntry::symlink(target));
+        let made = self.tree.create(place.parent, &place.name, new);
+        made.map(|_| ()).map_err(|error| self.fail(path, error))
+    }
+
+    /// Gives the file at `from` another name.
+    pub fn hard_link(&self, from: &TreePath, path: &TreePath) -> Result<()> {
+        let place = self.place(path)?;
+        let ino = self.stat(from)?.ino;
+        let made = self.tree.link(ino, place.parent, &place.name);
+        made.map(|_| ()).map_err(|error| self.fail(path, error))
+    }
+
+    pub fn set_mode(&self, path: &TreePath, mode: u32) -> Result<()> {
+        self.set(path, SetAttr { mode: Some(mode), ..SetAttr::default() })
+    }
+
+    pub fn set_mtime(&self, path: &TreePath, mtime: Timestamp) -> Result<()> {
+        self.set(path, SetAttr { mtime: Some(mtime), ..SetAttr::default() })
+    }
+
+    pub fn truncate(&self, path: &TreePath, size: u64) -> Result<()> {
+        self.set(path, SetAttr { size: Some(size), ..SetAttr::default() })
+    }
+
+    pub(crate) fn set(&self, path: &TreePath, set: SetAttr) -> Result<()> {
+        let ino = self.stat(path)?.ino;
+        self.tree.set_attr(ino, set).map(|_| ()).map_err(|error| self.fail(path, error))
+    }
+
+    /// Puts a stored tree at a path where there is nothing.
+    pub fn graft(&self, path: &TreePath, tree: StoredTree) -> Result<()> {
+        let place = self.place(path)?;
+        let grafted = self.tree.graft(place.parent, &place.name, tree);
+        grafted.map(|_| ()).map_err(|error| self.fail(path, error))
+    }
+
+    /// Puts the entries of a stored directory into an existing one; a name that is taken by something else
+    /// than a directory on both sides is in the way, and then nothing is changed.
+    pub fn graft_into(&self, path: &TreePath, tree: StoredTree) -> Result<()> {
+        crate::graft::graft_into(self, path, tree)
+    }
+
+    /// The entry at `path` as a snapshot would hold it.
+    pub(crate) fn is_same_kind(&self, path: &TreePath, entry: &Entry) -> Result<bool> {
+        match self.tree.resolve(path) {
+            Ok(attr) => Ok(attr.kind == Kind::from(&entry.kind)),
+            Err(FsError::NotFound) => Ok(false),
+            Err(error) => Err(self.fail(path, error)),
+        }
+    }
+}
+
+fn read_some(bytes: &mut dyn Read, buffer: &mut [u8]) -> Result<usize> {
+    loop {
+        match bytes.read(buffer) {
+            Ok(len) => return Ok(len),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::Host { action: "reading", place: "the input".into(), source }),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Ownership: exactly one process has a working tree open.
+
+use std::collections::HashSet;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::record::VaultId;
+
+/// How long a command waits for another one to finish with the same vault.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Held by the owner of a working tree; dropping it lets the next one in.
+#[derive(Debug)]
+pub(crate) enum Ownership {
+    File(#[allow(dead_code, reason = "held for its lock")] File),
+    Process { taken: Arc<Mutex<HashSet<VaultId>>>, id: VaultId },
+}
+
+impl Drop for Ownership {
+    fn drop(&mut self) {
+        if let Ownership::Process { taken, id } = self {
+            taken.lock().expect("no panic happens while the lock is held").remove(id);
+        }
+    }
+}
+
+/// Where the owner of a vault works: its lock and its journals.
+pub(crate) fn work_directory(home: &Path, id: VaultId) -> PathBuf {
+    home.join("work").join(id.to_string())
+}
+
+/// Takes ownership of a vault in a directory, or says who has it.
+pub(crate) fn take(directory: &Path, vault: &str, patience: Duration) -> Result<Ownership> {
+    let host = |action, source| Error::Host { action, place: directory.display().to_string(), source };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|source| host("creating", source))?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let mut file =
+        options.open(directory.join("lock")).map_err(|source| host("opening the lock in", source))?;
+    wait_for(&mut file, vault, patience)?;
+    // Only for the message that others get; a failure to write it harms nobody.
+    let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
+    Ok(Ownership::File(file))
+}
+
+fn wait_for(file: &mut File, vault: &str, patience: Duration) -> Result<()> {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if start.elapsed() < patience => std::thread::sleep(pause),
+            Err(TryLockError::WouldBlock) => return Err(busy(file, vault)),
+            Err(TryLockError::Error(source)) => {
+                return Err(Error::Host { action: "locking", place: format!("vault '{vault}'"), source });
+            }
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn busy(file: &mut File, vault: &str) -> Error {
+    let mut owner = String::new();
+    let read = file.rewind().and_then(|()| file.take(32).read_to_string(&mut owner));
+    if read.is_err() || owner.is_empty() {
+        owner = "unknown".into();
+    }
+    Error::Busy { vault: vault.to_owned(), owner }
+}
+
+/// Takes ownership of a vault of a store that lives in this process alone.
+pub(crate) fn take_in_process(
+    taken: &Arc<Mutex<HashSet<VaultId>>>,
+    id: VaultId,
+    vault: &str,
+) -> Result<Ownership> {
+    let free = taken.lock().expect("no panic happens while the lock is held").insert(id);
+    if !free {
+        return Err(Error::Busy { vault: vault.to_owned(), owner: std::process::id().to_string() });
+    }
+    Ok(Ownership::Process { taken: Arc::clone(taken), id })
+}

@@ -1,0 +1,219 @@
+//! What the library keeps in refs: records as JSON under readable keys.
+//!
+//! | key | record |
+//! |---|---|
+//! | `name/NAME` | the id of the vault with this name |
+//! | `vault/ID` | [`VaultRecord`] |
+//! | `history/ID/SEQ` | [`HistoryRecord`] |
+//! | `checkpoint/ID/NAME` | [`CheckpointRecord`] |
+//! | `audit/ID/SEQ` | an entry of the audit log; `ID` 0 is the store's own |
+//! | `counter/vault` | the last vault id given out |
+//! | `setting/KEY` | what was chosen for the whole store |
+
+use avfs_core::{NodeId, ObjectId, SnapshotId, Timestamp};
+use avfs_store::{RefStore, StoreError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{Error, Result};
+use crate::name::{CheckpointName, VaultName};
+
+/// Names a vault for good, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct VaultId(pub u64);
+
+impl VaultId {
+    /// The audit log of the store itself.
+    pub(crate) const STORE: VaultId = VaultId(0);
+}
+
+impl std::fmt::Display for VaultId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:010}", self.0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VaultRecord {
+    pub id: VaultId,
+    pub name: VaultName,
+    pub head: Head,
+    /// The last entry of its history.
+    pub seq: u64,
+    #[serde(with = "time")]
+    pub created: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_files: Option<u64>,
+    pub audit: AuditHead,
+}
+
+/// The present state of a vault, as far as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    #[serde(with = "snapshot_id")]
+    pub snapshot: SnapshotId,
+    #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<NodeId>,
+    /// The last journal whose operations are in the snapshot.
+    pub journal: u64,
+}
+
+/// Where a fork came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ParentRecord {
+    pub vault: VaultId,
+    /// The snapshot they share.
+    #[serde(with = "snapshot_id")]
+    pub snapshot: SnapshotId,
+}
+
+/// The end of an audit log: what the next entry must follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AuditHead {
+    pub seq: u64,
+    pub hash: String,
+}
+
+/// One state that a vault had, and what made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HistoryRecord {
+    #[serde(with = "snapshot_id")]
+    pub snapshot: SnapshotId,
+    #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<NodeId>,
+    #[serde(with = "time")]
+    pub time: Timestamp,
+    pub actor: String,
+    /// The command that made it, as one line.
+    pub action: String,
+    /// For an undo: the entry whose effect it took back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CheckpointRecord {
+    #[serde(with = "snapshot_id")]
+    pub snapshot: SnapshotId,
+    #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<NodeId>,
+    #[serde(with = "time")]
+    pub time: Timestamp,
+    pub actor: String,
+    /// The entry of the history that it names.
+    pub seq: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+pub(crate) mod key {
+    use super::{CheckpointName, VaultId};
+
+    pub const VAULT_COUNTER: &str = "counter/vault";
+    pub const STORE_AUDIT: &str = "setting/audit";
+    pub const CURRENT_VAULT: &str = "setting/current-vault";
+    pub const NAMES: &str = "name/";
+    pub const VAULTS: &str = "vault/";
+
+    pub fn name(name: &str) -> String {
+        format!("{NAMES}{name}")
+    }
+
+    pub fn vault(id: VaultId) -> String {
+        format!("{VAULTS}{id}")
+    }
+
+    pub fn histories(id: VaultId) -> String {
+        format!("history/{id}/")
+    }
+
+    pub fn history(id: VaultId, seq: u64) -> String {
+        format!("history/{id}/{seq:012}")
+    }
+
+    pub fn checkpoints(id: VaultId) -> String {
+        format!("checkpoint/{id}/")
+    }
+
+    pub fn checkpoint(id: VaultId, name: &CheckpointName) -> String {
+        format!("checkpoint/{id}/{name}")
+    }
+
+    pub fn audits(id: VaultId) -> String {
+        format!("audit/{id}/")
+    }
+
+    pub fn audit(id: VaultId, seq: u64) -> String {
+        format!("audit/{id}/{seq:012}")
+    }
+
+    /// The number at the end of a key.
+    pub fn seq_of(key: &str) -> Option<u64> {
+        key.rsplit('/').next()?.parse().ok()
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+    serde_json::to_vec(record).expect("records have string keys and finite numbers")
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Error::DamagedRecord { key: key.to_owned(), reason: error.to_string() })
+}
+
+/// The record under `key` with the bytes it was read from, for a later compare-and-swap.
+pub(crate) fn read<T: DeserializeOwned>(refs: &dyn RefStore, key: &str) -> Result<Option<(T, Vec<u8>)>> {
+    let bytes: Result<Option<Vec<u8>>, StoreError> = refs.read(key);
+    match bytes? {
+        Some(bytes) => Ok(Some((decode(key, &bytes)?, bytes))),
+        None => Ok(None),
+    }
+}
+
+/// Ids as 64 hexadecimal digits.
+mod snapshot_id {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &SnapshotId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SnapshotId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        ObjectId::parse_hex(&text).map(SnapshotId::from_object).map_err(serde::de::Error::custom)
+    }
+}
+
+mod node_id {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &Option<NodeId>, serializer: S) -> Result<S::Ok, S::Error> {
+        id.map(|id| id.to_string()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NodeId>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let id = text.map(|text| ObjectId::parse_hex(&text)).transpose().map_err(serde::de::Error::custom)?;
+        Ok(id.map(NodeId::from_object))
+    }
+}
+
+/// Times as nanoseconds since 1970.
+pub(crate) mod time {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        let nanos = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        nanos.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        Ok(Timestamp::from_nanos(i64::deserialize(deserializer)?.into()))
+    }
+}

@@ -1,0 +1,356 @@
+//! A store: the vaults in it, and how they come and go.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use avfs_core::{Entry, Meta, Root, Snapshot, SnapshotId, Timestamp, Totals};
+use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, RefRange, RefStore};
+use avfs_tree::{Clock, ObjectWriter, Objects, SystemClock};
+
+use crate::audit::{self, AuditEntry, Event};
+use crate::error::{Error, Result};
+use crate::name::{VaultName, closest};
+use crate::owner::{self, Ownership};
+use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
+use crate::vault::{Vault, VaultInfo};
+
+/// How often a change of records is tried against others who change them too.
+const ATTEMPTS: usize = 100;
+
+/// On whose behalf things are done: the author of snapshots and the owner of new files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    pub name: String,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Actor {
+    /// The user that runs this process.
+    pub fn current() -> Actor {
+        let uid = rustix::process::geteuid().as_raw();
+        let name = ["AVFS_ACTOR", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
+        Actor {
+            name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("uid {uid}")),
+            uid,
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+}
+
+/// Where everything lives. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// `None`: in memory.
+    place: Option<Embedded>,
+    objects: Objects,
+    clock: Arc<dyn Clock>,
+    actor: Actor,
+    /// The vaults that have an owner, for a store in memory.
+    taken: Arc<Mutex<HashSet<VaultId>>>,
+}
+
+struct Embedded {
+    home: PathBuf,
+    store: Arc<EmbeddedStore>,
+}
+
+impl Store {
+    /// Opens the store in `home`, and makes it if there is none.
+    pub fn open(home: &Path) -> Result<Store> {
+        Store::open_with(home, OpenOptions::default(), Actor::current(), Arc::new(SystemClock))
+    }
+
+    pub fn open_with(
+        home: &Path,
+        options: OpenOptions,
+        actor: Actor,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Store> {
+        let store = Arc::new(EmbeddedStore::open(home, options)?);
+        let objects = Objects::new(store.clone());
+        let place = Some(Embedded { home: home.to_owned(), store });
+        Ok(Store { inner: Arc::new(Inner { place, objects, clock, actor, taken: Arc::default() }) })
+    }
+
+    /// A store that lives and dies with this process.
+    pub fn in_memory() -> Store {
+        let objects = Objects::new(Arc::new(MemoryStore::new()));
+        let (clock, actor) = (Arc::new(SystemClock), Actor::current());
+        Store { inner: Arc::new(Inner { place: None, objects, clock, actor, taken: Arc::default() }) }
+    }
+
+    /// The directory of the store; `None` for one in memory.
+    pub fn home(&self) -> Option<&Path> {
+        self.inner.place.as_ref().map(|place| place.home.as_path())
+    }
+
+    #[allow(dead_code, reason = "upkeep follows")]
+    pub(crate) fn embedded(&self) -> Option<&EmbeddedStore> {
+        self.inner.place.as_ref().map(|place| &*place.store)
+    }
+
+    pub fn objects(&self) -> &Objects {
+        &self.inner.objects
+    }
+
+    pub(crate) fn refs(&self) -> &dyn RefStore {
+        &**self.inner.objects.store()
+    }
+
+    pub fn actor(&self) -> &Actor {
+        &self.inner.actor
+    }
+
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.inner.clock)
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    pub(crate) fn own(&self, id: VaultId, name: &str) -> Result<Ownership> {
+        match self.home() {
+            Some(home) => owner::take(&owner::work_directory(home, id), name, owner::PATIENCE),
+            None => owner::take_in_process(&self.inner.taken, id, name),
+        }
+    }
+
+    /// The vault with this name.
+    pub fn vault(&self, name: &str) -> Result<Vault> {
+        let id = record::read::<VaultId>(self.refs(), &key::name(name))?;
+        match id {
+            Some((id, _)) => Ok(Vault::new(self.clone(), id)),
+            None => Err(self.unknown_vault(name)?),
+        }
+    }
+
+    fn unknown_vault(&self, name: &str) -> Result<Error> {
+        let names = self.refs().scan(&RefRange::prefix(key::NAMES))?;
+        let known = names.iter().filter_map(|(key, _)| key.strip_prefix(key::NAMES));
+        let similar = closest(name, known);
+        Ok(Error::UnknownVault { name: avfs_core::printable(name.as_bytes()), similar })
+    }
+
+    pub fn has_vault(&self, name: &str) -> Result<bool> {
+        Ok(self.refs().read(&key::name(name))?.is_some())
+    }
+
+    /// All vaults, by name.
+    pub fn vaults(&self) -> Result<Vec<VaultInfo>> {
+        let records = self.vault_records()?;
+        let mut infos =
+            records.iter().map(|record| self.info_of(record, &records)).collect::<Result<Vec<_>>>()?;
+        infos.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(infos)
+    }
+
+    pub(crate) fn vault_records(&self) -> Result<Vec<VaultRecord>> {
+        let found = self.refs().scan(&RefRange::prefix(key::VAULTS))?;
+        found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
+    }
+
+    pub(crate) fn info_of(&self, record: &VaultRecord, all: &[VaultRecord]) -> Result<VaultInfo> {
+        let root = self.objects().snapshot(record.head.snapshot)?.root;
+        let parent = record.parent.map(|parent| {
+            let name = all.iter().find(|other| other.id == parent.vault).map(|other| other.name.clone());
+            (name, parent.snapshot)
+        });
+        Ok(VaultInfo {
+            id: record.id,
+            name: record.name.clone(),
+            head: record.head.snapshot,
+            files: root.totals.inodes,
+            bytes: root.totals.bytes,
+            created: record.created,
+            parent: parent.as_ref().and_then(|(name, _)| name.clone()),
+            fork_base: parent.map(|(_, snapshot)| snapshot),
+            snapshots: record.seq,
+            max_bytes: record.max_bytes,
+            max_files: record.max_files,
+            audit_head: record.audit.hash.clone(),
+        })
+    }
+
+    /// Makes an empty vault.
+    pub fn create_vault(&self, name: &VaultName) -> Result<Vault> {
+        let meta = Meta {
+            mode: 0o755,
+            uid: self.actor().uid,
+            gid: self.actor().gid,
+            mtime: self.now(),
+            ..Meta::default()
+        };
+        let root = Root { directory: Entry::empty_directory(meta), links: None, totals: Totals::default() };
+        let _pin = self.objects().store().pin()?;
+        let snapshot = self.put_snapshot(root, Vec::new(), "create")?;
+        let head = Head { snapshot, inodes: None, journal: 0 };
+        let mut made = self.add_vaults(std::slice::from_ref(name), head, None, "create")?;
+        made.pop().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
+    }
+
+    pub(crate) fn put_snapshot(
+        &self,
+        root: Root,
+        parents: Vec<SnapshotId>,
+        reason: &str,
+    ) -> Result<SnapshotId> {
+        let (time, author) = (self.now(), self.actor().name.clone());
+        let snapshot = Snapshot { root, parents, time, author, reason: reason.to_owned() };
+        let writer = ObjectWriter::new(self.objects());
+        let id = writer.put_snapshot(&snapshot)?;
+        writer.flush()?;
+        Ok(id)
+    }
+
+    /// Makes vaults that start at `head`, all or none of them, in one commit.
+    pub(crate) fn add_vaults(
+        &self,
+        names: &[VaultName],
+        head: Head,
+        parent: Option<ParentRecord>,
+        action: &str,
+    ) -> Result<Vec<Vault>> {
+        let first = self.retry(|edits| {
+            for name in names {
+                if self.has_vault(name.as_str())? {
+                    return Err(Error::VaultExists { name: name.to_string() });
+                }
+            }
+            let last: Option<(u64, Vec<u8>)> = record::read(self.refs(), key::VAULT_COUNTER)?;
+            let first = last.as_ref().map_or(0, |(last, _)| *last) + 1;
+            edits.push(RefEdit {
+                key: key::VAULT_COUNTER.into(),
+                expect: last.map(|(_, bytes)| bytes),
+                value: Some(record::encode(&(first + names.len() as u64 - 1))),
+            });
+            for (id, name) in (first..).map(VaultId).zip(names) {
+                self.new_vault(edits, id, name, head, parent, action);
+            }
+            Ok(first)
+        })?;
+        let ids = (first..).take(names.len()).map(VaultId);
+        Ok(ids.map(|id| Vault::new(self.clone(), id)).collect())
+    }
+
+    fn new_vault(
+        &self,
+        edits: &mut Vec<RefEdit>,
+        id: VaultId,
+        name: &VaultName,
+        head: Head,
+        parent: Option<ParentRecord>,
+        action: &str,
+    ) {
+        let (time, actor) = (self.now(), self.actor().name.clone());
+        let mut audit = AuditHead::default();
+        let event = Event {
+            time,
+            actor: actor.clone(),
+            vault: name.to_string(),
+            action: action.to_owned(),
+            detail: String::new(),
+            snapshot: Some(head.snapshot.to_string()),
+        };
+        edits.push(audit::append(id, &mut audit, event));
+        let history = HistoryRecord {
+            snapshot: head.snapshot,
+            inodes: head.inodes,
+            time,
+            actor,
+            action: action.to_owned(),
+            undoes: None,
+        };
+        let record = VaultRecord {
+            id,
+            name: name.clone(),
+            head: Head { journal: 0, ..head },
+            seq: 1,
+            created: time,
+            parent,
+            max_bytes: None,
+            max_files: None,
+            audit,
+        };
+        edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));
+        edits.push(RefEdit::create(key::vault(id), record::encode(&record)));
+        edits.push(RefEdit::create(key::history(id, 1), record::encode(&history)));
+    }
+
+    /// Collects edits and commits them; when others were faster, collects them anew.
+    pub(crate) fn retry<T>(&self, mut collect: impl FnMut(&mut Vec<RefEdit>) -> Result<T>) -> Result<T> {
+        let mut contended = String::new();
+        for _ in 0..ATTEMPTS {
+            let mut edits = Vec::new();
+            let value = collect(&mut edits)?;
+            match self.refs().commit(&edits) {
+                Ok(()) => return Ok(value),
+                Err(CommitError::Conflict { key }) => contended = key,
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Err(Error::Contended { key: contended })
+    }
+
+    /// The edits that append an event to the store's own audit log.
+    pub(crate) fn log(
+        &self,
+        edits: &mut Vec<RefEdit>,
+        action: &str,
+        vault: &str,
+        detail: String,
+    ) -> Result<()> {
+        let old: Option<(AuditHead, Vec<u8>)> = record::read(self.refs(), key::STORE_AUDIT)?;
+        let (mut head, expect) = match old {
+            Some((head, bytes)) => (head, Some(bytes)),
+            None => (AuditHead::default(), None),
+        };
+        let event = Event {
+            time: self.now(),
+            actor: self.actor().name.clone(),
+            vault: vault.to_owned(),
+            action: action.to_owned(),
+            detail,
+            snapshot: None,
+        };
+        edits.push(audit::append(VaultId::STORE, &mut head, event));
+        edits.push(RefEdit { key: key::STORE_AUDIT.into(), expect, value: Some(record::encode(&head)) });
+        Ok(())
+    }
+
+    /// The store's own audit log: vaults renamed and deleted, garbage collected.
+    pub fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditEntry>> {
+        audit::entries(self.refs(), VaultId::STORE, after, limit)
+    }
+
+    /// Checks the store's own audit log; returns how many entries it has.
+    pub fn verify_audit(&self, expect: Option<&str>) -> Result<u64> {
+        let head = record::read::<AuditHead>(self.refs(), key::STORE_AUDIT)?;
+        let head = head.map(|(head, _)| head).unwrap_or_default();
+        audit::verify(self.refs(), "the store", VaultId::STORE, &head, expect)
+    }
+
+    /// The vault that is used where none is named.
+    pub fn current_vault(&self) -> Result<Option<String>> {
+        Ok(record::read::<String>(self.refs(), key::CURRENT_VAULT)?.map(|(name, _)| name))
+    }
+
+    pub fn use_vault(&self, name: &str) -> Result<()> {
+        self.vault(name)?;
+        self.retry(|edits| {
+            let expect = self.refs().read(key::CURRENT_VAULT)?;
+            edits.push(RefEdit {
+                key: key::CURRENT_VAULT.into(),
+                expect,
+                value: Some(record::encode(&name)),
+            });
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! The SQLite file of a store: its creation, its check on opening, and a pool of connections.
+
+use std::fs::{OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::door::StoreError;
+use crate::embedded::failure::{DATABASE, database, io_failure};
+use crate::embedded::layout::{Layout, sync_dir};
+use crate::embedded::pins::POLL;
+
+/// The format this version writes, and the newest it reads: SQLite's `user_version`.
+pub const FORMAT: u32 = 1;
+
+/// "avfs": SQLite's `application_id`, by which a database is known as ours.
+const APPLICATION: i32 = 0x6176_6673;
+
+const SCHEMA: &str = "
+    CREATE TABLE objects (
+        id BLOB PRIMARY KEY, pack INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE packs (number INTEGER PRIMARY KEY, length INTEGER NOT NULL, sum INTEGER NOT NULL);
+    CREATE TABLE refs (key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
+";
+
+/// Idle connections kept for the next caller.
+const IDLE_LIMIT: usize = 8;
+
+/// A closing store folds the log into the database if it is larger than this. A smaller one is quick to
+/// read on the next open, and folding it would cost every short command two syncs more.
+const LOG_WORTH_FOLDING: u64 = 256 * 1024;
+
+/// Connections to the database. Each caller has one for itself, so readers never wait for each other.
+pub(crate) struct Database {
+    layout: Layout,
+    busy_timeout: Duration,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Database {
+    /// Opens the database, made first if it is missing. One of a newer format is refused unchanged.
+    pub(crate) fn open(layout: &Layout, busy_timeout: Duration) -> Result<Database, StoreError> {
+        if !layout.database().exists() {
+            create(layout)?;
+        }
+        let database = Database { layout: layout.clone(), busy_timeout, idle: Mutex::new(Vec::new()) };
+        let connection = database.connect()?;
+        check_format(&connection, layout)?;
+        database.give_back(connection);
+        Ok(database)
+    }
+
+    /// Runs `work` on a connection of its own.
+    pub(crate) fn with<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let pooled = self.idle().pop();
+        let connection = match pooled {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let result = work(&connection);
+        self.give_back(connection);
+        result
+    }
+
+    /// Runs `work` in one write transaction; an error of any kind undoes it.
+    pub(crate) fn write<T, E: From<StoreError>>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.transaction(TransactionBehavior::Immediate, action, work)
+    }
+
+    /// Runs `work` on the database as of one moment.
+    pub(crate) fn read<T>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.transaction(TransactionBehavior::Deferred, action, work)
+    }
+
+    fn transaction<T, E: From<StoreError>>(
+        &self,
+        behavior: TransactionBehavior,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        // The outer result is that of getting a connection, the inner one that of the work.
+        self.with(|connection| {
+            let transaction = Transaction::new_unchecked(connection, behavior).map_err(database(action))?;
+            match work(&transaction) {
+                Ok(value) => transaction.commit().map_err(database(action)).map(|()| Ok(value)),
+                Err(error) => {
+                    // A failure to undo shows up in whatever uses the connection next; the first one counts.
+                    _ = transaction.rollback();
+                    Ok(Err(error))
+                }
+            }
+        })?
+    }
+
+    fn connect(&self) -> Result<Connection, StoreError> {
+        connect(&self.layout.database(), self.busy_timeout).map_err(database("opening the database"))
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE_LIMIT && connection.is_autocommit() {
+            idle.push(connection);
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().expect("no panic happens while the pool is locked")
+    }
+
+    /// Folds the write-ahead log into the database if that is worth it and nobody is in the way.
+    fn fold_log(&self) {
+        let log = std::fs::metadata(self.layout.write_ahead_log()).map_or(0, |info| info.len());
+        if log <= LOG_WORTH_FOLDING {
+            return;
+        }
+        // What is not folded now stays in the log, which is as durable; so a failure changes nothing.
+        _ = self.with(|connection| {
+            _ = connection.busy_timeout(Duration::ZERO);
+            let fold = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            fold.map_err(database("folding the log"))
+        });
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.fold_log();
+    }
+}
+
+fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // Otherwise the last process to close would fold and delete the log: see LOG_WORTH_FOLDING.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.busy_timeout(busy_timeout)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON; PRAGMA cache_size = -8192;
+         PRAGMA temp_store = MEMORY;",
+    )?;
+    Ok(connection)
+}
+
+fn check_format(connection: &Connection, layout: &Layout) -> Result<(), StoreError> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let application = pragma("application_id").map_err(database("reading the format"))?;
+    if application != APPLICATION {
+        let reason = format!("its {DATABASE} is not a database of agentvfs");
+        return Err(StoreError::Unsuitable { place: layout.dir().to_owned(), reason });
+    }
+    let found = pragma("user_version").map_err(database("reading the format"))? as u32;
+    match found {
+        FORMAT => Ok(()),
+        0 => Err(StoreError::Damaged { place: DATABASE.to_owned(), detail: "it has no format".to_owned() }),
+        _ => Err(StoreError::Newer { place: layout.dir().to_owned(), found, supported: FORMAT }),
+    }
+}
+
+/// Makes the database, unless another process is faster.
+fn create(layout: &Layout) -> Result<(), StoreError> {
+    let lock = layout.open_gc_lock()?;
+    while !layout.database().exists() {
+        match lock.try_lock() {
+            Ok(()) => return create_locked(layout),
+            // Whoever has it makes the database, or has made it and holds a pin by now.
+            Err(TryLockError::WouldBlock) => std::thread::sleep(POLL),
+            Err(TryLockError::Error(source)) => return Err(io_failure("locking", "gc.lock", source)),
+        }
+    }
+    Ok(())
+}
+
+fn create_locked(layout: &Layout) -> Result<(), StoreError> {
+    if layout.database().exists() {
+        return Ok(());
+    }
+    if !layout.pack_numbers()?.is_empty() {
+        let detail = "it is missing, but there are packs; a rebuild can make it anew".to_owned();
+        return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
+    }
+    let draft = make_draft(layout, |_| Ok(()))?;
+    move_in_place(layout, &draft)
+}
+
+/// Makes a database under another name, filled by `fill`. The caller holds the lock of gc.
+pub(crate) fn make_draft(
+    layout: &Layout,
+    fill: impl FnOnce(&Connection) -> Result<(), StoreError>,
+) -> Result<PathBuf, StoreError> {
+    let fail = |e| io_failure("creating", DATABASE, e);
+    let draft = layout.dir().join("store.db.new");
+    match std::fs::remove_file(&draft) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(fail)?;
+    let fail = database("creating the database");
+    let connection = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(&fail)?;
+    let run = |sql: &str| connection.execute_batch(sql).map_err(&fail);
+    run("PRAGMA page_size = 4096; PRAGMA synchronous = FULL; BEGIN")?;
+    run(SCHEMA)?;
+    run(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}"))?;
+    fill(&connection)?;
+    run("COMMIT; PRAGMA journal_mode = WAL")?;
+    connection.close().map_err(|(_, error)| fail(error))?;
+    Ok(draft)
+}
+
+/// Gives a draft its name: from then on the database is there, and whole.
+pub(crate) fn move_in_place(layout: &Layout, draft: &Path) -> Result<(), StoreError> {
+    std::fs::rename(draft, layout.database())
+        .and_then(|()| sync_dir(layout.dir()))
+        .map_err(|e| io_failure("creating", DATABASE, e))
+}

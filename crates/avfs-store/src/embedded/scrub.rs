@@ -1,0 +1,170 @@
+//! Reading everything there is and naming what is damaged. Changes nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use avfs_core::ObjectId;
+use rusqlite::Connection;
+
+use crate::door::StoreError;
+use crate::embedded::EmbeddedStore;
+use crate::embedded::failure::{DATABASE, database};
+use crate::embedded::index::{self, PackRow};
+use crate::embedded::layout::pack_name;
+use crate::embedded::record::{PACK_HEADER_LEN, Place};
+use crate::embedded::refs;
+use crate::embedded::shelf::place_name;
+use crate::embedded::survey::{Survey, survey};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// Objects that the index knows and that are intact.
+    pub objects: u64,
+    /// Intact records that the index does not point at: second copies, and what a sweep removed without
+    /// rewriting the pack. After damage to the index they may be all that is left of an object.
+    pub unindexed: u64,
+    pub bytes: u64,
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The index points at this place, and the object is not there.
+    Object { id: ObjectId, place: String },
+    /// Bytes of a pack that are no intact record.
+    Stretch { place: String, length: u64 },
+    /// A pack that does not start as a pack does; its records may be intact.
+    PackHeader { pack: String },
+    /// A pack that is shorter than what was committed, or gone.
+    PackLength { pack: String, committed: u64, found: u64 },
+    /// A row about a pack does not match its check sum.
+    PackRow { pack: String },
+    /// A ref does not match its check sum.
+    Ref { key: String },
+    /// What SQLite itself finds wrong.
+    Database { detail: String },
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Object { id, place } => write!(f, "object {id} is not intact at {place}"),
+            Finding::Stretch { place, length } => write!(f, "{length} bytes of {place} are no intact object"),
+            Finding::PackHeader { pack } => write!(f, "{pack} does not start with the header of a pack"),
+            Finding::PackLength { pack, committed, found } => {
+                write!(f, "{pack} has {found} bytes of {committed}")
+            }
+            Finding::PackRow { pack } => write!(f, "the row of {pack} in {DATABASE} is damaged"),
+            Finding::Ref { key } => write!(f, "ref {key} in {DATABASE} is damaged"),
+            Finding::Database { detail } => write!(f, "{DATABASE}: {detail}"),
+        }
+    }
+}
+
+/// What the index says, read at one moment.
+struct Claims {
+    rows: HashMap<u32, HashMap<ObjectId, Place>>,
+    packs: Vec<PackRow>,
+}
+
+impl EmbeddedStore {
+    /// Reads and verifies every committed byte. `progress` hears of bytes done and bytes in total.
+    pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport, StoreError> {
+        let mut report = ScrubReport::default();
+        let claims = self.database.read("checking the database", |connection| {
+            Ok(check_database(connection, &mut report.findings)
+                .unwrap_or_else(|error| give_up(error, &mut report.findings)))
+        })?;
+        let total = claims.packs.iter().map(|pack| pack.length).sum();
+        let Claims { mut rows, packs } = claims;
+        for pack in packs {
+            let rows = rows.remove(&pack.number).unwrap_or_default();
+            self.scrub_pack(pack, rows, &mut report)?;
+            report.bytes += pack.length;
+            progress(report.bytes, total);
+        }
+        for (id, place) in rows.into_values().flatten() {
+            report.findings.push(Finding::Object { id, place: place_name(place) });
+        }
+        Ok(report)
+    }
+
+    fn scrub_pack(
+        &self,
+        pack: PackRow,
+        mut rows: HashMap<ObjectId, Place>,
+        report: &mut ScrubReport,
+    ) -> Result<(), StoreError> {
+        let found = match self.shelf.open_to_read(pack.number) {
+            Ok(file) => survey(&*file, pack.number, pack.length).unwrap_or_default(),
+            Err(_) => Survey { header_is_sound: true, ..Survey::default() },
+        };
+        if found.length < pack.length && self.is_swept(pack.number)? {
+            return Ok(());
+        }
+        for (id, place) in &found.records {
+            match rows.get(id) == Some(place) {
+                true => _ = (rows.remove(id), report.objects += 1),
+                false => report.unindexed += 1,
+            }
+        }
+        report.findings.extend(pack_findings(pack, &found));
+        let astray = rows.into_iter().map(|(id, place)| Finding::Object { id, place: place_name(place) });
+        report.findings.extend(astray);
+        Ok(())
+    }
+
+    /// Whether a sweep removed the pack since the index was read.
+    fn is_swept(&self, number: u32) -> Result<bool, StoreError> {
+        Ok(self.database.with(|connection| index::pack(connection, number))?.is_none())
+    }
+}
+
+fn pack_findings(pack: PackRow, found: &Survey) -> Vec<Finding> {
+    let name = || pack_name(pack.number);
+    let mut findings = Vec::new();
+    if found.length < pack.length {
+        findings.push(Finding::PackLength { pack: name(), committed: pack.length, found: found.length });
+    }
+    if !found.header_is_sound && found.length >= PACK_HEADER_LEN {
+        findings.push(Finding::PackHeader { pack: name() });
+    }
+    for (offset, length) in &found.damage {
+        findings.push(Finding::Stretch { place: format!("{} at {offset}", name()), length: *length });
+    }
+    findings
+}
+
+fn check_database(connection: &Connection, findings: &mut Vec<Finding>) -> Result<Claims, StoreError> {
+    let fail = database("checking the database");
+    let mut statement = connection.prepare("PRAGMA integrity_check").map_err(&fail)?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0)).map_err(&fail)?;
+    for line in lines {
+        let detail = line.map_err(&fail)?;
+        if detail != "ok" {
+            findings.push(Finding::Database { detail });
+        }
+    }
+    findings.extend(refs::damaged(connection)?.into_iter().map(|key| Finding::Ref { key }));
+    let (packs, damaged) = index::packs_lenient(connection)?;
+    for number in damaged {
+        let pack = u32::try_from(number).map_or_else(|_| format!("pack {number}"), pack_name);
+        findings.push(Finding::PackRow { pack });
+    }
+    let mut rows: HashMap<u32, HashMap<ObjectId, Place>> = HashMap::new();
+    index::for_each(connection, &mut |id, place| {
+        rows.entry(place.pack).or_default().insert(id, place);
+    })?;
+    Ok(Claims { rows, packs })
+}
+
+/// The database cannot be read to its end: say so; there is nothing to compare packs with.
+fn give_up(error: StoreError, findings: &mut Vec<Finding>) -> Claims {
+    let seen: HashSet<String> = findings.iter().map(Finding::to_string).collect();
+    let finding = Finding::Database { detail: error.to_string() };
+    if !seen.contains(&finding.to_string()) {
+        findings.push(finding);
+    }
+    Claims { rows: HashMap::new(), packs: Vec::new() }
+}

@@ -1,0 +1,158 @@
+//! Several processes on one store, and processes that are killed. A child is this test binary, started again.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use avfs_core::{ObjectId, ObjectKind};
+use avfs_store::{CommitError, EmbeddedStore, ObjectStore, OpenOptions, RefEdit, RefRange, RefStore};
+use avfs_testkit::{noise, put};
+
+const STORE: &str = "AVFS_TEST_CHILD_STORE";
+const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
+const OBJECTS_PER_COMMIT: u64 = 3;
+
+fn open(dir: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(dir, OpenOptions { cache_bytes: 0, ..OpenOptions::default() }).unwrap()
+}
+
+/// Starts a child that commits rounds named `name` and acknowledges each by a line with its number.
+fn start(dir: &Path, name: &str, rounds: u64) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["the_child", "--exact", "--nocapture", "--test-threads=1"])
+        .env(STORE, dir)
+        .env(SCRIPT, format!("{name} {rounds}"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    (child, output)
+}
+
+/// Not a test by itself: what a child does. Without its variables it has nothing to do.
+#[test]
+fn the_child() {
+    let (Ok(dir), Ok(script)) = (std::env::var(STORE), std::env::var(SCRIPT)) else { return };
+    let (name, rounds) = script.split_once(' ').unwrap();
+    let store = open(Path::new(&dir));
+    for round in 0..rounds.parse().unwrap() {
+        commit_round(&store, name, round);
+        println!("\nack {round}");
+        std::io::stdout().flush().unwrap();
+    }
+}
+
+fn commit_round(store: &EmbeddedStore, name: &str, round: u64) {
+    let _pin = store.pin().unwrap();
+    for id in round_contents(name, round) {
+        put(store, &id).unwrap();
+    }
+    match store.commit(&[RefEdit::create(round_key(name, round), name.as_bytes())]) {
+        Ok(()) => {}
+        Err(CommitError::Conflict { key }) => panic!("{key} is mine"),
+        Err(CommitError::Store(error)) => panic!("{error}"),
+    }
+}
+
+fn round_key(name: &str, round: u64) -> String {
+    format!("round/{name}/{round:08}")
+}
+
+fn round_contents(name: &str, round: u64) -> impl Iterator<Item = Vec<u8>> {
+    let seed = ObjectKind::Blob.hash(name.as_bytes()).0[0] as u64 * 1_000_000 + round * OBJECTS_PER_COMMIT;
+    (0..OBJECTS_PER_COMMIT).map(move |n| noise(seed + n + 1, 2000))
+}
+
+fn round_ids(key: &str) -> Vec<ObjectId> {
+    let (name, round) = key.strip_prefix("round/").unwrap().split_once('/').unwrap();
+    round_contents(name, round.parse().unwrap()).map(|bytes| ObjectKind::Blob.hash(&bytes)).collect()
+}
+
+/// Reads acknowledgements until there are `count` of them or the child ends; returns how many it saw.
+fn await_acks(output: &mut BufReader<ChildStdout>, count: u64) -> u64 {
+    let mut seen = 0;
+    let mut line = String::new();
+    while seen < count && output.read_line(&mut line).unwrap() > 0 {
+        seen += u64::from(line.starts_with("ack "));
+        line.clear();
+    }
+    seen
+}
+
+#[track_caller]
+fn assert_rounds_are_whole(store: &EmbeddedStore) -> usize {
+    let rounds = store.scan(&RefRange::prefix("round/")).unwrap();
+    for (key, _) in &rounds {
+        let ids = round_ids(key);
+        assert_eq!(store.get_many(&ids).unwrap().len(), ids.len(), "{key}");
+    }
+    rounds.len()
+}
+
+#[test]
+fn several_processes_write_to_one_store() {
+    let home = tempfile::tempdir().unwrap();
+    let mut children: Vec<_> = (0..4).map(|n| start(home.path(), &format!("writer{n}"), 25)).collect();
+    for (child, output) in &mut children {
+        assert_eq!(await_acks(output, 25), 25);
+        // Its last words must have room, or it would wait for a reader.
+        std::io::copy(output, &mut std::io::sink()).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+    let store = open(home.path());
+    assert_eq!(assert_rounds_are_whole(&store), 100);
+    let report = store.scrub(&mut |_, _| {}).unwrap();
+    assert_eq!((report.objects, report.findings), (300, vec![]));
+}
+
+#[test]
+fn whatever_was_acknowledged_survives_fifty_kills() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let mut acknowledged = 0;
+    for life in 0..50 {
+        let (mut child, mut output) = start(home.path(), &format!("life{life}"), 1_000_000);
+        let acks = await_acks(&mut output, 1 + life % 7);
+        child.kill().unwrap();
+        // What it acknowledged between the last line read and its death counts as well.
+        acknowledged += acks + await_acks(&mut output, u64::MAX);
+        child.wait().unwrap();
+        assert!(assert_rounds_are_whole(&store) as u64 >= acknowledged);
+    }
+    drop(store);
+    let store = open(home.path());
+    assert!(assert_rounds_are_whole(&store) as u64 >= acknowledged);
+    assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
+}
+
+#[test]
+fn sweeps_keep_everything_live_while_another_process_writes() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let (mut child, mut output) = start(home.path(), "busy", 60);
+    let mut swept = 0;
+    while await_acks(&mut output, 4) == 4 {
+        put(&store, &noise(9_000_000 + swept, 5000)).unwrap();
+        store.sync().unwrap();
+        let exclusive = store.exclusive(Duration::from_secs(10)).unwrap();
+        let live: HashSet<ObjectId> = store
+            .scan(&RefRange::prefix("round/"))
+            .unwrap()
+            .iter()
+            .flat_map(|(key, _)| round_ids(key))
+            .collect();
+        let report = exclusive.sweep(&live, &mut || true).unwrap();
+        swept += report.removed_objects;
+        drop(exclusive);
+        assert_rounds_are_whole(&store);
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(swept >= 10, "{swept}");
+    assert_eq!(assert_rounds_are_whole(&store), 60);
+    assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
+}

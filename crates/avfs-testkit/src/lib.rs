@@ -1,0 +1,32 @@
+//! What the tests of agentvfs share: suites that every implementation of a door passes, and faults to put
+//! behind the doors. Only tests depend on this crate, so product code cannot name what is in it.
+
+#![allow(clippy::unwrap_used, reason = "this is test code")]
+
+mod conformance;
+mod flaky;
+
+pub use conformance::store_conformance;
+pub use flaky::{Fault, FlakyDisk};
+
+use avfs_core::{ObjectId, ObjectKind};
+use avfs_store::{NewObject, ObjectStore, StoreError};
+
+/// Puts one blob.
+pub fn put(store: &dyn ObjectStore, bytes: &[u8]) -> Result<ObjectId, StoreError> {
+    let id = ObjectKind::Blob.hash(bytes);
+    store.put_many(&[NewObject { id, kind: ObjectKind::Blob, bytes }])?;
+    Ok(id)
+}
+
+/// Bytes that look random and are the same for every call with this seed.
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}

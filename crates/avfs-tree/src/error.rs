@@ -1,0 +1,62 @@
+//! What can go wrong on a working tree, with the errno of each.
+
+use rustix::io::Errno;
+
+use crate::inodes::Ino;
+use crate::journal::JournalError;
+use crate::objects::ObjectError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FsError {
+    #[error("no such file or directory")]
+    NotFound,
+    #[error("it exists already")]
+    Exists,
+    #[error("not a directory")]
+    NotADirectory,
+    #[error("it is a directory")]
+    IsADirectory,
+    #[error("the directory is not empty")]
+    NotEmpty,
+    #[error("{0}")]
+    Invalid(&'static str),
+    #[error("a directory cannot be moved into itself")]
+    IntoItself,
+    #[error("inode {} is gone", .0.0)]
+    Stale(Ino),
+    #[error("a file cannot be larger than {} bytes", avfs_core::chunks::FILE_MAX)]
+    TooLarge,
+    #[error("a file cannot have more names")]
+    TooManyLinks,
+    #[error("no such extended attribute")]
+    NoXattr,
+    #[error("the quota of {limit} bytes is used up")]
+    OverBytes { limit: u64 },
+    #[error("the quota of {limit} files is used up")]
+    OverFiles { limit: u64 },
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl FsError {
+    pub fn errno(&self) -> Errno {
+        match self {
+            FsError::NotFound => Errno::NOENT,
+            FsError::Exists => Errno::EXIST,
+            FsError::NotADirectory => Errno::NOTDIR,
+            FsError::IsADirectory => Errno::ISDIR,
+            FsError::NotEmpty => Errno::NOTEMPTY,
+            FsError::Invalid(_) | FsError::IntoItself => Errno::INVAL,
+            FsError::Stale(_) => Errno::STALE,
+            FsError::TooLarge => Errno::FBIG,
+            FsError::TooManyLinks => Errno::MLINK,
+            FsError::NoXattr => Errno::NODATA,
+            FsError::OverBytes { .. } | FsError::OverFiles { .. } => Errno::DQUOT,
+            FsError::Object(_) => Errno::IO,
+            FsError::Journal(JournalError::Full { .. }) => Errno::NOSPC,
+            FsError::Journal(_) => Errno::IO,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What was written to a file since its last snapshot: extents that lie over its stored contents.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+/// Where the bytes of an extent are.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    Memory(Bytes),
+    /// In the journal, from this position on.
+    Logged(u64),
+    /// Zeros that take no room.
+    Hole,
+}
+
+impl Data {
+    pub fn is_hole(&self) -> bool {
+        matches!(self, Data::Hole)
+    }
+
+    /// The data from `skip` bytes on.
+    fn advance(&self, skip: u64, len: u64) -> Data {
+        match self {
+            Data::Memory(bytes) => Data::Memory(bytes.slice(skip as usize..(skip + len) as usize)),
+            Data::Logged(position) => Data::Logged(position + skip),
+            Data::Hole => Data::Hole,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Extent {
+    len: u64,
+    data: Data,
+}
+
+/// Extents by their start; they never overlap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overlay {
+    extents: BTreeMap<u64, Extent>,
+}
+
+impl Overlay {
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    pub fn put(&mut self, start: u64, len: u64, data: Data) {
+        if len > 0 {
+            self.clear(start..start + len);
+            self.extents.insert(start, Extent { len, data });
+        }
+    }
+
+    /// Forgets everything in `range`; extents that reach over its ends are cut.
+    pub fn clear(&mut self, range: Range<u64>) {
+        let reaching = self.extents.range(..range.start).next_back().map(|(start, _)| *start);
+        let first = reaching.unwrap_or(range.start);
+        let touched: Vec<u64> = self.extents.range(first..range.end).map(|(start, _)| *start).collect();
+        for start in touched {
+            let Some(extent) = self.extents.remove(&start) else { continue };
+            self.keep_outside(start, extent, &range);
+        }
+    }
+
+    fn keep_outside(&mut self, start: u64, extent: Extent, range: &Range<u64>) {
+        let end = start + extent.len;
+        if start < range.start {
+            let len = extent.len.min(range.start - start);
+            self.extents.insert(start, Extent { len, data: extent.data.advance(0, len) });
+        }
+        if end > range.end {
+            let kept = range.end.max(start);
+            let len = end - kept;
+            self.extents.insert(kept, Extent { len, data: extent.data.advance(kept - start, len) });
+        }
+    }
+
+    /// The extents in `range`, cut to it, in order.
+    pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, Data)> + '_ {
+        let reaching = self.extents.range(..range.start).next_back();
+        let inside = self.extents.range(range.start..range.end.max(range.start));
+        reaching.into_iter().chain(inside).filter_map(move |(start, extent)| {
+            let from = range.start.max(*start);
+            let to = range.end.min(start + extent.len);
+            (from < to).then(|| (from..to, extent.data.advance(from - start, to - from)))
+        })
+    }
+
+    /// Start and end of every extent.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.extents.iter().map(|(start, extent)| *start..start + extent.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_overlay_reads_like_an_array(
+            steps in proptest::collection::vec((0u64..200, 1u64..80, 0u8..3), 1..40),
+            window in (0u64..250, 0u64..100),
+        ) {
+            let mut overlay = Overlay::default();
+            let mut model: Vec<Option<Option<u8>>> = vec![None; 400];
+            for (index, (start, len, kind)) in steps.into_iter().enumerate() {
+                let range = start as usize..(start + len) as usize;
+                match kind {
+                    0 => {
+                        overlay.clear(start..start + len);
+                        model[range].fill(None);
+                    }
+                    1 => {
+                        overlay.put(start, len, Data::Hole);
+                        model[range].fill(Some(None));
+                    }
+                    _ => {
+                        let byte = index as u8;
+                        overlay.put(start, len, Data::Memory(vec![byte; len as usize].into()));
+                        model[range].fill(Some(Some(byte)));
+                    }
+                }
+            }
+            let window = window.0..window.0 + window.1;
+            let mut seen: Vec<Option<Option<u8>>> = vec![None; 400];
+            let mut last = window.start;
+            for (range, data) in overlay.pieces(window.clone()) {
+                prop_assert!(range.start >= last && range.end <= window.end);
+                last = range.end;
+                for position in range.clone() {
+                    seen[position as usize] = Some(match &data {
+                        Data::Memory(bytes) => Some(bytes[(position - range.start) as usize]),
+                        Data::Logged(_) | Data::Hole => None,
+                    });
+                }
+            }
+            let window = window.start as usize..window.end as usize;
+            prop_assert_eq!(&seen[window.clone()], &model[window]);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The effect of each operation. The only place where the tree in memory changes, in work and in replay.
+//!
+//! Operations come here checked: what they name was looked up just before.
+
+use avfs_core::map::{Node, Nodes, Record};
+use avfs_core::{Entry, EntryKind, LinkId, LinkedFile, NodeId, Slot, Timestamp, Totals};
+
+use crate::error::FsError;
+use crate::inodes::Ino;
+use crate::op::{Op, Place};
+use crate::overlay::Data;
+use crate::worktree::inode::{Body, Inode};
+use crate::worktree::state::State;
+
+impl State {
+    /// Makes `op` happen; `data` is where the bytes of a write are.
+    pub fn apply(&mut self, op: Op, data: Data) -> Result<(), FsError> {
+        match op {
+            Op::Found { ino, at } => self.find_again(&at, ino),
+            Op::FoundLink { link } => self.load_link(link).map(|_| ()),
+            Op::Place { at, ino, entry, links, ctime } => self.apply_place(&at, ino, entry, links, ctime),
+            Op::PlaceLink { at, link, links, time } => self.apply_place_link(&at, link, links, time),
+            Op::Remove { at, time } => self.apply_remove(&at, time),
+            Op::Rename { from, to, exchange: false, time } => self.apply_rename(&from, &to, time),
+            Op::Rename { from, to, exchange: true, time } => self.apply_exchange(&from, &to, time),
+            Op::Link { ino, at, time } => self.apply_link(ino, &at, time),
+            Op::SetMode { ino, mode, time } => self.change(ino, time, |inode| inode.meta.mode = mode),
+            Op::SetOwner { ino, uid, gid, time } => {
+                self.change(ino, time, |inode| (inode.meta.uid, inode.meta.gid) = (uid, gid))
+            }
+            Op::SetMtime { ino, mtime, time } => self.change(ino, time, |inode| inode.meta.mtime = mtime),
+            Op::SetXattr { ino, name, value, time } => {
+                self.change(ino, time, |inode| inode.meta.xattrs.set(&name, &value))
+            }
+            Op::RemoveXattr { ino, name, time } => self.change(ino, time, |inode| {
+                inode.meta.xattrs.remove(&name);
+            }),
+            Op::Resize { ino, size, time } => self.change_file(ino, time, |file| file.resize(size)),
+            Op::Write { ino, offset, len, time } => {
+                self.change_file(ino, time, |file| file.put(offset, len, data))
+            }
+            Op::SetContent { ino, size, content, time } => {
+                self.change_file(ino, time, |file| file.replace(size, content))
+            }
+            Op::Punch { ino, offset, len, time } => self.change_file(ino, time, |file| {
+                let end = (offset + len).min(file.size);
+                file.put(offset.min(end), end.saturating_sub(offset), Data::Hole);
+            }),
+        }
+    }
+
+    fn change(&mut self, ino: Ino, time: Timestamp, edit: impl FnOnce(&mut Inode)) -> Result<(), FsError> {
+        let inode = self.inode_mut(ino)?;
+        edit(inode);
+        inode.ctime = time;
+        self.mark_dirty(ino)
+    }
+
+    /// Changes contents: times and totals follow.
+    fn change_file(
+        &mut self,
+        ino: Ino,
+        time: Timestamp,
+        edit: impl FnOnce(&mut crate::file::FileBody),
+    ) -> Result<(), FsError> {
+        let file = self.file_mut(ino)?;
+        let before = file.size;
+        edit(file);
+        let after = file.size;
+        let inode = self.inode_mut(ino)?;
+        (inode.meta.mtime, inode.ctime) = (time, time);
+        let (place, link) = (inode.place.clone(), inode.link);
+        if link.is_some() {
+            self.linked_bytes = self.linked_bytes.saturating_sub(before).saturating_add(after);
+        } else if let Some(place) = place.filter(|_| before != after) {
+            let resized = |below: Totals| Totals {
+                bytes: below.bytes.saturating_sub(before).saturating_add(after),
+                ..below
+            };
+            self.adjust(place.parent, resized)?;
+        }
+        self.mark_dirty(ino)
+    }
+
+    fn touch_directory(&mut self, directory: Ino, time: Timestamp) -> Result<(), FsError> {
+        let inode = self.inode_mut(directory)?;
+        (inode.meta.mtime, inode.ctime) = (time, time);
+        self.mark_dirty(directory)
+    }
+
+    fn apply_place(
+        &mut self,
+        at: &Place,
+        ino: Ino,
+        entry: Entry,
+        links: Vec<(LinkId, LinkedFile)>,
+        ctime: Timestamp,
+    ) -> Result<(), FsError> {
+        self.add_links(links);
+        self.freed.remove(&ino);
+        self.inodes.insert(ino, Inode { dirty: true, ..Inode::from_entry(entry, ctime) });
+        self.attach(at, ino)?;
+        self.mark_dirty(ino)?;
+        self.touch_directory(at.parent, ctime)
+    }
+
+    fn add_links(&mut self, links: Vec<(LinkId, LinkedFile)>) {
+        for (id, file) in links {
+            self.linked_bytes = self.linked_bytes.saturating_add(file.totals().bytes);
+            self.new_links.insert(id, file);
+            self.dirty_links.insert(id);
+        }
+    }
+
+    fn apply_place_link(
+        &mut self,
+        at: &Place,
+        link: LinkId,
+        links: Vec<(LinkId, LinkedFile)>,
+        time: Timestamp,
+    ) -> Result<(), FsError> {
+        self.add_links(links);
+        let ino = self.load_link(link)?;
+        self.attach(at, ino)?;
+        self.touch_directory(at.parent, time)
+    }
+
+    fn apply_remove(&mut self, at: &Place, time: Timestamp) -> Result<(), FsError> {
+        let Some(ino) = self.detach(at)? else { return Ok(()) };
+        self.lose_name(ino, time)?;
+        self.touch_directory(at.parent, time)
+    }
+
+    /// A name of `ino` is gone. For a directory, so are all names below it.
+    fn lose_name(&mut self, ino: Ino, time: Timestamp) -> Result<(), FsError> {
+        if let Body::Directory(directory) = &self.inode(ino)?.body
+            && directory.below.links > 0
+        {
+            for link in self.links_below(ino)? {
+                self.lose_link(link, time)?;
+            }
+        }
+        let inode = self.inode_mut(ino)?;
+        inode.names = inode.names.saturating_sub(1);
+        inode.ctime = time;
+        let (link, names, size) = (inode.link, inode.names, inode.file_bytes());
+        if let Some(link) = link {
+            self.dirty_links.insert(link);
+            if names == 0 {
+                self.linked_bytes = self.linked_bytes.saturating_sub(size);
+                self.new_links.remove(&link);
+            }
+        }
+        self.drop_if_unused(ino)
+    }
+
+    fn lose_link(&mut self, link: LinkId, time: Timestamp) -> Result<(), FsError> {
+        let ino = self.load_link(link)?;
+        self.lose_name(ino, time)
+    }
+
+    /// The links below a directory, one for each name. Looks only where totals say that there are some.
+    fn links_below(&self, top: Ino) -> Result<Vec<LinkId>, FsError> {
+        let mut links = Vec::new();
+        let mut loaded = vec![top];
+        let mut stored: Vec<NodeId> = Vec::new();
+        while let Some(ino) = loaded.pop() {
+            let directory = self.directory(ino)?;
+            for child in directory.children.values() {
+                let inode = self.inode(*child)?;
+                links.extend(inode.link);
+                if inode.is_directory() {
+                    loaded.push(*child);
+                }
+            }
+            let known =
+                |name: &[u8]| directory.changed.contains(name) || directory.children.contains_key(name);
+            collect_links(self, directory.base, &known, &mut links, &mut stored)?;
+        }
+        while let Some(node) = stored.pop() {
+            collect_links(self, Some(node), &|_| false, &mut links, &mut stored)?;
+        }
+        Ok(links)
+    }
+
+    fn apply_rename(&mut self, from: &Place, to: &Place, time: Timestamp) -> Result<(), FsError> {
+        if let Some(replaced) = self.detach(to)? {
+            self.lose_name(replaced, time)?;
+        }
+        let Some(ino) = self.detach(from)? else { return Ok(()) };
+        self.move_to(ino, to, time)?;
+        self.touch_directory(from.parent, time)?;
+        self.touch_directory(to.parent, time)
+    }
+
+    fn apply_exchange(&mut self, from: &Place, to: &Place, time: Timestamp) -> Result<(), FsError> {
+        let (Some(first), Some(second)) = (self.detach(from)?, self.detach(to)?) else { return Ok(()) };
+        self.move_to(first, to, time)?;
+        self.move_to(second, from, time)?;
+        self.touch_directory(from.parent, time)?;
+        self.touch_directory(to.parent, time)
+    }
+
+    fn move_to(&mut self, ino: Ino, to: &Place, time: Timestamp) -> Result<(), FsError> {
+        self.attach(to, ino)?;
+        self.change(ino, time, |_| {})
+    }
+
+    fn apply_link(&mut self, ino: Ino, at: &Place, time: Timestamp) -> Result<(), FsError> {
+        if self.inode(ino)?.link.is_none() {
+            self.make_linked(ino)?;
+        }
+        let inode = self.inode_mut(ino)?;
+        inode.names += 1;
+        self.attach(at, ino)?;
+        self.change(ino, time, |_| {})?;
+        self.touch_directory(at.parent, time)
+    }
+
+    /// Moves a file's record from its directory into the link table.
+    fn make_linked(&mut self, ino: Ino) -> Result<(), FsError> {
+        let inode = self.inode_mut(ino)?;
+        let before = inode.totals_in_parent();
+        inode.link = Some(LinkId(ino.0));
+        let after = inode.totals_in_parent();
+        let size = inode.file_bytes();
+        let place = inode.place.take();
+        self.linked_bytes = self.linked_bytes.saturating_add(size);
+        self.dirty_links.insert(LinkId(ino.0));
+        if let Some(place) = place {
+            self.adjust(place.parent, |below| below.minus(before).plus(after))?;
+            self.directory_mut(place.parent)?.changed.insert(place.name);
+            self.mark_dirty(place.parent)?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects the links of one stored map, and the directories below it that hold some.
+fn collect_links(
+    state: &State,
+    node: Option<NodeId>,
+    known: &dyn Fn(&[u8]) -> bool,
+    links: &mut Vec<LinkId>,
+    below: &mut Vec<NodeId>,
+) -> Result<(), FsError> {
+    let mut open: Vec<NodeId> = node.into_iter().collect();
+    while let Some(id) = open.pop() {
+        match &*Nodes::<Slot>::load(&state.objects, id)? {
+            Node::Inner { children, .. } => {
+                open.extend(children.iter().filter(|child| child.totals.links > 0).map(|child| child.id));
+            }
+            Node::Leaf(records) => {
+                for (_, slot) in records.iter().filter(|(name, _)| !known(name)) {
+                    match slot {
+                        Slot::Link(link) => links.push(*link),
+                        Slot::Own(Entry {
+                            kind: EntryKind::Directory { entries, below: totals }, ..
+                        }) if totals.links > 0 => {
+                            below.extend(*entries);
+                        }
+                        Slot::Own(_) => {}
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

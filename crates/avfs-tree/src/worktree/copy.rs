@@ -1,0 +1,125 @@
+//! Copying inside a tree: the copy shares its stored parts with the original.
+
+use std::collections::{BTreeMap, HashMap};
+
+use avfs_core::map::{self, Edits};
+use avfs_core::{Entry, EntryKind, EntryName, LinkId, LinkedFile, Slot};
+
+use super::{Attr, StoredTree, WorkTree};
+use crate::error::FsError;
+use crate::inodes::Ino;
+use crate::objects::ObjectWriter;
+use crate::worktree::state::State;
+
+impl WorkTree {
+    /// Copies an entry, with everything below it, to a free place. Costs what differs from the head, not
+    /// what is copied; names of files with several names inside become names of one new file.
+    pub fn copy(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
+        let tree = self.stored(from, parent, name)?;
+        self.graft(parent, name, tree)
+    }
+
+    fn stored(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<StoredTree, FsError> {
+        let mut state = self.state();
+        let writer = ObjectWriter::new(&state.objects);
+        let entry = state.freeze_entry(from, &writer)?;
+        let has_links = matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0);
+        if !has_links {
+            return Ok(StoredTree { entry, links: Vec::new() });
+        }
+        let seed = Ino::derived(parent, name, 0);
+        let mut names = BTreeMap::new();
+        count_links(&state, &entry, &mut names)?;
+        let mut links = Vec::new();
+        let mut renamed = HashMap::new();
+        for (old, count) in names {
+            let ino = state.load_link(old)?;
+            let file = LinkedFile { entry: state.freeze_entry(ino, &writer)?, names: count };
+            let slot = match count {
+                1 => Slot::Own(file.entry),
+                _ => {
+                    let new = state.free_link(seed, old)?;
+                    links.push((new, file));
+                    Slot::Link(new)
+                }
+            };
+            renamed.insert(old, slot);
+        }
+        let entry = relink(&state, &writer, &entry, &renamed)?;
+        writer.flush()?;
+        Ok(StoredTree { entry, links })
+    }
+
+    /// Whether a number is in use, so that an import cannot take it for a linked file.
+    pub fn is_link_taken(&self, link: LinkId) -> Result<bool, FsError> {
+        self.state().is_taken(Ino::of_link(link))
+    }
+}
+
+impl State {
+    /// A link id that nobody has, the same for the same copy.
+    fn free_link(&self, seed: Ino, old: LinkId) -> Result<LinkId, FsError> {
+        for attempt in 0u32.. {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&seed.0.to_le_bytes()).update(&old.key()).update(&attempt.to_le_bytes());
+            let ino = Ino::from_hash(&hasher.finalize());
+            if !self.is_taken(ino)? {
+                return Ok(LinkId(ino.0));
+            }
+        }
+        unreachable!("there are more numbers than inodes")
+    }
+}
+
+/// The slots of a stored directory that are links or lead to some.
+fn link_bearing(state: &State, entry: &Entry) -> Result<Vec<(Box<[u8]>, Slot)>, FsError> {
+    let EntryKind::Directory { entries, .. } = entry.kind else { return Ok(Vec::new()) };
+    let mut walk = map::walk_after(&state.objects, entries, None)?;
+    let mut found = Vec::new();
+    while let Some((name, slot)) = walk.advance()? {
+        let bears = match &slot {
+            Slot::Link(_) => true,
+            Slot::Own(entry) => matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0),
+        };
+        if bears {
+            found.push((name, slot));
+        }
+    }
+    Ok(found)
+}
+
+fn count_links(state: &State, top: &Entry, names: &mut BTreeMap<LinkId, u32>) -> Result<(), FsError> {
+    let mut open = vec![top.clone()];
+    while let Some(entry) = open.pop() {
+        for (_, slot) in link_bearing(state, &entry)? {
+            match slot {
+                Slot::Link(link) => *names.entry(link).or_default() += 1,
+                Slot::Own(below) => open.push(below),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same directory with other link ids. The depth of the recursion is that of directories with links.
+fn relink(
+    state: &State,
+    writer: &ObjectWriter,
+    entry: &Entry,
+    renamed: &HashMap<LinkId, Slot>,
+) -> Result<Entry, FsError> {
+    let EntryKind::Directory { entries, .. } = entry.kind else { return Ok(entry.clone()) };
+    let mut edits = Edits::new();
+    for (name, slot) in link_bearing(state, entry)? {
+        let slot = match slot {
+            Slot::Link(link) => renamed.get(&link).cloned().unwrap_or(Slot::Link(link)),
+            Slot::Own(below) => Slot::Own(relink(state, writer, &below, renamed)?),
+        };
+        edits.insert(name, Some(slot));
+    }
+    let mut sink = writer;
+    let root = map::apply(&state.objects, &mut sink, entries, &edits)?;
+    let below = root.as_ref().map(|root| root.totals).unwrap_or_default();
+    let kind = EntryKind::Directory { entries: root.map(|root| root.id), below };
+    Ok(Entry { meta: entry.meta.clone(), kind })
+}

@@ -1,0 +1,133 @@
+//! Asking a working tree: by inode, as a mount does, or by path.
+
+use avfs_core::{EntryName, TreePath};
+use bytes::Bytes;
+
+use super::{Attr, Kind, WorkTree};
+use crate::error::FsError;
+use crate::inodes::Ino;
+use crate::op::Place;
+use crate::worktree::inode::{Body, Inode};
+use crate::worktree::state::State;
+
+impl WorkTree {
+    pub fn lookup(&self, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
+        let mut state = self.state();
+        let ino = state.lookup(&Place::new(parent, name.clone()))?.ok_or(FsError::NotFound)?;
+        Ok(attr(ino, state.inode(ino)?))
+    }
+
+    pub fn attr(&self, ino: Ino) -> Result<Attr, FsError> {
+        Ok(attr(ino, self.state().inode(ino)?))
+    }
+
+    /// Follows a path from the root, without following symbolic links.
+    pub fn resolve(&self, path: &TreePath) -> Result<Attr, FsError> {
+        let mut state = self.state();
+        let ino = state.resolve(path)?;
+        Ok(attr(ino, state.inode(ino)?))
+    }
+
+    /// The entries of a directory behind `after`, in the order of their names, at most `limit`.
+    pub fn read_directory(
+        &self,
+        ino: Ino,
+        after: Option<&EntryName>,
+        limit: usize,
+    ) -> Result<Vec<(EntryName, Attr)>, FsError> {
+        let mut state = self.state();
+        let mut entries = Vec::new();
+        for (name, slot) in state.names_after(ino, after, limit)? {
+            let place = Place::new(ino, name.clone());
+            let child = match (state.directory(ino)?.children.get(&name), slot) {
+                (Some(child), _) => *child,
+                (None, Some(slot)) => state.load(&place, slot)?,
+                (None, None) => continue,
+            };
+            entries.push((name, attr(child, state.inode(child)?)));
+        }
+        Ok(entries)
+    }
+
+    /// Reads into `out` from `offset` on; returns how many bytes there were.
+    pub fn read(&self, ino: Ino, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let state = self.state();
+        file(&state, ino)?.read(state.sources(), offset, out)
+    }
+
+    pub fn read_all(&self, ino: Ino) -> Result<Bytes, FsError> {
+        let state = self.state();
+        file(&state, ino)?.read_all(state.sources())
+    }
+
+    /// The next data at or behind `offset`; `None` if only a hole follows.
+    pub fn seek_data(&self, ino: Ino, offset: u64) -> Result<Option<u64>, FsError> {
+        let state = self.state();
+        file(&state, ino)?.seek_data(state.sources(), offset)
+    }
+
+    /// The next hole at or behind `offset`, or the end of the file.
+    pub fn seek_hole(&self, ino: Ino, offset: u64) -> Result<u64, FsError> {
+        let state = self.state();
+        file(&state, ino)?.seek_hole(state.sources(), offset)
+    }
+
+    pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>, FsError> {
+        match &self.state().inode(ino)?.body {
+            Body::Symlink(target) => Ok(target.to_vec()),
+            _ => Err(FsError::Invalid("not a symbolic link")),
+        }
+    }
+
+    pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        let state = self.state();
+        let value = state.inode(ino)?.meta.xattrs.get(name);
+        value.map(<[u8]>::to_vec).ok_or(FsError::NoXattr)
+    }
+
+    /// The path of an inode that has one name; `None` for others.
+    pub fn path(&self, ino: Ino) -> Result<Option<TreePath>, FsError> {
+        let state = self.state();
+        let mut names = Vec::new();
+        let mut current = ino;
+        while current != Ino::ROOT {
+            let Some(place) = &state.inode(current)?.place else { return Ok(None) };
+            names.push(place.name.clone());
+            current = place.parent;
+        }
+        let mut path = TreePath::root();
+        names.iter().rev().for_each(|name| path.push(name));
+        Ok(Some(path))
+    }
+}
+
+fn file(state: &State, ino: Ino) -> Result<&crate::file::FileBody, FsError> {
+    match &state.inode(ino)?.body {
+        Body::File(file) => Ok(file),
+        Body::Directory(_) => Err(FsError::IsADirectory),
+        _ => Err(FsError::Invalid("not a regular file")),
+    }
+}
+
+impl State {
+    pub fn resolve(&mut self, path: &TreePath) -> Result<Ino, FsError> {
+        let mut ino = Ino::ROOT;
+        for name in path.components() {
+            ino = self.lookup(&Place::new(ino, name))?.ok_or(FsError::NotFound)?;
+        }
+        Ok(ino)
+    }
+}
+
+pub(crate) fn attr(ino: Ino, inode: &Inode) -> Attr {
+    let kind = match &inode.body {
+        Body::File(_) => Kind::File,
+        Body::Directory(_) => Kind::Directory,
+        Body::Symlink(_) => Kind::Symlink,
+        Body::Fifo => Kind::Fifo,
+        Body::Socket => Kind::Socket,
+        Body::CharDevice(device) => Kind::CharDevice { device: *device },
+        Body::BlockDevice(device) => Kind::BlockDevice { device: *device },
+    };
+    Attr { ino, meta: inode.meta.clone(), ctime: inode.ctime, kind, size: inode.size(), names: inode.names }
+}

@@ -1,0 +1,335 @@
+//! The tree in memory: inodes loaded on demand from the head snapshot, with what changed since.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use avfs_core::map::{self, Nodes};
+use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Totals};
+
+use crate::error::FsError;
+use crate::file::{FileBody, Sources};
+use crate::inodes::{Ino, InodeRecord, link_key, place_key, taken_key};
+use crate::journal::Journal;
+use crate::objects::{ObjectError, Objects};
+use crate::op::Place;
+use crate::worktree::inode::{Body, DirectoryBody, Inode};
+
+/// A snapshot's tree with the inode table that the vault keeps beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    pub root: Root,
+    pub inodes: Option<NodeId>,
+}
+
+pub(crate) struct State {
+    pub objects: Objects,
+    pub journal: Option<Journal>,
+    /// The inodes that the journal knows: those it saw made and those it was told the place of.
+    pub journaled: HashSet<Ino>,
+    /// The journal refers to objects that were stored and may not be durable yet.
+    pub journal_names_objects: bool,
+    pub base: Base,
+    pub inodes: HashMap<Ino, Inode>,
+    /// Bytes in files with several names.
+    pub linked_bytes: u64,
+    /// Linked files whose record changed; `None` in the map of inodes: the file is gone.
+    pub dirty_links: BTreeSet<LinkId>,
+    /// Linked files that came with a stored tree and are not in memory: their records as they came.
+    pub new_links: BTreeMap<LinkId, LinkedFile>,
+    /// Numbers of inodes that are gone since the last snapshot.
+    pub freed: BTreeSet<Ino>,
+}
+
+impl State {
+    pub fn new(objects: Objects, base: Base) -> Result<State, ObjectError> {
+        let root = base.root.directory.clone();
+        let root = Inode::from_entry(root.clone(), root.meta.mtime);
+        let linked_bytes = match base.root.links {
+            Some(id) => Nodes::<LinkedFile>::load(&objects, id)?.totals().bytes,
+            None => 0,
+        };
+        Ok(State {
+            objects,
+            journal: None,
+            journaled: HashSet::new(),
+            journal_names_objects: false,
+            base,
+            inodes: HashMap::from([(Ino::ROOT, root)]),
+            linked_bytes,
+            dirty_links: BTreeSet::new(),
+            new_links: BTreeMap::new(),
+            freed: BTreeSet::new(),
+        })
+    }
+
+    pub fn is_dirty(&self) -> bool {
+        let root_dirty = self.inodes.get(&Ino::ROOT).is_some_and(|root| root.dirty);
+        root_dirty || !self.dirty_links.is_empty()
+    }
+
+    pub fn totals(&self) -> Totals {
+        let root = self.inodes.get(&Ino::ROOT).map_or(Totals::default(), Inode::totals_in_parent);
+        let below = root.minus(Totals { inodes: 1, ..Totals::default() });
+        below.plus(Totals { bytes: self.linked_bytes, ..Totals::default() })
+    }
+
+    pub fn sources(&self) -> Sources<'_> {
+        Sources { objects: &self.objects, journal: self.journal.as_ref() }
+    }
+
+    pub fn inode(&self, ino: Ino) -> Result<&Inode, FsError> {
+        self.inodes.get(&ino).ok_or(FsError::Stale(ino))
+    }
+
+    pub fn inode_mut(&mut self, ino: Ino) -> Result<&mut Inode, FsError> {
+        self.inodes.get_mut(&ino).ok_or(FsError::Stale(ino))
+    }
+
+    pub fn directory(&self, ino: Ino) -> Result<&DirectoryBody, FsError> {
+        match &self.inode(ino)?.body {
+            Body::Directory(directory) => Ok(directory),
+            _ => Err(FsError::NotADirectory),
+        }
+    }
+
+    pub fn directory_mut(&mut self, ino: Ino) -> Result<&mut DirectoryBody, FsError> {
+        match &mut self.inode_mut(ino)?.body {
+            Body::Directory(directory) => Ok(directory),
+            _ => Err(FsError::NotADirectory),
+        }
+    }
+
+    pub fn file_mut(&mut self, ino: Ino) -> Result<&mut FileBody, FsError> {
+        match &mut self.inode_mut(ino)?.body {
+            Body::File(file) => Ok(file),
+            Body::Directory(_) => Err(FsError::IsADirectory),
+            _ => Err(FsError::Invalid("not a regular file")),
+        }
+    }
+
+    /// The inode at a place, loaded if it must be.
+    pub fn lookup(&mut self, place: &Place) -> Result<Option<Ino>, FsError> {
+        let directory = self.directory(place.parent)?;
+        if let Some(child) = directory.children.get(&place.name) {
+            return Ok(Some(*child));
+        }
+        if directory.changed.contains(&place.name) {
+            return Ok(None);
+        }
+        let slot: Option<Slot> = map::get(&self.objects, directory.base, place.name.as_bytes())?;
+        slot.map(|slot| self.load(place, slot)).transpose()
+    }
+
+    /// Brings the inode behind a stored slot into memory.
+    pub fn load(&mut self, place: &Place, slot: Slot) -> Result<Ino, FsError> {
+        self.load_as(place, slot, None)
+    }
+
+    /// Replays that an inode was found at a place, with the number that it had then.
+    pub fn find_again(&mut self, place: &Place, ino: Ino) -> Result<(), FsError> {
+        let directory = self.directory(place.parent)?;
+        if directory.children.contains_key(&place.name) || directory.changed.contains(&place.name) {
+            return Ok(());
+        }
+        let slot: Option<Slot> = map::get(&self.objects, directory.base, place.name.as_bytes())?;
+        slot.map(|slot| self.load_as(place, slot, Some(ino))).transpose().map(|_| ())
+    }
+
+    fn load_as(&mut self, place: &Place, slot: Slot, number: Option<Ino>) -> Result<Ino, FsError> {
+        let ino = match slot {
+            Slot::Link(link) => self.load_link(link)?,
+            Slot::Own(entry) => {
+                let record = self.record(&place_key(place.parent, &place.name))?;
+                let ino = match number.or(record.and_then(|record| record.ino)) {
+                    Some(ino) => ino,
+                    None => self.free_number(place)?,
+                };
+                let ctime = record.and_then(|record| record.ctime).unwrap_or(entry.meta.mtime);
+                let mut inode = Inode::from_entry(entry, ctime);
+                inode.place = Some(place.clone());
+                self.inodes.insert(ino, inode);
+                ino
+            }
+        };
+        self.directory_mut(place.parent)?.children.insert(place.name.clone(), ino);
+        Ok(ino)
+    }
+
+    pub fn load_link(&mut self, link: LinkId) -> Result<Ino, FsError> {
+        let ino = Ino::of_link(link);
+        if self.inodes.contains_key(&ino) {
+            return Ok(ino);
+        }
+        let file = self.link_record(link)?;
+        let file = file
+            .ok_or(ObjectError::Structure(avfs_core::DecodeError::Invalid("a linked file has no record")))?;
+        let ctime = self.record(&link_key(link))?.and_then(|record| record.ctime);
+        let ctime = ctime.unwrap_or(file.entry.meta.mtime);
+        let inode = Inode { link: Some(link), names: file.names, ..Inode::from_entry(file.entry, ctime) };
+        self.inodes.insert(ino, inode);
+        Ok(ino)
+    }
+
+    /// The stored record of a linked file that is not in memory.
+    pub fn link_record(&self, link: LinkId) -> Result<Option<LinkedFile>, FsError> {
+        if let Some(file) = self.new_links.get(&link) {
+            return Ok(Some(file.clone()));
+        }
+        if self.dirty_links.contains(&link) {
+            return Ok(None);
+        }
+        Ok(map::get(&self.objects, self.base.root.links, &link.key())?)
+    }
+
+    fn record(&self, key: &[u8]) -> Result<Option<InodeRecord>, FsError> {
+        Ok(map::get(&self.objects, self.base.inodes, key)?)
+    }
+
+    /// The first number that the rule gives for this place and that nobody has.
+    pub fn free_number(&self, place: &Place) -> Result<Ino, FsError> {
+        for attempt in 0.. {
+            let ino = Ino::derived(place.parent, &place.name, attempt);
+            if !self.is_taken(ino)? {
+                return Ok(ino);
+            }
+        }
+        unreachable!("there are more numbers than inodes")
+    }
+
+    pub fn is_taken(&self, ino: Ino) -> Result<bool, FsError> {
+        if self.inodes.contains_key(&ino) {
+            return Ok(true);
+        }
+        if self.link_record(LinkId(ino.0))?.is_some() {
+            return Ok(true);
+        }
+        Ok(!self.freed.contains(&ino) && self.record(&taken_key(ino))?.is_some())
+    }
+
+    /// Marks an inode, and everything above it, as different from the last snapshot.
+    pub fn mark_dirty(&mut self, ino: Ino) -> Result<(), FsError> {
+        let mut current = ino;
+        loop {
+            let inode = self.inode_mut(current)?;
+            inode.dirty = true;
+            if let Some(link) = inode.link {
+                self.dirty_links.insert(link);
+                return Ok(());
+            }
+            let Some(place) = inode.place.clone() else { return Ok(()) };
+            let above_known = self.inode(place.parent)?.dirty;
+            self.directory_mut(place.parent)?.changed.insert(place.name);
+            if above_known {
+                return Ok(());
+            }
+            current = place.parent;
+        }
+    }
+
+    /// Adds to the totals of a directory and of all above it.
+    pub fn adjust(&mut self, directory: Ino, change: impl Fn(Totals) -> Totals) -> Result<(), FsError> {
+        let mut current = Some(directory);
+        while let Some(ino) = current {
+            let below = &mut self.directory_mut(ino)?.below;
+            *below = change(*below);
+            current = self.inode(ino)?.place.as_ref().map(|place| place.parent);
+        }
+        Ok(())
+    }
+
+    /// Makes `ino` the child at `place`, whose slot is then to be written anew.
+    pub fn attach(&mut self, place: &Place, ino: Ino) -> Result<(), FsError> {
+        let inode = self.inode_mut(ino)?;
+        if inode.link.is_none() {
+            inode.place = Some(place.clone());
+        }
+        let totals = inode.totals_in_parent();
+        let directory = self.directory_mut(place.parent)?;
+        directory.children.insert(place.name.clone(), ino);
+        directory.changed.insert(place.name.clone());
+        self.adjust(place.parent, |below| below.plus(totals))?;
+        self.mark_dirty(place.parent)
+    }
+
+    /// Takes the child at `place` out of its directory; it keeps its names as they are counted.
+    pub fn detach(&mut self, place: &Place) -> Result<Option<Ino>, FsError> {
+        let Some(ino) = self.lookup(place)? else { return Ok(None) };
+        let totals = self.inode(ino)?.totals_in_parent();
+        let directory = self.directory_mut(place.parent)?;
+        directory.children.remove(&place.name);
+        directory.changed.insert(place.name.clone());
+        self.adjust(place.parent, |below| below.minus(totals))?;
+        self.mark_dirty(place.parent)?;
+        self.inode_mut(ino)?.place = None;
+        Ok(Some(ino))
+    }
+
+    /// Whether a directory has no entries now.
+    pub fn is_empty_directory(&self, ino: Ino) -> Result<bool, FsError> {
+        Ok(self.directory(ino)?.below.inodes == 0)
+    }
+
+    /// The names in a directory that come behind `after`, in order, at most `limit`.
+    pub fn names_after(
+        &mut self,
+        ino: Ino,
+        after: Option<&EntryName>,
+        limit: usize,
+    ) -> Result<Vec<(EntryName, Option<Slot>)>, FsError> {
+        let directory = self.directory(ino)?;
+        let start = after.map(EntryName::as_bytes);
+        let mut walk = map::walk_after(&self.objects, directory.base, start)?;
+        let mut found: BTreeMap<EntryName, Option<Slot>> = BTreeMap::new();
+        let changed = directory.changed.iter().filter(|name| after.is_none_or(|after| *name > after));
+        let present = changed.filter(|name| directory.children.contains_key(*name));
+        found.extend(present.take(limit).map(|name| (name.clone(), None)));
+        let mut stored = 0;
+        while stored < limit {
+            let Some((key, slot)) = walk.advance()? else { break };
+            let name = EntryName::new(&key)
+                .map_err(|_| ObjectError::from(avfs_core::DecodeError::Invalid("a bad name is stored")))?;
+            if !directory.changed.contains(&name) {
+                found.insert(name, Some(slot));
+                stored += 1;
+            }
+        }
+        Ok(found.into_iter().take(limit).collect())
+    }
+
+    /// Frees an inode that has neither a name nor a handle.
+    pub fn drop_if_unused(&mut self, ino: Ino) -> Result<(), FsError> {
+        let inode = self.inode(ino)?;
+        if inode.names > 0 || inode.opens > 0 || ino == Ino::ROOT {
+            return Ok(());
+        }
+        if let Some(inode) = self.inodes.remove(&ino)
+            && let Body::Directory(directory) = inode.body
+        {
+            self.forget_below(directory);
+        }
+        self.freed.insert(ino);
+        Ok(())
+    }
+
+    /// Forgets the inodes below a removed directory.
+    fn forget_below(&mut self, directory: DirectoryBody) {
+        let mut open = vec![directory];
+        while let Some(directory) = open.pop() {
+            for child in directory.children.into_values() {
+                let Some(inode) = self.inodes.get_mut(&child) else { continue };
+                if inode.link.is_some() {
+                    continue;
+                }
+                inode.place = None;
+                inode.names = 0;
+                if inode.opens == 0
+                    && let Some(inode) = self.inodes.remove(&child)
+                {
+                    self.freed.insert(child);
+                    if let Body::Directory(below) = inode.body {
+                        open.push(below);
+                    }
+                }
+            }
+        }
+    }
+}

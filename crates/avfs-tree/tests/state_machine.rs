@@ -1,0 +1,399 @@
+//! Random operations on a working tree and on a simple model of one, compared after every step; with
+//! snapshots, reopening and crashes in between.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod model;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use avfs_core::{Entry, EntryName, Meta, Root, Timestamp, Totals};
+use avfs_store::MemoryStore;
+use avfs_tree::{
+    Attr, Base, Clock, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, Objects, Place, SetAttr,
+    WorkTree,
+};
+use model::{Kind, Listing, Model, Node, Path};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Create(Path, u16),
+    MakeDirectory(Path),
+    Symlink(Path, Vec<u8>),
+    Write(Path, u32, Vec<u8>),
+    Resize(Path, u32),
+    Punch(Path, u32, u32),
+    Unlink(Path),
+    RemoveDirectory(Path),
+    RemoveTree(Path),
+    Rename(Path, Path),
+    Exchange(Path, Path),
+    Link(Path, Path),
+    SetMode(Path, u16),
+    SetXattr(Path, Option<Vec<u8>>),
+    Snapshot,
+    Reopen,
+    Sync,
+    Crash,
+}
+
+fn path() -> impl Strategy<Value = Path> {
+    proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(b'c')], 1..4)
+}
+
+fn offset() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0u32..100, 2 => 0u32..20_000, 1 => 0u32..2_000_000]
+}
+
+fn operation() -> impl Strategy<Value = Op> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+    prop_oneof![
+        6 => (path(), 0u16..0o1000).prop_map(|(path, mode)| Op::Create(path, mode)),
+        4 => path().prop_map(Op::MakeDirectory),
+        1 => (path(), bytes()).prop_map(|(path, target)| Op::Symlink(path, target)),
+        8 => (path(), offset(), bytes()).prop_map(|(path, at, bytes)| Op::Write(path, at, bytes)),
+        3 => (path(), offset()).prop_map(|(path, size)| Op::Resize(path, size)),
+        2 => (path(), offset(), offset()).prop_map(|(path, at, len)| Op::Punch(path, at, len)),
+        3 => path().prop_map(Op::Unlink),
+        1 => path().prop_map(Op::RemoveDirectory),
+        2 => path().prop_map(Op::RemoveTree),
+        5 => (path(), path()).prop_map(|(from, to)| Op::Rename(from, to)),
+        2 => (path(), path()).prop_map(|(from, to)| Op::Exchange(from, to)),
+        4 => (path(), path()).prop_map(|(from, to)| Op::Link(from, to)),
+        2 => (path(), 0u16..0o1000).prop_map(|(path, mode)| Op::SetMode(path, mode)),
+        2 => (path(), proptest::option::of(bytes())).prop_map(|(path, value)| Op::SetXattr(path, value)),
+        2 => Just(Op::Snapshot),
+        1 => Just(Op::Reopen),
+        2 => Just(Op::Sync),
+        1 => Just(Op::Crash),
+    ]
+}
+
+/// Every reading is a second later.
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: self.0.fetch_add(1, Ordering::Relaxed), nanos: 7 }
+    }
+}
+
+struct Subject {
+    objects: Objects,
+    clock: Arc<Ticking>,
+    directory: tempfile::TempDir,
+    base: Base,
+    included: u64,
+    tree: WorkTree,
+}
+
+impl Subject {
+    fn new() -> Subject {
+        let objects = Objects::new(Arc::new(MemoryStore::new()));
+        let clock = Arc::new(Ticking(AtomicI64::new(1000)));
+        let directory = tempfile::tempdir().unwrap();
+        let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
+        let root = Root { directory: root, links: None, totals: Totals::default() };
+        let base = Base { root, inodes: None };
+        let place = JournalPlace { directory: directory.path().into(), included: 0 };
+        let tree = WorkTree::journaled(objects.clone(), base.clone(), clock.clone(), place).unwrap();
+        Subject { objects, clock, directory, base, included: 0, tree }
+    }
+
+    fn snapshot(&mut self) {
+        let frozen = self.tree.freeze().unwrap();
+        self.base = frozen.base().clone();
+        self.included = frozen.journal();
+        frozen.settle();
+    }
+
+    /// Opens the tree anew, from the last snapshot and what the journal holds.
+    fn open_again(&mut self) {
+        let place = JournalPlace { directory: self.directory.path().into(), included: self.included };
+        self.tree =
+            WorkTree::journaled(self.objects.clone(), self.base.clone(), self.clock.clone(), place).unwrap();
+    }
+
+    fn place(&self, path: &[u8]) -> Result<Place, FsError> {
+        let mut parent = Ino::ROOT;
+        for name in &path[..path.len() - 1] {
+            parent = self.tree.lookup(parent, &name_of(*name))?.ino;
+        }
+        Ok(Place::new(parent, name_of(path[path.len() - 1])))
+    }
+
+    fn find(&self, path: &[u8]) -> Result<Attr, FsError> {
+        let place = self.place(path)?;
+        self.tree.lookup(place.parent, &place.name)
+    }
+
+    /// The whole tree, and the inode number of every path.
+    fn listing(&self) -> (Listing, HashMap<Path, Ino>) {
+        let root = self.tree.attr(Ino::ROOT).unwrap();
+        let mut found = vec![(Path::new(), root)];
+        let mut next = 0;
+        while let Some((path, attr)) = found.get(next).cloned() {
+            next += 1;
+            if attr.kind != TreeKind::Directory {
+                continue;
+            }
+            let mut after: Option<EntryName> = None;
+            loop {
+                // Small pages, so that reading goes on behind a name.
+                let page = self.tree.read_directory(attr.ino, after.as_ref(), 2).unwrap();
+                let Some((last, _)) = page.last() else { break };
+                after = Some(last.clone());
+                found.extend(
+                    page.into_iter().map(|(name, attr)| ([&path[..], name.as_bytes()].concat(), attr)),
+                );
+            }
+        }
+        let mut names: HashMap<Ino, usize> = HashMap::new();
+        found.iter().for_each(|(_, attr)| *names.entry(attr.ino).or_default() += 1);
+        let numbers = found.iter().map(|(path, attr)| (path.clone(), attr.ino)).collect();
+        let listing = found.into_iter().map(|(path, attr)| {
+            let count = names[&attr.ino];
+            assert_eq!(attr.names as usize, count, "the link count of {path:?}");
+            (path, (self.node(&attr), count))
+        });
+        (listing.collect(), numbers)
+    }
+
+    fn node(&self, attr: &Attr) -> Node {
+        let kind = match attr.kind {
+            TreeKind::File => {
+                let bytes = self.tree.read_all(attr.ino).unwrap().to_vec();
+                assert_eq!(bytes.len() as u64, attr.size);
+                Kind::File(bytes)
+            }
+            TreeKind::Directory => Kind::Directory,
+            TreeKind::Symlink => Kind::Symlink(self.tree.read_link(attr.ino).unwrap()),
+            other => panic!("nobody made a {other:?}"),
+        };
+        let xattr = attr.meta.xattrs.get(b"user.x").map(<[u8]>::to_vec);
+        Node { kind, mode: attr.meta.mode, xattr }
+    }
+}
+
+fn name_of(byte: u8) -> EntryName {
+    EntryName::new(&[byte]).unwrap()
+}
+
+/// Performs one operation on both; returns whether the model changed.
+fn perform(model: &mut Model, subject: &mut Subject, op: &Op) -> Result<(), FsError> {
+    let tree = &subject.tree;
+    match op {
+        Op::Create(path, mode) => {
+            let place = subject.place(path)?;
+            tree.create(place.parent, &place.name, NewEntry::file(u32::from(*mode)))?;
+            model.create(path, Kind::File(Vec::new()), u32::from(*mode));
+        }
+        Op::MakeDirectory(path) => {
+            let place = subject.place(path)?;
+            tree.create(place.parent, &place.name, NewEntry::directory(0o755))?;
+            model.create(path, Kind::Directory, 0o755);
+        }
+        Op::Symlink(path, target) => {
+            let place = subject.place(path)?;
+            tree.create(place.parent, &place.name, NewEntry::symlink(target))?;
+            model.create(path, Kind::Symlink(target.clone()), 0o777);
+        }
+        Op::Write(path, at, bytes) => {
+            tree.write(subject.find(path)?.ino, u64::from(*at), bytes)?;
+            edit_file(model, path, |file| {
+                let end = *at as usize + bytes.len();
+                if !bytes.is_empty() {
+                    file.resize(file.len().max(end), 0);
+                    file[*at as usize..end].copy_from_slice(bytes);
+                }
+            });
+        }
+        Op::Resize(path, size) => {
+            let set = SetAttr { size: Some(u64::from(*size)), ..SetAttr::default() };
+            tree.set_attr(subject.find(path)?.ino, set)?;
+            edit_file(model, path, |file| file.resize(*size as usize, 0));
+        }
+        Op::Punch(path, at, len) => {
+            tree.punch_hole(subject.find(path)?.ino, u64::from(*at), u64::from(*len))?;
+            edit_file(model, path, |file| {
+                let end = (*at as usize + *len as usize).min(file.len());
+                file[(*at as usize).min(end)..end].fill(0);
+            });
+        }
+        Op::Unlink(path) => {
+            let place = subject.place(path)?;
+            tree.unlink(place.parent, &place.name)?;
+            model.remove_tree(path);
+        }
+        Op::RemoveDirectory(path) => {
+            let place = subject.place(path)?;
+            tree.remove_directory(place.parent, &place.name)?;
+            assert!(model.below(path).is_empty(), "only an empty directory is removed");
+            model.remove_tree(path);
+        }
+        Op::RemoveTree(path) => {
+            let place = subject.place(path)?;
+            tree.remove_tree(place.parent, &place.name)?;
+            model.remove_tree(path);
+        }
+        Op::Rename(from, to) => {
+            tree.rename(subject.place(from)?, subject.place(to)?)?;
+            if model.names.get(from) != model.names.get(to) {
+                let taken = model.take(from);
+                model.remove_tree(to);
+                model.put(to, taken);
+            }
+        }
+        Op::Exchange(from, to) => {
+            tree.exchange(subject.place(from)?, subject.place(to)?)?;
+            if from != to {
+                let (first, second) = (model.take(from), model.take(to));
+                model.put(to, first);
+                model.put(from, second);
+            }
+        }
+        Op::Link(from, to) => {
+            let place = subject.place(to)?;
+            tree.link(subject.find(from)?.ino, place.parent, &place.name)?;
+            let index = model.names[from];
+            model.names.insert(to.clone(), index);
+        }
+        Op::SetMode(path, mode) => {
+            let set = SetAttr { mode: Some(u32::from(*mode)), ..SetAttr::default() };
+            tree.set_attr(subject.find(path)?.ino, set)?;
+            if let Some(node) = model.node_mut(path) {
+                node.mode = u32::from(*mode);
+            }
+        }
+        Op::SetXattr(path, value) => {
+            let ino = subject.find(path)?.ino;
+            match value {
+                Some(value) => tree.set_xattr(ino, b"user.x", value)?,
+                None => tree.remove_xattr(ino, b"user.x")?,
+            }
+            if let Some(node) = model.node_mut(path) {
+                node.xattr = value.clone();
+            }
+        }
+        Op::Snapshot => subject.snapshot(),
+        Op::Reopen => {
+            subject.snapshot();
+            subject.open_again();
+        }
+        Op::Sync => tree.sync()?,
+        Op::Crash => subject.open_again(),
+    }
+    Ok(())
+}
+
+fn edit_file(model: &mut Model, path: &[u8], edit: impl FnOnce(&mut Vec<u8>)) {
+    match model.node_mut(path).map(|node| &mut node.kind) {
+        Some(Kind::File(bytes)) => edit(bytes),
+        other => panic!("{path:?} was written, but is {other:?}"),
+    }
+}
+
+/// Whether a refusal is what the model would expect: it must not be possible.
+fn check_refusal(model: &Model, op: &Op, error: &FsError) {
+    let possible = match op {
+        Op::Create(path, _) | Op::MakeDirectory(path) | Op::Symlink(path, _) => model.is_free(path),
+        Op::Write(path, ..) | Op::Resize(path, _) | Op::Punch(path, ..) => {
+            model.node(path).is_some_and(|node| matches!(node.kind, Kind::File(_)))
+        }
+        Op::Unlink(path) => model.node(path).is_some() && !model.is_directory(path),
+        Op::RemoveDirectory(path) => model.is_directory(path) && model.below(path).is_empty(),
+        Op::RemoveTree(path) | Op::SetMode(path, _) | Op::SetXattr(path, Some(_)) => {
+            model.node(path).is_some()
+        }
+        Op::SetXattr(path, None) => model.node(path).is_some_and(|node| node.xattr.is_some()),
+        Op::Rename(from, to) => {
+            let kinds_fit = model.node(to).is_none_or(|_| model.is_directory(from) == model.is_directory(to));
+            let target_free = model.is_free(to) || model.node(to).is_some();
+            let into_itself = to.len() > from.len() && to.starts_with(from);
+            let non_empty = model.is_directory(to) && !model.below(to).is_empty() && from != to;
+            model.node(from).is_some() && target_free && kinds_fit && !into_itself && !non_empty
+        }
+        Op::Exchange(from, to) => {
+            let nested = from != to && (to.starts_with(from) || from.starts_with(to));
+            model.node(from).is_some() && model.node(to).is_some() && !nested
+        }
+        Op::Link(from, to) => model.node(from).is_some() && !model.is_directory(from) && model.is_free(to),
+        Op::Snapshot | Op::Reopen | Op::Sync | Op::Crash => true,
+    };
+    assert!(!possible, "{op:?} was refused: {error}");
+}
+
+fn run(operations: &[Op]) {
+    let mut model = Model::new();
+    let mut subject = Subject::new();
+    // What a crash may bring back: the states since the last promise of durability.
+    let mut candidates = vec![model.clone()];
+    for op in operations {
+        let before = subject.listing().1;
+        let outcome = perform(&mut model, &mut subject, op);
+        if let Err(error) = &outcome {
+            check_refusal(&model, op, error);
+        }
+        let (listing, numbers) = subject.listing();
+        match op {
+            Op::Crash => {
+                let survivor = candidates.iter().rev().find(|candidate| candidate.listing() == listing);
+                model = survivor.expect("a crash brings back a state since the last sync").clone();
+                candidates = vec![model.clone()];
+            }
+            Op::Snapshot | Op::Reopen | Op::Sync => candidates = vec![model.clone()],
+            _ => candidates.push(model.clone()),
+        }
+        assert_eq!(listing, model.listing(), "after {op:?}");
+        let totals = subject.tree.totals();
+        assert_eq!(
+            (totals.inodes, totals.bytes),
+            (model.names.len() as u64 - 1, model.bytes()),
+            "totals after {op:?}"
+        );
+        let mut distinct: HashMap<Ino, usize> = HashMap::new();
+        for (path, ino) in &numbers {
+            let node = model.names[path];
+            assert_eq!(*distinct.entry(*ino).or_insert(node), node, "two files share inode {ino:?}");
+        }
+        if matches!(op, Op::Snapshot | Op::Reopen | Op::Sync) {
+            assert_eq!(numbers, before, "inode numbers are the same after {op:?}");
+        }
+    }
+    assert_eq!(
+        same_tree_at_once(&mut subject),
+        subject.base.root.directory.kind,
+        "equal trees have equal ids"
+    );
+}
+
+/// The id that the tree has when its last snapshot is loaded, touched everywhere and stored again.
+fn same_tree_at_once(subject: &mut Subject) -> avfs_core::EntryKind {
+    subject.snapshot();
+    subject.open_again();
+    let (_, numbers) = subject.listing();
+    for ino in numbers.values() {
+        let attr = subject.tree.attr(*ino).unwrap();
+        let set = SetAttr { mode: Some(attr.meta.mode), ..SetAttr::default() };
+        subject.tree.set_attr(*ino, set).unwrap();
+    }
+    let frozen = subject.tree.freeze().unwrap();
+    frozen.base().root.directory.kind.clone()
+}
+
+/// A soak run asks for more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
+
+    #[test]
+    fn a_working_tree_behaves_like_the_model(operations in proptest::collection::vec(operation(), 1..120)) {
+        run(&operations);
+    }
+}

@@ -1,0 +1,218 @@
+//! The command line as a whole: global flags, help, and how arguments are read.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::builder::{StyledStr, Styles};
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+
+use crate::commands::Command;
+use crate::exit::ExitStatus;
+use crate::printer::{HEADING, Manner};
+use crate::settings::ColorWhen;
+
+/// Workspaces for AI agents: fork, change, compare, keep or undo
+///
+/// A vault is a durable, writable workspace. Every change leaves a snapshot, a fork costs nothing until it
+/// is changed, and nothing touches your own files until you export it.
+#[derive(Debug, Parser)]
+#[command(name = "avfs", version, arg_required_else_help = true, disable_help_subcommand = false)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Work on this vault [env: AVFS_VAULT]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub vault: Option<String>,
+
+    /// The store's directory [env: AVFS_HOME]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+
+    /// Print one JSON object on standard output, errors included
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Colour: auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub color: Option<ColorArg>,
+
+    /// Say nothing but data and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    Auto,
+    Always,
+    Never,
+}
+
+impl ColorArg {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ColorArg::Auto => "auto",
+            ColorArg::Always => "always",
+            ColorArg::Never => "never",
+        }
+    }
+
+    fn when(self) -> ColorWhen {
+        match self {
+            ColorArg::Auto => ColorWhen::Auto,
+            ColorArg::Always => ColorWhen::Always,
+            ColorArg::Never => ColorWhen::Never,
+        }
+    }
+}
+
+/// The headings of the top-level help, in the order in which a newcomer needs them.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Vaults", &["vault"]),
+    ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
+    ("Versions", &["checkpoint", "log", "diff", "checkout", "revert", "undo"]),
+    ("Search", &["grep", "find", "search"]),
+    ("In and out", &["import", "export"]),
+    ("Upkeep", &["stats", "quota", "audit", "gc", "prune", "fsck"]),
+    ("Settings", &["config", "completions", "man"]),
+];
+
+impl Cli {
+    pub fn read(
+        arguments: impl Iterator<Item = OsString>,
+        color: Option<ColorArg>,
+    ) -> Result<Cli, clap::Error> {
+        let choice = match color {
+            None | Some(ColorArg::Auto) => clap::ColorChoice::Auto,
+            Some(ColorArg::Always) => clap::ColorChoice::Always,
+            Some(ColorArg::Never) => clap::ColorChoice::Never,
+        };
+        let mut command = Cli::definition().color(choice);
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// The complete definition: parsing, help, completions and man pages all come from it.
+    pub fn definition() -> clap::Command {
+        let command = Cli::command().styles(STYLES).max_term_width(100);
+        let template = top_template(&command);
+        command.help_template(template).after_long_help(exit_statuses())
+    }
+}
+
+const STYLES: Styles = Styles::styled().header(HEADING).usage(HEADING).literal(anstyle::Style::new().bold());
+
+/// clap knows one list of subcommands; ours is long enough to need headings.
+fn top_template(command: &clap::Command) -> StyledStr {
+    let mut text = StyledStr::new();
+    let bold = STYLES.get_literal();
+    text.push("{about-with-newline}\n{usage-heading} {usage}\n\n");
+    let has_member = |names: &[&str]| names.iter().any(|name| command.find_subcommand(name).is_some());
+    for (heading, names) in GROUPS.into_iter().filter(|(_, names)| has_member(names)) {
+        text.push(&format!("{HEADING}{heading}:{HEADING:#}\n"));
+        for member in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = member.get_about().map(ToString::to_string).unwrap_or_default();
+            text.push(&format!("  {bold}{:<12}{bold:#} {about}\n", member.get_name()));
+        }
+        text.push("\n");
+    }
+    text.push(&format!("{HEADING}Options:{HEADING:#}\n{{options}}{{after-help}}"));
+    text
+}
+
+trait Push {
+    fn push(&mut self, text: &str);
+}
+
+impl Push for StyledStr {
+    fn push(&mut self, text: &str) {
+        self.write_str(text).expect("a string in memory takes all text");
+    }
+}
+
+fn exit_statuses() -> StyledStr {
+    let mut text = StyledStr::new();
+    text.push(&format!("{HEADING}Exit status:{HEADING:#}\n"));
+    for status in ExitStatus::ALL {
+        text.push(&format!("  {:>3}  {}\n", status.number(), status.meaning()));
+    }
+    text
+}
+
+/// The flags that decide how a mistake in the arguments is told, read before the arguments are understood.
+/// A value that looks like a flag (`-m --json`) is taken for one: only the shape of an error depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EarlyFlags {
+    pub color: Option<ColorArg>,
+    pub json: bool,
+    pub quiet: bool,
+}
+
+impl EarlyFlags {
+    pub fn scan(arguments: impl Iterator<Item = OsString>) -> EarlyFlags {
+        let mut flags = EarlyFlags::default();
+        let mut arguments = arguments.take_while(|argument| argument != "--");
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("--json") => flags.json = true,
+                Some("-q" | "--quiet") => flags.quiet = true,
+                Some("--color") => flags.color = arguments.next().as_deref().and_then(color_named),
+                Some(text) if text.starts_with("--color=") => {
+                    flags.color = color_named(OsStr::new(&text["--color=".len()..]));
+                }
+                _ => {}
+            }
+        }
+        flags
+    }
+
+    pub fn manner(self) -> Manner {
+        let color = self.color.map_or(ColorWhen::Auto, ColorArg::when);
+        Manner { color, json: self.json, quiet: self.quiet }
+    }
+}
+
+fn color_named(name: &OsStr) -> Option<ColorArg> {
+    ColorArg::from_str(name.to_str()?, false).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::definition().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_one_heading() {
+        for command in Cli::definition().get_subcommands() {
+            let name = command.get_name();
+            let listed = GROUPS.iter().filter(|(_, names)| names.contains(&name)).count();
+            assert_eq!(listed, 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn early_flags_are_seen_in_any_place_before_a_double_dash() {
+        let scan = |line: &str| EarlyFlags::scan(line.split(' ').map(OsString::from));
+        let json = EarlyFlags { json: true, ..EarlyFlags::default() };
+        assert_eq!(scan("nonsense --json"), json);
+        assert_eq!(scan("write f -- --json"), EarlyFlags::default());
+        assert_eq!(scan("--color=never ls").color, Some(ColorArg::Never));
+        assert_eq!(
+            scan("ls --color always -q"),
+            EarlyFlags { color: Some(ColorArg::Always), json: false, quiet: true }
+        );
+        assert_eq!(scan("--color pink").color, None);
+    }
+}

@@ -1,0 +1,124 @@
+//! `avfs diff`: what differs between two states.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use avfs_core::{BadName, TreePath};
+
+use crate::args::vault_path;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::revision::Revision;
+
+/// Show what differs between two states
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "avfs diff [OPTIONS] [FROM] [TO] [PATH]...\n       avfs diff [OPTIONS] [FROM] [TO] -- [PATH]...",
+    after_help = "FROM is the last checkpoint if not given, TO the present state.
+A revision is a checkpoint, the beginning of a snapshot's id, '@' for the
+present state, or VAULT:REV for another vault ('web:' is its present state).
+What begins with '/' or stands behind '--' is a path.
+
+Examples:
+  avfs diff
+  avfs diff before-upgrade --stat
+  avfs diff before-upgrade @ src
+  avfs diff web: web-fix: --patch | git apply
+  avfs diff -- src tests"
+)]
+pub struct DiffArgs {
+    /// Up to two revisions, then paths
+    #[arg(value_name = "REV|PATH")]
+    words: Vec<OsString>,
+
+    /// Only these files and directories
+    #[arg(last = true, value_name = "PATH", value_parser = vault_path())]
+    paths: Vec<TreePath>,
+
+    #[command(flatten)]
+    format: FormatArgs,
+
+    /// End with status 1 if there are differences
+    #[arg(long)]
+    exit_code: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+pub struct FormatArgs {
+    /// Changed lines per file, and totals
+    #[arg(long)]
+    stat: bool,
+
+    /// Only the paths
+    #[arg(long)]
+    name_only: bool,
+
+    /// Unified, as `git apply` and `patch` take it
+    #[arg(short, long)]
+    patch: bool,
+}
+
+/// What to compare.
+#[derive(Debug, PartialEq, Eq)]
+struct Comparison {
+    from: Option<Revision>,
+    to: Option<Revision>,
+    paths: Vec<TreePath>,
+}
+
+impl DiffArgs {
+    fn comparison(&self) -> Result<Comparison, anyhow::Error> {
+        let is_revision = |word: &&OsString| !word.as_bytes().starts_with(b"/");
+        let revisions = self.words.iter().take(2).take_while(is_revision).count();
+        let (revisions, paths) = self.words.split_at(revisions);
+        let mut revisions = revisions.iter().map(revision);
+        let (from, to) = (revisions.next().transpose()?, revisions.next().transpose()?);
+        let mut paths =
+            paths.iter().map(|word| TreePath::parse(word.as_bytes())).collect::<Result<Vec<_>, BadName>>()?;
+        paths.extend_from_slice(&self.paths);
+        Ok(Comparison { from, to, paths })
+    }
+}
+
+fn revision(word: &OsString) -> Result<Revision, Failure> {
+    let bad = |reason: String| Failure::new("bad-revision", ExitStatus::BadInput, reason);
+    let text = word
+        .to_str()
+        .ok_or_else(|| bad(format!("'{}' is not a revision", crate::escape::printable_os(word))))?;
+    Revision::parse(text).map_err(|error| bad(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        diff: DiffArgs,
+    }
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let words = ["diff"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty()));
+        let Comparison { from, to, paths } = Line::parse_from(words).diff.comparison().unwrap();
+        let show =
+            |revision: Option<Revision>| revision.map_or("-".to_owned(), |revision| revision.to_string());
+        assert_eq!(format!("{} {} {paths:?}", show(from), show(to)), expected);
+    }
+
+    #[test]
+    fn revisions_come_first_and_paths_are_told_by_their_place_or_their_slash() {
+        check("", "- - []");
+        check("v1", "v1 - []");
+        check("v1 @", "v1 @ []");
+        check("v1 @ src tests", "v1 @ [/src, /tests]");
+        check("/src", "- - [/src]");
+        check("v1 /src lib", "v1 - [/src, /lib]");
+        check("-- src", "- - [/src]");
+        check("web: fix: --patch -- src", "web: fix: [/src]");
+    }
+}

@@ -1,0 +1,56 @@
+//! Bytes from a vault or a file name, made safe for a terminal.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+pub use avfs_core::printable;
+
+/// A path of the host as one safe line.
+pub fn printable_path(path: &Path) -> String {
+    printable_os(path.as_os_str())
+}
+
+pub fn printable_os(text: &OsStr) -> String {
+    printable(text.as_bytes())
+}
+
+/// Text of several lines for a terminal: line ends and tabs stay, everything else that could steer the
+/// terminal is escaped.
+pub fn printable_text(raw: &[u8]) -> String {
+    let mut text = String::with_capacity(raw.len());
+    for piece in raw.split_inclusive(|byte| matches!(byte, b'\n' | b'\t')) {
+        let (last, rest) = piece.split_last().unwrap_or((&b'\n', &[]));
+        match last {
+            b'\n' | b'\t' => {
+                push_printable(&mut text, rest);
+                text.push(char::from(*last));
+            }
+            _ => push_printable(&mut text, piece),
+        }
+    }
+    text
+}
+
+/// Backslashes of a text are meant as they are; in a name they are doubled so that it reads back.
+fn push_printable(text: &mut String, piece: &[u8]) {
+    let mut parts = piece.split(|byte| *byte == b'\\');
+    text.extend(parts.next().map(printable));
+    for part in parts {
+        text.push('\\');
+        text.push_str(&printable(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_keeps_its_lines_and_loses_its_escapes() {
+        assert_eq!(printable_text(b"a\tb\nc\\d\n"), "a\tb\nc\\d\n");
+        assert_eq!(printable_text(b"\x1b]0;title\x07\r\n"), "\\u{1b}]0;title\\u{7}\\r\n");
+        assert_eq!(printable_text(b"\xff"), "\\xff");
+        assert_eq!(printable_text(b""), "");
+    }
+}

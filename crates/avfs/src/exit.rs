@@ -1,0 +1,91 @@
+//! How a command ends.
+
+use std::process::ExitCode;
+
+/// Every way in which `avfs` ends. The numbers are part of its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    Success,
+    No,
+    BadInput,
+    NotFound,
+    Conflict,
+    Busy,
+    Corrupt,
+    NoSpace,
+    Refused,
+    Internal,
+    BrokenPipe,
+}
+
+impl ExitStatus {
+    pub const ALL: [ExitStatus; 11] = [
+        ExitStatus::Success,
+        ExitStatus::No,
+        ExitStatus::BadInput,
+        ExitStatus::NotFound,
+        ExitStatus::Conflict,
+        ExitStatus::Busy,
+        ExitStatus::Corrupt,
+        ExitStatus::NoSpace,
+        ExitStatus::Refused,
+        ExitStatus::Internal,
+        ExitStatus::BrokenPipe,
+    ];
+
+    pub fn number(self) -> u8 {
+        match self {
+            ExitStatus::Success => 0,
+            ExitStatus::No => 1,
+            ExitStatus::BadInput => 2,
+            ExitStatus::NotFound => 3,
+            ExitStatus::Conflict => 4,
+            ExitStatus::Busy => 5,
+            ExitStatus::Corrupt => 6,
+            ExitStatus::NoSpace => 7,
+            ExitStatus::Refused => 8,
+            // What sysexits.h calls EX_SOFTWARE.
+            ExitStatus::Internal => 70,
+            // What a shell reports for a tool that SIGPIPE has stopped: 128 + 13.
+            ExitStatus::BrokenPipe => 141,
+        }
+    }
+
+    pub fn meaning(self) -> &'static str {
+        match self {
+            ExitStatus::Success => "it worked",
+            ExitStatus::No => "the answer is no: no match, differences found, or a question answered with no",
+            ExitStatus::BadInput => "bad input: arguments, a name, a pattern, an archive or a setting",
+            ExitStatus::NotFound => "a vault, checkpoint, snapshot or file does not exist",
+            ExitStatus::Conflict => "it exists already, has a newer version, or is still needed",
+            ExitStatus::Busy => "another process holds it; try again later",
+            ExitStatus::Corrupt => "the store is damaged; run `avfs fsck`",
+            ExitStatus::NoSpace => "the disk is full or a quota is used up",
+            ExitStatus::Refused => "the system refused: permissions, I/O, or a store of a newer version",
+            ExitStatus::Internal => "a mistake in avfs itself",
+            ExitStatus::BrokenPipe => "the reader of the output went away",
+        }
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> ExitCode {
+        ExitCode::from(status.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_status_and_no_other() {
+        let page = include_str!("../../../docs/cli.md");
+        let rows = page.lines().filter(|line| {
+            line.strip_prefix("| ").is_some_and(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        let expected =
+            ExitStatus::ALL.map(|status| format!("| {} | {} |", status.number(), status.meaning()));
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,80 @@
+//! `avfs`, the command line of agentvfs: reads arguments, calls the library, prints, and ends with a status.
+
+#[cfg(test)]
+mod args;
+mod cli;
+#[cfg_attr(test, allow(dead_code, reason = "planned commands are read and do nothing"))]
+mod commands;
+#[cfg(test)]
+#[allow(dead_code, reason = "the first question comes with `vault delete`")]
+mod confirm;
+mod context;
+#[cfg_attr(not(test), expect(dead_code, reason = "file contents are printed by commands still to come"))]
+mod escape;
+mod exit;
+mod failure;
+mod json;
+#[cfg_attr(not(test), expect(dead_code, reason = "warnings and questions come with the vault commands"))]
+#[cfg_attr(test, allow(dead_code))]
+mod printer;
+#[cfg(test)]
+#[allow(dead_code, reason = "the first bar comes with `import`")]
+mod progress;
+#[cfg(test)]
+mod revision;
+#[cfg_attr(not(test), expect(dead_code, reason = "the store's settings are read by the vault commands"))]
+mod settings;
+#[cfg_attr(not(test), expect(dead_code, reason = "`find` and listings use the rest"))]
+mod size;
+mod suggest;
+#[cfg_attr(not(test), expect(dead_code, reason = "`log` and listings use the rest"))]
+mod time;
+
+use std::process::ExitCode;
+
+use cli::{Cli, EarlyFlags};
+use exit::ExitStatus;
+use failure::Failure;
+use printer::{PrintError, Printer};
+
+fn main() -> ExitCode {
+    let flags = EarlyFlags::scan(std::env::args_os().skip(1));
+    let mut out = Printer::new(flags.manner());
+    let outcome = Cli::read(std::env::args_os(), flags.color)
+        .map_err(anyhow::Error::from)
+        .and_then(|cli| commands::run(cli, &mut out))
+        // What is still in the buffer can fail to be written, too.
+        .and_then(|status| out.flush().map(|()| status).map_err(anyhow::Error::from));
+    let status = outcome.unwrap_or_else(|error| report(&mut out, &error));
+    status.into()
+}
+
+/// Tells the user how a command failed. If nobody reads, there is nobody to tell.
+fn report(out: &mut Printer, error: &anyhow::Error) -> ExitStatus {
+    let told = match error.downcast_ref::<clap::Error>() {
+        Some(usage) => report_usage(out, usage),
+        None => {
+            let failure = Failure::of(error);
+            match failure.status {
+                ExitStatus::BrokenPipe => Ok(failure.status),
+                status => out.failure(&failure).map(|()| status),
+            }
+        }
+    };
+    let told = told.and_then(|status| out.flush().map(|()| status));
+    told.unwrap_or_else(|error| Failure::of(&error.into()).status)
+}
+
+/// clap reports help and the version as errors, too.
+fn report_usage(out: &mut Printer, error: &clap::Error) -> Result<ExitStatus, PrintError> {
+    if !error.use_stderr() {
+        out.styled(&error.render())?;
+        return Ok(ExitStatus::Success);
+    }
+    let failure = Failure::of_usage(error);
+    match out.is_json() {
+        true => out.failure(&failure)?,
+        false => out.talk_styled(&error.render()),
+    }
+    Ok(failure.status)
+}

@@ -1,0 +1,197 @@
+//! Where output goes: data to standard output, talk to standard error.
+
+use std::fmt::{self, Display};
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use anstyle::Style;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::json::{self, Envelope};
+use crate::settings::ColorWhen;
+
+/// Writing to standard output failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PrintError {
+    /// Whoever read our output has enough of it (`avfs log | head`).
+    #[error("the reader of the output went away")]
+    Closed,
+    #[error("writing the output")]
+    Failed(#[source] io::Error),
+}
+
+impl From<io::Error> for PrintError {
+    fn from(error: io::Error) -> PrintError {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => PrintError::Closed,
+            _ => PrintError::Failed(error),
+        }
+    }
+}
+
+/// What the user asked for with the global flags.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    pub color: ColorWhen,
+    pub json: bool,
+    pub quiet: bool,
+}
+
+/// The only way to standard output and standard error.
+///
+/// Text that comes from a vault or from a file is passed through [`crate::escape`] before it gets here.
+pub struct Printer {
+    stdout: Box<dyn Write>,
+    to_terminal: bool,
+    manner: Manner,
+    color_data: bool,
+    color_talk: bool,
+}
+
+impl Printer {
+    pub fn new(manner: Manner) -> Printer {
+        let to_terminal = io::stdout().is_terminal();
+        // On a terminal each line shows at once; elsewhere a system call per line would be waste.
+        let stdout: Box<dyn Write> = match to_terminal {
+            true => Box::new(io::stdout()),
+            false => Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
+        };
+        let mut printer = Printer { stdout, to_terminal, manner, color_data: false, color_talk: false };
+        printer.set_color(manner.color);
+        printer
+    }
+
+    /// Colour may be set in a file, and errors of that file must be printed before it is known.
+    pub fn set_color(&mut self, color: ColorWhen) {
+        self.manner.color = color;
+        self.color_data = wants_color(color, &io::stdout());
+        self.color_talk = wants_color(color, &io::stderr());
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.manner.json
+    }
+
+    /// Whether there is someone to talk to: not under `--quiet`, nor `--json`, whose output is the data.
+    pub fn talks(&self) -> bool {
+        !self.manner.quiet && !self.manner.json
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.to_terminal
+    }
+
+    /// One line of data.
+    pub fn line(&mut self, text: impl Display) -> Result<(), PrintError> {
+        Ok(writeln!(self.stdout, "{text}")?)
+    }
+
+    /// Data as it is: file contents, an archive, a script.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
+        Ok(self.stdout.write_all(bytes)?)
+    }
+
+    /// Makes everything printed so far visible, for output that goes on (`--follow`).
+    pub fn flush(&mut self) -> Result<(), PrintError> {
+        Ok(self.stdout.flush()?)
+    }
+
+    /// The result of a command as one JSON object on one line.
+    pub fn object(&mut self, kind: &'static str, body: &impl Serialize) -> Result<(), PrintError> {
+        let line =
+            json::to_line(&Envelope::new(kind, body)).map_err(|error| PrintError::Failed(error.into()))?;
+        self.line(line)
+    }
+
+    /// One line about what happened.
+    pub fn talk(&mut self, text: impl Display) {
+        if self.talks() {
+            self.say(text);
+        }
+    }
+
+    /// Something the user should know although the command goes on. Also under `--quiet`.
+    pub fn warn(&mut self, text: impl Display) {
+        if !self.manner.json {
+            let label = paint(self.color_talk, WARNING, "warning:");
+            self.say(format_args!("{label} {text}"));
+        }
+    }
+
+    /// The end of a command that failed. Under `--json` it is the object on standard output, so that a
+    /// program reads one place whatever happened.
+    pub fn failure(&mut self, failure: &Failure) -> Result<(), PrintError> {
+        if self.manner.json {
+            return self.object("error", &json::ErrorBody::from(failure));
+        }
+        let label = paint(self.color_talk, ERROR, "error:");
+        self.say(format_args!("{label} {}", failure.message));
+        if let Some(hint) = &failure.hint {
+            let label = paint(self.color_talk, HINT, "hint:");
+            self.say(format_args!("{label} {hint}"));
+        }
+        Ok(())
+    }
+
+    /// Text that has its own colour codes (help, usage errors): kept or removed as the user wants it.
+    pub fn styled(&mut self, text: &clap::builder::StyledStr) -> Result<(), PrintError> {
+        match self.color_data {
+            true => Ok(write!(self.stdout, "{}", text.ansi())?),
+            false => Ok(write!(self.stdout, "{text}")?),
+        }
+    }
+
+    pub fn talk_styled(&mut self, text: &clap::builder::StyledStr) {
+        let shown = match self.color_talk {
+            true => text.ansi().to_string(),
+            false => text.to_string(),
+        };
+        self.say(shown.trim_end());
+    }
+
+    /// Text of a colour in data, if data is coloured.
+    pub fn paint<T: Display>(&self, style: Style, text: T) -> Painted<T> {
+        paint(self.color_data, style, text)
+    }
+
+    /// Standard error is best effort: there is nobody to tell that it is closed.
+    fn say(&mut self, text: impl Display) {
+        let _ = self.stdout.flush();
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+}
+
+pub const ERROR: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Red)));
+pub const WARNING: Style =
+    Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
+pub const HINT: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
+pub const HEADING: Style = Style::new().bold().underline();
+pub const FAINT: Style = Style::new().dimmed();
+
+/// Text in a style, or plain.
+pub struct Painted<T> {
+    style: Style,
+    text: T,
+}
+
+fn paint<T: Display>(on: bool, style: Style, text: T) -> Painted<T> {
+    Painted { style: if on { style } else { Style::new() }, text }
+}
+
+impl<T: Display> Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Painted { style, text } = self;
+        write!(f, "{style}")?;
+        text.fmt(f)?;
+        write!(f, "{style:#}")
+    }
+}
+
+/// `Auto` is left to anstream: a terminal that can, and no `NO_COLOR`.
+fn wants_color(color: ColorWhen, stream: &impl anstream::stream::RawStream) -> bool {
+    match color {
+        ColorWhen::Always => true,
+        ColorWhen::Never => false,
+        ColorWhen::Auto => anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never,
+    }
+}

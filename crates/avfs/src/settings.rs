@@ -1,0 +1,278 @@
+//! The user's settings: defaults, two files, the environment and flags, each beating the one before.
+//!
+//! Nothing here knows about arguments or output, so that other programs can read the same settings.
+
+mod file;
+mod key;
+mod place;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use key::{Key, Value, WrongValue};
+pub use place::Places;
+
+use crate::escape::printable_path;
+
+/// Where a value comes from. Later ones beat earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    UserFile { file: PathBuf, line: usize },
+    ProjectFile { file: PathBuf, line: usize },
+    Environment { variable: String },
+    Flag,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    pub key: Key,
+    /// `None`: no limit, or not chosen.
+    pub value: Option<Value>,
+    pub origin: Origin,
+}
+
+/// All settings, each with its origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// In the order of [`Key::ALL`].
+    all: Vec<Setting>,
+    /// The files that were read.
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColorWhen {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// How automatic snapshots are thinned out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retention {
+    pub all: Duration,
+    pub hourly: Duration,
+    pub daily: Duration,
+    pub disk_share: f64,
+}
+
+/// What a new vault may hold; `None` is without a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    pub bytes: Option<u64>,
+    pub files: Option<u64>,
+}
+
+/// What settings are read from, besides the defaults.
+pub struct Sources<'a> {
+    pub places: &'a Places,
+    /// Where the search for a project's file starts, upwards.
+    pub working_directory: Option<&'a Path>,
+    pub environment: &'a dyn Fn(&str) -> Option<OsString>,
+    pub flags: &'a [(Key, OsString)],
+}
+
+impl Settings {
+    pub fn load(sources: &Sources<'_>) -> Result<Settings, SettingsError> {
+        let mut settings = Settings::defaults(sources.places);
+        settings.take_files(sources)?;
+        for (key, variable, raw) in set_variables(sources.environment) {
+            let place = variable.clone();
+            settings.take_text(key, &raw, place, Origin::Environment { variable })?;
+        }
+        for (key, raw) in sources.flags {
+            settings.take_text(*key, raw, format!("--{}", key.name()), Origin::Flag)?;
+        }
+        Ok(settings)
+    }
+
+    fn defaults(places: &Places) -> Settings {
+        let value = |key| match key {
+            Key::Home => places.default_home().map(Value::Directory),
+            key => key.default(),
+        };
+        let all = Key::ALL.map(|key| Setting { key, value: value(key), origin: Origin::Default });
+        Settings { all: all.into(), files: Vec::new() }
+    }
+
+    fn take_files(&mut self, sources: &Sources<'_>) -> Result<(), SettingsError> {
+        let user_file = sources.places.user_file();
+        if let Some(file) = user_file.clone() {
+            self.take_file(&file, |line| Origin::UserFile { file: file.clone(), line })?;
+        }
+        let project_file = sources.working_directory.and_then(place::project_file);
+        match project_file.filter(|file| user_file.as_ref() != Some(file)) {
+            Some(file) => self.take_file(&file, |line| Origin::ProjectFile { file: file.clone(), line }),
+            None => Ok(()),
+        }
+    }
+
+    fn take_file(&mut self, file: &Path, origin: impl Fn(usize) -> Origin) -> Result<(), SettingsError> {
+        let Some(text) = place::read(file)? else { return Ok(()) };
+        for assignment in file::parse(file, &text)? {
+            let origin = origin(assignment.line);
+            if matches!(origin, Origin::ProjectFile { .. }) && !assignment.key.allowed_in_project() {
+                let key = assignment.key.name();
+                return Err(SettingsError::NotForProjects {
+                    file: file.to_owned(),
+                    line: assignment.line,
+                    key,
+                });
+            }
+            self.put(Setting { key: assignment.key, value: assignment.value, origin });
+        }
+        self.files.push(file.to_owned());
+        Ok(())
+    }
+
+    fn take_text(
+        &mut self,
+        key: Key,
+        raw: &OsStr,
+        place: String,
+        origin: Origin,
+    ) -> Result<(), SettingsError> {
+        let wrong = |wrong| SettingsError::WrongValue { place, key, wrong };
+        let value = key.kind().read_text(raw).map_err(wrong)?;
+        self.put(Setting { key, value, origin });
+        Ok(())
+    }
+
+    fn put(&mut self, setting: Setting) {
+        let place = self.all.iter_mut().find(|known| known.key == setting.key);
+        *place.expect("defaults hold every key") = setting;
+    }
+
+    pub fn all(&self) -> &[Setting] {
+        &self.all
+    }
+
+    pub fn get(&self, key: Key) -> &Setting {
+        self.all.iter().find(|setting| setting.key == key).expect("defaults hold every key")
+    }
+
+    pub fn color(&self) -> ColorWhen {
+        match &self.get(Key::Color).value {
+            Some(Value::Text(text)) if text == "always" => ColorWhen::Always,
+            Some(Value::Text(text)) if text == "never" => ColorWhen::Never,
+            _ => ColorWhen::Auto,
+        }
+    }
+
+    /// Where the store is; `None` if the user has no home directory and has not said.
+    pub fn home(&self) -> Option<&Path> {
+        match &self.get(Key::Home).value {
+            Some(Value::Directory(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    pub fn vault(&self) -> Option<&str> {
+        match &self.get(Key::Vault).value {
+            Some(Value::Text(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub fn retention(&self) -> Retention {
+        Retention {
+            all: self.span(Key::RetentionAll),
+            hourly: self.span(Key::RetentionHourly),
+            daily: self.span(Key::RetentionDaily),
+            disk_share: match self.get(Key::RetentionDiskShare).value {
+                Some(Value::Share(share)) => share,
+                _ => 0.0,
+            },
+        }
+    }
+
+    pub fn search_enabled(&self) -> bool {
+        self.get(Key::SearchEnabled).value == Some(Value::Switch(true))
+    }
+
+    pub fn quota(&self) -> Quota {
+        Quota { bytes: self.number(Key::QuotaBytes), files: self.number(Key::QuotaFiles) }
+    }
+
+    fn span(&self, key: Key) -> Duration {
+        match self.get(key).value {
+            Some(Value::Span(span)) => span,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn number(&self, key: Key) -> Option<u64> {
+        match self.get(key).value {
+            Some(Value::Number(number)) => Some(number),
+            _ => None,
+        }
+    }
+}
+
+/// The variables that are set and not empty. `NO_COLOR` is the custom of all programs; our own is stronger.
+fn set_variables(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<(Key, String, OsString)> {
+    let read = |name: &str| environment(name).filter(|value| !value.is_empty());
+    let no_color = read("NO_COLOR").map(|_| (Key::Color, "NO_COLOR".to_owned(), OsString::from("never")));
+    let own = Key::ALL.into_iter().filter_map(|key| {
+        let name = key.variable();
+        read(&name).map(|value| (key, name, value))
+    });
+    no_color.into_iter().chain(own).collect()
+}
+
+/// A setting that cannot be used. Nothing is taken from a file that has one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    #[error("{}:{line}: {detail}", printable_path(file))]
+    Syntax { file: PathBuf, line: usize, detail: String },
+    #[error("{}:{line}: unknown key '{}'", printable_path(file), crate::escape::printable(name.as_bytes()))]
+    UnknownKey { file: PathBuf, line: usize, name: String, suggestion: Option<String> },
+    #[error(
+        "{}:{line}: '{section}' is a section, and should be written as [{section}] with keys below",
+        printable_path(file)
+    )]
+    NotASection { file: PathBuf, line: usize, section: String },
+    #[error("{place}: {} is {}, and should be {}", key.name(), wrong.found, wrong.expected)]
+    WrongValue { place: String, key: Key, wrong: WrongValue },
+    #[error("{}:{line}: a project cannot set '{key}'", printable_path(file))]
+    NotForProjects { file: PathBuf, line: usize, key: &'static str },
+    #[error("{} cannot be read: {reason}", printable_path(file))]
+    Unreadable { file: PathBuf, reason: String },
+}
+
+impl SettingsError {
+    /// Stable, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            SettingsError::Syntax { .. } => "config-syntax",
+            SettingsError::UnknownKey { .. } => "config-unknown-key",
+            SettingsError::NotASection { .. } | SettingsError::WrongValue { .. } => "config-bad-value",
+            SettingsError::NotForProjects { .. } => "config-not-for-projects",
+            SettingsError::Unreadable { .. } => "config-unreadable",
+        }
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            SettingsError::UnknownKey { suggestion: Some(name), .. } => {
+                Some(format!("did you mean '{name}'?"))
+            }
+            SettingsError::UnknownKey { suggestion: None, .. } => {
+                Some("`avfs config show` lists the keys".to_owned())
+            }
+            SettingsError::NotForProjects { key, .. } => {
+                Some(format!("set '{key}' in your own avfs.toml, in the environment or by a flag"))
+            }
+            SettingsError::Syntax { .. }
+            | SettingsError::NotASection { .. }
+            | SettingsError::WrongValue { .. }
+            | SettingsError::Unreadable { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! A user of their own for each test: home, project and environment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+pub struct Sandbox {
+    root: tempfile::TempDir,
+}
+
+impl Sandbox {
+    pub fn new() -> Sandbox {
+        let sandbox = Sandbox { root: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(sandbox.path("home/.config/agentvfs")).unwrap();
+        fs::create_dir_all(sandbox.path("project/src")).unwrap();
+        sandbox
+    }
+
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub fn user_file(&self, text: &str) {
+        fs::write(self.path("home/.config/agentvfs/avfs.toml"), text).unwrap();
+    }
+
+    pub fn project_file(&self, text: &str) {
+        fs::write(self.path("project/avfs.toml"), text).unwrap();
+    }
+
+    /// `avfs` in the project's directory, with nothing of the machine's own environment.
+    pub fn avfs(&self) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
+        command.env_clear().env("HOME", self.path("home")).current_dir(self.path("project/src"));
+        command
+    }
+
+    /// Runs a line and shows its status, output and errors as one text, with the temporary place hidden.
+    #[track_caller]
+    pub fn run(&self, line: &str) -> String {
+        let output = self.avfs().args(line.split_whitespace()).output().unwrap();
+        self.show(&output)
+    }
+
+    pub fn show(&self, output: &Output) -> String {
+        let status = output.status.code().map_or("killed".to_owned(), |code| code.to_string());
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let text = format!("status {status}\n--- data\n{stdout}--- talk\n{stderr}");
+        text.replace(&self.root.path().display().to_string(), "ROOT")
+    }
+
+    /// Runs a line and reads the one object that it prints.
+    #[track_caller]
+    pub fn object(&self, line: &str) -> Value {
+        let output = self.avfs().args(line.split_whitespace()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "JSON mode does not talk");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}

@@ -1,0 +1,32 @@
+//! `cargo xtask`: work on the repository itself. Nothing here is part of the product.
+#![allow(clippy::print_stdout, reason = "printing is what a task does")]
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+/// A task: its name, what it does, and the function that does it with the arguments behind its name.
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<ExitCode>,
+}
+
+const TASKS: &[Task] = &[Task { name: "help", about: "List the tasks", run: help }];
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((name, rest)) = arguments.split_first() else { return help(&[]) };
+    match TASKS.iter().find(|task| task.name == name) {
+        Some(task) => (task.run)(rest),
+        None => bail!("no task '{name}': `cargo xtask help` lists them"),
+    }
+}
+
+fn help(_: &[String]) -> Result<ExitCode> {
+    println!("Usage: cargo xtask TASK [ARGUMENTS]\n\nTasks:");
+    for task in TASKS {
+        println!("  {:<10} {}", task.name, task.about);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -42,6 +42,7 @@ mod revision;
 mod roots;
 mod stats;
 mod store;
+pub mod transfer;
 mod vault;
 mod version;
 

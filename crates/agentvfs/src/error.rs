@@ -4,6 +4,8 @@ use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
 use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 
+use crate::transfer::TransferError;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +72,8 @@ pub enum Error {
     Object(#[from] ObjectError),
     #[error(transparent)]
     Tree(#[from] FsError),
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -123,18 +127,18 @@ impl Error {
             Error::DamagedRecord { .. } => "damaged-record",
             Error::AuditBroken { .. } => "audit-broken",
             Error::BadBundle { .. } => "bad-vault-file",
-            Error::Host { .. } => "host-io",
+            Error::Host { source, .. } => host_code(source),
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
+            Error::Transfer(source) => transfer_code(source),
             Error::Contended { .. } => "contended",
         }
     }
 
     pub fn kind(&self) -> ErrorKind {
         match self.code() {
-            "unknown-vault" | "unknown-checkpoint" | "unknown-revision" | "not-found" | "missing-object" => {
-                ErrorKind::NotFound
-            }
+            "unknown-vault" | "unknown-checkpoint" | "unknown-revision" | "not-found" | "missing-object"
+            | "host-not-found" => ErrorKind::NotFound,
             "vault-exists" | "checkpoint-exists" | "stale-version" | "vault-needed" | "exists"
             | "not-empty" | "nothing-to-undo" | "no-checkpoint" => ErrorKind::Conflict,
             "vault-busy" | "store-busy" | "contended" => ErrorKind::Busy,
@@ -142,7 +146,7 @@ impl Error {
                 ErrorKind::Corrupt
             }
             "disk-full" | "quota-bytes" | "quota-files" => ErrorKind::Full,
-            "host-io" | "store-io" | "store-database" | "journal-io" => ErrorKind::Internal,
+            "host-io" | "host-denied" | "store-io" | "store-database" | "journal-io" => ErrorKind::Internal,
             _ => ErrorKind::BadInput,
         }
     }
@@ -164,6 +168,12 @@ impl Error {
             Error::Busy { .. } => Some("try again when it is done".into()),
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
+            }
+            Error::Transfer(TransferError::Refused { .. }) => {
+                Some("--skip-refused imports the rest and reports these".into())
+            }
+            Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
+                Some("export to a new place, or use --merge".into())
             }
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
@@ -202,6 +212,29 @@ fn fs_code(error: &FsError) -> &'static str {
         FsError::Journal(JournalError::Full { .. }) => "disk-full",
         FsError::Journal(JournalError::Damaged { .. }) => "damaged-journal",
         FsError::Journal(JournalError::Io { .. } | JournalError::Failed { .. }) => "journal-io",
+    }
+}
+
+fn transfer_code(error: &TransferError) -> &'static str {
+    match error {
+        TransferError::Host { source, .. } | TransferError::Output { source, .. } => host_code(source),
+        TransferError::NotADirectory { .. } => "host-not-a-directory",
+        TransferError::NotEmpty { .. } => "host-not-empty",
+        TransferError::Exists { .. } => "host-exists",
+        TransferError::Refused { .. } => "refused-entries",
+        TransferError::Archive { .. } => "bad-archive",
+        TransferError::Object { source, .. } => object_code(source),
+        TransferError::Read(source) => read_code(source),
+    }
+}
+
+fn host_code(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "host-not-found",
+        std::io::ErrorKind::AlreadyExists => "host-exists",
+        std::io::ErrorKind::PermissionDenied => "host-denied",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "disk-full",
+        _ => "host-io",
     }
 }
 

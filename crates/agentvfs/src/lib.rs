@@ -27,6 +27,7 @@
 mod audit;
 mod bundle;
 mod error;
+mod exchange;
 mod fork;
 mod fsck;
 mod gc;
@@ -56,6 +57,7 @@ pub use avfs_store::{OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
 pub use bundle::Carried;
 pub use error::{Error, ErrorKind, Result};
+pub use exchange::ImportOptions;
 pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;
 pub use history::{Checkpoint, HistoryEntry, PathVersion};

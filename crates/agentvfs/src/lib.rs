@@ -46,7 +46,7 @@ pub use avfs_core::{
 };
 pub use avfs_store::OpenOptions;
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{CODES, Error, ErrorKind, Result};
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use name::{CheckpointName, VaultName};
 pub use open::{OpenVault, Saved, WriteMode};

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use avfs_core::{Entry, Meta, Root, Snapshot, SnapshotId, Timestamp, Totals};
 use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, RefRange, RefStore};
@@ -58,6 +59,8 @@ struct Inner {
 struct Embedded {
     home: PathBuf,
     store: Arc<EmbeddedStore>,
+    /// How long to wait for another process that has a vault open.
+    patience: Duration,
 }
 
 impl Store {
@@ -66,15 +69,18 @@ impl Store {
         Store::open_with(home, OpenOptions::default(), Actor::current(), Arc::new(SystemClock))
     }
 
+    /// Opens a store in a way of one's own. `options.busy_timeout` is also how long to wait for a vault that
+    /// another process has open.
     pub fn open_with(
         home: &Path,
         options: OpenOptions,
         actor: Actor,
         clock: Arc<dyn Clock>,
     ) -> Result<Store> {
+        let patience = options.busy_timeout;
         let store = Arc::new(EmbeddedStore::open(home, options)?);
         let objects = Objects::new(store.clone());
-        let place = Some(Embedded { home: home.to_owned(), store });
+        let place = Some(Embedded { home: home.to_owned(), store, patience });
         Ok(Store { inner: Arc::new(Inner { place, objects, clock, actor, taken: Arc::default() }) })
     }
 
@@ -116,8 +122,8 @@ impl Store {
     }
 
     pub(crate) fn own(&self, id: VaultId, name: &str) -> Result<Ownership> {
-        match self.home() {
-            Some(home) => owner::take(&owner::work_directory(home, id), name, owner::PATIENCE),
+        match &self.inner.place {
+            Some(place) => owner::take(&owner::work_directory(&place.home, id), name, place.patience),
             None => owner::take_in_process(&self.inner.taken, id, name),
         }
     }

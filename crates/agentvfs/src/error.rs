@@ -45,7 +45,7 @@ pub enum Error {
     StaleVersion { path: TreePath, expected: String, found: String },
     #[error("vault '{vault}' is in use by process {owner}")]
     Busy { vault: String, owner: String },
-    #[error("vault '{vault}' has {} that need it: {}", if forks.len() == 1 { "a fork" } else { "forks" }, forks.join(", "))]
+    #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },

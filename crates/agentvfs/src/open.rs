@@ -121,6 +121,14 @@ impl OpenVault {
         }
     }
 
+    /// The paths of everything in a directory, by name.
+    pub fn children(&self, path: &TreePath) -> Result<Vec<TreePath>> {
+        let ino = self.stat(path)?.ino;
+        let found =
+            self.tree.read_directory(ino, None, usize::MAX).map_err(|error| self.fail(path, error))?;
+        Ok(found.iter().map(|(name, _)| path.join(name)).collect())
+    }
+
     /// All the bytes of a file.
     pub fn read(&self, path: &TreePath) -> Result<bytes::Bytes> {
         let ino = self.stat(path)?.ino;

@@ -166,6 +166,9 @@ pub const WARNING: Style =
     Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
 pub const HINT: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
 pub const HEADING: Style = Style::new().bold().underline();
+pub const DIRECTORY: Style =
+    Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Blue)));
+pub const SYMLINK: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
 pub const FAINT: Style = Style::new().dimmed();
 
 /// Text in a style, or plain.

@@ -36,6 +36,7 @@ mod record;
 mod restore;
 mod revision;
 mod store;
+pub mod transfer;
 mod vault;
 mod version;
 

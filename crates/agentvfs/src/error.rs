@@ -4,6 +4,8 @@ use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
 use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 
+use crate::transfer::TransferError;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +72,8 @@ pub enum Error {
     Object(#[from] ObjectError),
     #[error(transparent)]
     Tree(#[from] FsError),
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -126,6 +130,7 @@ impl Error {
             Error::Host { .. } => "host-io",
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
+            Error::Transfer(source) => transfer_code(source),
             Error::Contended { .. } => "contended",
         }
     }
@@ -158,6 +163,9 @@ impl Error {
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
             }
+            Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
+                Some("name a new place, or use --force to write into this one".into())
+            }
             _ if self.kind() == ErrorKind::Corrupt => {
                 Some("`avfs fsck` names everything that is affected".into())
             }
@@ -173,7 +181,7 @@ impl Error {
 }
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 43] = {
+pub const CODES: [(&str, ErrorKind); 47] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -193,6 +201,10 @@ pub const CODES: [(&str, ErrorKind); 43] = {
         ("audit-broken", Corrupt),
         ("bad-vault-file", BadInput),
         ("host-io", Internal),
+        ("host-not-a-directory", BadInput),
+        ("host-exists", Conflict),
+        ("import-refused", BadInput),
+        ("bad-archive", BadInput),
         ("contended", Busy),
         ("not-found", NotFound),
         ("exists", Conflict),
@@ -221,6 +233,18 @@ pub const CODES: [(&str, ErrorKind); 43] = {
         ("store-database", Internal),
     ]
 };
+
+fn transfer_code(error: &TransferError) -> &'static str {
+    match error {
+        TransferError::Host { .. } | TransferError::Output { .. } => "host-io",
+        TransferError::NotADirectory { .. } => "host-not-a-directory",
+        TransferError::NotEmpty { .. } | TransferError::Exists { .. } => "host-exists",
+        TransferError::Refused { .. } => "import-refused",
+        TransferError::Archive { .. } => "bad-archive",
+        TransferError::Object { source, .. } => object_code(source),
+        TransferError::Read(source) => read_code(source),
+    }
+}
 
 fn fs_code(error: &FsError) -> &'static str {
     match error {

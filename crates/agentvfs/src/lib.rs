@@ -29,6 +29,7 @@ mod error;
 mod fork;
 mod graft;
 mod history;
+mod intake;
 mod name;
 mod open;
 mod owner;

@@ -223,6 +223,10 @@ mod tests {
             "avfs cp -r a b c",
             "avfs chmod -R u+x,go-w src",
             "avfs tree -d -L 2",
+            "avfs export out.tar",
+            "avfs export src out.tar",
+            "avfs import -",
+            "avfs vault create web --from /tmp/web",
             "avfs touch -d 2d a",
         ] {
             check(line, true);
@@ -239,6 +243,7 @@ mod tests {
             "avfs cp a",
             "avfs vault fork web fix --count 10001",
             "avfs chmod 999 a",
+            "avfs export",
             "avfs touch -d soon a",
         ] {
             check(line, false);

@@ -21,7 +21,6 @@ mod chmod;
 mod cp;
 #[cfg(test)]
 mod diff;
-#[cfg(test)]
 mod export;
 #[cfg(test)]
 mod find;
@@ -31,7 +30,6 @@ mod fsck;
 mod gc;
 #[cfg(test)]
 mod grep;
-#[cfg(test)]
 mod import;
 mod ln;
 #[cfg(test)]
@@ -53,6 +51,7 @@ mod stat;
 #[cfg(test)]
 mod stats;
 mod touch;
+mod transferred;
 mod tree;
 #[cfg(test)]
 mod undo;
@@ -82,6 +81,8 @@ pub enum Command {
     Touch(touch::TouchArgs),
     Stat(stat::StatArgs),
     Tree(tree::TreeArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     Completions(completions::CompletionsArgs),
@@ -104,6 +105,8 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
         Command::Touch(args) => touch::run(&mut context(out)?, args),
         Command::Stat(args) => stat::run(&mut context(out)?, args),
         Command::Tree(args) => tree::run(&mut context(out)?, args),
+        Command::Import(args) => import::run(&mut context(out)?, args),
+        Command::Export(args) => export::run(&mut context(out)?, args),
         Command::Config(command) => config::run(&mut context(out)?, command),
         Command::Completions(args) => completions::run(out, args),
         Command::Man(args) => man::run(out, args),

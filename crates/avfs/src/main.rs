@@ -14,8 +14,6 @@ mod failure;
 mod json;
 mod mode;
 mod printer;
-#[cfg(test)]
-#[allow(dead_code, reason = "the first bar comes with `import`")]
 mod progress;
 mod revision;
 #[cfg_attr(not(test), expect(dead_code, reason = "the store's settings are read by the vault commands"))]

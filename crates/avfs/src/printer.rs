@@ -91,6 +91,11 @@ impl Printer {
         Ok(self.stdout.write_all(bytes)?)
     }
 
+    /// Standard output itself, for an archive.
+    pub fn stream(&mut self) -> &mut dyn Write {
+        &mut *self.stdout
+    }
+
     /// Makes everything printed so far visible, for output that goes on (`--follow`).
     pub fn flush(&mut self) -> Result<(), PrintError> {
         Ok(self.stdout.flush()?)

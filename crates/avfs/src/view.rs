@@ -1,6 +1,10 @@
 //! One state of a vault, to look at.
 
-use agentvfs::{Error, Found, ReadError, TreePath, TreeReader, Vault, Version};
+use std::io::Write;
+use std::path::Path;
+
+use agentvfs::transfer::{self, DirectoryExport, Progress, Report};
+use agentvfs::{EntryKind, Error, Found, ReadError, TreePath, TreeReader, Vault, Version};
 
 /// Reads one state of a vault. Its errors name the vault.
 pub struct View {
@@ -38,6 +42,33 @@ impl View {
 
     pub fn version(&self, path: &TreePath) -> Result<Version, Error> {
         Version::of_file(&self.reader, path).map_err(|error| self.fail(error))
+    }
+
+    /// How many files, directories and links there are at `path`.
+    pub fn files_at(&self, path: &TreePath) -> Result<u64, Error> {
+        match self.find(path)?.entry.kind {
+            EntryKind::Directory { below, .. } => Ok(below.inodes),
+            _ => Ok(1),
+        }
+    }
+
+    pub fn export_tar(
+        &self,
+        path: &TreePath,
+        out: &mut dyn Write,
+        progress: &dyn Progress,
+    ) -> Result<Report, Error> {
+        Ok(transfer::export_tar(&self.reader, path, out, progress)?)
+    }
+
+    pub fn export_directory(
+        &self,
+        path: &TreePath,
+        to: &Path,
+        options: &DirectoryExport,
+        progress: &dyn Progress,
+    ) -> Result<Report, Error> {
+        Ok(transfer::export_directory(&self.reader, path, to, options, progress)?)
     }
 
     fn fail(&self, source: ReadError) -> Error {

@@ -31,8 +31,6 @@ enum PlannedCommand {
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
-    Import(import::ImportArgs),
-    Export(export::ExportArgs),
     Stats(stats::StatsArgs),
     #[command(subcommand)]
     Quota(quota::QuotaCommand),
@@ -74,9 +72,6 @@ fn check(line: &str, accepted: bool) {
 #[test]
 fn planned_lines_are_read_as_users_write_them() {
     for line in [
-        "avfs export out.tar",
-        "avfs export src out.tar",
-        "avfs import -",
         "avfs checkpoint save -m text",
         "avfs checkpoint restore v1 --path a --path b",
         "avfs log --graph",
@@ -94,7 +89,6 @@ fn planned_lines_are_read_as_users_write_them() {
 #[test]
 fn planned_lines_with_a_mistake_are_refused() {
     for line in [
-        "avfs export",
         "avfs diff --stat --patch",
         "avfs find --size big",
         "avfs find --newer soon",

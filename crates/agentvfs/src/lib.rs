@@ -27,12 +27,12 @@
 mod audit;
 mod bundle;
 mod error;
-mod exchange;
 mod fork;
 mod fsck;
 mod gc;
 mod graft;
 mod history;
+mod intake;
 mod name;
 mod open;
 mod owner;
@@ -56,8 +56,7 @@ pub use avfs_core::{
 pub use avfs_store::{OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
 pub use bundle::Carried;
-pub use error::{Error, ErrorKind, Result};
-pub use exchange::ImportOptions;
+pub use error::{CODES, Error, ErrorKind, Result};
 pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;
 pub use history::{Checkpoint, HistoryEntry, PathVersion};

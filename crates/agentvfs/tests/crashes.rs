@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use agentvfs::{CheckpointName, ImportOptions, Store, StoreOptions, TreePath, Vault, VaultName};
+use agentvfs::{CheckpointName, Store, StoreOptions, TreePath, Vault, VaultName};
 use avfs_testkit::{Dice, noise};
 
 const HOME: &str = "AVFS_TEST_CHILD_HOME";
@@ -121,7 +121,7 @@ fn import(vault: &Vault, source: &Path, state: u64) {
     if open.exists(&path("/imported")).unwrap() {
         open.remove(&path("/imported"), true).unwrap();
     }
-    open.import_directory(source, &path("/imported"), ImportOptions::default(), &()).unwrap();
+    open.import_directory(source, &path("/imported"), &()).unwrap();
     open.write_bytes(&path("/state"), &state_bytes(state)).unwrap();
     open.commit("import", "/imported").unwrap();
 }

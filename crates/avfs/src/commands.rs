@@ -9,22 +9,18 @@ mod man;
 #[cfg(test)]
 mod planned;
 
-// Written down and not done yet: see `planned`.
+// Those for tests only are written down and not done yet: see `planned`.
 #[cfg(test)]
 mod audit;
-#[cfg(test)]
 mod cat;
 #[cfg(test)]
 mod checkout;
 #[cfg(test)]
 mod checkpoint;
-#[cfg(test)]
 mod chmod;
-#[cfg(test)]
 mod cp;
 #[cfg(test)]
 mod diff;
-#[cfg(test)]
 mod export;
 #[cfg(test)]
 mod find;
@@ -34,17 +30,13 @@ mod fsck;
 mod gc;
 #[cfg(test)]
 mod grep;
-#[cfg(test)]
 mod import;
-#[cfg(test)]
 mod ln;
 #[cfg(test)]
 mod log;
-#[cfg(test)]
 mod ls;
-#[cfg(test)]
 mod mkdir;
-#[cfg(test)]
+mod moves;
 mod mv;
 #[cfg(test)]
 mod prune;
@@ -52,23 +44,18 @@ mod prune;
 mod quota;
 #[cfg(test)]
 mod revert;
-#[cfg(test)]
 mod rm;
 #[cfg(test)]
 mod search;
-#[cfg(test)]
 mod stat;
 #[cfg(test)]
 mod stats;
-#[cfg(test)]
 mod touch;
-#[cfg(test)]
+mod transferred;
 mod tree;
 #[cfg(test)]
 mod undo;
-#[cfg(test)]
 mod vault;
-#[cfg(test)]
 mod write;
 
 use anyhow::Result;
@@ -81,6 +68,22 @@ use crate::printer::Printer;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     #[command(subcommand)]
+    Vault(vault::VaultCommand),
+    Ls(ls::LsArgs),
+    Cat(cat::CatArgs),
+    Write(write::WriteArgs),
+    Mkdir(mkdir::MkdirArgs),
+    Cp(cp::CpArgs),
+    Mv(mv::MvArgs),
+    Rm(rm::RmArgs),
+    Ln(ln::LnArgs),
+    Chmod(chmod::ChmodArgs),
+    Touch(touch::TouchArgs),
+    Stat(stat::StatArgs),
+    Tree(tree::TreeArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
+    #[command(subcommand)]
     Config(config::ConfigCommand),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
@@ -89,6 +92,21 @@ pub enum Command {
 pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
     let context = |out| Context::load(out, &cli.global);
     match &cli.command {
+        Command::Vault(command) => vault::run(&mut context(out)?, command),
+        Command::Ls(args) => ls::run(&mut context(out)?, args),
+        Command::Cat(args) => cat::run(&mut context(out)?, args),
+        Command::Write(args) => write::run(&mut context(out)?, args),
+        Command::Mkdir(args) => mkdir::run(&mut context(out)?, args),
+        Command::Cp(args) => cp::run(&mut context(out)?, args),
+        Command::Mv(args) => mv::run(&mut context(out)?, args),
+        Command::Rm(args) => rm::run(&mut context(out)?, args),
+        Command::Ln(args) => ln::run(&mut context(out)?, args),
+        Command::Chmod(args) => chmod::run(&mut context(out)?, args),
+        Command::Touch(args) => touch::run(&mut context(out)?, args),
+        Command::Stat(args) => stat::run(&mut context(out)?, args),
+        Command::Tree(args) => tree::run(&mut context(out)?, args),
+        Command::Import(args) => import::run(&mut context(out)?, args),
+        Command::Export(args) => export::run(&mut context(out)?, args),
         Command::Config(command) => config::run(&mut context(out)?, command),
         Command::Completions(args) => completions::run(out, args),
         Command::Man(args) => man::run(out, args),

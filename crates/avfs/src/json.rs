@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use avfs_core::TreePath;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
@@ -71,6 +72,17 @@ macro_rules! byte_field {
 pub(crate) use byte_field;
 
 byte_field!(PathField, path, path_bytes_hex);
+
+impl From<&TreePath> for PathField {
+    fn from(path: &TreePath) -> PathField {
+        PathField::new(&from_root(path))
+    }
+}
+
+/// A path of a vault as it is written everywhere: from the root, with a leading `/`.
+pub fn from_root(path: &TreePath) -> Vec<u8> {
+    [b"/", path.as_bytes()].concat()
+}
 
 pub fn text_or_hex(raw: &[u8]) -> (Cow<'_, str>, Option<String>) {
     match std::str::from_utf8(raw) {

@@ -1,34 +1,28 @@
 //! `avfs`, the command line of agentvfs: reads arguments, calls the library, prints, and ends with a status.
 
-#[cfg(test)]
 mod args;
+mod change;
 mod cli;
 #[cfg_attr(test, allow(dead_code, reason = "planned commands are read and do nothing"))]
 mod commands;
-#[cfg(test)]
-#[allow(dead_code, reason = "the first question comes with `vault delete`")]
 mod confirm;
 mod context;
-#[cfg_attr(not(test), expect(dead_code, reason = "file contents are printed by commands still to come"))]
+mod entry;
 mod escape;
 mod exit;
 mod failure;
 mod json;
-#[cfg_attr(not(test), expect(dead_code, reason = "warnings and questions come with the vault commands"))]
-#[cfg_attr(test, allow(dead_code))]
+mod mode;
 mod printer;
-#[cfg(test)]
-#[allow(dead_code, reason = "the first bar comes with `import`")]
 mod progress;
-#[cfg(test)]
 mod revision;
 #[cfg_attr(not(test), expect(dead_code, reason = "the store's settings are read by the vault commands"))]
 mod settings;
 #[cfg_attr(not(test), expect(dead_code, reason = "`find` and listings use the rest"))]
 mod size;
 mod suggest;
-#[cfg_attr(not(test), expect(dead_code, reason = "`log` and listings use the rest"))]
 mod time;
+mod view;
 
 use std::process::ExitCode;
 

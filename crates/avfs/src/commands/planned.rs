@@ -20,19 +20,7 @@ struct Planned {
 #[derive(Debug, clap::Subcommand)]
 enum PlannedCommand {
     #[command(subcommand)]
-    Vault(vault::VaultCommand),
-    Ls(ls::LsArgs),
-    Cat(cat::CatArgs),
-    Write(write::WriteArgs),
-    Mkdir(mkdir::MkdirArgs),
-    Cp(cp::CpArgs),
-    Mv(mv::MvArgs),
-    Rm(rm::RmArgs),
-    Ln(ln::LnArgs),
-    Chmod(chmod::ChmodArgs),
-    Touch(touch::TouchArgs),
-    Stat(stat::StatArgs),
-    Tree(tree::TreeArgs),
+    Vault(PlannedVaultCommand),
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
     Log(log::LogArgs),
@@ -43,8 +31,6 @@ enum PlannedCommand {
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
-    Import(import::ImportArgs),
-    Export(export::ExportArgs),
     Stats(stats::StatsArgs),
     #[command(subcommand)]
     Quota(quota::QuotaCommand),
@@ -52,6 +38,12 @@ enum PlannedCommand {
     Gc(gc::GcArgs),
     Prune(prune::PruneArgs),
     Fsck(fsck::FsckArgs),
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum PlannedVaultCommand {
+    Export(vault::export::ExportArgs),
+    Import(vault::import::ImportArgs),
 }
 
 #[test]
@@ -80,17 +72,6 @@ fn check(line: &str, accepted: bool) {
 #[test]
 fn planned_lines_are_read_as_users_write_them() {
     for line in [
-        "avfs vault create web --from /tmp/web",
-        "avfs vault fork web fix --use --at v1",
-        "avfs vault fork web fix --count 8",
-        "avfs vault delete web --yes",
-        "avfs ls -laR src --vault web",
-        "avfs cat a --lines 1:2",
-        "avfs write notes.txt text --append --expect 12ab",
-        "avfs cp -r a b c",
-        "avfs export out.tar",
-        "avfs export src out.tar",
-        "avfs import -",
         "avfs checkpoint save -m text",
         "avfs checkpoint restore v1 --path a --path b",
         "avfs log --graph",
@@ -108,12 +89,6 @@ fn planned_lines_are_read_as_users_write_them() {
 #[test]
 fn planned_lines_with_a_mistake_are_refused() {
     for line in [
-        "avfs ls ..",
-        "avfs cat",
-        "avfs cat a --lines 1:2 --bytes 1:2",
-        "avfs vault fork web fix --count 0",
-        "avfs cp a",
-        "avfs export",
         "avfs diff --stat --patch",
         "avfs find --size big",
         "avfs find --newer soon",

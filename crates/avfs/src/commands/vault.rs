@@ -1,14 +1,22 @@
 //! `avfs vault`: the workspaces of a store.
 
+mod body;
 mod choose;
 mod create;
 mod delete;
-mod export;
+#[cfg(test)]
+pub(super) mod export;
 mod fork;
-mod import;
+#[cfg(test)]
+pub(super) mod import;
 mod info;
 mod list;
 mod rename;
+
+use anyhow::Result;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
 
 /// Create, fork, list, move and delete vaults
 #[derive(Debug, clap::Subcommand)]
@@ -19,7 +27,17 @@ pub enum VaultCommand {
     Use(choose::UseArgs),
     Fork(fork::ForkArgs),
     Rename(rename::RenameArgs),
-    Export(export::ExportArgs),
-    Import(import::ImportArgs),
     Delete(delete::DeleteArgs),
+}
+
+pub fn run(context: &mut Context<'_>, command: &VaultCommand) -> Result<ExitStatus> {
+    match command {
+        VaultCommand::Create(args) => create::run(context, args),
+        VaultCommand::List(args) => list::run(context, args),
+        VaultCommand::Info(args) => info::run(context, args),
+        VaultCommand::Use(args) => choose::run(context, args),
+        VaultCommand::Fork(args) => fork::run(context, args),
+        VaultCommand::Rename(args) => rename::run(context, args),
+        VaultCommand::Delete(args) => delete::run(context, args),
+    }
 }

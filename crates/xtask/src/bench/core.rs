@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use agentvfs::{CheckpointName, ImportOptions, Store, TreePath, Vault, VaultName};
+use agentvfs::{CheckpointName, Store, TreePath, Vault, VaultName};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ fn import(source: &Path, home: &Path, size: usize) -> Result<Duration> {
     let vault = store.create_vault(&VaultName::new("main")?)?;
     let start = Instant::now();
     let mut open = vault.begin()?;
-    let report = open.import_directory(source, &TreePath::root(), ImportOptions::default(), &())?;
+    let report = open.import_directory(source, &TreePath::root(), &())?;
     open.commit("import", "the source tree")?;
     let time = start.elapsed();
     anyhow::ensure!(report.files == size as u64, "{} files were imported", report.files);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use agentvfs::query::search::{Query, Scope, SearchIndex, SearchOptions};
-use agentvfs::{ImportOptions, Store, TreePath, Vault, VaultName};
+use agentvfs::{Store, TreePath, Vault, VaultName};
 use anyhow::Result;
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn search(dir: &Path, count: usize) -> Result<Value> {
     fixture::source_tree(&source, count)?;
     let vault = store.create_vault(&VaultName::new("docs")?)?;
     let mut open = vault.begin()?;
-    open.import_directory(&source, &TreePath::root(), ImportOptions::default(), &())?;
+    open.import_directory(&source, &TreePath::root(), &())?;
     open.commit("import", "documents")?;
     let reader = vault.reader()?;
     let index = SearchIndex::open(home.path())?;
@@ -132,7 +132,7 @@ fn large_directory(dir: &Path) -> Result<u64> {
     let store = Store::open(home.path())?;
     let vault = store.create_vault(&VaultName::new("wide")?)?;
     let mut open = vault.begin()?;
-    open.import_directory(source.path(), &TreePath::root(), ImportOptions::default(), &())?;
+    open.import_directory(source.path(), &TreePath::root(), &())?;
     open.commit("import", "names")?;
     let before = measure::disk_bytes(&home.path().join("packs"))?;
     let mut open = vault.begin()?;
@@ -172,7 +172,7 @@ fn overhead(dir: &Path) -> Result<f64> {
         let store = Store::open(home.path())?;
         let vault = store.create_vault(&VaultName::new("main")?)?;
         let mut open = vault.begin()?;
-        open.import_directory(&source, &TreePath::root(), ImportOptions::default(), &())?;
+        open.import_directory(&source, &TreePath::root(), &())?;
         open.commit("import", "files")?;
     }
     Ok(measure::disk_bytes(home.path())? as f64 / (10_000.0 * 1024.0))

@@ -127,7 +127,7 @@ impl Error {
             Error::DamagedRecord { .. } => "damaged-record",
             Error::AuditBroken { .. } => "audit-broken",
             Error::BadBundle { .. } => "bad-vault-file",
-            Error::Host { .. } => "host-io",
+            Error::Host { source, .. } => host_code(source),
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
@@ -181,7 +181,7 @@ impl Error {
 }
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 47] = {
+pub const CODES: [(&str, ErrorKind); 49] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -201,6 +201,8 @@ pub const CODES: [(&str, ErrorKind); 47] = {
         ("audit-broken", Corrupt),
         ("bad-vault-file", BadInput),
         ("host-io", Internal),
+        ("host-not-found", NotFound),
+        ("host-denied", Internal),
         ("host-not-a-directory", BadInput),
         ("host-exists", Conflict),
         ("import-refused", BadInput),
@@ -234,18 +236,6 @@ pub const CODES: [(&str, ErrorKind); 47] = {
     ]
 };
 
-fn transfer_code(error: &TransferError) -> &'static str {
-    match error {
-        TransferError::Host { .. } | TransferError::Output { .. } => "host-io",
-        TransferError::NotADirectory { .. } => "host-not-a-directory",
-        TransferError::NotEmpty { .. } | TransferError::Exists { .. } => "host-exists",
-        TransferError::Refused { .. } => "import-refused",
-        TransferError::Archive { .. } => "bad-archive",
-        TransferError::Object { source, .. } => object_code(source),
-        TransferError::Read(source) => read_code(source),
-    }
-}
-
 fn fs_code(error: &FsError) -> &'static str {
     match error {
         FsError::NotFound => "not-found",
@@ -265,6 +255,28 @@ fn fs_code(error: &FsError) -> &'static str {
         FsError::Journal(JournalError::Full { .. }) => "disk-full",
         FsError::Journal(JournalError::Damaged { .. }) => "damaged-journal",
         FsError::Journal(JournalError::Io { .. } | JournalError::Failed { .. }) => "journal-io",
+    }
+}
+
+fn transfer_code(error: &TransferError) -> &'static str {
+    match error {
+        TransferError::Host { source, .. } | TransferError::Output { source, .. } => host_code(source),
+        TransferError::NotADirectory { .. } => "host-not-a-directory",
+        TransferError::NotEmpty { .. } | TransferError::Exists { .. } => "host-exists",
+        TransferError::Refused { .. } => "import-refused",
+        TransferError::Archive { .. } => "bad-archive",
+        TransferError::Object { source, .. } => object_code(source),
+        TransferError::Read(source) => read_code(source),
+    }
+}
+
+fn host_code(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "host-not-found",
+        std::io::ErrorKind::AlreadyExists => "host-exists",
+        std::io::ErrorKind::PermissionDenied => "host-denied",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "disk-full",
+        _ => "host-io",
     }
 }
 

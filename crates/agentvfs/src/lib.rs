@@ -25,17 +25,23 @@
 //! ```
 
 mod audit;
+mod bundle;
 mod error;
 mod fork;
+mod fsck;
+mod gc;
 mod graft;
 mod history;
 mod intake;
 mod name;
 mod open;
 mod owner;
+mod prune;
 mod record;
 mod restore;
 mod revision;
+mod roots;
+mod stats;
 mod store;
 pub mod transfer;
 mod vault;
@@ -44,17 +50,25 @@ mod version;
 pub use audit::AuditEntry;
 pub use avfs_core::diff::Change;
 pub use avfs_core::{
-    BadName, Content, Entry, EntryKind, EntryName, Meta, SnapshotId, Timestamp, Totals, TreePath, printable,
+    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, Timestamp, Totals, TreePath,
+    printable,
 };
-pub use avfs_store::OpenOptions;
+pub use avfs_store::{OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
+pub use bundle::Carried;
 pub use error::{CODES, Error, ErrorKind, Result};
+pub use fsck::{Affected, CheckReport};
+pub use gc::Collected;
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use name::{CheckpointName, VaultName};
 pub use open::{OpenVault, Saved, WriteMode};
+pub use prune::{Pruned, PrunedVault, RetentionPolicy};
 pub use record::VaultId;
 pub use restore::Restored;
 pub use revision::Revision;
-pub use store::{Actor, Store};
+pub use stats::{StoreStats, VaultStats};
+pub use store::{Actor, Store, StoreOptions};
 pub use vault::{Vault, VaultInfo};
 pub use version::Version;
+pub mod patch;
+pub mod query;

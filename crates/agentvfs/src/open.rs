@@ -26,6 +26,9 @@ pub struct OpenVault {
     _ownership: Ownership,
 }
 
+/// After so many snapshots the history is thinned.
+const THIN_EVERY: u64 = 64;
+
 /// A snapshot that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
@@ -83,6 +86,9 @@ impl OpenVault {
         let seq = self.vault.advance(&mut self.record, head, action, detail, undoes)?;
         frozen.settle();
         self.pin = None;
+        if seq % THIN_EVERY == 0 {
+            self.vault.thin_history(&store.retention().times)?;
+        }
         Ok(Some(Saved { seq, snapshot }))
     }
 

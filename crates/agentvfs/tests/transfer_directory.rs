@@ -78,7 +78,7 @@ fn link_ids_depend_on_the_place_in_the_vault_and_pass_over_those_in_use() {
 
 #[test]
 fn a_large_flat_directory_is_whole() {
-    let place = tempfile::tempdir().unwrap();
+    let place = roomy_place();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     fs::create_dir(&from).unwrap();
     for number in 0..3000 {
@@ -186,7 +186,7 @@ fn a_file_that_changes_while_it_is_read_is_read_again() {
 
 #[test]
 fn a_thousand_levels_go_in_and_out() {
-    let place = tempfile::tempdir().unwrap();
+    let place = roomy_place();
     let (from, to) = (place.path().join("from"), place.path().join("to"));
     make_deep(&from, 1000);
     let vault = Place::new();
@@ -201,7 +201,7 @@ fn a_thousand_levels_go_in_and_out() {
 
 #[test]
 fn ten_thousand_levels_are_refused_at_the_place_where_the_path_is_too_long() {
-    let place = tempfile::tempdir().unwrap();
+    let place = roomy_place();
     make_deep(&place.path().join("from"), 10_000);
     let vault = Place::new();
     let Err(TransferError::Refused { refused }) = vault.import(&place.path().join("from")) else { panic!() };
@@ -346,7 +346,7 @@ fn a_program_that_loses_its_owner_loses_the_right_to_act_as_them() {
 
 #[test]
 fn a_swapped_directory_lets_nothing_out_during_thousands_of_writes() {
-    let place = tempfile::tempdir().unwrap();
+    let place = roomy_place();
     let (from, to, outside) =
         (place.path().join("from"), place.path().join("to"), place.path().join("outside"));
     for directory in ["from/victim/deeper", "outside/deeper"] {

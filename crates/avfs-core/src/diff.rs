@@ -55,10 +55,27 @@ where
         Ok(())
     })?;
     let mut walk = TreeDiff { nodes, links: (before.links, after.links), relinked, found };
-    walk.directory(&TreePath::root(), Some(&before.directory), Some(&after.directory))
+    walk.run(Pair {
+        path: TreePath::root(),
+        before: Some(before.directory.clone()),
+        after: Some(after.directory.clone()),
+    })
 }
 
 type Relinked = HashMap<LinkId, (Option<Entry>, Option<Entry>)>;
+
+/// Two states of one path, of which at least one is a directory.
+struct Pair {
+    path: TreePath,
+    before: Option<Entry>,
+    after: Option<Entry>,
+}
+
+/// A directory that is being compared: what is still to do in it.
+struct Level {
+    path: TreePath,
+    slots: std::vec::IntoIter<Difference<Slot>>,
+}
 
 struct TreeDiff<'a, N, F> {
     nodes: &'a N,
@@ -72,12 +89,30 @@ where
     N: Nodes<Slot, Error = E> + Nodes<LinkedFile, Error = E>,
     F: FnMut(Change) -> Result<(), E>,
 {
-    /// Compares two states of one path, of which at least one is a directory.
-    fn directory(&mut self, path: &TreePath, before: Option<&Entry>, after: Option<&Entry>) -> Result<(), E> {
-        if !same_but_contents(before, after) {
-            (self.found)(Change { path: path.clone(), before: before.cloned(), after: after.cloned() })?;
+    /// Walks with a stack of its own: a tree may be deeper than the stack of a thread allows.
+    fn run(&mut self, root: Pair) -> Result<(), E> {
+        let mut levels = vec![self.enter(root)?];
+        while let Some(level) = levels.last_mut() {
+            match level.slots.next() {
+                Some(slot) => {
+                    if let Some(pair) = self.slot(&level.path, slot)? {
+                        levels.push(self.enter(pair)?);
+                    }
+                }
+                None => {
+                    levels.pop();
+                }
+            }
         }
-        let (old, new) = (entries_of(before), entries_of(after));
+        Ok(())
+    }
+
+    fn enter(&mut self, pair: Pair) -> Result<Level, E> {
+        let Pair { path, before, after } = pair;
+        let (old, new) = (entries_of(before.as_ref()), entries_of(after.as_ref()));
+        if !same_but_contents(before.as_ref(), after.as_ref()) {
+            (self.found)(Change { path: path.clone(), before, after })?;
+        }
         let mut slots = Vec::new();
         map::diff(self.nodes, old, new, |difference: Difference<Slot>| {
             slots.push(difference);
@@ -86,26 +121,23 @@ where
         if !self.relinked.is_empty() && old.is_some() && new.is_some() {
             self.add_relinked(new, &mut slots)?;
         }
-        for slot in slots {
-            self.slot(path, slot)?;
-        }
-        Ok(())
+        Ok(Level { path, slots: slots.into_iter() })
     }
 
-    fn slot(&mut self, parent: &TreePath, slot: Difference<Slot>) -> Result<(), E> {
-        let Ok(name) = EntryName::new(&slot.key) else { return Ok(()) };
+    /// Compares what a name stands for; returns it if there is a directory to enter.
+    fn slot(&mut self, parent: &TreePath, slot: Difference<Slot>) -> Result<Option<Pair>, E> {
+        let Ok(name) = EntryName::new(&slot.key) else { return Ok(None) };
         let path = parent.join(&name);
         let before = self.resolve(slot.before, self.links.0)?;
         let after = self.resolve(slot.after, self.links.1)?;
-        if before.as_ref().or(after.as_ref()).is_some_and(Entry::is_directory)
-            || after.as_ref().is_some_and(Entry::is_directory)
-        {
-            return self.directory(&path, before.as_ref(), after.as_ref());
+        let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
+        if is_directory(&before) || is_directory(&after) {
+            return Ok(Some(Pair { path, before, after }));
         }
-        if before == after {
-            return Ok(());
+        if before != after {
+            (self.found)(Change { path, before, after })?;
         }
-        (self.found)(Change { path, before, after })
+        Ok(None)
     }
 
     fn resolve(&self, slot: Option<Slot>, links: Option<NodeId>) -> Result<Option<Entry>, E> {

@@ -10,10 +10,12 @@ mod entry;
 mod id;
 pub mod map;
 mod name;
+mod retention;
 mod snapshot;
 
 pub use codec::{DecodeError, Reader};
 pub use entry::{Content, Entry, EntryKind, LinkId, LinkedFile, Meta, Slot, Timestamp, Totals, Xattrs};
 pub use id::{BadId, BlobId, ChunksId, NodeId, ObjectId, ObjectKind, SnapshotId};
 pub use name::{BadName, EntryName, NAME_MAX, PATH_MAX, TreePath, printable};
+pub use retention::Retention;
 pub use snapshot::{Root, Snapshot};

@@ -8,6 +8,7 @@ mod journal;
 mod objects;
 mod op;
 mod overlay;
+mod reach;
 mod reader;
 mod worktree;
 
@@ -16,6 +17,7 @@ pub use inodes::Ino;
 pub use journal::{Journal, JournalError};
 pub use objects::{ObjectError, ObjectWriter, Objects};
 pub use op::Place;
+pub use reach::{Needed, walk_needed};
 pub use reader::{Found, Listing, ReadError, TreeReader};
 pub use worktree::{
     Attr, Base, Clock, FrozenTree, JournalPlace, Kind, Limits, NewEntry, SetAttr, StoredTree, SystemClock,

@@ -1,9 +1,8 @@
 //! What a command works with: the settings in force and the way to the user.
 
 use std::ffi::OsString;
-use std::sync::Arc;
 
-use agentvfs::{Actor, OpenOptions, Revision, Store, SystemClock, Vault};
+use agentvfs::{OpenOptions, Revision, Store, StoreOptions, Vault};
 use anyhow::Result;
 
 use crate::args::AtArg;
@@ -42,8 +41,9 @@ impl<'a> Context<'a> {
                 .hint(Some("set AVFS_HOME to a directory".to_owned()))
         };
         let home = self.settings.home().ok_or_else(no_place)?;
-        let options = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
-        Ok(Store::open_with(home, options, Actor::current(), Arc::new(SystemClock))?)
+        let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
+        let options = StoreOptions { store, patience: self.settings.wait(), ..StoreOptions::default() };
+        Ok(Store::open_with(home, options)?)
     }
 
     /// The vault that the command works on: named by a flag, the environment or a file, or chosen before.

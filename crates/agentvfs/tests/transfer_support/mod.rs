@@ -81,6 +81,11 @@ pub struct Tree {
     pub links: Option<NodeId>,
 }
 
+/// A place for many small files: in memory, where the machine has one.
+pub fn roomy_place() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

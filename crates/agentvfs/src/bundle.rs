@@ -1,0 +1,354 @@
+//! A whole vault in one file: its objects, history, checkpoints and audit log.
+//!
+//! The file is a magic, records, and an end with the BLAKE3 of everything before it. A record is a tag, then
+//! for an object its kind, id, length and bytes, for a ref its key (without the vault's number) and value.
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+
+use avfs_core::{ObjectId, ObjectKind};
+use avfs_store::{NewObject, RefEdit, RefRange};
+use avfs_tree::walk_needed;
+
+use crate::error::{Error, Result};
+use crate::name::VaultName;
+use crate::record::{self, HistoryRecord, VaultId, VaultRecord, key};
+use crate::store::Store;
+use crate::vault::Vault;
+
+const MAGIC: &[u8; 8] = b"avfsvlt1";
+const OBJECT: u8 = b'O';
+const REF: u8 = b'R';
+const END: u8 = b'E';
+/// Larger objects and refs are not ours.
+const LONGEST: u64 = 1 << 30;
+/// How many bytes of objects are read before they are stored.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What an export or import carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    pub objects: u64,
+    pub bytes: u64,
+    pub snapshots: u64,
+}
+
+impl Vault {
+    /// Writes the whole vault to `out`. `place` names it in errors.
+    pub fn export_bundle(
+        &self,
+        out: &mut dyn Write,
+        place: &str,
+        go_on: &mut dyn FnMut(Carried),
+    ) -> Result<Carried> {
+        self.head()?;
+        let _pin = self.store().objects().store().pin()?;
+        let mut out = HashingWriter { out, hasher: blake3::Hasher::new(), place };
+        let mut carried = Carried::default();
+        out.put(MAGIC)?;
+        let roots = self.store().roots()?.into_iter().find(|roots| roots.record.id == self.id());
+        let roots =
+            roots.ok_or_else(|| Error::UnknownVault { name: self.id().to_string(), similar: None })?;
+        carried.snapshots = roots.history.len() as u64;
+        let mut ids = Vec::new();
+        let mut seen = HashSet::new();
+        walk_needed(self.store().objects(), roots.all(), &mut |needed| {
+            let new = seen.insert(needed.object());
+            ids.extend(new.then(|| needed.object()));
+            Ok(new)
+        })?;
+        for part in ids.chunks(64) {
+            for (id, object) in part.iter().zip(self.store().objects().store().get_many(part)?) {
+                out.put(&[OBJECT, object.kind.tag()])?;
+                out.put(id.as_bytes())?;
+                out.put_sized(&object.bytes)?;
+                carried.objects += 1;
+                carried.bytes += object.bytes.len() as u64;
+            }
+            go_on(carried);
+        }
+        self.export_refs(&roots.record, &mut out)?;
+        let hash = out.hasher.finalize();
+        out.put(&[END])?;
+        out.put(hash.as_bytes())?;
+        out.flush()?;
+        Ok(carried)
+    }
+
+    fn export_refs(&self, record: &VaultRecord, out: &mut HashingWriter<'_>) -> Result<()> {
+        out.put_ref("vault", &record::encode(record))?;
+        let lists = [
+            ("history/", key::histories(self.id())),
+            ("checkpoint/", key::checkpoints(self.id())),
+            ("audit/", key::audits(self.id())),
+        ];
+        for (short, prefix) in lists {
+            for (key, value) in self.store().refs().scan(&RefRange::prefix(prefix.clone()))? {
+                let rest = key.strip_prefix(&prefix).unwrap_or_default();
+                out.put_ref(&format!("{short}{rest}"), &value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct HashingWriter<'a> {
+    out: &'a mut dyn Write,
+    hasher: blake3::Hasher,
+    place: &'a str,
+}
+
+impl HashingWriter<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.out.write_all(bytes).map_err(|source| self.failed(source))
+    }
+
+    fn put_sized(&mut self, bytes: &[u8]) -> Result<()> {
+        self.put(&(bytes.len() as u64).to_le_bytes())?;
+        self.put(bytes)
+    }
+
+    fn put_ref(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        self.put(&[REF])?;
+        self.put_sized(key.as_bytes())?;
+        self.put_sized(value)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.out.flush().map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: std::io::Error) -> Error {
+        Error::Host { action: "writing", place: self.place.to_owned(), source }
+    }
+}
+
+impl Store {
+    /// Makes a vault from a file that [`Vault::export_bundle`] wrote, under its old name or another one.
+    /// Everything is verified before the vault appears; a bad file changes nothing.
+    pub fn import_bundle(
+        &self,
+        input: &mut dyn Read,
+        place: &str,
+        name: Option<&VaultName>,
+        go_on: &mut dyn FnMut(Carried),
+    ) -> Result<(Vault, Carried)> {
+        let _pin = self.objects().store().pin()?;
+        let mut input = HashingReader { input, hasher: blake3::Hasher::new(), place };
+        let (refs, carried) = self.read_records(&mut input, go_on)?;
+        let bundle = Bundle::sort_out(refs, place)?;
+        let name = name.cloned().unwrap_or_else(|| bundle.record.name.clone());
+        if self.has_vault(name.as_str())? {
+            return Err(Error::VaultExists { name: name.to_string() });
+        }
+        self.check_complete(&bundle, place)?;
+        let vault = self.adopt(&bundle, &name)?;
+        vault.verify_audit(None)?;
+        Ok((vault, carried))
+    }
+
+    fn read_records(
+        &self,
+        input: &mut HashingReader<'_>,
+        go_on: &mut dyn FnMut(Carried),
+    ) -> Result<(Vec<(String, Vec<u8>)>, Carried)> {
+        if input.take::<8>()? != *MAGIC {
+            return Err(input.bad("it does not begin as one"));
+        }
+        let mut refs = Vec::new();
+        let mut batch: Vec<(ObjectId, ObjectKind, Vec<u8>)> = Vec::new();
+        let mut carried = Carried::default();
+        loop {
+            let hash = input.hasher.finalize();
+            match input.take::<1>()?[0] {
+                OBJECT => {
+                    let object = input.object()?;
+                    carried.objects += 1;
+                    carried.bytes += object.2.len() as u64;
+                    batch.push(object);
+                    if batch.iter().map(|object| object.2.len()).sum::<usize>() >= BATCH_BYTES {
+                        self.store_batch(&mut batch)?;
+                        go_on(carried);
+                    }
+                }
+                REF => {
+                    let key =
+                        String::from_utf8(input.sized()?).map_err(|_| input.bad("a key is not text"))?;
+                    refs.push((key, input.sized()?));
+                }
+                END if input.take::<32>()? == *hash.as_bytes() => break,
+                END => return Err(input.bad("it is damaged: its hash does not match")),
+                _ => return Err(input.bad("it is damaged: an unknown record")),
+            }
+        }
+        self.store_batch(&mut batch)?;
+        Ok((refs, carried))
+    }
+
+    fn store_batch(&self, batch: &mut Vec<(ObjectId, ObjectKind, Vec<u8>)>) -> Result<()> {
+        let new: Vec<NewObject<'_>> =
+            batch.iter().map(|(id, kind, bytes)| NewObject { id: *id, kind: *kind, bytes }).collect();
+        self.objects().store().put_many(&new)?;
+        batch.clear();
+        Ok(())
+    }
+
+    /// Checks that every object that the vault needs is there and readable.
+    fn check_complete(&self, bundle: &Bundle, place: &str) -> Result<()> {
+        let mut states = vec![(bundle.record.head.snapshot, bundle.record.head.inodes)];
+        states.extend(bundle.record.parent.map(|parent| (parent.snapshot, None)));
+        for (key, value) in &bundle.history {
+            let entry: HistoryRecord = record::decode(key, value)?;
+            states.push((entry.snapshot, entry.inodes));
+        }
+        for (key, value) in &bundle.checkpoints {
+            let point: record::CheckpointRecord = record::decode(key, value)?;
+            states.push((point.snapshot, point.inodes));
+        }
+        let mut seen = HashSet::new();
+        let store = self.objects().store();
+        let mut missing = None;
+        let walked = walk_needed(self.objects(), crate::roots::needed(states.into_iter()), &mut |needed| {
+            let id = needed.object();
+            if missing.is_none() && store.contains_many(&[id])? != [true] {
+                missing = Some(id);
+            }
+            Ok(missing.is_none() && seen.insert(id))
+        });
+        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
+        walked.map_err(|error| bad(error.to_string()))?;
+        match missing {
+            Some(id) => Err(bad(format!("object {id} is missing in it"))),
+            None => Ok(()),
+        }
+    }
+
+    fn adopt(&self, bundle: &Bundle, name: &VaultName) -> Result<Vault> {
+        let id = self.retry(|edits| {
+            if self.has_vault(name.as_str())? {
+                return Err(Error::VaultExists { name: name.to_string() });
+            }
+            let last: Option<(u64, Vec<u8>)> = record::read(self.refs(), key::VAULT_COUNTER)?;
+            let id = VaultId(last.as_ref().map_or(0, |(last, _)| *last) + 1);
+            edits.push(RefEdit {
+                key: key::VAULT_COUNTER.into(),
+                expect: last.map(|(_, bytes)| bytes),
+                value: Some(record::encode(&id.0)),
+            });
+            // Its parent, if it had one, is a vault of another store.
+            let mut record = VaultRecord { id, name: name.clone(), parent: None, ..bundle.record.clone() };
+            record.head.journal = 0;
+            edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));
+            edits.push(RefEdit::create(key::vault(id), record::encode(&record)));
+            let lists = [
+                (key::histories(id), &bundle.history),
+                (key::checkpoints(id), &bundle.checkpoints),
+                (key::audits(id), &bundle.audit),
+            ];
+            for (prefix, rows) in lists {
+                let rows = rows
+                    .iter()
+                    .map(|(rest, value)| RefEdit::create(format!("{prefix}{rest}"), value.clone()));
+                edits.extend(rows);
+            }
+            Ok(id)
+        })?;
+        Ok(Vault::new(self.clone(), id))
+    }
+}
+
+type Rows = Vec<(String, Vec<u8>)>;
+
+/// The refs of a vault file.
+struct Bundle {
+    record: VaultRecord,
+    history: Rows,
+    checkpoints: Rows,
+    audit: Rows,
+}
+
+impl Bundle {
+    fn sort_out(refs: Rows, place: &str) -> Result<Bundle> {
+        let bad = |reason: &str| Error::BadBundle { place: place.to_owned(), reason: reason.to_owned() };
+        let mut record = None;
+        let (mut history, mut checkpoints, mut audit) = (Rows::new(), Rows::new(), Rows::new());
+        for (key, value) in refs {
+            match key.split_once('/') {
+                None if key == "vault" => record = Some(record::decode::<VaultRecord>(&key, &value)?),
+                Some(("history", rest)) if is_number(rest) => history.push((rest.to_owned(), value)),
+                Some(("audit", rest)) if is_number(rest) => audit.push((rest.to_owned(), value)),
+                Some(("checkpoint", rest)) => {
+                    crate::name::CheckpointName::new(rest)?;
+                    checkpoints.push((rest.to_owned(), value));
+                }
+                _ => return Err(bad("it holds a record of an unknown sort")),
+            }
+        }
+        let record = record.ok_or_else(|| bad("it holds no vault"))?;
+        VaultName::new(record.name.as_str())?;
+        Ok(Bundle { record, history, checkpoints, audit })
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+struct HashingReader<'a> {
+    input: &'a mut dyn Read,
+    hasher: blake3::Hasher,
+    place: &'a str,
+}
+
+impl HashingReader<'_> {
+    fn bad(&self, reason: &str) -> Error {
+        Error::BadBundle { place: self.place.to_owned(), reason: reason.to_owned() }
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<()> {
+        match self.input.read_exact(bytes) {
+            Ok(()) => {
+                self.hasher.update(bytes);
+                Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(self.bad("it ends too early"))
+            }
+            Err(source) => Err(Error::Host { action: "reading", place: self.place.to_owned(), source }),
+        }
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A length and that many bytes. Memory is taken as bytes arrive, not as the length says.
+    fn sized(&mut self) -> Result<Vec<u8>> {
+        let len = u64::from_le_bytes(self.take()?);
+        if len > LONGEST {
+            return Err(self.bad("it is damaged: a record is too long"));
+        }
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < len {
+            let start = bytes.len();
+            let more = (len - start as u64).min(1 << 20) as usize;
+            bytes.resize(start + more, 0);
+            self.fill(&mut bytes[start..])?;
+        }
+        Ok(bytes)
+    }
+
+    fn object(&mut self) -> Result<(ObjectId, ObjectKind, Vec<u8>)> {
+        let kind = ObjectKind::from_tag(self.take::<1>()?[0]);
+        let kind = kind.ok_or_else(|| self.bad("it is damaged: an unknown kind of object"))?;
+        let id = ObjectId(self.take()?);
+        let bytes = self.sized()?;
+        if kind.hash(&bytes) != id {
+            return Err(self.bad("it is damaged: an object does not match its name"));
+        }
+        Ok((id, kind, bytes))
+    }
+}

@@ -1,0 +1,290 @@
+//! Checking a store: every byte of it, everything that vaults need, and which files are affected.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use avfs_core::chunks::{ChunkNode, ChunkNodes};
+use avfs_core::map::{Node, Nodes};
+use avfs_core::{
+    ChunksId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, ObjectId, Slot, SnapshotId,
+    TreePath,
+};
+use avfs_store::{Finding, RepairReport};
+use avfs_tree::walk_needed;
+
+use crate::error::Result;
+use crate::name::VaultName;
+use crate::roots::VaultRoots;
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    pub objects: u64,
+    pub bytes: u64,
+    pub vaults: u64,
+    /// What is wrong, as sentences.
+    pub problems: Vec<String>,
+    /// What cannot be read because of it.
+    pub affected: Vec<Affected>,
+}
+
+impl CheckReport {
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty() && self.affected.is_empty()
+    }
+}
+
+/// A path that a damaged or missing object belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affected {
+    pub vault: VaultName,
+    /// The states in which it is affected: `@`, names of checkpoints, or ids of snapshots.
+    pub states: Vec<String>,
+    pub path: TreePath,
+}
+
+impl Store {
+    /// Reads and verifies everything. `progress` hears of bytes done and bytes in total.
+    pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport> {
+        let mut report = CheckReport::default();
+        let mut bad = HashSet::new();
+        if let Some(embedded) = self.embedded() {
+            let scrub = embedded.scrub(progress)?;
+            (report.objects, report.bytes) = (scrub.objects, scrub.bytes);
+            for finding in scrub.findings {
+                report.problems.push(finding.to_string());
+                if let Finding::Object { id, .. } = finding {
+                    bad.insert(id);
+                }
+            }
+        }
+        match self.roots() {
+            Ok(roots) => self.check_vaults(&roots, bad, &mut report)?,
+            Err(error) => report.problems.push(chain(&error)),
+        }
+        Ok(report)
+    }
+
+    fn check_vaults(
+        &self,
+        roots: &[VaultRoots],
+        bad: HashSet<ObjectId>,
+        report: &mut CheckReport,
+    ) -> Result<()> {
+        report.vaults = roots.len() as u64;
+        let bad = self.find_missing(roots, bad, report)?;
+        for roots in roots {
+            let vault = Vault::new(self.clone(), roots.record.id);
+            if let Err(error) = vault.verify_audit(None) {
+                report.problems.push(chain(&error));
+            }
+            if !bad.is_empty() {
+                self.name_affected(&vault, roots, &bad, report)?;
+            }
+        }
+        if let Err(error) = self.verify_audit(None) {
+            report.problems.push(chain(&error));
+        }
+        Ok(())
+    }
+
+    /// Adds what is needed and not there, or not readable as what it should be.
+    fn find_missing(
+        &self,
+        roots: &[VaultRoots],
+        mut bad: HashSet<ObjectId>,
+        report: &mut CheckReport,
+    ) -> Result<HashSet<ObjectId>> {
+        let mut seen = HashSet::new();
+        let mut open: Vec<_> = roots.iter().flat_map(VaultRoots::all).collect();
+        while let Some(needed) = open.pop() {
+            let id = needed.object();
+            if !seen.insert(id) || bad.contains(&id) {
+                continue;
+            }
+            if self.objects().store().contains_many(&[id])? != [true] {
+                report.problems.push(format!("{} {id} is missing", needed.kind()));
+                bad.insert(id);
+                continue;
+            }
+            let mut first = true;
+            let walked = walk_needed(self.objects(), [needed], &mut |part| {
+                if !std::mem::take(&mut first) {
+                    open.push(part);
+                    return Ok(false);
+                }
+                Ok(true)
+            });
+            if let Err(error) = walked {
+                report.problems.push(chain(&error));
+                bad.insert(id);
+            }
+        }
+        Ok(bad)
+    }
+
+    fn name_affected(
+        &self,
+        vault: &Vault,
+        roots: &VaultRoots,
+        bad: &HashSet<ObjectId>,
+        report: &mut CheckReport,
+    ) -> Result<()> {
+        let mut states: Vec<(String, SnapshotId)> = vec![("@".into(), roots.record.head.snapshot)];
+        states.extend(vault.checkpoints()?.into_iter().map(|point| (point.name.to_string(), point.snapshot)));
+        states.extend(roots.history.iter().map(|entry| (format!("{:.12}", entry.snapshot), entry.snapshot)));
+        let mut done = HashSet::new();
+        let mut search =
+            Search { store: self, bad, links: HashMap::new(), clean: HashSet::new(), found: Vec::new() };
+        let mut paths: BTreeMap<TreePath, Vec<String>> = BTreeMap::new();
+        for (name, snapshot) in states {
+            if !done.insert(snapshot) {
+                continue;
+            }
+            search.state(snapshot);
+            for path in search.found.drain(..) {
+                paths.entry(path).or_default().push(name.clone());
+            }
+        }
+        let vault = roots.record.name.clone();
+        report.affected.extend(paths.into_iter().map(|(path, states)| Affected {
+            vault: vault.clone(),
+            states,
+            path,
+        }));
+        Ok(())
+    }
+
+    /// Repairs what another copy can repair: index rows from packs, objects from intact copies.
+    pub fn repair(&self) -> Result<RepairReport> {
+        match self.embedded() {
+            Some(embedded) => Ok(embedded.exclusive(std::time::Duration::from_secs(30))?.repair()?),
+            None => Ok(RepairReport::default()),
+        }
+    }
+}
+
+/// The search for the paths of bad objects in one state after the other.
+struct Search<'a> {
+    store: &'a Store,
+    bad: &'a HashSet<ObjectId>,
+    /// The linked files of the present state that are bad.
+    links: HashMap<LinkId, bool>,
+    /// Directories below which everything is in order, whatever the state. Only those without links.
+    clean: HashSet<NodeId>,
+    found: Vec<TreePath>,
+}
+
+impl Search<'_> {
+    fn state(&mut self, id: SnapshotId) {
+        let Ok(snapshot) = self.store.objects().snapshot(id) else {
+            self.found.push(TreePath::root());
+            return;
+        };
+        self.links.clear();
+        if let Some(links) = snapshot.root.links {
+            self.linked(links);
+        }
+        self.entry(&TreePath::root(), &snapshot.root.directory);
+    }
+
+    /// Notes for each linked file whether it is bad. A table that cannot be read makes all of them bad,
+    /// by the absence of a note.
+    fn linked(&mut self, node: NodeId) {
+        let Ok(node) = Nodes::<LinkedFile>::load(self.store.objects(), node) else { return };
+        match &*node {
+            Node::Inner { children, .. } => children.iter().for_each(|child| self.linked(child.id)),
+            Node::Leaf(records) => {
+                for (key, file) in records {
+                    if let Ok(key) = <[u8; 8]>::try_from(&key[..]) {
+                        let bad = self.is_bad_file(&file.entry);
+                        self.links.insert(LinkId(u64::from_be_bytes(key)), bad);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether everything below is in order.
+    fn entry(&mut self, path: &TreePath, entry: &Entry) -> bool {
+        let EntryKind::Directory { entries, below } = &entry.kind else {
+            let bad = self.is_bad_file(entry);
+            if bad {
+                self.found.push(path.clone());
+            }
+            return !bad;
+        };
+        let Some(id) = entries else { return true };
+        if self.clean.contains(id) {
+            return true;
+        }
+        let clean = self.node(path, *id);
+        if clean && below.links == 0 {
+            self.clean.insert(*id);
+        }
+        clean
+    }
+
+    fn node(&mut self, path: &TreePath, id: NodeId) -> bool {
+        let node = match Nodes::<Slot>::load(self.store.objects(), id) {
+            Ok(node) if !self.bad.contains(&id.object()) => node,
+            _ => {
+                self.found.push(path.clone());
+                return false;
+            }
+        };
+        match &*node {
+            // Every part is looked at, also behind the first bad one.
+            Node::Inner { children, .. } => {
+                children.iter().fold(true, |clean, child| self.node(path, child.id) & clean)
+            }
+            Node::Leaf(records) => {
+                records.iter().fold(true, |clean, (name, slot)| self.slot(path, name, slot) & clean)
+            }
+        }
+    }
+
+    fn slot(&mut self, directory: &TreePath, name: &[u8], slot: &Slot) -> bool {
+        let Ok(name) = EntryName::new(name) else { return false };
+        let path = directory.join(&name);
+        match slot {
+            Slot::Own(entry) => self.entry(&path, entry),
+            Slot::Link(link) => {
+                let bad = self.links.get(link).copied().unwrap_or(true);
+                if bad {
+                    self.found.push(path);
+                }
+                !bad
+            }
+        }
+    }
+
+    fn is_bad_file(&self, entry: &Entry) -> bool {
+        match entry.kind {
+            EntryKind::File { content: Content::Blob(id), .. } => self.bad.contains(&id.object()),
+            EntryKind::File { content: Content::Chunks(id), .. } => self.is_bad_list(id),
+            _ => false,
+        }
+    }
+
+    fn is_bad_list(&self, id: ChunksId) -> bool {
+        let Ok(node) = ChunkNodes::load(self.store.objects(), id) else { return true };
+        match &*node {
+            ChunkNode::Leaf(chunks) => chunks.iter().any(|(_, chunk)| self.bad.contains(&chunk.id.object())),
+            ChunkNode::Inner { children, .. } => children.iter().any(|(_, child)| self.is_bad_list(*child)),
+        }
+    }
+}
+
+/// An error with its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,166 @@
+//! From changed entries to changed files: what happened to each, and which were only renamed.
+
+use std::collections::HashMap;
+
+use avfs_core::diff::Change;
+use avfs_core::{Content, Entry, EntryKind, EntryName, TreePath};
+
+/// An entry at its place in one of the trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    pub path: TreePath,
+    pub entry: Entry,
+}
+
+/// What happened to one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    pub status: Status,
+    pub old: Option<Side>,
+    pub new: Option<Side>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Added,
+    Removed,
+    /// Other contents.
+    Modified,
+    /// The same contents under another path.
+    Renamed,
+    /// Another kind of entry.
+    TypeChanged,
+    /// Other permissions, owner or extended attributes. Times alone are no change.
+    Attributes,
+}
+
+impl Status {
+    /// The letter in a `--name-status` listing: git's, and `m` for attributes alone.
+    pub fn letter(self) -> char {
+        match self {
+            Status::Added => 'A',
+            Status::Removed => 'D',
+            Status::Modified => 'M',
+            Status::Renamed => 'R',
+            Status::TypeChanged => 'T',
+            Status::Attributes => 'm',
+        }
+    }
+}
+
+impl FileChange {
+    /// The path that it has now, or had last.
+    pub fn path(&self) -> &TreePath {
+        let side = self.new.as_ref().or(self.old.as_ref());
+        &side.expect("a change has at least one side").path
+    }
+
+    fn added(new: Side) -> FileChange {
+        FileChange { status: Status::Added, old: None, new: Some(new) }
+    }
+
+    fn removed(old: Side) -> FileChange {
+        FileChange { status: Status::Removed, old: Some(old), new: None }
+    }
+
+    /// The steps as git knows them: a change of kind is a removal and an addition.
+    pub(super) fn steps(&self) -> Vec<FileChange> {
+        match (self.status, &self.old, &self.new) {
+            (Status::TypeChanged, Some(old), Some(new)) => {
+                vec![FileChange::removed(old.clone()), FileChange::added(new.clone())]
+            }
+            _ => vec![self.clone()],
+        }
+    }
+}
+
+/// The changed files in the order of their paths (a renamed one at its new path). Directories are listed
+/// only where their files do not tell of them: empty ones that came or went, and other attributes.
+pub fn file_changes(changes: impl IntoIterator<Item = Change>) -> Vec<FileChange> {
+    let mut files: Vec<FileChange> = changes.into_iter().filter_map(classify).collect();
+    join_renames(&mut files);
+    files.sort_by(|a, b| by_component(a.path()).cmp(by_component(b.path())));
+    files
+}
+
+/// Bytes that sort as a walk does: a `/` before everything that a name can hold.
+fn by_component(path: &TreePath) -> impl Iterator<Item = u8> + '_ {
+    path.as_bytes().iter().map(|byte| if *byte == b'/' { 0 } else { *byte })
+}
+
+fn classify(change: Change) -> Option<FileChange> {
+    let Change { path, before, after } = change;
+    let side = |entry: Entry| Side { path: path.clone(), entry };
+    match (before, after) {
+        (None, None) => None,
+        (None, Some(after)) => speaks_for_itself(&after).then(|| FileChange::added(side(after))),
+        (Some(before), None) => speaks_for_itself(&before).then(|| FileChange::removed(side(before))),
+        (Some(before), Some(after)) => {
+            let status = compare(&before, &after)?;
+            Some(FileChange { status, old: Some(side(before)), new: Some(side(after)) })
+        }
+    }
+}
+
+fn speaks_for_itself(entry: &Entry) -> bool {
+    !matches!(entry.kind, EntryKind::Directory { entries: Some(_), .. })
+}
+
+/// `None` if the difference is of no interest here.
+fn compare(before: &Entry, after: &Entry) -> Option<Status> {
+    if std::mem::discriminant(&before.kind) != std::mem::discriminant(&after.kind) {
+        return Some(Status::TypeChanged);
+    }
+    if before.kind != after.kind && !before.is_directory() {
+        return Some(Status::Modified);
+    }
+    let (old, new) = (&before.meta, &after.meta);
+    let same = (old.mode, old.uid, old.gid, &old.xattrs) == (new.mode, new.uid, new.gid, &new.xattrs);
+    (!same).then_some(Status::Attributes)
+}
+
+/// Makes one change of a removed and an added file with the same contents. Among several the one that
+/// kept its name is taken, then the first.
+fn join_renames(files: &mut Vec<FileChange>) {
+    let mut gone: HashMap<Content, Vec<usize>> = HashMap::new();
+    for (index, file) in files.iter().enumerate() {
+        if let (Status::Removed, Some(content)) = (file.status, content_of(file.old.as_ref())) {
+            gone.entry(content).or_default().push(index);
+        }
+    }
+    let mut joined = vec![false; files.len()];
+    for keep_name in [true, false] {
+        for index in 0..files.len() {
+            let (Status::Added, Some(content)) = (files[index].status, content_of(files[index].new.as_ref()))
+            else {
+                continue;
+            };
+            let Some(candidates) = gone.get_mut(&content) else { continue };
+            let name = file_name(&files[index]);
+            let position = if keep_name {
+                candidates.iter().position(|old| file_name(&files[*old]) == name)
+            } else {
+                (!candidates.is_empty()).then_some(0)
+            };
+            let Some(old) = position.map(|position| candidates.remove(position)) else { continue };
+            joined[old] = true;
+            files[index].status = Status::Renamed;
+            files[index].old = files[old].old.take();
+        }
+    }
+    let mut joined = joined.into_iter();
+    files.retain(|_| !joined.next().unwrap_or(false));
+}
+
+fn file_name(file: &FileChange) -> Option<EntryName> {
+    file.path().name()
+}
+
+/// The contents of a file that has any: empty files are all alike, but none is another one renamed.
+fn content_of(side: Option<&Side>) -> Option<Content> {
+    match side?.entry.kind {
+        EntryKind::File { content: Content::Empty, .. } => None,
+        EntryKind::File { content, .. } => Some(content),
+        _ => None,
+    }
+}

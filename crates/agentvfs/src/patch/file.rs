@@ -1,0 +1,145 @@
+//! The two sides of one changed file, compared.
+
+use avfs_core::{Entry, EntryKind};
+use avfs_tree::{Objects, content};
+use bytes::Bytes;
+
+use super::changes::{FileChange, Side};
+use super::lines::{LineDiff, count};
+use super::{PatchError, PatchOptions};
+
+/// One changed file with its differences.
+#[derive(Clone, Debug)]
+pub struct FileDiff {
+    pub change: FileChange,
+    pub body: Body,
+    pub(super) old: Loaded,
+    pub(super) new: Loaded,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// The contents are the same: it was renamed, or its attributes differ.
+    Same,
+    Text(LineDiff),
+    /// At least one side is not text, or too large to be compared; the sizes before and after.
+    Binary {
+        old: u64,
+        new: u64,
+    },
+}
+
+/// How much of a file differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stat {
+    Lines { insertions: u32, deletions: u32 },
+    Binary { old: u64, new: u64 },
+}
+
+/// The contents of one side.
+#[derive(Clone, Debug)]
+pub(super) enum Loaded {
+    Nothing,
+    Bytes(Bytes),
+    /// There, but too large, or nothing that has contents.
+    Unread {
+        size: u64,
+    },
+}
+
+/// A NUL byte within this many bytes makes a file binary.
+const BINARY_PROBE: usize = 8 << 10;
+
+impl FileDiff {
+    pub fn compute(
+        objects: &Objects,
+        change: &FileChange,
+        options: &PatchOptions,
+    ) -> Result<FileDiff, PatchError> {
+        let (old, new) = load_both(objects, change, options)?;
+        let body = match (&old, &new) {
+            _ if same_contents(change) => Body::Same,
+            (old, new) => match (old.text(options), new.text(options)) {
+                (Some(before), Some(after)) => {
+                    Body::Text(LineDiff::compute(&before, &after, options.context))
+                }
+                _ => Body::Binary { old: old.size(), new: new.size() },
+            },
+        };
+        Ok(FileDiff { change: change.clone(), body, old, new })
+    }
+}
+
+impl Stat {
+    /// Counts without keeping the lines.
+    pub fn of(objects: &Objects, change: &FileChange, options: &PatchOptions) -> Result<Stat, PatchError> {
+        if same_contents(change) {
+            return Ok(Stat::Lines { insertions: 0, deletions: 0 });
+        }
+        let (old, new) = load_both(objects, change, options)?;
+        Ok(match (old.text(options), new.text(options)) {
+            (Some(before), Some(after)) => {
+                let (insertions, deletions) = count(&before, &after);
+                Stat::Lines { insertions, deletions }
+            }
+            _ => Stat::Binary { old: old.size(), new: new.size() },
+        })
+    }
+}
+
+fn same_contents(change: &FileChange) -> bool {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            old.entry.kind == new.entry.kind || old.entry.is_directory() && new.entry.is_directory()
+        }
+        _ => false,
+    }
+}
+
+fn load_both(
+    objects: &Objects,
+    change: &FileChange,
+    options: &PatchOptions,
+) -> Result<(Loaded, Loaded), PatchError> {
+    if same_contents(change) {
+        return Ok((Loaded::Nothing, Loaded::Nothing));
+    }
+    let load =
+        |side: &Option<Side>| side.as_ref().map_or(Ok(Loaded::Nothing), |side| load(objects, side, options));
+    Ok((load(&change.old)?, load(&change.new)?))
+}
+
+fn load(objects: &Objects, side: &Side, options: &PatchOptions) -> Result<Loaded, PatchError> {
+    match &side.entry.kind {
+        EntryKind::File { size, content } if *size <= options.binary_bytes.max(options.text_bytes) => {
+            let bytes = content::read_all(objects, *content, *size);
+            let path = side.path.clone();
+            bytes.map(Loaded::Bytes).map_err(|source| PatchError::Object { path, source })
+        }
+        EntryKind::Symlink { target } => Ok(Loaded::Bytes(Bytes::copy_from_slice(target))),
+        _ => Ok(Loaded::Unread { size: Entry::size(&side.entry) }),
+    }
+}
+
+impl Loaded {
+    fn size(&self) -> u64 {
+        match self {
+            Loaded::Nothing => 0,
+            Loaded::Bytes(bytes) => bytes.len() as u64,
+            Loaded::Unread { size } => *size,
+        }
+    }
+
+    /// The bytes, if they are text. A side that is not there is an empty text.
+    fn text(&self, options: &PatchOptions) -> Option<Bytes> {
+        match self {
+            Loaded::Nothing => Some(Bytes::new()),
+            Loaded::Bytes(bytes) => {
+                let probe = &bytes[..bytes.len().min(BINARY_PROBE)];
+                let is_text = bytes.len() as u64 <= options.text_bytes && !probe.contains(&0);
+                is_text.then(|| bytes.clone())
+            }
+            Loaded::Unread { .. } => None,
+        }
+    }
+}

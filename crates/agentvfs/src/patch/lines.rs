@@ -1,0 +1,142 @@
+//! The lines that differ between two texts, as hunks.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use imara_diff::sources::byte_lines;
+use imara_diff::{Algorithm, Diff, InternedInput};
+
+/// Two texts compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineDiff {
+    pub insertions: u32,
+    pub deletions: u32,
+    pub hunks: Vec<Hunk>,
+}
+
+/// Changed lines that are near each other, with unchanged ones around them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hunk {
+    /// Which lines of the old and of the new text these are, from 0 on.
+    pub old: Range<u32>,
+    pub new: Range<u32>,
+    pub lines: Vec<HunkLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HunkLine {
+    pub kind: HunkLineKind,
+    /// With the line feed at its end, which only the last line of a text may lack.
+    pub text: Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HunkLineKind {
+    Context,
+    Removed,
+    Added,
+}
+
+impl LineDiff {
+    pub(super) fn compute(old: &Bytes, new: &Bytes, context: u32) -> LineDiff {
+        let input = InternedInput::new(byte_lines(old), byte_lines(new));
+        let mut diff = Diff::compute(Algorithm::Histogram, &input);
+        diff.postprocess_lines(&input);
+        let (old_lines, new_lines) = (split(old), split(new));
+        let groups = group(&diff, context);
+        let hunks = groups.into_iter().map(|group| hunk(&group, &old_lines, &new_lines, context));
+        LineDiff {
+            insertions: diff.count_additions(),
+            deletions: diff.count_removals(),
+            hunks: hunks.collect(),
+        }
+    }
+}
+
+/// How many lines came and went, without their texts.
+pub(super) fn count(old: &[u8], new: &[u8]) -> (u32, u32) {
+    let input = InternedInput::new(byte_lines(old), byte_lines(new));
+    let diff = Diff::compute(Algorithm::Histogram, &input);
+    (diff.count_additions(), diff.count_removals())
+}
+
+fn split(text: &Bytes) -> Vec<Bytes> {
+    text.split_inclusive(|byte| *byte == b'\n').map(|line| text.slice_ref(line)).collect()
+}
+
+type Edit = imara_diff::Hunk;
+
+/// Puts edits together whose context would touch.
+fn group(diff: &Diff, context: u32) -> Vec<Vec<Edit>> {
+    let mut groups: Vec<Vec<Edit>> = Vec::new();
+    for edit in diff.hunks() {
+        let near = |last: &Edit| edit.before.start - last.before.end <= context.saturating_mul(2);
+        match groups.last_mut() {
+            Some(group) if group.last().is_some_and(near) => group.push(edit),
+            _ => groups.push(vec![edit]),
+        }
+    }
+    groups
+}
+
+fn hunk(edits: &[Edit], old: &[Bytes], new: &[Bytes], context: u32) -> Hunk {
+    let (first, last) = match edits {
+        [] => unreachable!("a group has at least one edit"),
+        [only] => (only, only),
+        [first, .., last] => (first, last),
+    };
+    let before = first.before.start.min(context);
+    let after = (old.len() as u32 - last.before.end).min(context);
+    let old_range = first.before.start - before..last.before.end + after;
+    let new_range = first.after.start - before..last.after.end + after;
+    let mut lines = Vec::new();
+    let mut position = old_range.start;
+    for edit in edits {
+        push(&mut lines, HunkLineKind::Context, old, position..edit.before.start);
+        push(&mut lines, HunkLineKind::Removed, old, edit.before.clone());
+        push(&mut lines, HunkLineKind::Added, new, edit.after.clone());
+        position = edit.before.end;
+    }
+    push(&mut lines, HunkLineKind::Context, old, position..old_range.end);
+    Hunk { old: old_range, new: new_range, lines }
+}
+
+fn push(lines: &mut Vec<HunkLine>, kind: HunkLineKind, texts: &[Bytes], range: Range<u32>) {
+    let texts = &texts[range.start as usize..range.end as usize];
+    lines.extend(texts.iter().map(|text| HunkLine { kind, text: text.clone() }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diff(old: &str, new: &str, context: u32) -> LineDiff {
+        LineDiff::compute(&Bytes::from(old.to_owned()), &Bytes::from(new.to_owned()), context)
+    }
+
+    #[test]
+    fn near_changes_share_a_hunk_and_far_ones_do_not() {
+        let old: String = (0..30).map(|n| format!("{n}\n")).collect();
+        let near = old.replace("\n10\n", "\nten\n").replace("\n17\n", "\nseventeen\n");
+        let far = old.replace("\n10\n", "\nten\n").replace("\n18\n", "\neighteen\n");
+        assert_eq!(diff(&old, &near, 3).hunks.len(), 1);
+        let far = diff(&old, &far, 3);
+        assert_eq!(far.hunks.len(), 2);
+        assert_eq!((far.hunks[0].old.clone(), far.hunks[0].new.clone()), (7..14, 7..14));
+        assert_eq!((far.insertions, far.deletions), (2, 2));
+    }
+
+    #[test]
+    fn a_missing_line_feed_at_the_end_is_a_difference() {
+        let changed = diff("a\nb", "a\nb\n", 3);
+        assert_eq!((changed.insertions, changed.deletions), (1, 1));
+        assert!(diff("a\nb", "a\nb", 3).hunks.is_empty());
+    }
+
+    #[test]
+    fn no_context_is_possible() {
+        let changed = diff("a\nb\nc\n", "a\nc\n", 0);
+        assert_eq!((changed.hunks[0].old.clone(), changed.hunks[0].new.clone()), (1..2, 1..1));
+        assert_eq!(changed.hunks[0].lines.len(), 1);
+    }
+}

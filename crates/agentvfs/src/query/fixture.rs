@@ -1,0 +1,196 @@
+//! Trees for tests, built from lists of paths.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use avfs_core::map::{self, Edits};
+use avfs_core::{
+    BlobId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, ObjectId, Root, Slot, Timestamp,
+    Totals, TreePath,
+};
+use avfs_store::{
+    CommitError, MemoryStore, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore,
+    StoreError,
+};
+use avfs_tree::content::ContentBuilder;
+use avfs_tree::{ObjectWriter, Objects, TreeReader};
+
+pub(crate) fn path(raw: &str) -> TreePath {
+    TreePath::parse(raw.as_bytes()).unwrap()
+}
+
+pub(crate) fn memory() -> Objects {
+    Objects::new(Arc::new(MemoryStore::new()))
+}
+
+/// What a test wants at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    File {
+        bytes: Vec<u8>,
+        executable: bool,
+    },
+    Symlink(Vec<u8>),
+    EmptyDirectory,
+    Fifo,
+    /// A file whose bytes are not in the store.
+    Lost,
+    /// One of several names of a file.
+    Linked(u64),
+}
+
+impl Item {
+    pub(crate) fn file(bytes: impl Into<Vec<u8>>) -> Item {
+        Item::File { bytes: bytes.into(), executable: false }
+    }
+
+    pub(crate) fn program(bytes: impl Into<Vec<u8>>) -> Item {
+        Item::File { bytes: bytes.into(), executable: true }
+    }
+}
+
+pub(crate) type Items = BTreeMap<TreePath, Item>;
+
+/// A tree in a store.
+pub(crate) struct Tree {
+    pub(crate) reader: TreeReader,
+}
+
+impl Tree {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
+        Tree::in_store(&memory(), files)
+    }
+
+    pub(crate) fn in_store(objects: &Objects, files: &[(&str, &str)]) -> Tree {
+        let items = files.iter().map(|(name, text)| (path(name), Item::file(*text)));
+        Tree::build(objects, &items.collect(), &BTreeMap::new())
+    }
+
+    pub(crate) fn of_items(objects: &Objects, items: &[(&str, Item)]) -> Tree {
+        let items = items.iter().map(|(name, item)| (path(name), item.clone()));
+        Tree::build(objects, &items.collect(), &BTreeMap::new())
+    }
+
+    /// Builds a tree; `linked` holds the bytes of the files with several names.
+    pub(crate) fn build(objects: &Objects, items: &Items, linked: &BTreeMap<u64, Vec<u8>>) -> Tree {
+        let writer = ObjectWriter::new(objects);
+        let mut links = Edits::new();
+        for (id, bytes) in linked {
+            let names = items.values().filter(|item| **item == Item::Linked(*id)).count() as u32;
+            let entry = entry_of(objects, &writer, &Item::file(bytes.clone()));
+            links.insert(LinkId(*id).key().into(), Some(LinkedFile { entry, names }));
+        }
+        let mut sink = &writer;
+        let links = map::apply(objects, &mut sink, None, &links).unwrap();
+        let below: Vec<(&[u8], &Item)> = items.iter().map(|(path, item)| (path.as_bytes(), item)).collect();
+        let directory = directory_of(objects, &writer, &below);
+        writer.flush().unwrap();
+        let EntryKind::Directory { below, .. } = &directory.kind else { unreachable!() };
+        let totals = below.plus(links.as_ref().map(|links| links.totals).unwrap_or_default());
+        let root = Root { directory, links: links.map(|links| links.id), totals };
+        Tree { reader: TreeReader::new(objects.clone(), root) }
+    }
+}
+
+fn meta(mode: u32) -> Meta {
+    Meta { mode, mtime: Timestamp { seconds: 1_700_000_000, nanos: 0 }, ..Meta::default() }
+}
+
+fn entry_of(objects: &Objects, writer: &ObjectWriter, item: &Item) -> Entry {
+    match item {
+        Item::File { bytes, executable } => {
+            let mut builder = ContentBuilder::new(objects, writer);
+            builder.push(bytes).unwrap();
+            let (size, content) = builder.finish().unwrap();
+            let mode = if *executable { 0o755 } else { 0o644 };
+            Entry { meta: meta(mode), kind: EntryKind::File { size, content } }
+        }
+        Item::Symlink(target) => {
+            Entry { meta: meta(0o777), kind: EntryKind::Symlink { target: target[..].into() } }
+        }
+        Item::EmptyDirectory => Entry::empty_directory(meta(0o755)),
+        Item::Lost => {
+            let content = Content::Blob(BlobId::of(b"lost"));
+            Entry { meta: meta(0o644), kind: EntryKind::File { size: 4, content } }
+        }
+        Item::Fifo => Entry { meta: meta(0o644), kind: EntryKind::Fifo },
+        Item::Linked(_) => unreachable!("a linked file is a slot of its own"),
+    }
+}
+
+/// The directory with these entries, given by sorted paths as seen from it.
+fn directory_of(objects: &Objects, writer: &ObjectWriter, below: &[(&[u8], &Item)]) -> Entry {
+    let mut edits: Edits<Slot> = Edits::new();
+    let mut groups: BTreeMap<&[u8], Vec<(&[u8], &Item)>> = BTreeMap::new();
+    for (path, item) in below {
+        match path.iter().position(|byte| *byte == b'/') {
+            Some(slash) => groups.entry(&path[..slash]).or_default().push((&path[slash + 1..], item)),
+            None => {
+                let slot = match item {
+                    Item::Linked(id) => Slot::Link(LinkId(*id)),
+                    other => Slot::Own(entry_of(objects, writer, other)),
+                };
+                edits.insert(EntryName::new(path).unwrap().as_bytes().into(), Some(slot));
+            }
+        }
+    }
+    for (name, group) in groups {
+        edits.insert(name.into(), Some(Slot::Own(directory_of(objects, writer, &group))));
+    }
+    let mut sink = writer;
+    let root = map::apply(objects, &mut sink, None, &edits).unwrap();
+    let below = root.as_ref().map_or(Totals::default(), |root| root.totals);
+    let kind = EntryKind::Directory { entries: root.map(|root| root.id), below };
+    Entry { meta: meta(0o755), kind }
+}
+
+/// A store that counts the objects read from it.
+#[derive(Default)]
+pub(crate) struct CountingStore {
+    inner: MemoryStore,
+    reads: AtomicU64,
+}
+
+impl CountingStore {
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+}
+
+impl ObjectStore for CountingStore {
+    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
+        self.reads.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        self.inner.get_many(ids)
+    }
+
+    fn put_many(&self, objects: &[NewObject<'_>]) -> Result<(), StoreError> {
+        self.inner.put_many(objects)
+    }
+
+    fn contains_many(&self, ids: &[ObjectId]) -> Result<Vec<bool>, StoreError> {
+        self.inner.contains_many(ids)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.inner.sync()
+    }
+
+    fn pin(&self) -> Result<Pin, StoreError> {
+        self.inner.pin()
+    }
+}
+
+impl RefStore for CountingStore {
+    fn read(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        RefStore::read(&self.inner, key)
+    }
+
+    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
+        self.inner.scan(range)
+    }
+
+    fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError> {
+        self.inner.commit(edits)
+    }
+}

@@ -4,6 +4,8 @@ use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
 use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 
+use crate::transfer::TransferError;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +47,7 @@ pub enum Error {
     StaleVersion { path: TreePath, expected: String, found: String },
     #[error("vault '{vault}' is in use by process {owner}")]
     Busy { vault: String, owner: String },
-    #[error("vault '{vault}' has {} that need it: {}", if forks.len() == 1 { "a fork" } else { "forks" }, forks.join(", "))]
+    #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },
@@ -70,6 +72,8 @@ pub enum Error {
     Object(#[from] ObjectError),
     #[error(transparent)]
     Tree(#[from] FsError),
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -97,7 +101,7 @@ pub enum ErrorKind {
     Corrupt,
     /// No room, by quota or by disk.
     Full,
-    /// The machine or a bug.
+    /// The machine, a store that this version cannot use, or a bug.
     Internal,
 }
 
@@ -123,28 +127,18 @@ impl Error {
             Error::DamagedRecord { .. } => "damaged-record",
             Error::AuditBroken { .. } => "audit-broken",
             Error::BadBundle { .. } => "bad-vault-file",
-            Error::Host { .. } => "host-io",
+            Error::Host { source, .. } => host_code(source),
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
+            Error::Transfer(source) => transfer_code(source),
             Error::Contended { .. } => "contended",
         }
     }
 
     pub fn kind(&self) -> ErrorKind {
-        match self.code() {
-            "unknown-vault" | "unknown-checkpoint" | "unknown-revision" | "not-found" | "missing-object" => {
-                ErrorKind::NotFound
-            }
-            "vault-exists" | "checkpoint-exists" | "stale-version" | "vault-needed" | "exists"
-            | "not-empty" | "nothing-to-undo" | "no-checkpoint" => ErrorKind::Conflict,
-            "vault-busy" | "store-busy" | "contended" => ErrorKind::Busy,
-            "corrupt" | "damaged-store" | "damaged-record" | "damaged-journal" | "audit-broken" => {
-                ErrorKind::Corrupt
-            }
-            "disk-full" | "quota-bytes" | "quota-files" => ErrorKind::Full,
-            "host-io" | "store-io" | "store-database" | "journal-io" => ErrorKind::Internal,
-            _ => ErrorKind::BadInput,
-        }
+        let code = self.code();
+        let known = CODES.iter().find(|(known, _)| *known == code);
+        known.map_or(ErrorKind::Internal, |(_, kind)| *kind)
     }
 
     /// What helps, where something does.
@@ -169,6 +163,9 @@ impl Error {
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
             }
+            Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
+                Some("name a new place, or use --force to write into this one".into())
+            }
             _ if self.kind() == ErrorKind::Corrupt => {
                 Some("`avfs fsck` names everything that is affected".into())
             }
@@ -182,6 +179,62 @@ impl Error {
         }
     }
 }
+
+/// Every code with its kind. A test holds it against the codes above and below.
+pub const CODES: [(&str, ErrorKind); 49] = {
+    use ErrorKind::*;
+    [
+        ("unknown-vault", NotFound),
+        ("vault-exists", Conflict),
+        ("bad-name", BadInput),
+        ("unknown-checkpoint", NotFound),
+        ("checkpoint-exists", Conflict),
+        ("unknown-revision", NotFound),
+        ("ambiguous-revision", BadInput),
+        ("bad-path", BadInput),
+        ("stale-version", Conflict),
+        ("vault-busy", Busy),
+        ("vault-needed", Conflict),
+        ("nothing-to-undo", Conflict),
+        ("no-checkpoint", Conflict),
+        ("damaged-record", Corrupt),
+        ("audit-broken", Corrupt),
+        ("bad-vault-file", BadInput),
+        ("host-io", Internal),
+        ("host-not-found", NotFound),
+        ("host-denied", Internal),
+        ("host-not-a-directory", BadInput),
+        ("host-exists", Conflict),
+        ("import-refused", BadInput),
+        ("bad-archive", BadInput),
+        ("contended", Busy),
+        ("not-found", NotFound),
+        ("exists", Conflict),
+        ("not-a-directory", BadInput),
+        ("is-a-directory", BadInput),
+        ("not-a-file", BadInput),
+        ("not-empty", Conflict),
+        ("invalid", BadInput),
+        ("into-itself", BadInput),
+        ("stale", BadInput),
+        ("too-large", BadInput),
+        ("too-many-links", BadInput),
+        ("no-xattr", BadInput),
+        ("quota-bytes", Full),
+        ("quota-files", Full),
+        ("disk-full", Full),
+        ("damaged-journal", Corrupt),
+        ("journal-io", Internal),
+        ("missing-object", Corrupt),
+        ("corrupt", Corrupt),
+        ("damaged-store", Corrupt),
+        ("store-busy", Busy),
+        ("newer-store", Internal),
+        ("unsuitable-place", Internal),
+        ("store-io", Internal),
+        ("store-database", Internal),
+    ]
+};
 
 fn fs_code(error: &FsError) -> &'static str {
     match error {
@@ -202,6 +255,28 @@ fn fs_code(error: &FsError) -> &'static str {
         FsError::Journal(JournalError::Full { .. }) => "disk-full",
         FsError::Journal(JournalError::Damaged { .. }) => "damaged-journal",
         FsError::Journal(JournalError::Io { .. } | JournalError::Failed { .. }) => "journal-io",
+    }
+}
+
+fn transfer_code(error: &TransferError) -> &'static str {
+    match error {
+        TransferError::Host { source, .. } | TransferError::Output { source, .. } => host_code(source),
+        TransferError::NotADirectory { .. } => "host-not-a-directory",
+        TransferError::NotEmpty { .. } | TransferError::Exists { .. } => "host-exists",
+        TransferError::Refused { .. } => "import-refused",
+        TransferError::Archive { .. } => "bad-archive",
+        TransferError::Object { source, .. } => object_code(source),
+        TransferError::Read(source) => read_code(source),
+    }
+}
+
+fn host_code(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "host-not-found",
+        std::io::ErrorKind::AlreadyExists => "host-exists",
+        std::io::ErrorKind::PermissionDenied => "host-denied",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "disk-full",
+        _ => "host-io",
     }
 }
 
@@ -235,5 +310,24 @@ fn store_code(error: &StoreError) -> &'static str {
         StoreError::Unsuitable { .. } => "unsuitable-place",
         StoreError::Io { .. } => "store-io",
         StoreError::Database { .. } => "store-database",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_kind() {
+        let source = include_str!("error.rs");
+        let (product, _) = source.split_once("mod tests").expect("this module");
+        let arms = product.lines().filter_map(|line| line.trim().split_once("=> \"")?.1.strip_suffix("\","));
+        let alone = product.lines().filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix('"'));
+        let mut given: Vec<&str> = arms.chain(alone).collect();
+        given.sort_unstable();
+        given.dedup();
+        let mut listed: Vec<&str> = CODES.iter().map(|(code, _)| *code).collect();
+        listed.sort_unstable();
+        assert_eq!(given, listed);
     }
 }

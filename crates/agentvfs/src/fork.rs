@@ -34,11 +34,15 @@ impl Vault {
         Ok(unmerged.map(|record| record.name).collect())
     }
 
-    /// Deletes the vault with its history and checkpoints; its audit log stays. Fails while a process has
-    /// it open and, unless `force`, while forks with work of their own come from it.
+    /// Deletes the vault with its history and checkpoints; its audit log stays. Fails, unless `force`, while
+    /// a process has it open and while forks with work of their own come from it. A process that loses its
+    /// vault in this way is told at its next commit.
     pub fn delete(self, force: bool) -> Result<()> {
         let name = self.name()?;
-        let ownership = self.store().own(self.id(), name.as_str())?;
+        let ownership = match self.store().own(self.id(), name.as_str()) {
+            Err(Error::Busy { .. }) if force => None,
+            taken => Some(taken?),
+        };
         let forks = self.unmerged_forks()?;
         if !force && !forks.is_empty() {
             let forks = forks.iter().map(VaultName::to_string).collect();

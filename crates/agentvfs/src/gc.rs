@@ -8,10 +8,15 @@ use avfs_store::SweepReport;
 use avfs_tree::walk_needed;
 
 use crate::error::Result;
+use crate::query::search::SearchIndex;
 use crate::store::Store;
+use crate::vault::Vault;
 
 /// How long a collection waits for writers to finish.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The file of the search index in a store's directory.
+const SEARCH_INDEX: &str = "search.db";
 
 /// What a garbage collection did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +44,23 @@ impl Store {
             return Ok(Collected::default());
         }
         let sweep = exclusive.sweep(&live, &mut || go_on(live.len() as u64))?;
+        drop(exclusive);
+        self.prune_search_index()?;
         Ok(Collected { live: live.len() as u64, sweep })
+    }
+
+    /// Removes documents from the search index that no vault has any more. It can be built anew, so a
+    /// failure here is not one of the collection.
+    fn prune_search_index(&self) -> Result<()> {
+        let Some(home) = self.home().filter(|home| home.join(SEARCH_INDEX).exists()) else { return Ok(()) };
+        let mut live = Vec::new();
+        for record in self.vault_records()? {
+            live.push(Vault::new(self.clone(), record.id).reader_at(record.head.snapshot)?);
+        }
+        if let Ok(index) = SearchIndex::open(home) {
+            let _ = index.prune(&live);
+        }
+        Ok(())
     }
 
     /// Adds everything that is needed; what is in the set already, is there with all its parts.

@@ -60,8 +60,14 @@ label!(
 
 /// The name among `known` that is closest to a mistyped one, if one is close.
 pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let scored = known.map(|name| (strsim::jaro_winkler(typed, name), name));
-    let best = scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    // The first knows beginnings, the second knows swapped letters, also in short names.
+    let likeness = |name: &str| {
+        let same_beginning = strsim::jaro_winkler(typed, name);
+        let few_edits = strsim::normalized_damerau_levenshtein(typed, name);
+        (same_beginning > 0.8 || few_edits > 0.6).then(|| same_beginning.max(few_edits))
+    };
+    let scored = known.filter_map(|name| Some((likeness(name)?, name)));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, name)| name.to_owned())
 }
 
@@ -82,6 +88,7 @@ mod tests {
     #[test]
     fn a_mistyped_name_finds_its_neighbour() {
         assert_eq!(closest("mian", ["main", "other"].into_iter()), Some("main".into()));
+        assert_eq!(closest("wbe", ["main", "web"].into_iter()), Some("web".into()));
         assert_eq!(closest("zzz", ["main", "other"].into_iter()), None);
     }
 }

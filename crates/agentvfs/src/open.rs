@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use avfs_core::{Content, Entry, EntryKind, EntryName, SnapshotId, Timestamp, TreePath};
+use avfs_core::{Content, Entry, EntryKind, EntryName, PATH_MAX, SnapshotId, Timestamp, TreePath};
 use avfs_tree::content::ContentBuilder;
 use avfs_tree::{
     Attr, FsError, Ino, Kind, Limits, NewEntry, ObjectWriter, Place, SetAttr, StoredTree, WorkTree,
@@ -25,6 +25,9 @@ pub struct OpenVault {
     pin: Option<avfs_store::Pin>,
     _ownership: Ownership,
 }
+
+/// After so many snapshots the history is thinned.
+const THIN_EVERY: u64 = 64;
 
 /// A snapshot that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +86,9 @@ impl OpenVault {
         let seq = self.vault.advance(&mut self.record, head, action, detail, undoes)?;
         frozen.settle();
         self.pin = None;
+        if seq % THIN_EVERY == 0 {
+            self.vault.thin_history(&store.retention().times)?;
+        }
         Ok(Some(Saved { seq, snapshot }))
     }
 
@@ -119,6 +125,14 @@ impl OpenVault {
             Err(FsError::NotFound | FsError::NotADirectory) => Ok(false),
             Err(error) => Err(self.fail(path, error)),
         }
+    }
+
+    /// The paths of everything in a directory, by name.
+    pub fn children(&self, path: &TreePath) -> Result<Vec<TreePath>> {
+        let ino = self.stat(path)?.ino;
+        let found =
+            self.tree.read_directory(ino, None, usize::MAX).map_err(|error| self.fail(path, error))?;
+        Ok(found.iter().map(|(name, _)| path.join(name)).collect())
     }
 
     /// All the bytes of a file.
@@ -251,8 +265,8 @@ impl OpenVault {
         let found = match existing {
             None => Version::absent(),
             Some(attr) if attr.kind == Kind::File => {
-                let bytes = self.tree.read_all(attr.ino).map_err(|error| self.fail(path, error))?;
-                Version::of_bytes(&bytes)
+                Version::of_pieces(|offset, piece| self.tree.read(attr.ino, offset, piece))
+                    .map_err(|error| self.fail(path, error))?
             }
             Some(_) => return Err(self.fail(path, FsError::Invalid("only a file has a version"))),
         };
@@ -284,6 +298,15 @@ impl OpenVault {
         let (source, place) = (self.place(from)?, self.place(&target)?);
         self.stat(from)?;
         self.tree.rename(source, place).map_err(|error| self.fail(&target, error))?;
+        Ok(target)
+    }
+
+    /// Moves `from` to `to`, or into it if it is a directory, where nothing may be in the way.
+    pub fn rename_no_replace(&self, from: &TreePath, to: &TreePath) -> Result<TreePath> {
+        let target = self.target(from, to)?;
+        let (source, place) = (self.place(from)?, self.place(&target)?);
+        self.stat(from)?;
+        self.tree.rename_no_replace(source, place).map_err(|error| self.fail(&target, error))?;
         Ok(target)
     }
 
@@ -331,6 +354,9 @@ impl OpenVault {
     }
 
     pub fn symlink(&self, target: &[u8], path: &TreePath) -> Result<()> {
+        if target.is_empty() || target.len() > PATH_MAX || target.contains(&0) {
+            return Err(self.fail(path, FsError::Invalid("a link points to 1 to 4095 bytes without a NUL")));
+        }
         let place = self.place(path)?;
         let new = self.by_me(NewEntry::symlink(target));
         let made = self.tree.create(place.parent, &place.name, new);

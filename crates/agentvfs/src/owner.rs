@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::record::VaultId;
 
-/// How long a command waits for another one to finish with the same vault.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Held by the owner of a working tree; dropping it lets the next one in.
 #[derive(Debug)]
 pub(crate) enum Ownership {

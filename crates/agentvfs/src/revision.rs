@@ -1,6 +1,8 @@
 //! Naming a state: the present one, a checkpoint, a snapshot, a step back, or another vault.
 
+use avfs_core::diff::{Change, diff_trees};
 use avfs_core::{ObjectId, SnapshotId};
+use avfs_tree::{ObjectError, TreeReader};
 
 use crate::error::{Error, Result};
 use crate::name::closest;
@@ -16,6 +18,24 @@ pub struct Revision {
     pub vault: Vault,
     pub snapshot: SnapshotId,
     pub(crate) state: Head,
+}
+
+impl Revision {
+    pub fn reader(&self) -> Result<TreeReader> {
+        self.vault.reader_at(self.snapshot)
+    }
+
+    /// What differs from this state to another one, in the time of what differs.
+    pub fn diff(&self, to: &Revision) -> Result<Vec<Change>> {
+        let objects = self.vault.store().objects();
+        let (before, after) = (objects.snapshot(self.snapshot)?.root, objects.snapshot(to.snapshot)?.root);
+        let mut changes = Vec::new();
+        diff_trees(objects, &before, &after, &mut |change| {
+            changes.push(change);
+            Ok::<_, ObjectError>(())
+        })?;
+        Ok(changes)
+    }
 }
 
 impl Vault {

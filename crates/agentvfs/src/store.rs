@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use avfs_core::{Entry, Meta, Root, Snapshot, SnapshotId, Timestamp, Totals};
 use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, RefRange, RefStore};
@@ -12,6 +13,7 @@ use crate::audit::{self, AuditEntry, Event};
 use crate::error::{Error, Result};
 use crate::name::{VaultName, closest};
 use crate::owner::{self, Ownership};
+use crate::prune::RetentionPolicy;
 use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
 use crate::vault::{Vault, VaultInfo};
 
@@ -39,6 +41,30 @@ impl Actor {
     }
 }
 
+/// How a store is used.
+#[derive(Clone)]
+pub struct StoreOptions {
+    pub store: OpenOptions,
+    pub actor: Actor,
+    pub clock: Arc<dyn Clock>,
+    /// What automatic snapshots may cost.
+    pub retention: RetentionPolicy,
+    /// How long to wait for another process that has a vault open.
+    pub patience: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            store: OpenOptions::default(),
+            actor: Actor::current(),
+            clock: Arc::new(SystemClock),
+            retention: RetentionPolicy::default(),
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
 /// Where everything lives. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
@@ -49,8 +75,7 @@ struct Inner {
     /// `None`: in memory.
     place: Option<Embedded>,
     objects: Objects,
-    clock: Arc<dyn Clock>,
-    actor: Actor,
+    options: StoreOptions,
     /// The vaults that have an owner, for a store in memory.
     taken: Arc<Mutex<HashSet<VaultId>>>,
 }
@@ -63,26 +88,24 @@ struct Embedded {
 impl Store {
     /// Opens the store in `home`, and makes it if there is none.
     pub fn open(home: &Path) -> Result<Store> {
-        Store::open_with(home, OpenOptions::default(), Actor::current(), Arc::new(SystemClock))
+        Store::open_with(home, StoreOptions::default())
     }
 
-    pub fn open_with(
-        home: &Path,
-        options: OpenOptions,
-        actor: Actor,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Store> {
-        let store = Arc::new(EmbeddedStore::open(home, options)?);
+    pub fn open_with(home: &Path, options: StoreOptions) -> Result<Store> {
+        let store = Arc::new(EmbeddedStore::open(home, options.store.clone())?);
         let objects = Objects::new(store.clone());
         let place = Some(Embedded { home: home.to_owned(), store });
-        Ok(Store { inner: Arc::new(Inner { place, objects, clock, actor, taken: Arc::default() }) })
+        Ok(Store { inner: Arc::new(Inner { place, objects, options, taken: Arc::default() }) })
     }
 
     /// A store that lives and dies with this process.
     pub fn in_memory() -> Store {
+        Store::in_memory_with(StoreOptions::default())
+    }
+
+    pub fn in_memory_with(options: StoreOptions) -> Store {
         let objects = Objects::new(Arc::new(MemoryStore::new()));
-        let (clock, actor) = (Arc::new(SystemClock), Actor::current());
-        Store { inner: Arc::new(Inner { place: None, objects, clock, actor, taken: Arc::default() }) }
+        Store { inner: Arc::new(Inner { place: None, objects, options, taken: Arc::default() }) }
     }
 
     /// The directory of the store; `None` for one in memory.
@@ -103,20 +126,24 @@ impl Store {
     }
 
     pub fn actor(&self) -> &Actor {
-        &self.inner.actor
+        &self.inner.options.actor
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.inner.clock)
+        Arc::clone(&self.inner.options.clock)
     }
 
     pub fn now(&self) -> Timestamp {
-        self.inner.clock.now()
+        self.inner.options.clock.now()
+    }
+
+    pub fn retention(&self) -> &RetentionPolicy {
+        &self.inner.options.retention
     }
 
     pub(crate) fn own(&self, id: VaultId, name: &str) -> Result<Ownership> {
         match self.home() {
-            Some(home) => owner::take(&owner::work_directory(home, id), name, owner::PATIENCE),
+            Some(home) => owner::take(&owner::work_directory(home, id), name, self.inner.options.patience),
             None => owner::take_in_process(&self.inner.taken, id, name),
         }
     }

@@ -220,6 +220,10 @@ impl Vault {
             let id = record::encode(&self.id);
             edits.push(RefEdit::delete(key::name(record.name.as_str()), id.clone()));
             edits.push(RefEdit::create(key::name(to.as_str()), id));
+            let current = self.store.refs().read(key::CURRENT_VAULT)?;
+            if let Some(bytes) = current.filter(|bytes| *bytes == record::encode(&record.name)) {
+                edits.push(RefEdit::replace(key::CURRENT_VAULT, bytes, record::encode(to)));
+            }
             record.name = to.clone();
             Ok(())
         })

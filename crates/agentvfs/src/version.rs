@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use avfs_core::{Content, TreePath};
+use avfs_tree::{ReadError, TreeReader};
+
 use crate::error::{Error, Result};
 
 /// Names the contents of a file: the BLAKE3 of its bytes, or `absent` for a file that does not exist.
@@ -11,6 +14,8 @@ pub struct Version(String);
 const ABSENT: &str = "absent";
 /// How many digits of a version must be given at least.
 const SHORTEST: usize = 8;
+/// How much of a large file is hashed at a time.
+const PIECE: usize = 1 << 20;
 
 impl Version {
     pub fn absent() -> Version {
@@ -19,6 +24,31 @@ impl Version {
 
     pub fn of_bytes(bytes: &[u8]) -> Version {
         Version(blake3::hash(bytes).to_hex().to_string())
+    }
+
+    /// The version of a file in a tree. Only a piece of a large file is in memory at a time.
+    pub fn of_file(reader: &TreeReader, path: &TreePath) -> Result<Version, ReadError> {
+        match reader.file(path)? {
+            // A blob is named by the BLAKE3 of its bytes: nothing has to be read.
+            (_, Content::Blob(id)) => Ok(Version(id.to_string())),
+            (_, Content::Empty | Content::Chunks(_)) => {
+                Version::of_pieces(|offset, piece| reader.read_at(path, offset, piece))
+            }
+        }
+    }
+
+    /// The version of what `read` gives from an offset on, until it gives nothing.
+    pub(crate) fn of_pieces<E>(
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, E>,
+    ) -> Result<Version, E> {
+        let mut hasher = blake3::Hasher::new();
+        let mut piece = vec![0; PIECE];
+        loop {
+            match read(hasher.count(), &mut piece)? {
+                0 => return Ok(Version(hasher.finalize().to_hex().to_string())),
+                len => hasher.update(&piece[..len]),
+            };
+        }
     }
 
     /// Reads a version as a user gives it: `absent`, or at least 8 digits.

@@ -12,7 +12,7 @@ mod walk;
 
 use std::sync::Arc;
 
-pub use build::{Edits, apply};
+pub use build::{Edits, apply, from_sorted};
 pub use diff::{Difference, diff};
 pub use walk::{Walk, get, walk_after};
 

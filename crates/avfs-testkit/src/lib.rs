@@ -1,13 +1,15 @@
 //! What the tests of agentvfs share: suites that every implementation of a door passes, and faults to put
 //! behind the doors. Only tests depend on this crate, so product code cannot name what is in it.
 
-#![allow(clippy::unwrap_used, reason = "this is test code")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
 mod conformance;
 mod flaky;
+mod fuzz;
 
 pub use conformance::store_conformance;
 pub use flaky::{Fault, FlakyDisk};
+pub use fuzz::{Dice, budget, fuzz};
 
 use avfs_core::{ObjectId, ObjectKind};
 use avfs_store::{NewObject, ObjectStore, StoreError};

@@ -295,3 +295,134 @@ fn io_error(action: &'static str, place: &Path, source: io::Error) -> JournalErr
         _ => JournalError::Io { action, place: place.to_owned(), source },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, Meta, Timestamp};
+    use avfs_testkit::fuzz;
+
+    use super::*;
+    use crate::inodes::Ino;
+    use crate::op::Place;
+
+    fn operations() -> Vec<Op> {
+        let time = Timestamp { seconds: 3, nanos: 4 };
+        let at = Place::new(Ino(1), EntryName::new(b"name").unwrap());
+        let ino = Ino(99);
+        let kind = EntryKind::File { size: 0, content: Content::Empty };
+        let entry = Entry { meta: Meta::default(), kind };
+        vec![
+            Op::Found { ino, at: at.clone() },
+            Op::FoundLink { link: LinkId(5) },
+            Op::Place { at: at.clone(), ino, entry, links: Vec::new(), ctime: time },
+            Op::PlaceLink { at: at.clone(), link: LinkId(5), links: Vec::new(), time },
+            Op::Remove { at: at.clone(), time },
+            Op::Rename { from: at.clone(), to: at.clone(), exchange: true, time },
+            Op::Link { ino, at, time },
+            Op::SetMode { ino, mode: 0o644, time },
+            Op::SetOwner { ino, uid: 1, gid: 2, time },
+            Op::SetMtime { ino, mtime: time, time },
+            Op::Resize { ino, size: 1 << 40, time },
+            Op::SetXattr { ino, name: b"user.a".to_vec(), value: b"b".to_vec(), time },
+            Op::RemoveXattr { ino, name: b"user.a".to_vec(), time },
+            Op::Write { ino, offset: 7, len: 3, time },
+            Op::SetContent { ino, size: 0, content: Content::Empty, time },
+            Op::Punch { ino, offset: 1, len: 2, time },
+        ]
+    }
+
+    fn replayed(place: &Path) -> Result<Vec<Op>, JournalError> {
+        let mut found = Vec::new();
+        Journal::recover(place, |_, op, _| -> Result<(), JournalError> {
+            found.push(op);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn written(dir: &Path, syncs: bool) -> PathBuf {
+        let place = dir.join("journal.1");
+        let mut journal = Journal::create(&place).unwrap();
+        for op in operations() {
+            journal.append(&op, b"abc").unwrap();
+            if syncs {
+                journal.sync().unwrap();
+            }
+        }
+        journal.flush().unwrap();
+        place
+    }
+
+    #[test]
+    fn operations_are_replayed_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = written(dir.path(), false);
+        assert_eq!(replayed(&place).unwrap(), operations());
+    }
+
+    #[test]
+    fn a_torn_end_is_dropped_and_the_rest_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = written(dir.path(), false);
+        let whole = std::fs::read(&place).unwrap();
+        for len in (0..whole.len()).rev() {
+            std::fs::write(&place, &whole[..len]).unwrap();
+            let found = replayed(&place).unwrap();
+            assert_eq!(found, operations()[..found.len()], "cut at {len}");
+        }
+    }
+
+    #[test]
+    fn damage_before_a_synced_point_is_reported_and_not_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = written(dir.path(), true);
+        let whole = std::fs::read(&place).unwrap();
+        let all = operations().len();
+        let mut reported = 0;
+        for position in FILE_HEADER as usize..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[position] ^= 4;
+            std::fs::write(&place, bytes).unwrap();
+            match replayed(&place) {
+                Err(JournalError::Damaged { .. }) => reported += 1,
+                // Only what the last two syncs covered cannot be told from a torn end.
+                Ok(found) => assert!(found.len() >= all - 2, "{} left of {all} at {position}", found.len()),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(reported > whole.len() / 2, "{reported} of {}", whole.len());
+    }
+
+    #[test]
+    fn a_damaged_operation_never_panics() {
+        let encode = |op: &Op| {
+            let mut bytes = Vec::new();
+            op.encode(&mut bytes);
+            bytes
+        };
+        let seeds: Vec<Vec<u8>> = operations().iter().map(encode).collect();
+        let check = |bytes: &[u8]| {
+            let mut reader = Reader::new(bytes);
+            if let Ok(op) = Op::decode(&mut reader) {
+                let used = bytes.len() - reader.len();
+                assert_eq!(encode(&op), bytes[..used], "only the canonical form is accepted");
+            }
+        };
+        assert!(fuzz(&seeds, check) > 1000);
+    }
+
+    #[test]
+    fn a_damaged_journal_never_panics() {
+        let dir = tempfile::tempdir().unwrap();
+        let seed = std::fs::read(written(dir.path(), true)).unwrap();
+        let place = dir.path().join("journal.2");
+        let check = |bytes: &[u8]| {
+            std::fs::write(&place, bytes).unwrap();
+            if let Ok(found) = replayed(&place) {
+                let known = operations();
+                assert!(found.iter().all(|op| known.contains(op)), "a damaged operation was replayed");
+            }
+        };
+        assert!(fuzz(&[seed], check) > 100);
+    }
+}

@@ -304,8 +304,10 @@ fn decode_inode_op(tag: u8, reader: &mut Reader<'_>) -> Result<Op, DecodeError> 
         }
         tag::REMOVE_XATTR => Op::RemoveXattr { ino, name: reader.bytes()?.to_vec(), time },
         tag::WRITE => Op::Write { ino, offset: reader.number()?, len: reader.number()?, time },
-        tag::SET_CONTENT => match Entry::decode(reader)?.kind {
-            EntryKind::File { size, content } => Op::SetContent { ino, size, content, time },
+        tag::SET_CONTENT => match Entry::decode(reader)? {
+            Entry { meta, kind: EntryKind::File { size, content } } if meta == Meta::default() => {
+                Op::SetContent { ino, size, content, time }
+            }
             _ => return Err(DecodeError::Invalid("contents that are not a file's")),
         },
         tag::PUNCH => Op::Punch { ino, offset: reader.number()?, len: reader.number()?, time },

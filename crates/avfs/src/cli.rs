@@ -194,6 +194,63 @@ mod tests {
     }
 
     #[test]
+    fn every_command_has_examples() {
+        fn check(command: &clap::Command) {
+            if command.get_subcommands().next().is_none() {
+                let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(examples.contains("Examples:\n  "), "{}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::definition());
+    }
+
+    #[track_caller]
+    fn check(line: &str, accepted: bool) {
+        let read = Cli::read(line.split(' ').map(OsString::from), None);
+        assert_eq!(read.is_ok(), accepted, "{line}: {read:?}");
+    }
+
+    #[test]
+    fn lines_are_read_as_users_write_them() {
+        for line in [
+            "avfs vault fork web fix --use --at v1",
+            "avfs vault fork web fix --count 8",
+            "avfs vault delete web --yes",
+            "avfs ls -laR src --vault web",
+            "avfs cat a --lines 1:2",
+            "avfs write notes.txt text --append --expect 12ab",
+            "avfs cp -r a b c",
+            "avfs chmod -R u+x,go-w src",
+            "avfs tree -d -L 2",
+            "avfs export out.tar",
+            "avfs export src out.tar",
+            "avfs import -",
+            "avfs vault create web --from /tmp/web",
+            "avfs touch -d 2d a",
+        ] {
+            check(line, true);
+        }
+    }
+
+    #[test]
+    fn lines_with_a_mistake_are_refused() {
+        for line in [
+            "avfs ls ..",
+            "avfs cat",
+            "avfs cat a --lines 1:2 --bytes 1:2",
+            "avfs vault fork web fix --count 0",
+            "avfs cp a",
+            "avfs vault fork web fix --count 10001",
+            "avfs chmod 999 a",
+            "avfs export",
+            "avfs touch -d soon a",
+        ] {
+            check(line, false);
+        }
+    }
+
+    #[test]
     fn every_command_has_one_heading() {
         for command in Cli::definition().get_subcommands() {
             let name = command.get_name();

@@ -5,55 +5,41 @@
 
 mod completions;
 mod config;
+#[cfg(test)]
+mod lines;
 mod man;
-#[cfg(test)]
-mod planned;
 
-// Written down and not done yet: see `planned`.
 mod audit;
-#[cfg(test)]
 mod cat;
 mod checkout;
 mod checkpoint;
-#[cfg(test)]
 mod chmod;
-#[cfg(test)]
 mod cp;
 mod diff;
-#[cfg(test)]
 mod export;
 mod find;
 mod fsck;
 mod gc;
 mod grep;
-#[cfg(test)]
 mod import;
-#[cfg(test)]
 mod ln;
 mod log;
-#[cfg(test)]
 mod ls;
-#[cfg(test)]
 mod mkdir;
-#[cfg(test)]
+mod moves;
 mod mv;
 mod prune;
 mod quota;
 mod revert;
-#[cfg(test)]
 mod rm;
 mod search;
-#[cfg(test)]
 mod stat;
 mod stats;
-#[cfg(test)]
 mod touch;
-#[cfg(test)]
+mod transferred;
 mod tree;
 mod undo;
-#[cfg(test)]
 mod vault;
-#[cfg(test)]
 mod write;
 
 use anyhow::Result;
@@ -66,6 +52,20 @@ use crate::printer::Printer;
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     #[command(subcommand)]
+    Vault(vault::VaultCommand),
+    Ls(ls::LsArgs),
+    Cat(cat::CatArgs),
+    Write(write::WriteArgs),
+    Mkdir(mkdir::MkdirArgs),
+    Cp(cp::CpArgs),
+    Mv(mv::MvArgs),
+    Rm(rm::RmArgs),
+    Ln(ln::LnArgs),
+    Chmod(chmod::ChmodArgs),
+    Touch(touch::TouchArgs),
+    Stat(stat::StatArgs),
+    Tree(tree::TreeArgs),
+    #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
     Log(log::LogArgs),
     Diff(diff::DiffArgs),
@@ -75,6 +75,8 @@ pub enum Command {
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     Stats(stats::StatsArgs),
     #[command(subcommand)]
     Quota(quota::QuotaCommand),
@@ -91,6 +93,21 @@ pub enum Command {
 pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
     let context = |out| Context::load(out, &cli.global);
     match &cli.command {
+        Command::Vault(command) => vault::run(&mut context(out)?, command),
+        Command::Ls(args) => ls::run(&mut context(out)?, args),
+        Command::Cat(args) => cat::run(&mut context(out)?, args),
+        Command::Write(args) => write::run(&mut context(out)?, args),
+        Command::Mkdir(args) => mkdir::run(&mut context(out)?, args),
+        Command::Cp(args) => cp::run(&mut context(out)?, args),
+        Command::Mv(args) => mv::run(&mut context(out)?, args),
+        Command::Rm(args) => rm::run(&mut context(out)?, args),
+        Command::Ln(args) => ln::run(&mut context(out)?, args),
+        Command::Chmod(args) => chmod::run(&mut context(out)?, args),
+        Command::Touch(args) => touch::run(&mut context(out)?, args),
+        Command::Stat(args) => stat::run(&mut context(out)?, args),
+        Command::Tree(args) => tree::run(&mut context(out)?, args),
+        Command::Import(args) => import::run(&mut context(out)?, args),
+        Command::Export(args) => export::run(&mut context(out)?, args),
         Command::Checkpoint(command) => checkpoint::run(&mut context(out)?, command),
         Command::Log(args) => log::run(&mut context(out)?, args),
         Command::Diff(args) => diff::run(&mut context(out)?, args),

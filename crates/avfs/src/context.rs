@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 
-use agentvfs::{Store, Vault};
+use agentvfs::{OpenOptions, Revision, Store, StoreOptions, Vault};
+use anyhow::Result;
 
+use crate::args::AtArg;
 use crate::cli::GlobalArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::{Key, Places, Settings, SettingsError, Sources};
+use crate::view::View;
 
 pub struct Context<'a> {
     pub out: &'a mut Printer,
@@ -32,26 +35,46 @@ impl<'a> Context<'a> {
     }
 
     /// The store, made if there is none yet.
-    pub fn store(&self) -> anyhow::Result<Store> {
+    pub fn store(&self) -> Result<Store> {
         let no_place = || {
             Failure::new("no-home", ExitStatus::BadInput, "there is no place for a store: HOME is not set")
                 .hint(Some("set AVFS_HOME to a directory".to_owned()))
         };
-        Ok(Store::open(self.settings.home().ok_or_else(no_place)?)?)
+        let home = self.settings.home().ok_or_else(no_place)?;
+        let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
+        let options = StoreOptions { store, patience: self.settings.wait(), ..StoreOptions::default() };
+        Ok(Store::open_with(home, options)?)
     }
 
     /// The vault that the command works on: named by a flag, the environment or a file, or chosen before.
-    pub fn vault(&self) -> anyhow::Result<Vault> {
+    pub fn vault(&self) -> Result<Vault> {
         let store = self.store()?;
-        let chosen = match self.settings.vault() {
-            Some(name) => Some(name.to_owned()),
-            None => store.current_vault()?,
-        };
+        let chosen = self.chosen_vault(&store)?;
         let none = || {
             Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
                 .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
         };
         Ok(store.vault(&chosen.ok_or_else(none)?)?)
+    }
+
+    /// The name of the vault that commands work on, if one is chosen.
+    pub fn chosen_vault(&self, store: &Store) -> Result<Option<String>> {
+        match self.settings.vault() {
+            Some(name) => Ok(Some(name.to_owned())),
+            None => Ok(store.current_vault()?),
+        }
+    }
+
+    /// Looks at a state of the vault: the one that `at` names, or the present one.
+    pub fn view(&self, at: &AtArg) -> Result<View> {
+        let vault = self.vault()?;
+        match &at.at {
+            Some(revision) => {
+                let Revision { vault, snapshot, .. } = vault.revision(&revision.to_string())?;
+                Ok(View::new(vault.reader_at(snapshot)?, vault))
+            }
+            None => Ok(View::new(vault.reader()?, vault)),
+        }
     }
 }
 

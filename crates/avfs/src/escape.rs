@@ -32,6 +32,36 @@ pub fn printable_text(raw: &[u8]) -> String {
     text
 }
 
+/// Escapes a text that comes in pieces, which may end in the middle of a character.
+#[derive(Default)]
+pub struct TextEscaper {
+    held: Vec<u8>,
+}
+
+impl TextEscaper {
+    pub fn push(&mut self, piece: &[u8]) -> String {
+        self.held.extend_from_slice(piece);
+        let whole = self.held.len() - unfinished(&self.held);
+        let text = printable_text(&self.held[..whole]);
+        self.held.drain(..whole);
+        text
+    }
+
+    /// What is left when no more comes.
+    pub fn finish(self) -> String {
+        printable_text(&self.held)
+    }
+}
+
+/// How many bytes at the end could be the beginning of a character.
+fn unfinished(raw: &[u8]) -> usize {
+    let last = raw.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    match std::str::from_utf8(last) {
+        Err(error) if error.error_len().is_none() => last.len(),
+        _ => 0,
+    }
+}
+
 /// Text of one line for a terminal, in which names are escaped already: its backslashes stay single.
 pub fn printable_line(raw: &[u8]) -> String {
     let mut text = String::with_capacity(raw.len());
@@ -60,5 +90,13 @@ mod tests {
         assert_eq!(printable_text(b"\xff"), "\\xff");
         assert_eq!(printable_text(b""), "");
         assert_eq!(printable_line(b"write /a\\xff\n\x1b"), "write /a\\xff\\n\\u{1b}");
+    }
+
+    #[test]
+    fn a_character_in_two_pieces_stays_whole() {
+        let mut escaper = TextEscaper::default();
+        let euro = "€".as_bytes();
+        let text = [escaper.push(&euro[..1]), escaper.push(&euro[1..]), escaper.push(b"\xff\xe2")].concat();
+        assert_eq!(text + &escaper.finish(), "€\\xff\\xe2");
     }
 }

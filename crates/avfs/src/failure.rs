@@ -74,7 +74,9 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
         return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
     }
     if let Some(error) = cause.downcast_ref::<agentvfs::Error>() {
-        return Some(Failure::new(error.code(), of_library(error.kind()), "").hint(error.hint()));
+        // Where the host refused, the reason is the source.
+        let failure = Failure::new(error.code(), of_library(error.kind()), "").hint(error.hint());
+        return Some(failure).filter(|failure| failure.code != HOST_IO || !has_host_reason(error));
     }
     if let Some(error) = cause.downcast_ref::<PrintError>() {
         return Some(of_output(error));
@@ -83,6 +85,19 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
         return Some(Failure::new("bad-name", ExitStatus::BadInput, ""));
     }
     cause.downcast_ref::<io::Error>().map(of_io)
+}
+
+const HOST_IO: &str = "host-io";
+
+fn has_host_reason(error: &agentvfs::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(current) = cause {
+        if current.is::<io::Error>() {
+            return true;
+        }
+        cause = current.source();
+    }
+    false
 }
 
 fn of_library(kind: ErrorKind) -> ExitStatus {
@@ -107,6 +122,8 @@ fn of_output(error: &PrintError) -> Failure {
 /// Errors of the host: a file outside of any vault, the terminal, the network.
 fn of_io(error: &io::Error) -> Failure {
     let (code, status) = match error.kind() {
+        io::ErrorKind::BrokenPipe => ("broken-pipe", ExitStatus::BrokenPipe),
+        io::ErrorKind::NotADirectory => ("host-not-a-directory", ExitStatus::BadInput),
         io::ErrorKind::NotFound => ("host-not-found", ExitStatus::NotFound),
         io::ErrorKind::AlreadyExists => ("host-exists", ExitStatus::Conflict),
         io::ErrorKind::StorageFull => ("no-space", ExitStatus::NoSpace),
@@ -150,9 +167,11 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_code_with_its_status() {
+        let of_library = agentvfs::CODES.map(|(code, kind)| Failure::new(code, of_library(kind), ""));
         let page = include_str!("../../../docs/json.md");
         let kinds = [
             io::ErrorKind::NotFound,
+            io::ErrorKind::NotADirectory,
             io::ErrorKind::AlreadyExists,
             io::ErrorKind::StorageFull,
             io::ErrorKind::PermissionDenied,
@@ -160,9 +179,16 @@ mod tests {
         ];
         let of_host = kinds.map(|kind| of_io(&io::Error::from(kind)));
         let bad_name = Failure::of(&BadName::Nul.into());
-        for failure in of_host.iter().chain([&bad_name]) {
+        for failure in of_host.iter().chain([&bad_name]).chain(&of_library) {
             let row = format!("| `{}` | {} |", failure.code, failure.status.number());
             assert!(page.contains(&row), "{row}");
         }
+    }
+
+    #[test]
+    fn a_host_that_refuses_the_library_says_why() {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        let error = agentvfs::Error::Host { action: "reading", place: "x".into(), source };
+        check(error.into(), "host-not-found", ExitStatus::NotFound, "reading x: entity not found");
     }
 }

@@ -1,31 +1,27 @@
 //! `avfs`, the command line of agentvfs: reads arguments, calls the library, prints, and ends with a status.
 
-#[cfg_attr(not(test), expect(dead_code, reason = "`cat` reads the ranges"))]
 mod args;
 mod asked;
+mod change;
 mod cli;
-#[cfg_attr(test, allow(dead_code, reason = "planned commands are read and do nothing"))]
 mod commands;
-#[cfg(test)]
-#[allow(dead_code, reason = "the first question comes with `vault delete`")]
 mod confirm;
 mod context;
+mod entry;
 mod escape;
 mod exit;
 mod failure;
 mod json;
-#[cfg_attr(not(test), expect(dead_code, reason = "warnings and questions come with the vault commands"))]
-#[cfg_attr(test, allow(dead_code))]
+mod mode;
 mod printer;
-#[allow(dead_code, reason = "a bar of files comes with `import`")]
 mod progress;
 mod revision;
-#[cfg_attr(not(test), expect(dead_code, reason = "the store's settings are read by the vault commands"))]
 mod settings;
 mod size;
 mod suggest;
 mod time;
 mod versions;
+mod view;
 
 use std::process::ExitCode;
 

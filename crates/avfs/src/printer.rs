@@ -91,6 +91,11 @@ impl Printer {
         Ok(self.stdout.write_all(bytes)?)
     }
 
+    /// Standard output itself, for an archive.
+    pub fn stream(&mut self) -> &mut dyn Write {
+        &mut *self.stdout
+    }
+
     /// Makes everything printed so far visible, for output that goes on (`--follow`).
     pub fn flush(&mut self) -> Result<(), PrintError> {
         Ok(self.stdout.flush()?)
@@ -182,6 +187,9 @@ pub const WARNING: Style =
     Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Yellow)));
 pub const HINT: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
 pub const HEADING: Style = Style::new().bold().underline();
+pub const DIRECTORY: Style =
+    Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Blue)));
+pub const SYMLINK: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
 pub const FAINT: Style = Style::new().dimmed();
 pub const BOLD: Style = Style::new().bold();
 pub const RED: Style = plain_color(anstyle::AnsiColor::Red);

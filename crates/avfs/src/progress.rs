@@ -1,6 +1,8 @@
 //! A progress bar for work on many files.
 
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,19 +12,23 @@ use crate::printer::Printer;
 /// Shows files, files per second and bytes while it lives; nothing on a pipe, under `--quiet` or `--json`.
 pub struct Progress {
     bar: Option<ProgressBar>,
+    /// Read by the bar when it draws itself.
+    bytes: Arc<AtomicU64>,
 }
 
 impl Progress {
     /// `total` is the number of files, where it is known.
     pub fn start(out: &Printer, what: &'static str, total: Option<u64>) -> Progress {
         let wanted = out.talks() && io::stderr().is_terminal();
-        Progress { bar: wanted.then(|| bar(what, total)) }
+        let bytes = Arc::new(AtomicU64::new(0));
+        Progress { bar: wanted.then(|| bar(what, total, &bytes)), bytes }
     }
 
     /// For work that is not on files: only what [`Progress::say`] says is shown.
     pub fn spin(out: &Printer, what: &'static str) -> Progress {
         let wanted = out.talks() && io::stderr().is_terminal();
-        Progress { bar: wanted.then(|| styled(ProgressBar::new_spinner(), what, "{prefix} {spinner} {msg}")) }
+        let spinner = || styled(ProgressBar::new_spinner(), what, "{prefix} {spinner} {msg}", |style| style);
+        Progress { bar: wanted.then(spinner), bytes: Arc::default() }
     }
 
     pub fn say(&self, text: impl FnOnce() -> String) {
@@ -30,12 +36,13 @@ impl Progress {
             bar.set_message(text());
         }
     }
+}
 
-    /// Reports what was done since the start.
-    pub fn set(&self, files: u64, bytes: u64) {
+impl agentvfs::transfer::Progress for Progress {
+    fn advance(&self, files: u64, bytes: u64) {
         if let Some(bar) = &self.bar {
-            bar.set_message(crate::size::HumanSize(bytes).to_string());
-            bar.set_position(files);
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            bar.inc(files);
         }
     }
 }
@@ -49,39 +56,52 @@ impl Drop for Progress {
     }
 }
 
-fn bar(what: &'static str, total: Option<u64>) -> ProgressBar {
+fn bar(what: &'static str, total: Option<u64>, bytes: &Arc<AtomicU64>) -> ProgressBar {
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(total),
-            "{prefix} {wide_bar} {human_pos}/{human_len} files, {per_sec}, {msg}, {eta} left",
+            "{prefix} {wide_bar} {human_pos}/{human_len} files, {per_sec}, {size}, {eta} left",
         ),
-        None => (ProgressBar::new_spinner(), "{prefix} {spinner} {human_pos} files, {per_sec}, {msg}"),
+        None => (ProgressBar::new_spinner(), "{prefix} {spinner} {human_pos} files, {per_sec}, {size}"),
     };
-    styled(bar, what, template)
+    let bytes = Arc::clone(bytes);
+    let size = move |_: &indicatif::ProgressState, text: &mut dyn std::fmt::Write| {
+        // A bar that cannot be drawn is no reason to stop the work.
+        let _ = write!(text, "{}", crate::size::HumanSize(bytes.load(Ordering::Relaxed)));
+    };
+    styled(bar, what, template, |style| style.with_key("per_sec", files_per_second).with_key("size", size))
 }
 
-fn styled(bar: ProgressBar, what: &'static str, template: &str) -> ProgressBar {
+fn styled(
+    bar: ProgressBar,
+    what: &'static str,
+    template: &str,
+    keys: impl FnOnce(ProgressStyle) -> ProgressStyle,
+) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("the templates of this file are valid");
-    bar.set_style(style.with_key("per_sec", files_per_second));
+    bar.set_style(keys(style));
     bar.set_prefix(what);
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
 
 fn files_per_second(state: &indicatif::ProgressState, text: &mut dyn std::fmt::Write) {
-    // A bar that cannot be drawn is no reason to stop the work.
     let _ = write!(text, "{:.0} files/s", state.per_sec());
 }
 
 #[cfg(test)]
 mod tests {
+    use agentvfs::transfer::Progress as _;
+
     use super::*;
 
     #[test]
     fn both_templates_are_valid() {
-        drop(bar("import", Some(3)));
-        let progress = Progress { bar: Some(bar("import", None)) };
-        progress.set(2, 1024);
-        Progress { bar: None }.set(1, 1);
+        let bytes = Arc::default();
+        drop(bar("import", Some(3), &bytes));
+        let progress = Progress { bar: Some(bar("import", None, &bytes)), bytes };
+        progress.advance(2, 1024);
+        assert_eq!(progress.bytes.load(Ordering::Relaxed), 1024);
+        Progress { bar: None, bytes: Arc::default() }.advance(1, 1);
     }
 }

@@ -177,6 +177,11 @@ impl Settings {
         }
     }
 
+    /// How long to wait for another process.
+    pub fn wait(&self) -> Duration {
+        self.span(Key::Wait)
+    }
+
     pub fn retention(&self) -> Retention {
         Retention {
             all: self.span(Key::RetentionAll),

@@ -1,5 +1,7 @@
 //! `cargo xtask`: work on the repository itself. Nothing here is part of the product.
-#![allow(clippy::print_stdout, reason = "printing is what a task does")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is what a task does")]
+
+mod bench;
 
 use std::process::ExitCode;
 
@@ -12,7 +14,14 @@ struct Task {
     run: fn(&[String]) -> Result<ExitCode>,
 }
 
-const TASKS: &[Task] = &[Task { name: "help", about: "List the tasks", run: help }];
+const TASKS: &[Task] = &[
+    Task { name: "help", about: "List the tasks", run: help },
+    Task {
+        name: "bench",
+        about: "Measure: `bench core` for the cost of vaults by their size",
+        run: bench::run,
+    },
+];
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

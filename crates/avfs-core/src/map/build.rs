@@ -29,13 +29,30 @@ where
     if edits.is_empty() {
         return Ok(old_child);
     }
-    let mut builder =
-        Builder { sink, leaf: Vec::new(), leaf_closed: false, inner: Vec::new(), new_inner: HashMap::new() };
+    let mut builder = Builder::new(sink);
     let mut pending = Pending { edits, after: None };
     if let Some(((_, node), child)) = old.zip(old_child) {
         feed(nodes, &mut builder, &mut pending, &child, node.level())?;
     }
     pending.push_rest(&mut builder)?;
+    builder.finish(nodes)
+}
+
+/// Makes a map from nothing, as [`apply`] would from its records as edits, without looking each of them
+/// up. `records` must be strictly ascending by key.
+pub fn from_sorted<V, S, E>(
+    nodes: &impl Nodes<V, Error = E>,
+    sink: &mut S,
+    records: impl IntoIterator<Item = (Box<[u8]>, V)>,
+) -> Result<Option<Child>, E>
+where
+    V: Record,
+    S: NodeSink<Error = E>,
+{
+    let mut builder = Builder::new(sink);
+    for (key, record) in records {
+        builder.push_record(key, record)?;
+    }
     builder.finish(nodes)
 }
 
@@ -150,7 +167,11 @@ struct OpenLevel {
     closed: bool,
 }
 
-impl<V: Record, S: NodeSink> Builder<'_, V, S> {
+impl<'a, V: Record, S: NodeSink> Builder<'a, V, S> {
+    fn new(sink: &'a mut S) -> Builder<'a, V, S> {
+        Builder { sink, leaf: Vec::new(), leaf_closed: false, inner: Vec::new(), new_inner: HashMap::new() }
+    }
+
     /// Whether a whole old node of `level` may be taken as it is: no open node below it or beside it.
     fn is_aligned(&self, level: u8) -> bool {
         let leaf_clear = self.leaf.is_empty() || self.leaf_closed;
@@ -162,6 +183,7 @@ impl<V: Record, S: NodeSink> Builder<'_, V, S> {
         if self.leaf_closed {
             self.flush_leaf()?;
         }
+        debug_assert!(self.leaf.last().is_none_or(|(last, _)| *last < key), "records come in order");
         self.leaf_closed = rank(&key) > 0;
         self.leaf.push((key, record));
         Ok(())

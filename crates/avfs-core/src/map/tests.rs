@@ -157,6 +157,19 @@ proptest! {
     }
 
     #[test]
+    fn a_map_made_from_sorted_records_is_the_one_that_edits_make(
+        numbers in proptest::collection::btree_set(0u64..20_000, 0..3000),
+    ) {
+        let model: Model = numbers.into_iter().map(|number| (key(number), Number(number))).collect();
+        let (mut edited, mut sorted) = (NodeTable::default(), NodeTable::default());
+        let expected = build(&mut edited, &model);
+        let empty = NodeTable::default();
+        let child = from_sorted(&empty, &mut sorted, model).unwrap();
+        prop_assert_eq!(child.map(|child| child.id), expected);
+        prop_assert_eq!(sorted.0, edited.0);
+    }
+
+    #[test]
     fn a_decoder_never_panics_and_accepts_only_the_canonical_form(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(node) = Node::<Number>::decode(&bytes) {
             prop_assert_eq!(node.encode(), bytes);

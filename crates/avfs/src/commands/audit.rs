@@ -65,12 +65,14 @@ pub fn run(context: &mut Context<'_>, args: &AuditArgs) -> Result<ExitStatus> {
     }
     let log = Log::open(context, args.store)?;
     let mut last = show_all(context.out, &log, args)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(ExitStatus::Success);
+    }
+    loop {
         context.out.flush()?;
         std::thread::sleep(PAUSE);
         last = show_after(context.out, &log, last, args.since)?;
     }
-    Ok(ExitStatus::Success)
 }
 
 /// A log that can be read: of a vault, or of the store itself.

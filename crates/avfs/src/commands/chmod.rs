@@ -1,8 +1,18 @@
 //! `avfs chmod`: permission bits.
 
+use agentvfs::{Kind, OpenVault};
+use anyhow::Result;
 use avfs_core::TreePath;
+use serde::Serialize;
 
 use crate::args::vault_path;
+use crate::change::{ChangedBody, describe};
+use crate::context::Context;
+use crate::entry::octal;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::json::PathField;
+use crate::mode::ModeChange;
 
 /// Change permission bits
 #[derive(Debug, clap::Args)]
@@ -12,7 +22,7 @@ use crate::args::vault_path;
   avfs chmod -R go-w src")]
 pub struct ChmodArgs {
     /// Octal (755) or symbolic (u+x,go-w)
-    mode: String,
+    mode: ModeChange,
 
     #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
     paths: Vec<TreePath>,
@@ -20,4 +30,58 @@ pub struct ChmodArgs {
     /// Everything below, too
     #[arg(short = 'R', long)]
     recursive: bool,
+}
+
+#[derive(Serialize)]
+struct ChmodBody {
+    entries: Vec<ModeBody>,
+    #[serde(flatten)]
+    changed: ChangedBody,
+}
+
+/// An entry whose mode is another one now.
+#[derive(Serialize)]
+struct ModeBody {
+    #[serde(flatten)]
+    path: PathField,
+    mode: String,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ChmodArgs) -> Result<ExitStatus> {
+    let (entries, changed) = context.change("chmod", &describe(&args.paths), |open| {
+        let mut entries = Vec::new();
+        for path in &args.paths {
+            change_mode(open, path, args, &mut entries)?;
+        }
+        Ok(entries)
+    })?;
+    if context.out.is_json() {
+        context.out.object("chmod", &ChmodBody { entries, changed: changed.body() })?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn change_mode(open: &OpenVault, top: &TreePath, args: &ChmodArgs, done: &mut Vec<ModeBody>) -> Result<()> {
+    let mut waiting = vec![top.clone()];
+    while let Some(path) = waiting.pop() {
+        let attr = open.stat(&path)?;
+        match attr.kind {
+            // Its own permissions mean nothing, and what it points to was not named.
+            Kind::Symlink if path == *top => return Err(link_has_no_mode(&path).into()),
+            Kind::Symlink => continue,
+            Kind::Directory if args.recursive => waiting.extend(open.children(&path)?),
+            _ => {}
+        }
+        let mode = args.mode.apply(attr.meta.mode, attr.kind == Kind::Directory);
+        if mode != attr.meta.mode {
+            open.set_mode(&path, mode)?;
+            done.push(ModeBody { path: (&path).into(), mode: octal(mode) });
+        }
+    }
+    Ok(())
+}
+
+fn link_has_no_mode(path: &TreePath) -> Failure {
+    let message = format!("{path} is a symbolic link, which has no permissions of its own");
+    Failure::new("invalid", ExitStatus::BadInput, message).hint(Some("name what it points to".to_owned()))
 }

@@ -1,8 +1,13 @@
 //! `avfs cp`: copies that share their contents.
 
+use anyhow::Result;
 use avfs_core::TreePath;
 
 use crate::args::vault_path;
+use crate::change::describe;
+use crate::commands::moves::{MovesBody, check_target};
+use crate::context::Context;
+use crate::exit::ExitStatus;
 
 /// Copy files and directories
 #[derive(Debug, clap::Args)]
@@ -23,4 +28,17 @@ pub struct CpArgs {
     /// Directories with everything in them
     #[arg(short, long)]
     recursive: bool,
+}
+
+pub fn run(context: &mut Context<'_>, args: &CpArgs) -> Result<ExitStatus> {
+    let detail = describe(args.from.iter().chain([&args.to]));
+    let (targets, changed) = context.change("cp", &detail, |open| {
+        check_target(open, &args.from, &args.to)?;
+        let copy = |from| Ok(open.copy(from, &args.to, args.recursive)?);
+        args.from.iter().map(copy).collect::<Result<Vec<_>>>()
+    })?;
+    if context.out.is_json() {
+        context.out.object("cp", &MovesBody::new(&args.from, &targets, &changed))?;
+    }
+    Ok(ExitStatus::Success)
 }

@@ -1,10 +1,25 @@
 //! `avfs export`: files of a vault to the host.
 
-use std::path::PathBuf;
+use std::io::{BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
+use agentvfs::transfer::{DirectoryExport, Report, TransferError};
+use anyhow::{Context as _, Result};
 use avfs_core::TreePath;
+use serde::Serialize;
 
 use crate::args::{AtArg, vault_path};
+use crate::commands::transferred::{ReportBody, tell};
+use crate::context::Context;
+use crate::entry::TargetField;
+use crate::escape::printable_path;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::json::PathField;
+use crate::progress::Progress;
+use crate::view::View;
 
 /// Copy the vault, or a part of it, to a directory or a tar archive of the host
 #[derive(Debug, clap::Args)]
@@ -32,4 +47,94 @@ pub struct ExportArgs {
 
     #[command(flatten)]
     at: AtArg,
+}
+
+#[derive(Serialize)]
+struct ExportBody {
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(flatten)]
+    target: TargetField,
+    #[serde(flatten)]
+    report: ReportBody,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ExportArgs) -> Result<ExitStatus> {
+    check_target(context, args)?;
+    let view = context.view(&args.at)?;
+    let total = view.files_at(&args.path)?;
+    let progress = Progress::start(context.out, "export", Some(total));
+    let report = match form(&args.target) {
+        Form::Stream => view.export_tar(&args.path, &mut context.out.stream(), &progress)?,
+        Form::Tar => export_file(&view, args, &progress)?,
+        Form::Directory => {
+            let options = DirectoryExport { merge: args.force, ..DirectoryExport::default() };
+            view.export_directory(&args.path, &args.target, &options, &progress)?
+        }
+    };
+    drop(progress);
+    if context.out.is_json() {
+        let target = TargetField::new(args.target.as_os_str().as_bytes());
+        let body = ExportBody { path: (&args.path).into(), target, report: (&report).into() };
+        context.out.object("export", &body)?;
+    }
+    tell(context.out, "exported", &report);
+    Ok(ExitStatus::Success)
+}
+
+enum Form {
+    Directory,
+    Tar,
+    /// An archive on standard output.
+    Stream,
+}
+
+fn form(target: &Path) -> Form {
+    match target.as_os_str().as_bytes() {
+        b"-" => Form::Stream,
+        name if name.ends_with(b".tar") => Form::Tar,
+        _ => Form::Directory,
+    }
+}
+
+fn check_target(context: &Context<'_>, args: &ExportArgs) -> Result<()> {
+    let refuse = |message: &str, hint: &str| {
+        Err(Failure::new("usage", ExitStatus::BadInput, message).hint(Some(hint.to_owned())).into())
+    };
+    let name = args.target.as_os_str().as_bytes();
+    match form(&args.target) {
+        Form::Stream if context.out.is_json() => {
+            refuse("standard output cannot take an archive and --json", "name a file")
+        }
+        Form::Stream if context.out.is_terminal() => {
+            refuse("an archive is not for a terminal", "name a file, or pipe it on")
+        }
+        Form::Directory if name.ends_with(b".tar.gz") || name.ends_with(b".tgz") => {
+            refuse("archives are written without compression", "avfs export - | gzip > FILE")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The archive gets its name when it is whole.
+fn export_file(view: &View, args: &ExportArgs, progress: &Progress) -> Result<Report> {
+    let writing = || format!("writing {}", printable_path(&args.target));
+    // Known at once and not only when all is written; that is for sure at the end.
+    if !args.force && args.target.symlink_metadata().is_ok() {
+        return Err(agentvfs::Error::from(TransferError::Exists { path: args.target.clone() }).into());
+    }
+    let parent = args.target.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    builder.permissions(std::fs::Permissions::from_mode(0o666));
+    let file = builder.tempfile_in(parent.unwrap_or(Path::new("."))).with_context(writing)?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let report = view.export_tar(&args.path, &mut out, progress)?;
+    out.flush().with_context(writing)?;
+    let file = out.into_inner().map_err(|error| error.into_error()).with_context(writing)?;
+    let named = match args.force {
+        true => file.persist(&args.target),
+        false => file.persist_noclobber(&args.target),
+    };
+    named.map_err(|error| error.error).with_context(writing)?;
+    Ok(report)
 }

@@ -1,7 +1,6 @@
 //! `avfs gc`: give space back.
 
 use agentvfs::Store;
-use agentvfs::query::search::SearchIndex;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -67,9 +66,6 @@ fn collect(context: &mut Context<'_>, store: &Store) -> Result<GcBody> {
         true
     })?;
     drop(progress);
-    if let Err(error) = tidy_search_index(store) {
-        context.out.warn(format_args!("the search index stays as it is: {error:#}"));
-    }
     Ok(GcBody {
         dry_run: false,
         live_objects: Some(collected.live),
@@ -78,15 +74,6 @@ fn collect(context: &mut Context<'_>, store: &Store) -> Result<GcBody> {
         busy_packs: collected.sweep.busy_packs,
         damaged_packs: collected.sweep.damaged_packs,
     })
-}
-
-/// Takes from the index what is in no vault any more. Nothing depends on it, so a failure is only told.
-fn tidy_search_index(store: &Store) -> Result<()> {
-    let Some(home) = store.home().filter(|home| home.join("search.db").exists()) else { return Ok(()) };
-    let vaults = store.vaults()?;
-    let heads = vaults.iter().map(|info| store.vault(info.name.as_str())?.reader_at(info.head));
-    SearchIndex::open(home)?.prune(&heads.collect::<Result<Vec<_>, _>>()?)?;
-    Ok(())
 }
 
 fn report(context: &mut Context<'_>, body: &GcBody) {

@@ -1,10 +1,23 @@
 //! `avfs import`: host files into a vault.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use agentvfs::OpenVault;
+use agentvfs::transfer::Report;
+use anyhow::{Context as _, Result};
 use avfs_core::TreePath;
+use serde::Serialize;
 
 use crate::args::vault_path;
+use crate::change::ChangedBody;
+use crate::commands::transferred::{ReportBody, tell};
+use crate::context::Context;
+use crate::escape::printable_path;
+use crate::exit::ExitStatus;
+use crate::json::PathField;
+use crate::progress::Progress;
 
 /// Copy a directory or a tar archive of the host into the vault
 #[derive(Debug, clap::Args)]
@@ -24,4 +37,41 @@ pub struct ImportArgs {
     /// Where to put it
     #[arg(value_parser = vault_path(), default_value = "/")]
     path: TreePath,
+}
+
+#[derive(Serialize)]
+struct ImportBody {
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(flatten)]
+    report: ReportBody,
+    #[serde(flatten)]
+    changed: ChangedBody,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
+    let (source, path) = (&args.source, &args.path);
+    let detail = format!("{} {path}", printable_path(source));
+    let progress = Progress::start(context.out, "import", None);
+    let (report, changed) =
+        context.change("import", &detail, |open| import(open, source, path, &progress))?;
+    drop(progress);
+    if context.out.is_json() {
+        let body = ImportBody { path: path.into(), report: (&report).into(), changed: changed.body() };
+        context.out.object("import", &body)?;
+    }
+    tell(context.out, "imported", &report);
+    Ok(ExitStatus::Success)
+}
+
+fn import(open: &mut OpenVault, source: &Path, path: &TreePath, progress: &Progress) -> Result<Report> {
+    if source == "-" {
+        return Ok(open.import_tar(io::stdin().lock(), path, progress)?);
+    }
+    let opening = || format!("opening {}", printable_path(source));
+    let file = File::open(source).with_context(opening)?;
+    match file.metadata().with_context(opening)?.is_dir() {
+        true => Ok(open.import_directory(source, path, progress)?),
+        false => Ok(open.import_tar(file, path, progress)?),
+    }
 }

@@ -1,10 +1,19 @@
 //! `avfs ln`: symbolic and hard links.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
-use avfs_core::TreePath;
+use agentvfs::{Kind, OpenVault};
+use anyhow::Result;
+use avfs_core::{EntryName, TreePath};
+use serde::Serialize;
 
 use crate::args::vault_path;
+use crate::change::{ChangedBody, describe};
+use crate::context::Context;
+use crate::entry::TargetField;
+use crate::exit::ExitStatus;
+use crate::json::{PathField, from_root};
 
 /// Make a link
 #[derive(Debug, clap::Args)]
@@ -21,4 +30,45 @@ pub struct LnArgs {
     /// A symbolic link; otherwise a second name for the same file
     #[arg(short, long)]
     symbolic: bool,
+}
+
+#[derive(Serialize)]
+struct LnBody {
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(flatten)]
+    target: TargetField,
+    symbolic: bool,
+    #[serde(flatten)]
+    changed: ChangedBody,
+}
+
+pub fn run(context: &mut Context<'_>, args: &LnArgs) -> Result<ExitStatus> {
+    let raw = args.target.as_bytes();
+    // Any text is good enough for a symbolic link; the other sort needs a file of the vault.
+    let file = if args.symbolic { None } else { Some(TreePath::parse(raw)?) };
+    let (path, changed) = context.change("ln", &describe([&args.name]), |open| {
+        let path = place(open, &args.name, raw)?;
+        match &file {
+            Some(file) => open.hard_link(file, &path)?,
+            None => open.symlink(raw, &path)?,
+        }
+        Ok(path)
+    })?;
+    if context.out.is_json() {
+        let target = file.as_ref().map_or_else(|| raw.to_vec(), from_root);
+        let target = TargetField::new(&target);
+        let body = LnBody { path: (&path).into(), target, symbolic: args.symbolic, changed: changed.body() };
+        context.out.object("ln", &body)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// A link that is put into a directory has the name of its target.
+fn place(open: &OpenVault, name: &TreePath, target: &[u8]) -> Result<TreePath> {
+    if !open.exists(name)? || open.stat(name)?.kind != Kind::Directory {
+        return Ok(name.clone());
+    }
+    let last = target.split(|byte| *byte == b'/').rfind(|part| !part.is_empty()).unwrap_or_default();
+    Ok(name.join(&EntryName::new(last)?))
 }

@@ -1,8 +1,12 @@
 //! `avfs mkdir`: new directories.
 
+use anyhow::Result;
 use avfs_core::TreePath;
 
 use crate::args::vault_path;
+use crate::change::describe;
+use crate::context::Context;
+use crate::exit::ExitStatus;
 
 /// Make directories
 #[derive(Debug, clap::Args)]
@@ -15,4 +19,17 @@ pub struct MkdirArgs {
     /// Make missing parents, and accept directories that exist
     #[arg(short, long)]
     parents: bool,
+}
+
+pub fn run(context: &mut Context<'_>, args: &MkdirArgs) -> Result<ExitStatus> {
+    let ((), changed) = context.change("mkdir", &describe(&args.paths), |open| {
+        for path in &args.paths {
+            open.make_directory(path, args.parents)?;
+        }
+        Ok(())
+    })?;
+    if context.out.is_json() {
+        context.out.object("mkdir", &changed.paths_body(&args.paths))?;
+    }
+    Ok(ExitStatus::Success)
 }

@@ -1,8 +1,13 @@
 //! `avfs mv`: another place or name.
 
+use anyhow::Result;
 use avfs_core::TreePath;
 
 use crate::args::vault_path;
+use crate::change::describe;
+use crate::commands::moves::{MovesBody, check_target};
+use crate::context::Context;
+use crate::exit::ExitStatus;
 
 /// Move or rename files and directories
 #[derive(Debug, clap::Args)]
@@ -20,4 +25,20 @@ pub struct MvArgs {
     /// Refuse to replace something
     #[arg(short, long)]
     no_clobber: bool,
+}
+
+pub fn run(context: &mut Context<'_>, args: &MvArgs) -> Result<ExitStatus> {
+    let detail = describe(args.from.iter().chain([&args.to]));
+    let (targets, changed) = context.change("mv", &detail, |open| {
+        check_target(open, &args.from, &args.to)?;
+        let rename = |from| match args.no_clobber {
+            true => Ok(open.rename_no_replace(from, &args.to)?),
+            false => Ok(open.rename(from, &args.to)?),
+        };
+        args.from.iter().map(rename).collect::<Result<Vec<_>>>()
+    })?;
+    if context.out.is_json() {
+        context.out.object("mv", &MovesBody::new(&args.from, &targets, &changed))?;
+    }
+    Ok(ExitStatus::Success)
 }

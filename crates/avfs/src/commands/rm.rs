@@ -1,8 +1,12 @@
 //! `avfs rm`: remove entries.
 
+use anyhow::Result;
 use avfs_core::TreePath;
 
 use crate::args::vault_path;
+use crate::change::describe;
+use crate::context::Context;
+use crate::exit::ExitStatus;
 
 /// Remove files and directories
 #[derive(Debug, clap::Args)]
@@ -22,4 +26,22 @@ pub struct RmArgs {
     /// Do not mind if something does not exist
     #[arg(short, long)]
     force: bool,
+}
+
+pub fn run(context: &mut Context<'_>, args: &RmArgs) -> Result<ExitStatus> {
+    let (removed, changed) = context.change("rm", &describe(&args.paths), |open| {
+        let mut removed = Vec::new();
+        for path in &args.paths {
+            if args.force && !open.exists(path)? {
+                continue;
+            }
+            open.remove(path, args.recursive)?;
+            removed.push(path.clone());
+        }
+        Ok(removed)
+    })?;
+    if context.out.is_json() {
+        context.out.object("rm", &changed.paths_body(&removed))?;
+    }
+    Ok(ExitStatus::Success)
 }

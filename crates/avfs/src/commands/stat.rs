@@ -1,8 +1,21 @@
 //! `avfs stat`: everything known about entries.
 
+use agentvfs::{EntryKind, Found};
+use anyhow::Result;
 use avfs_core::TreePath;
+use jiff::tz::TimeZone;
+use serde::Serialize;
 
 use crate::args::{AtArg, vault_path};
+use crate::context::Context;
+use crate::entry::{EntryBody, kind_name, letters, names, octal, target};
+use crate::escape::printable;
+use crate::exit::ExitStatus;
+use crate::json::{byte_field, to_hex};
+use crate::printer::Printer;
+use crate::size::HumanSize;
+use crate::time::show_local;
+use crate::view::View;
 
 /// Show all attributes of files, with the version that `write --expect` takes
 #[derive(Debug, clap::Args)]
@@ -15,4 +28,103 @@ pub struct StatArgs {
 
     #[command(flatten)]
     at: AtArg,
+}
+
+#[derive(Serialize)]
+struct StatsBody {
+    entries: Vec<StatBody>,
+}
+
+#[derive(Serialize)]
+struct StatBody {
+    #[serde(flatten)]
+    entry: EntryBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    below: Option<BelowBody>,
+    xattrs: Vec<XattrBody>,
+}
+
+/// What a directory holds, at any depth.
+#[derive(Serialize)]
+struct BelowBody {
+    files: u64,
+    bytes: u64,
+}
+
+byte_field!(NameField, name, name_bytes_hex);
+
+#[derive(Serialize)]
+struct XattrBody {
+    #[serde(flatten)]
+    name: NameField,
+    value_hex: String,
+}
+
+pub fn run(context: &mut Context<'_>, args: &StatArgs) -> Result<ExitStatus> {
+    let view = context.view(&args.at)?;
+    let find = |path: &TreePath| Ok((path.clone(), view.find(path)?, version(&view, path)?));
+    let found = args.paths.iter().map(find).collect::<Result<Vec<_>>>()?;
+    if context.out.is_json() {
+        let entries = found.into_iter().map(|(path, found, version)| body(&path, &found, version)).collect();
+        context.out.object("stat", &StatsBody { entries })?;
+        return Ok(ExitStatus::Success);
+    }
+    for (index, (path, found, version)) in found.iter().enumerate() {
+        if index > 0 {
+            context.out.line("")?;
+        }
+        print(context.out, path, found, version.as_deref())?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// Only files have one.
+fn version(view: &View, path: &TreePath) -> Result<Option<String>> {
+    match view.find(path)?.entry.kind {
+        EntryKind::File { .. } => Ok(Some(view.version(path)?.to_string())),
+        _ => Ok(None),
+    }
+}
+
+fn body(path: &TreePath, found: &Found, version: Option<String>) -> StatBody {
+    let xattrs = found.entry.meta.xattrs.iter();
+    let xattrs =
+        xattrs.map(|(name, value)| XattrBody { name: NameField::new(name), value_hex: to_hex(value) });
+    let below = match &found.entry.kind {
+        EntryKind::Directory { below, .. } => Some(BelowBody { files: below.inodes, bytes: below.bytes }),
+        _ => None,
+    };
+    StatBody { entry: EntryBody::new(path, found), version, below, xattrs: xattrs.collect() }
+}
+
+fn print(out: &mut Printer, path: &TreePath, found: &Found, version: Option<&str>) -> Result<()> {
+    let meta = &found.entry.meta;
+    let mut row = |label: &str, value: String| out.line(format_args!("{label:<9}{value}"));
+    row("path", path.to_string())?;
+    row("type", kind_name((&found.entry.kind).into()).to_owned())?;
+    match &found.entry.kind {
+        EntryKind::Directory { below, .. } => {
+            row("below", format!("{} entries, {}", below.inodes, HumanSize(below.bytes)))?;
+        }
+        EntryKind::CharDevice { device } | EntryKind::BlockDevice { device } => {
+            row("device", device.to_string())?;
+        }
+        _ => row("size", found.entry.size().to_string())?,
+    }
+    if let Some(target) = target(found) {
+        row("target", printable(target))?;
+    }
+    row("mode", format!("{} {}", octal(meta.mode), letters(found)))?;
+    row("owner", format!("{}:{}", meta.uid, meta.gid))?;
+    row("names", names(found).to_string())?;
+    row("mtime", show_local(meta.mtime, &TimeZone::system()))?;
+    if let Some(version) = version {
+        row("version", version.to_owned())?;
+    }
+    for (name, value) in meta.xattrs.iter() {
+        row("xattr", format!("{} = {}", printable(name), printable(value)))?;
+    }
+    Ok(())
 }

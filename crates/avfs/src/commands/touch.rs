@@ -1,23 +1,52 @@
 //! `avfs touch`: new empty files, and modification times.
 
+use anyhow::Result;
 use avfs_core::{Timestamp, TreePath};
 
 use crate::args::{moment, vault_path};
+use crate::change::describe;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::time::now;
 
 /// Make empty files, or set the modification time of files
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs touch done
-  avfs touch --time '2026-05-01 12:30' report.md")]
+  avfs touch --date '2026-05-01 12:30' report.md")]
 pub struct TouchArgs {
     #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
     paths: Vec<TreePath>,
 
     /// The time to set [default: now]
     #[arg(short, long, value_parser = moment)]
-    time: Option<Timestamp>,
+    date: Option<Timestamp>,
 
     /// Do not make files
     #[arg(short = 'c', long)]
     no_create: bool,
+}
+
+pub fn run(context: &mut Context<'_>, args: &TouchArgs) -> Result<ExitStatus> {
+    let (touched, changed) = context.change("touch", &describe(&args.paths), |open| {
+        let mut touched = Vec::new();
+        for path in &args.paths {
+            let exists = open.exists(path)?;
+            if !exists && args.no_create {
+                continue;
+            }
+            if !exists {
+                open.write_bytes(path, b"")?;
+            }
+            if exists || args.date.is_some() {
+                open.set_mtime(path, args.date.unwrap_or_else(now))?;
+            }
+            touched.push(path.clone());
+        }
+        Ok(touched)
+    })?;
+    if context.out.is_json() {
+        context.out.object("touch", &changed.paths_body(&touched))?;
+    }
+    Ok(ExitStatus::Success)
 }

@@ -1,5 +1,6 @@
 //! `avfs vault`: the workspaces of a store.
 
+mod body;
 mod choose;
 mod create;
 mod delete;
@@ -9,6 +10,11 @@ mod import;
 mod info;
 mod list;
 mod rename;
+
+use anyhow::Result;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
 
 /// Create, fork, list, move and delete vaults
 #[derive(Debug, clap::Subcommand)]
@@ -22,4 +28,18 @@ pub enum VaultCommand {
     Export(export::ExportArgs),
     Import(import::ImportArgs),
     Delete(delete::DeleteArgs),
+}
+
+pub fn run(context: &mut Context<'_>, command: &VaultCommand) -> Result<ExitStatus> {
+    match command {
+        VaultCommand::Create(args) => create::run(context, args),
+        VaultCommand::List(args) => list::run(context, args),
+        VaultCommand::Info(args) => info::run(context, args),
+        VaultCommand::Use(args) => choose::run(context, args),
+        VaultCommand::Fork(args) => fork::run(context, args),
+        VaultCommand::Rename(args) => rename::run(context, args),
+        VaultCommand::Export(args) => export::run(context, args),
+        VaultCommand::Import(args) => import::run(context, args),
+        VaultCommand::Delete(args) => delete::run(context, args),
+    }
 }

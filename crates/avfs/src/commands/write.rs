@@ -1,21 +1,32 @@
 //! `avfs write`: the contents of one file, from an argument or from standard input.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
+use agentvfs::{Version, WriteMode};
+use anyhow::{Context as _, Result};
 use avfs_core::TreePath;
+use serde::Serialize;
 
 use crate::args::vault_path;
+use crate::change::{ChangedBody, describe};
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::json::PathField;
 
 /// Write a file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "With --expect nothing is written if the file has another version by now.
-`stat` and `write` print the version.
+`stat` shows the version; 8 digits of it are enough.
 
 Examples:
   avfs write notes.txt 'remember the milk'
   make 2>&1 | avfs write logs/make.txt
   date | avfs write log.txt --append
-  avfs write notes.txt 'new text' --expect 1f0c9a")]
+  avfs write notes.txt 'new text' --expect 1f0c9a7e")]
 pub struct WriteArgs {
     #[arg(value_parser = vault_path())]
     path: TreePath,
@@ -27,11 +38,65 @@ pub struct WriteArgs {
     #[arg(short, long)]
     append: bool,
 
-    /// Only if the file still has this version; 'none': only if it does not exist
+    /// Only if the file still has this version; 'absent': only if it does not exist
     #[arg(long, value_name = "VERSION")]
     expect: Option<String>,
 
     /// Make missing directories
     #[arg(short, long)]
     parents: bool,
+}
+
+/// How much of standard input is kept in memory; what is more goes to a temporary file.
+const SPOOL_MAX: usize = 8 << 20;
+
+#[derive(Serialize)]
+struct WriteBody {
+    #[serde(flatten)]
+    path: PathField,
+    size: u64,
+    version: String,
+    #[serde(flatten)]
+    changed: ChangedBody,
+}
+
+pub fn run(context: &mut Context<'_>, args: &WriteArgs) -> Result<ExitStatus> {
+    let path = &args.path;
+    let expect = args.expect.as_deref().map(Version::parse).transpose()?;
+    let mode = if args.append { WriteMode::Append } else { WriteMode::Replace };
+    let mut input = input(args.text.as_ref())?;
+    let ((), changed) = context.change("write", &describe([path]), |open| {
+        if let Some((parent, _)) = path.split_last().filter(|_| args.parents) {
+            open.make_directory(&parent, true)?;
+        }
+        Ok(open.write(path, &mut input, mode, expect.as_ref())?)
+    })?;
+    if context.out.is_json() {
+        let view = changed.view()?;
+        let (size, version) = (view.file_size(path)?, view.version(path)?.to_string());
+        context
+            .out
+            .object("write", &WriteBody { path: path.into(), size, version, changed: changed.body() })?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn input(text: Option<&OsString>) -> Result<Box<dyn Read>> {
+    match text {
+        Some(text) => Ok(Box::new(Cursor::new([text.as_bytes(), b"\n"].concat()))),
+        None => standard_input().context("reading standard input"),
+    }
+}
+
+/// A pipe is read to its end before the vault is opened: whatever writes to it may take its time, and nobody
+/// else could change the vault meanwhile.
+fn standard_input() -> Result<Box<dyn Read>> {
+    let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    if file.metadata()?.is_file() {
+        return Ok(Box::new(file));
+    }
+    let mut spool = tempfile::spooled_tempfile(SPOOL_MAX);
+    io::copy(&mut io::stdin().lock(), &mut spool)?;
+    spool.rewind()?;
+    Ok(Box::new(spool))
 }

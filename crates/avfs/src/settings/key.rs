@@ -17,6 +17,7 @@ pub enum Key {
     Home,
     Vault,
     Color,
+    Wait,
     RetentionAll,
     RetentionHourly,
     RetentionDaily,
@@ -58,10 +59,11 @@ pub struct WrongValue {
 }
 
 impl Key {
-    pub const ALL: [Key; 10] = [
+    pub const ALL: [Key; 11] = [
         Key::Home,
         Key::Vault,
         Key::Color,
+        Key::Wait,
         Key::RetentionAll,
         Key::RetentionHourly,
         Key::RetentionDaily,
@@ -76,6 +78,7 @@ impl Key {
             Key::Home => "home",
             Key::Vault => "vault",
             Key::Color => "color",
+            Key::Wait => "wait",
             Key::RetentionAll => "retention.all",
             Key::RetentionHourly => "retention.hourly",
             Key::RetentionDaily => "retention.daily",
@@ -100,6 +103,7 @@ impl Key {
             Key::Home => "where the store is; a project cannot set it",
             Key::Vault => "the vault that commands work on",
             Key::Color => "colour in the output",
+            Key::Wait => "how long to wait for a vault that another process has open",
             Key::RetentionAll => "keep every automatic snapshot for this long",
             Key::RetentionHourly => "then one an hour, up to this age",
             Key::RetentionDaily => "then one a day, up to this age",
@@ -115,7 +119,7 @@ impl Key {
             Key::Home => Kind::Directory,
             Key::Vault => Kind::Text,
             Key::Color => Kind::OneOf(&["auto", "always", "never"]),
-            Key::RetentionAll | Key::RetentionHourly | Key::RetentionDaily => Kind::Span,
+            Key::Wait | Key::RetentionAll | Key::RetentionHourly | Key::RetentionDaily => Kind::Span,
             Key::RetentionDiskShare => Kind::Share,
             Key::SearchEnabled => Kind::Switch,
             Key::QuotaBytes => Kind::Bytes,
@@ -130,6 +134,7 @@ impl Key {
         match self {
             Key::Home | Key::Vault | Key::QuotaBytes | Key::QuotaFiles => None,
             Key::Color => Some(Value::Text("auto".to_owned())),
+            Key::Wait => Some(Value::Span(Duration::from_secs(10))),
             Key::RetentionAll => days(1),
             Key::RetentionHourly => days(7),
             Key::RetentionDaily => days(30),

@@ -23,6 +23,7 @@ fn config_show_says_where_each_value_comes_from() {
     home                  /store      flag
     vault                 fix         flag
     color                 auto        default
+    wait                  10s         default
     retention.all         3d          ROOT/project/avfs.toml:2
     retention.hourly      7d          default
     retention.daily       60d         ROOT/home/.config/agentvfs/avfs.toml:5

@@ -1,13 +1,18 @@
 //! The binary as a user meets it.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod change;
 mod config;
 mod diff;
+mod exchange;
 mod graph;
 mod house;
+mod look;
 mod output;
 mod query;
 mod sandbox;
 mod seed;
+mod trouble;
 mod upkeep;
+mod vault;
 mod versions;

@@ -1,5 +1,6 @@
 //! A user of their own for each test: home, project and environment.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -16,6 +17,17 @@ impl Sandbox {
         let sandbox = Sandbox { root: tempfile::tempdir().unwrap() };
         fs::create_dir_all(sandbox.path("home/.config/agentvfs")).unwrap();
         fs::create_dir_all(sandbox.path("project/src")).unwrap();
+        sandbox
+    }
+
+    /// With a vault `web` that is chosen and has some files.
+    pub fn with_files() -> Sandbox {
+        let sandbox = Sandbox::new();
+        sandbox.good("vault create web --use");
+        sandbox.good("write notes.txt first");
+        sandbox.good("write -p src/main.rs main");
+        sandbox.good("write src/.hidden secret");
+        sandbox.good("ln -s notes.txt link");
         sandbox
     }
 
@@ -36,6 +48,44 @@ impl Sandbox {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
         command.env_clear().env("HOME", self.path("home")).current_dir(self.path("project/src"));
         command
+    }
+
+    /// Where the store is.
+    pub fn store(&self) -> PathBuf {
+        self.path("home/.local/share/agentvfs")
+    }
+
+    /// Runs a line that must succeed, and returns its data.
+    #[track_caller]
+    pub fn good(&self, line: &str) -> String {
+        self.good_with(line.split_whitespace())
+    }
+
+    #[track_caller]
+    pub fn good_with(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
+        let output = self.avfs().args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", self.show(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a line that must fail, and returns its status and code.
+    #[track_caller]
+    pub fn bad(&self, line: &str) -> (i32, String) {
+        let output = self.avfs().arg("--json").args(line.split_whitespace()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let object: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(object["kind"], "error", "{text}");
+        (output.status.code().unwrap(), object["error"]["code"].as_str().unwrap().to_owned())
+    }
+
+    /// Runs a line on a terminal, with someone who types `answer`.
+    pub fn on_terminal(&self, line: &str, answer: &str) -> String {
+        let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
+        let mut script = Command::new("script");
+        script.args(["-qec", &format!("{program} {line}"), "/dev/null"]);
+        script.env_clear().env("HOME", self.path("home")).env("PATH", "/usr/bin:/bin");
+        let output = script.env("NO_COLOR", "1").write_stdin(answer).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).replace('\r', "")
     }
 
     /// Runs a line and shows its status, output and errors as one text, with the temporary place hidden.

@@ -1,5 +1,13 @@
 //! `avfs vault delete`: remove a vault, with care for what still needs it.
 
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::confirm::confirm;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+
 /// Delete a vault with its checkpoints and history
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Refused while unmerged forks or a running process need the vault.
@@ -18,4 +26,29 @@ pub struct DeleteArgs {
     /// Delete it although something still needs it; repeat the vault's name
     #[arg(long, value_name = "NAME")]
     force: Option<String>,
+}
+
+#[derive(Serialize)]
+struct DeleteBody<'a> {
+    name: &'a str,
+}
+
+pub fn run(context: &mut Context<'_>, args: &DeleteArgs) -> Result<ExitStatus> {
+    let name = args.name.as_str();
+    if let Some(repeated) = args.force.as_deref().filter(|repeated| *repeated != name) {
+        let repeated = crate::escape::printable(repeated.as_bytes());
+        let message = format!("--force names '{repeated}', and the vault to delete is '{name}'");
+        return Err(Failure::new("usage", ExitStatus::BadInput, message).into());
+    }
+    let vault = context.store()?.vault(name)?;
+    let question = format!("Delete vault '{name}' with its checkpoints and history?");
+    if !confirm(context.out, question, args.yes || args.force.is_some())? {
+        return Ok(ExitStatus::No);
+    }
+    vault.delete(args.force.is_some())?;
+    if context.out.is_json() {
+        context.out.object("vault-delete", &DeleteBody { name })?;
+    }
+    context.out.talk(format_args!("deleted vault '{name}'"));
+    Ok(ExitStatus::Success)
 }

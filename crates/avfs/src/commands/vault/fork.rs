@@ -1,7 +1,13 @@
 //! `avfs vault fork`: a vault from another one's exact state.
 
-use std::num::NonZeroU32;
+use agentvfs::{Vault, VaultName};
+use anyhow::Result;
+use serde::Serialize;
 
+use crate::commands::vault::body::VaultBody;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::revision::Revision;
 
 /// Make a vault from another one's exact state, at no cost until it is changed
@@ -26,6 +32,54 @@ pub struct ForkArgs {
     at: Option<Revision>,
 
     /// Make this many forks, named NAME-1, NAME-2, …
-    #[arg(long, value_name = "N")]
-    count: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    count: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct ForkBody {
+    vaults: Vec<VaultBody>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ForkArgs) -> Result<ExitStatus> {
+    let names = names(args)?;
+    let store = context.store()?;
+    let forks = fork(&store.vault(&args.from)?, args.at.as_ref(), &names)?;
+    if args.choose {
+        store.use_vault(&args.name)?;
+    }
+    if context.out.is_json() {
+        let current = context.chosen_vault(&store)?;
+        let body = |fork: &Vault| Ok(VaultBody::new(&fork.info()?, current.as_deref()));
+        let vaults = forks.iter().map(body).collect::<Result<_>>()?;
+        context.out.object("vault-fork", &ForkBody { vaults })?;
+    }
+    match &names[..] {
+        [name] => context.out.talk(format_args!("made vault '{name}'")),
+        [first, .., last] => {
+            context.out.talk(format_args!("made {} vaults, '{first}' to '{last}'", names.len()));
+        }
+        [] => {}
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn names(args: &ForkArgs) -> Result<Vec<VaultName>> {
+    match args.count {
+        None => Ok(vec![VaultName::new(&args.name)?]),
+        Some(count) => {
+            (1..=count).map(|number| Ok(VaultName::new(&format!("{}-{number}", args.name))?)).collect()
+        }
+    }
+}
+
+fn fork(vault: &Vault, at: Option<&Revision>, names: &[VaultName]) -> Result<Vec<Vault>> {
+    let Some(at) = at else { return Ok(vault.fork(names)?) };
+    let revision = vault.revision(&at.to_string())?;
+    if revision.vault.id() != vault.id() {
+        let message = format!("'{at}' is a state of another vault than '{}'", vault.name()?);
+        let hint = Some("fork the vault that has this state".to_owned());
+        return Err(Failure::new("usage", ExitStatus::BadInput, message).hint(hint).into());
+    }
+    Ok(vault.fork_at(&revision, names)?)
 }

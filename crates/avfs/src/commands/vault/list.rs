@@ -1,5 +1,16 @@
 //! `avfs vault list`: all vaults of the store.
 
+use agentvfs::VaultInfo;
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::commands::vault::body::VaultBody;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::printer::{HEADING, Printer};
+use crate::size::HumanSize;
+use crate::time::{Age, now};
+
 /// List the vaults
 #[derive(Debug, clap::Args)]
 #[command(
@@ -9,3 +20,52 @@
   avfs vault list --json | jq -r '.vaults[].name'"
 )]
 pub struct ListArgs {}
+
+#[derive(Serialize)]
+struct ListBody {
+    vaults: Vec<VaultBody>,
+}
+
+pub fn run(context: &mut Context<'_>, _: &ListArgs) -> Result<ExitStatus> {
+    let store = context.store()?;
+    let current = context.chosen_vault(&store)?;
+    let vaults = store.vaults()?;
+    if context.out.is_json() {
+        let vaults = vaults.iter().map(|info| VaultBody::new(info, current.as_deref())).collect();
+        context.out.object("vault-list", &ListBody { vaults })?;
+    } else if vaults.is_empty() {
+        context.out.talk("there is no vault yet; make one with `avfs vault create NAME`");
+    } else {
+        print(context.out, &vaults, current.as_deref())?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// The star marks the vault that commands work on.
+fn print(out: &mut Printer, vaults: &[VaultInfo], current: Option<&str>) -> Result<()> {
+    let width = |text: &dyn Fn(&VaultInfo) -> usize, least: usize| {
+        vaults.iter().map(text).max().unwrap_or(0).max(least)
+    };
+    let name_width = width(&|info| info.name.as_str().chars().count(), "NAME".len());
+    let parent_width = width(&|info| parent(info).chars().count(), "FROM".len());
+    let now = now();
+    let heading = format!(
+        "  {:<name_width$}  {:>9}  {:>9}  {:<parent_width$}  CREATED",
+        "NAME", "FILES", "SIZE", "FROM"
+    );
+    out.line(out.paint(HEADING, heading))?;
+    for info in vaults {
+        let star = if current == Some(info.name.as_str()) { '*' } else { ' ' };
+        let age = Age { then: info.created, now };
+        let (name, files, size) = (&info.name, info.files, HumanSize(info.bytes));
+        out.line(format_args!(
+            "{star} {name:<name_width$}  {files:>9}  {size:>9}  {:<parent_width$}  {age}",
+            parent(info)
+        ))?;
+    }
+    Ok(())
+}
+
+fn parent(info: &VaultInfo) -> &str {
+    info.parent.as_ref().map_or("-", |name| name.as_str())
+}

@@ -1,5 +1,12 @@
 //! `avfs vault rename`: another name for the same vault.
 
+use agentvfs::VaultName;
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+
 /// Give a vault another name
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -9,4 +16,19 @@ pub struct RenameArgs {
 
     #[arg(value_name = "NEW_NAME")]
     new_name: String,
+}
+
+#[derive(Serialize)]
+struct RenameBody<'a> {
+    from: &'a str,
+    to: &'a str,
+}
+
+pub fn run(context: &mut Context<'_>, args: &RenameArgs) -> Result<ExitStatus> {
+    let to = VaultName::new(&args.new_name)?;
+    context.store()?.vault(&args.name)?.rename(&to)?;
+    if context.out.is_json() {
+        context.out.object("vault-rename", &RenameBody { from: &args.name, to: to.as_str() })?;
+    }
+    Ok(ExitStatus::Success)
 }

@@ -1,0 +1,101 @@
+//! Host files into an open vault.
+
+use std::io::Read;
+use std::path::Path;
+
+use avfs_core::{LinkId, Meta, TreePath};
+use avfs_tree::{Ino, ObjectWriter, SetAttr, StoredTree};
+
+use crate::error::Result;
+use crate::open::OpenVault;
+use crate::transfer::{self, DirectoryImport, Imported, Progress, Report, TarImport};
+
+impl OpenVault {
+    /// Copies what is in a host directory into the directory `into`, which is made if it does not exist.
+    /// If anything is in the way, nothing has changed.
+    pub fn import_directory(
+        &mut self,
+        from: &Path,
+        into: &TreePath,
+        progress: &dyn Progress,
+    ) -> Result<Report> {
+        let imported = self.read_directory(from, into, progress)?;
+        self.take(into, imported)
+    }
+
+    /// Makes the root of this vault, which is empty, the same as a host directory.
+    pub fn fill_from_directory(&mut self, from: &Path, progress: &dyn Progress) -> Result<Report> {
+        let root = TreePath::root();
+        let imported = self.read_directory(from, &root, progress)?;
+        let meta = imported.directory.meta.clone();
+        let report = self.take(&root, imported)?;
+        self.set_root(&meta)?;
+        Ok(report)
+    }
+
+    /// Copies what is in a tar archive into the directory `into`, which is made if it does not exist.
+    pub fn import_tar(
+        &mut self,
+        archive: impl Read,
+        into: &TreePath,
+        progress: &dyn Progress,
+    ) -> Result<Report> {
+        self.hold_objects()?;
+        let objects = self.vault().store().objects();
+        let writer = ObjectWriter::new(objects);
+        let actor = self.vault().store().actor();
+        let implied = Meta {
+            mode: 0o755,
+            uid: actor.uid,
+            gid: actor.gid,
+            mtime: self.vault().store().now(),
+            ..Meta::default()
+        };
+        let options = TarImport { is_taken: &|link| self.is_taken(link), implied, ..TarImport::default() };
+        let imported = transfer::import_tar(objects, &writer, archive, into, &options, progress)?;
+        writer.flush()?;
+        self.take(into, imported)
+    }
+
+    fn read_directory(&mut self, from: &Path, into: &TreePath, progress: &dyn Progress) -> Result<Imported> {
+        self.hold_objects()?;
+        let store = self.vault().store();
+        let writer = ObjectWriter::new(store.objects());
+        // A store below the directory would otherwise swallow itself.
+        let exclude = store.home().map(Path::to_owned).into_iter().collect();
+        let options =
+            DirectoryImport { exclude, is_taken: &|link| self.is_taken(link), ..DirectoryImport::default() };
+        let imported = transfer::import_directory(store.objects(), &writer, from, into, &options, progress)?;
+        writer.flush()?;
+        Ok(imported)
+    }
+
+    /// One that cannot be looked up is left to whoever has it.
+    fn is_taken(&self, link: LinkId) -> bool {
+        self.tree().is_link_taken(link).unwrap_or(true)
+    }
+
+    fn take(&mut self, into: &TreePath, imported: Imported) -> Result<Report> {
+        let tree = StoredTree { entry: imported.directory, links: imported.links };
+        if self.exists(into)? {
+            self.graft_into(into, tree)?;
+        } else {
+            if let Some((parent, _)) = into.split_last() {
+                self.make_directory(&parent, true)?;
+            }
+            self.graft(into, tree)?;
+        }
+        Ok(imported.report)
+    }
+
+    fn set_root(&self, meta: &Meta) -> Result<()> {
+        let root = TreePath::root();
+        for (name, value) in meta.xattrs.iter() {
+            self.tree().set_xattr(Ino::ROOT, name, value).map_err(|error| self.fail(&root, error))?;
+        }
+        let Meta { mode, uid, gid, mtime, .. } = *meta;
+        let set =
+            SetAttr { mode: Some(mode), uid: Some(uid), gid: Some(gid), mtime: Some(mtime), size: None };
+        self.set(&root, set)
+    }
+}

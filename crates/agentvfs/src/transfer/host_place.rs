@@ -1,0 +1,311 @@
+//! Making one entry in a host directory, with all its attributes.
+//!
+//! Everything is made under a descriptor of its directory, as a new name that is never followed, so that
+//! nothing outside can be written through a name that someone puts there meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use avfs_core::{Content, Entry, EntryKind, Meta, Timestamp};
+use avfs_tree::{ObjectError, Objects, content};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::error::Reason;
+use super::{Progress, Tally};
+
+/// How one entry failed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// What we were about to do, and what the host said.
+    Host(&'static str, Errno),
+    Object(ObjectError),
+}
+
+impl From<ObjectError> for Fault {
+    fn from(source: ObjectError) -> Fault {
+        Fault::Object(source)
+    }
+}
+
+/// Names what was being done when a call failed.
+pub(super) trait Doing<T> {
+    fn doing(self, action: &'static str) -> Result<T, Fault>;
+}
+
+impl<T> Doing<T> for rustix::io::Result<T> {
+    fn doing(self, action: &'static str) -> Result<T, Fault> {
+        self.map_err(|errno| Fault::Host(action, errno))
+    }
+}
+
+/// What came of making an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    Yes,
+    /// There is something of this name.
+    Exists,
+    /// Not for us to make; it is in the report.
+    Skipped,
+}
+
+pub(super) struct Placer<'a> {
+    pub objects: &'a Objects,
+    pub tally: &'a Tally,
+    pub progress: &'a dyn Progress,
+    /// Replace what has the name already, unless it is a directory.
+    pub replace: bool,
+    pub sets_owners: bool,
+    /// Whoever files belong to that we make.
+    pub user: (u32, u32),
+    pub lost_owners: AtomicBool,
+    pub temporary: AtomicU64,
+}
+
+/// The bytes of large files that are written at a time.
+const PIECE: u64 = 1 << 20;
+const FRESH: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Placer<'_> {
+    /// Makes anything but a directory as `name` of `directory`. `relative` is how the report names it.
+    pub(super) fn place(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        entry: &Entry,
+        relative: &[u8],
+    ) -> Result<Made, Fault> {
+        self.at(directory, name, |name| self.make(directory, name, entry, relative))
+    }
+
+    /// Makes `name` of `directory` another name of `first` of `first_directory`.
+    pub(super) fn link(
+        &self,
+        first: (BorrowedFd<'_>, &[u8]),
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<Made, Fault> {
+        self.at(directory, name, |name| {
+            made(rustix::fs::linkat(first.0, first.1, directory, name, AtFlags::empty()), "linking")
+        })
+    }
+
+    /// Makes something under its name or, if that is taken and may be replaced, under another that is
+    /// then put in its place: nobody sees half a file.
+    fn at(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        make: impl Fn(&[u8]) -> Result<Made, Fault>,
+    ) -> Result<Made, Fault> {
+        match make(name)? {
+            Made::Exists if self.replace => {}
+            outcome => return Ok(outcome),
+        }
+        loop {
+            let number = self.temporary.fetch_add(1, Ordering::Relaxed);
+            let aside = format!(".avfs-export-{}-{number}", std::process::id()).into_bytes();
+            match make(&aside)? {
+                Made::Exists => {}
+                Made::Skipped => return Ok(Made::Skipped),
+                Made::Yes => {
+                    let renamed = rustix::fs::renameat(directory, &aside[..], directory, name);
+                    if renamed.is_err() {
+                        let _ = rustix::fs::unlinkat(directory, &aside[..], AtFlags::empty());
+                    }
+                    return renamed.doing("replacing").map(|()| Made::Yes);
+                }
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        entry: &Entry,
+        relative: &[u8],
+    ) -> Result<Made, Fault> {
+        match &entry.kind {
+            EntryKind::File { size, content } => {
+                match rustix::fs::openat(directory, name, FRESH, Mode::from_raw_mode(0o600)) {
+                    Err(Errno::EXIST) => return Ok(Made::Exists),
+                    file => self.fill(&file.doing("creating")?, *size, *content, &entry.meta, relative)?,
+                }
+                Ok(Made::Yes)
+            }
+            EntryKind::Symlink { target } => {
+                let outcome = made(rustix::fs::symlinkat(&target[..], directory, name), "creating");
+                self.then_attributes(outcome, directory, name, entry, relative)
+            }
+            EntryKind::Fifo => self.node(directory, name, entry, FileType::Fifo, 0, relative),
+            EntryKind::Socket => self.node(directory, name, entry, FileType::Socket, 0, relative),
+            EntryKind::CharDevice { device } => {
+                self.node(directory, name, entry, FileType::CharacterDevice, *device, relative)
+            }
+            EntryKind::BlockDevice { device } => {
+                self.node(directory, name, entry, FileType::BlockDevice, *device, relative)
+            }
+            EntryKind::Directory { .. } => Err(Fault::Host("creating", Errno::ISDIR)),
+        }
+    }
+
+    fn fill(
+        &self,
+        file: &OwnedFd,
+        size: u64,
+        content: Content,
+        meta: &Meta,
+        relative: &[u8],
+    ) -> Result<(), Fault> {
+        match content {
+            Content::Empty => {}
+            Content::Blob(_) => {
+                write_at(file, &content::read_all(self.objects, content, size)?, 0)?;
+                self.progress.advance(0, size);
+            }
+            Content::Chunks(_) => self.fill_runs(file, size, content)?,
+        }
+        self.attributes(file.as_fd(), meta, relative)
+    }
+
+    /// Writes the runs of data and leaves the holes between them.
+    fn fill_runs(&self, file: &OwnedFd, size: u64, content: Content) -> Result<(), Fault> {
+        let mut piece = Vec::new();
+        let mut done = 0;
+        while let Some(start) = content::seek_data(self.objects, content, size, done)? {
+            let end = content::seek_hole(self.objects, content, size, start)?;
+            done = start;
+            while done < end {
+                piece.resize((end - done).min(PIECE) as usize, 0);
+                content::read_at(self.objects, content, size, done, &mut piece)?;
+                write_at(file, &piece, done)?;
+                done += piece.len() as u64;
+                self.progress.advance(0, piece.len() as u64);
+            }
+        }
+        rustix::fs::ftruncate(file, size).doing("setting the size of")
+    }
+
+    fn node(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        entry: &Entry,
+        kind: FileType,
+        device: u64,
+        relative: &[u8],
+    ) -> Result<Made, Fault> {
+        let outcome = rustix::fs::mknodat(directory, name, kind, Mode::from_raw_mode(0o600), device);
+        let is_device = matches!(kind, FileType::CharacterDevice | FileType::BlockDevice);
+        if outcome == Err(Errno::PERM) && is_device {
+            self.tally.skip(relative, Reason::DeviceNeedsRoot);
+            return Ok(Made::Skipped);
+        }
+        self.then_attributes(made(outcome, "creating"), directory, name, entry, relative)
+    }
+
+    /// The attributes of what cannot be opened, set by name without following it.
+    fn then_attributes(
+        &self,
+        outcome: Result<Made, Fault>,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        entry: &Entry,
+        relative: &[u8],
+    ) -> Result<Made, Fault> {
+        if outcome.as_ref().ok() != Some(&Made::Yes) {
+            return outcome;
+        }
+        let meta = &entry.meta;
+        let chown = |uid, gid| rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
+        let kept = self.owner(meta, chown)?;
+        if !matches!(entry.kind, EntryKind::Symlink { .. }) {
+            let mode = self.mode(meta, kept, relative);
+            chmod_unopened(directory, name, mode).doing("setting the mode of")?;
+        }
+        rustix::fs::utimensat(directory, name, &times(meta.mtime), AtFlags::SYMLINK_NOFOLLOW)
+            .doing("setting the time of")?;
+        Ok(Made::Yes)
+    }
+
+    /// Sets all attributes of an open file or directory. In this order: a new owner drops the setuid bit and
+    /// capabilities, a mode may take away the right to set extended attributes, all of it changes times.
+    pub(super) fn attributes(&self, file: BorrowedFd<'_>, meta: &Meta, relative: &[u8]) -> Result<(), Fault> {
+        let kept = self.owner(meta, |uid, gid| rustix::fs::fchown(file, uid, gid))?;
+        for (name, value) in meta.xattrs.iter() {
+            if let Err(errno) = rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
+                self.tally.skip(relative, Reason::Xattr { name: name.into(), errno });
+            }
+        }
+        rustix::fs::fchmod(file, self.mode(meta, kept, relative)).doing("setting the mode of")?;
+        rustix::fs::futimens(file, &times(meta.mtime)).doing("setting the time of")
+    }
+
+    /// Gives the file to its owner, if that is for us to do. Returns whether it belongs to them now.
+    fn owner(
+        &self,
+        meta: &Meta,
+        chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
+    ) -> Result<bool, Fault> {
+        let owner = (meta.uid, meta.gid);
+        if self.sets_owners {
+            match chown(Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid))) {
+                // Root of a user namespace that does not have this user.
+                Err(Errno::PERM | Errno::INVAL) => {}
+                outcome => return outcome.doing("setting the owner of").map(|()| true),
+            }
+        }
+        if owner != self.user {
+            self.lost_owners.store(true, Ordering::Relaxed);
+        }
+        Ok(owner == self.user)
+    }
+
+    /// A program must not get the rights of someone else than it was made for.
+    fn mode(&self, meta: &Meta, owner_kept: bool, relative: &[u8]) -> Mode {
+        const SET_ID: u32 = 0o6000;
+        if owner_kept || meta.mode & SET_ID == 0 {
+            return Mode::from_raw_mode(meta.mode);
+        }
+        self.tally.skip(relative, Reason::PrivilegeDropped);
+        Mode::from_raw_mode(meta.mode & !SET_ID)
+    }
+}
+
+fn made(outcome: rustix::io::Result<()>, action: &'static str) -> Result<Made, Fault> {
+    match outcome {
+        Err(Errno::EXIST) => Ok(Made::Exists),
+        outcome => outcome.doing(action).map(|()| Made::Yes),
+    }
+}
+
+/// A chmod by name follows a symbolic link that someone may have put there; one through a descriptor of
+/// the very node does not.
+fn chmod_unopened(directory: BorrowedFd<'_>, name: &[u8], mode: Mode) -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let node = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    rustix::fs::chmod(format!("/proc/self/fd/{}", node.as_raw_fd()), mode)
+}
+
+fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Fault> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(file, bytes, offset) {
+            Err(Errno::INTR) => {}
+            outcome => {
+                let written = outcome.doing("writing")?;
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn times(mtime: Timestamp) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() },
+    }
+}

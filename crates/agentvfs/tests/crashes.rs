@@ -1,0 +1,312 @@
+//! Processes that are killed, processes that work at once, and disks that are full. A child is this test
+//! binary, started again.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use agentvfs::{CheckpointName, Store, StoreOptions, TreePath, Vault, VaultName};
+use avfs_testkit::{Dice, noise};
+
+const HOME: &str = "AVFS_TEST_CHILD_HOME";
+const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text.as_bytes()).unwrap()
+}
+
+fn name(text: &str) -> VaultName {
+    VaultName::new(text).unwrap()
+}
+
+fn open(home: &Path) -> Store {
+    let options = StoreOptions { patience: Duration::from_secs(60), ..StoreOptions::default() };
+    Store::open_with(home, options).unwrap()
+}
+
+fn start(home: &Path, script: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["the_child", "--exact", "--nocapture", "--test-threads=1"])
+        .env(HOME, home)
+        .env(SCRIPT, script)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    (child, output)
+}
+
+/// Not a test by itself: what a child does. Without its variables it has nothing to do.
+#[test]
+fn the_child() {
+    let (Ok(home), Ok(script)) = (std::env::var(HOME), std::env::var(SCRIPT)) else { return };
+    let words: Vec<&str> = script.split(' ').collect();
+    let store = open(Path::new(&home));
+    match words[..] {
+        ["change", seed] => change_for_ever(&store, seed.parse().unwrap()),
+        ["journal", seed] => journal_for_ever(&store, seed.parse().unwrap()),
+        ["count", times] => count(&store, times.parse().unwrap()),
+        _ => panic!("unknown script {script}"),
+    }
+}
+
+fn acknowledge(text: &str) {
+    println!("\nack {text}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// Changes the vault `main` in every way, and acknowledges each change once it is durable: the number that
+/// `/state` holds from then on.
+fn change_for_ever(store: &Store, seed: u64) {
+    let vault = store.vault("main").unwrap();
+    let mut dice = Dice::new(seed);
+    let mut state: u64 = read_state(&vault);
+    let source = tempfile::tempdir().unwrap();
+    for index in 0..30 {
+        std::fs::write(source.path().join(format!("f{index}")), noise(index, 2_000)).unwrap();
+    }
+    loop {
+        state += 1;
+        match dice.below(8) {
+            0 => import(&vault, source.path(), state),
+            1 => {
+                write_state(&vault, state);
+                vault
+                    .save_checkpoint(&CheckpointName::new(&format!("c{seed}-{state}")).unwrap(), None)
+                    .unwrap();
+            }
+            2 => {
+                // Going back and forth leaves the number as it was.
+                write_state(&vault, state);
+                vault.restore(&vault.revision("@~1").unwrap(), "back").unwrap();
+                vault.undo().unwrap();
+            }
+            3 => {
+                write_state(&vault, state);
+                store.collect_garbage(&mut |_| true).unwrap();
+            }
+            4 => {
+                write_state(&vault, state);
+                let fork = vault.fork(&[name(&format!("f{seed}-{state}"))]).unwrap().remove(0);
+                fork.delete(false).unwrap();
+            }
+            _ => write_state(&vault, state),
+        }
+        acknowledge(&state.to_string());
+    }
+}
+
+fn read_state(vault: &Vault) -> u64 {
+    let bytes = vault.reader().unwrap().read(&path("/state")).unwrap();
+    String::from_utf8(bytes[..20].to_vec()).unwrap().trim().parse().unwrap()
+}
+
+/// The number, and noise that depends on it: a file of mixed contents would show.
+fn state_bytes(state: u64) -> Vec<u8> {
+    [format!("{state:<20}").into_bytes(), noise(state, 50_000)].concat()
+}
+
+fn write_state(vault: &Vault, state: u64) {
+    let mut open = vault.begin().unwrap();
+    open.write_bytes(&path("/state"), &state_bytes(state)).unwrap();
+    open.commit("write", "/state").unwrap();
+}
+
+fn import(vault: &Vault, source: &Path, state: u64) {
+    let mut open = vault.begin().unwrap();
+    if open.exists(&path("/imported")).unwrap() {
+        open.remove(&path("/imported"), true).unwrap();
+    }
+    open.import_directory(source, &path("/imported"), &()).unwrap();
+    open.write_bytes(&path("/state"), &state_bytes(state)).unwrap();
+    open.commit("import", "/imported").unwrap();
+}
+
+/// Writes with a journal: synced states are acknowledged, and only sometimes become a snapshot.
+fn journal_for_ever(store: &Store, seed: u64) {
+    let vault = store.vault("main").unwrap();
+    let mut dice = Dice::new(seed);
+    let mut open = vault.open().unwrap();
+    let mut state = {
+        let bytes = open.read(&path("/state")).unwrap();
+        String::from_utf8(bytes[..20].to_vec()).unwrap().trim().parse::<u64>().unwrap()
+    };
+    loop {
+        state += 1;
+        open.write_bytes(&path("/new"), &state_bytes(state)).unwrap();
+        open.rename(&path("/new"), &path("/state")).unwrap();
+        open.sync().unwrap();
+        acknowledge(&state.to_string());
+        if dice.below(4) == 0 {
+            open.save("write", "/state").unwrap();
+        }
+    }
+}
+
+fn kill_rounds(script: &str, rounds: u64) {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let vault = store.create_vault(&name("main")).unwrap();
+    write_state(&vault, 0);
+    drop((vault, store));
+    let seed = Dice::new(rounds).roll();
+    let mut dice = Dice::new(seed);
+    let mut total = 0;
+    for round in 0..rounds {
+        let (mut child, output) = start(home.path(), &format!("{script} {}", seed ^ round));
+        let wanted = 1 + dice.below(6);
+        let pause = Duration::from_micros(dice.roll() % 6_000);
+        let mut last = 0;
+        for line in output.lines().map_while(Result::ok) {
+            let Some(state) = line.strip_prefix("ack ") else { continue };
+            last = state.parse().unwrap();
+            total += 1;
+            if total % wanted == 0 {
+                // Somewhere in the next step: this pause is the only way to be there.
+                std::thread::sleep(pause);
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let store = open(home.path());
+        let vault = store.vault("main").unwrap();
+        let found = read_state(&vault);
+        assert!(found >= last, "round {round}: {last} was acknowledged and {found} is there");
+        assert_eq!(
+            vault.reader().unwrap().read(&path("/state")).unwrap(),
+            state_bytes(found),
+            "mixed contents"
+        );
+        if round % 10 == 9 || round + 1 == rounds {
+            let report = store.check(&mut |_, _| {}).unwrap();
+            assert!(report.is_sound(), "round {round}: {report:?}");
+        }
+    }
+}
+
+fn rounds(usual: u64) -> u64 {
+    std::env::var("AVFS_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn whatever_was_acknowledged_survives_kills_during_every_kind_of_change() {
+    kill_rounds("change", rounds(120));
+}
+
+#[test]
+fn whatever_was_synced_survives_kills_without_a_snapshot() {
+    kill_rounds("journal", rounds(120));
+}
+
+/// Adds to a counter in the shared vault, and to a file of its own in a fork of its own.
+fn count(store: &Store, times: u64) {
+    let shared = store.vault("main").unwrap();
+    let own = shared.fork(&[name(&format!("own-{}", std::process::id()))]).unwrap().remove(0);
+    for round in 0..times {
+        let mut open = shared.begin().unwrap();
+        let bytes = open.read(&path("/counter")).unwrap();
+        let value: u64 = std::str::from_utf8(&bytes).unwrap().parse().unwrap();
+        open.write_bytes(&path("/counter"), (value + 1).to_string().as_bytes()).unwrap();
+        open.commit("count", "").unwrap();
+        let mut open = own.begin().unwrap();
+        open.write_bytes(&path(&format!("/f{round}")), &noise(round, 3_000)).unwrap();
+        open.commit("write", "own").unwrap();
+        if round % 8 == 3 {
+            store.collect_garbage(&mut |_| true).unwrap();
+        }
+    }
+}
+
+#[test]
+fn eight_processes_work_on_one_store_and_nothing_is_lost() {
+    const PROCESSES: u64 = 8;
+    const TIMES: u64 = 15;
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let vault = store.create_vault(&name("main")).unwrap();
+    let mut open_vault = vault.begin().unwrap();
+    open_vault.write_bytes(&path("/counter"), b"0").unwrap();
+    open_vault.commit("write", "/counter").unwrap();
+    let children: Vec<_> = (0..PROCESSES).map(|_| start(home.path(), &format!("count {TIMES}"))).collect();
+    for (mut child, output) in children {
+        output.lines().for_each(drop);
+        assert!(child.wait().unwrap().success());
+    }
+    let counter = vault.reader().unwrap().read(&path("/counter")).unwrap();
+    assert_eq!(std::str::from_utf8(&counter).unwrap(), (PROCESSES * TIMES).to_string());
+    let vaults = store.vaults().unwrap();
+    assert_eq!(vaults.len() as u64, PROCESSES + 1);
+    for info in vaults.iter().filter(|info| info.name.as_str().starts_with("own-")) {
+        let reader = store.vault(info.name.as_str()).unwrap().reader().unwrap();
+        for round in 0..TIMES {
+            assert_eq!(reader.read(&path(&format!("/f{round}"))).unwrap(), noise(round, 3_000));
+        }
+        store.vault(info.name.as_str()).unwrap().verify_audit(None).unwrap();
+    }
+    assert!(store.check(&mut |_, _| {}).unwrap().is_sound());
+}
+
+/// A file system of a few megabytes. Needs root.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new(bytes: u64) -> SmallDisk {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
+            .arg(dir.path())
+            .status()
+            .unwrap();
+        assert!(mounted.success(), "this test needs root, to mount a small disk");
+        SmallDisk(dir)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_clear_error_and_all_is_well_once_there_is_room() {
+    let disk = SmallDisk::new(12 << 20);
+    let home = disk.0.path().join("store");
+    let ballast = disk.0.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 6 << 20]).unwrap();
+    let store = open(&home);
+    let vault = store.create_vault(&name("main")).unwrap();
+    let mut kept = 0;
+    let error = loop {
+        let mut open = vault.begin().unwrap();
+        let written = open.write_bytes(&path(&format!("/f{kept}")), &noise(kept, 200_000));
+        match written.and_then(|()| open.commit("write", "noise")) {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 100, "the disk never gets full");
+    };
+    assert_eq!(error.code(), "disk-full", "{error:?}");
+    assert!(kept > 3);
+    let check = |store: &Store| {
+        let reader = store.vault("main").unwrap().reader().unwrap();
+        for index in 0..kept {
+            assert_eq!(reader.read(&path(&format!("/f{index}"))).unwrap(), noise(index, 200_000));
+        }
+    };
+    check(&store);
+    std::fs::remove_file(&ballast).unwrap();
+    let mut open_vault = vault.begin().unwrap();
+    open_vault.write_bytes(&path("/after"), &noise(1, 200_000)).unwrap();
+    open_vault.commit("write", "/after").unwrap();
+    check(&store);
+    drop((vault, store));
+    let store = open(&home);
+    check(&store);
+    assert!(store.check(&mut |_, _| {}).unwrap().is_sound());
+}

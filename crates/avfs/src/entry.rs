@@ -1,0 +1,96 @@
+//! Entries of a vault as listings show them.
+
+use agentvfs::{EntryKind, Found, Kind, TreePath};
+use serde::Serialize;
+
+use crate::json::{PathField, byte_field};
+use crate::mode::show_mode;
+use crate::printer::{DIRECTORY, Painted, Printer, SYMLINK};
+use crate::time::show_rfc3339;
+
+byte_field!(TargetField, target, target_bytes_hex);
+
+/// The fields of one entry, the same in all listings.
+#[derive(Serialize)]
+pub struct EntryBody {
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    mode: String,
+    uid: u32,
+    gid: u32,
+    names: u32,
+    size: u64,
+    mtime: String,
+    #[serde(flatten)]
+    target: Option<TargetField>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<u64>,
+}
+
+impl EntryBody {
+    pub fn new(path: &TreePath, found: &Found) -> EntryBody {
+        let meta = &found.entry.meta;
+        let kind = Kind::from(&found.entry.kind);
+        let device = match kind {
+            Kind::CharDevice { device } | Kind::BlockDevice { device } => Some(device),
+            _ => None,
+        };
+        EntryBody {
+            path: path.into(),
+            kind: kind_name(kind),
+            mode: octal(meta.mode),
+            uid: meta.uid,
+            gid: meta.gid,
+            names: names(found),
+            size: found.entry.size(),
+            mtime: show_rfc3339(meta.mtime),
+            target: target(found).map(TargetField::new),
+            device,
+        }
+    }
+}
+
+pub fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::CharDevice { .. } => "char-device",
+        Kind::BlockDevice { .. } => "block-device",
+    }
+}
+
+pub fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
+/// How many names the entry has.
+pub fn names(found: &Found) -> u32 {
+    found.link.map_or(1, |(_, names)| names)
+}
+
+/// What a symbolic link points to.
+pub fn target(found: &Found) -> Option<&[u8]> {
+    match &found.entry.kind {
+        EntryKind::Symlink { target } => Some(target),
+        _ => None,
+    }
+}
+
+/// Kind and permissions, as `ls -l` begins.
+pub fn letters(found: &Found) -> String {
+    show_mode(Kind::from(&found.entry.kind), found.entry.meta.mode)
+}
+
+/// A name in the colour of its kind.
+pub fn painted(out: &Printer, found: &Found, name: String) -> Painted<String> {
+    match &found.entry.kind {
+        EntryKind::Directory { .. } => out.paint(DIRECTORY, name),
+        EntryKind::Symlink { .. } => out.paint(SYMLINK, name),
+        _ => out.paint(anstyle::Style::new(), name),
+    }
+}

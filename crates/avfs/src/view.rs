@@ -1,0 +1,78 @@
+//! One state of a vault, to look at.
+
+use std::io::Write;
+use std::path::Path;
+
+use agentvfs::transfer::{self, DirectoryExport, Progress, Report};
+use agentvfs::{EntryKind, Error, Found, ReadError, TreePath, TreeReader, Vault, Version};
+
+/// Reads one state of a vault. Its errors name the vault.
+pub struct View {
+    vault: Vault,
+    reader: TreeReader,
+}
+
+impl View {
+    pub fn new(reader: TreeReader, vault: Vault) -> View {
+        View { vault, reader }
+    }
+
+    pub fn find(&self, path: &TreePath) -> Result<Found, Error> {
+        self.reader.find(path).map_err(|error| self.fail(error))
+    }
+
+    /// The entries of a directory that was found before, by name.
+    pub fn list(
+        &self,
+        path: &TreePath,
+        directory: &Found,
+    ) -> Result<impl Iterator<Item = Result<(agentvfs::EntryName, Found), Error>>, Error> {
+        let listing = self.reader.list_entry(path, &directory.entry).map_err(|error| self.fail(error))?;
+        Ok(listing.map(|item| item.map_err(|error| self.fail(error))))
+    }
+
+    /// The size of the file at `path`; fails if it is no file.
+    pub fn file_size(&self, path: &TreePath) -> Result<u64, Error> {
+        self.reader.file(path).map(|(size, _)| size).map_err(|error| self.fail(error))
+    }
+
+    pub fn read_at(&self, path: &TreePath, offset: u64, out: &mut [u8]) -> Result<usize, Error> {
+        self.reader.read_at(path, offset, out).map_err(|error| self.fail(error))
+    }
+
+    pub fn version(&self, path: &TreePath) -> Result<Version, Error> {
+        Version::of_file(&self.reader, path).map_err(|error| self.fail(error))
+    }
+
+    /// How many files, directories and links there are at `path`.
+    pub fn files_at(&self, path: &TreePath) -> Result<u64, Error> {
+        match self.find(path)?.entry.kind {
+            EntryKind::Directory { below, .. } => Ok(below.inodes),
+            _ => Ok(1),
+        }
+    }
+
+    pub fn export_tar(
+        &self,
+        path: &TreePath,
+        out: &mut dyn Write,
+        progress: &dyn Progress,
+    ) -> Result<Report, Error> {
+        Ok(transfer::export_tar(&self.reader, path, out, progress)?)
+    }
+
+    pub fn export_directory(
+        &self,
+        path: &TreePath,
+        to: &Path,
+        options: &DirectoryExport,
+        progress: &dyn Progress,
+    ) -> Result<Report, Error> {
+        Ok(transfer::export_directory(&self.reader, path, to, options, progress)?)
+    }
+
+    fn fail(&self, source: ReadError) -> Error {
+        let vault = self.vault.name().map(|name| name.to_string()).unwrap_or_default();
+        Error::Read { vault, source }
+    }
+}

@@ -16,7 +16,7 @@ use crate::versions::{EntryBody, Names, count};
 #[command(
     after_help = "An undo is an entry of the history like any other: `avfs checkpoint restore ID` of the
 state before goes forward again. Ends with status 1 if there were fewer changes
-than asked for.
+than view for.
 
 Examples:
   avfs undo

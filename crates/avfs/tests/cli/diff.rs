@@ -122,11 +122,11 @@ fn without_a_checkpoint_the_fork_base_or_the_beginning_is_compared() {
 fn unknown_states_and_paths_are_refused() {
     let sandbox = Sandbox::new();
     changed(&sandbox);
-    assert_eq!(sandbox.refusal("diff nonsense"), (3, "unknown-revision".to_owned()));
-    assert_eq!(sandbox.refusal("diff v1 @ nowhere"), (3, "not-found".to_owned()));
-    assert_eq!(sandbox.refusal("diff nowhere: v1"), (3, "unknown-vault".to_owned()));
-    assert_eq!(sandbox.refusal("diff a:b:c"), (2, "bad-revision".to_owned()));
-    assert_eq!(sandbox.refusal("diff --stat --patch"), (2, "usage".to_owned()));
+    assert_eq!(sandbox.bad("diff nonsense"), (3, "unknown-revision".to_owned()));
+    assert_eq!(sandbox.bad("diff v1 @ nowhere"), (3, "not-found".to_owned()));
+    assert_eq!(sandbox.bad("diff nowhere: v1"), (3, "unknown-vault".to_owned()));
+    assert_eq!(sandbox.bad("diff a:b:c"), (2, "bad-revision".to_owned()));
+    assert_eq!(sandbox.bad("diff --stat --patch"), (2, "usage".to_owned()));
 }
 
 /// Applies a patch to an exported copy of the old state and compares every file with the new one.

@@ -72,9 +72,9 @@ fn grep_ends_with_one_if_nothing_matches_and_names_a_bad_pattern() {
     error: 'a(' is not a regular expression: regex parse error: unclosed group
     hint: -F takes the pattern as plain text
     ");
-    assert_eq!(sandbox.refusal("grep a ["), (3, "not-found".to_owned()));
-    assert_eq!(sandbox.refusal("grep a -g a[b"), (2, "bad-pattern".to_owned()));
-    assert_eq!(sandbox.refusal("grep a --at nonsense"), (3, "unknown-revision".to_owned()));
+    assert_eq!(sandbox.bad("grep a ["), (3, "not-found".to_owned()));
+    assert_eq!(sandbox.bad("grep a -g a[b"), (2, "bad-pattern".to_owned()));
+    assert_eq!(sandbox.bad("grep a --at nonsense"), (3, "unknown-revision".to_owned()));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn grep_in_json_has_lines_files_and_totals() {
 fn the_past_can_be_searched() {
     let sandbox = sample();
     sandbox.run("checkpoint save v1");
-    write(&sandbox.store().vault("web").unwrap(), "README.md", b"nothing\n");
+    write(&sandbox.library().vault("web").unwrap(), "README.md", b"nothing\n");
     assert!(sandbox.run("grep more README.md").starts_with("status 1"));
     assert_eq!(sandbox.data("grep more README.md --at v1"), b"TODO: say more\n");
     assert!(sandbox.run("search parser").starts_with("status 1"));
@@ -117,9 +117,9 @@ fn find_chooses_by_name_kind_size_and_depth() {
     assert_eq!((&entry["path"], &entry["type"]), (&"/src/deep/lib.rs".into(), &"file".into()));
     assert_eq!((&entry["size"], &entry["mode"]), (&12.into(), &"0644".into()));
     for line in ["find --size big", "find --newer soon", "find --name a[b"] {
-        assert_eq!(sandbox.refusal(line).0, 2, "{line}");
+        assert_eq!(sandbox.bad(line).0, 2, "{line}");
     }
-    assert_eq!(sandbox.refusal("find nowhere"), (3, "not-found".to_owned()));
+    assert_eq!(sandbox.bad("find nowhere"), (3, "not-found".to_owned()));
 }
 
 #[test]
@@ -155,14 +155,13 @@ fn search_ranks_and_shows_where() {
     assert_eq!((&found["kind"], &found["current"]), (&"search".into(), &true.into()));
     assert_eq!((&found["hits"][0]["path"], &found["hits"][0]["line"]), (&"/README.md".into(), &1.into()));
     assert!(sandbox.run("search unheard-of").starts_with("status 1\n"));
-    assert_eq!(sandbox.refusal("search ---- --json -- ..."), (2, "usage".to_owned()));
-    assert_eq!(sandbox.refusal("search ..."), (2, "bad-query".to_owned()));
+    assert_eq!(sandbox.bad("search ..."), (2, "bad-query".to_owned()));
 }
 
 #[test]
 fn each_vault_sees_its_own_files_in_the_shared_index() {
     let sandbox = sample();
-    let vault = sandbox.store().vault("web").unwrap();
+    let vault = sandbox.library().vault("web").unwrap();
     sandbox.run("search parser");
     let fork = vault.fork(&[VaultName::new("fix").unwrap()]).unwrap().remove(0);
     write(&fork, "only-here", b"zebra\n");
@@ -175,5 +174,5 @@ fn each_vault_sees_its_own_files_in_the_shared_index() {
 fn search_can_be_switched_off() {
     let sandbox = sample();
     sandbox.user_file("[search]\nenabled = false\n");
-    assert_eq!(sandbox.refusal("search parser"), (2, "search-disabled".to_owned()));
+    assert_eq!(sandbox.bad("search parser"), (2, "search-disabled".to_owned()));
 }

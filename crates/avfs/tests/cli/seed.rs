@@ -1,9 +1,8 @@
 //! Vaults with something in them, made through the library.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use agentvfs::{Actor, EntryKind, OpenOptions, Store, SystemClock, TreePath, TreeReader, Vault, VaultName};
+use agentvfs::{Actor, EntryKind, Store, StoreOptions, TreePath, TreeReader, Vault, VaultName};
 
 use crate::sandbox::Sandbox;
 
@@ -12,19 +11,14 @@ pub fn path(text: &str) -> TreePath {
 }
 
 impl Sandbox {
-    /// Where the binary finds its store if nothing else is said.
-    pub fn home(&self) -> PathBuf {
-        self.path("home/.local/share/agentvfs")
-    }
-
-    pub fn store(&self) -> Store {
+    pub fn library(&self) -> Store {
         let actor = Actor { name: "seed".to_owned(), uid: 1000, gid: 1000 };
-        Store::open_with(&self.home(), OpenOptions::default(), actor, Arc::new(SystemClock)).unwrap()
+        Store::open_with(&self.store(), StoreOptions { actor, ..StoreOptions::default() }).unwrap()
     }
 
     /// A vault that is chosen, with these files, written by one command each.
     pub fn seed(&self, name: &str, files: &[(&str, &str)]) -> Vault {
-        let store = self.store();
+        let store = self.library();
         let vault = store.create_vault(&VaultName::new(name).unwrap()).unwrap();
         store.use_vault(name).unwrap();
         files.iter().for_each(|(path, text)| write(&vault, path, text.as_bytes()));
@@ -43,14 +37,6 @@ impl Sandbox {
         let output = self.avfs().args(line.split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{}", self.show(&output));
         output.stdout
-    }
-
-    /// The status and the code of the error of a line.
-    #[track_caller]
-    pub fn refusal(&self, line: &str) -> (i32, String) {
-        let output = self.avfs().args(line.split_whitespace()).arg("--json").output().unwrap();
-        let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        (output.status.code().unwrap(), object["error"]["code"].as_str().unwrap_or("none").to_owned())
     }
 }
 

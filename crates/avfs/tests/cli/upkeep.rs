@@ -37,7 +37,7 @@ fn a_quota_is_set_shown_obeyed_and_removed() {
     assert_eq!((&quota["bytes_used"], &quota["files_used"]), (&5.into(), &1.into()));
     assert!(sandbox.run("quota set --files 0").contains("warning: it holds more than that already"));
     for line in ["quota set", "quota set --bytes big", "quota set --files -1"] {
-        assert_eq!(sandbox.refusal(line).0, 2, "{line}");
+        assert_eq!(sandbox.bad(line).0, 2, "{line}");
     }
 }
 
@@ -85,13 +85,13 @@ fn a_whole_log_is_verified_and_its_end_can_be_kept_elsewhere() {
     write(&vault, "a", b"2");
     let verified = sandbox.object(&format!("audit verify --json --expect {}", head.trim()));
     assert_eq!((&verified["vault"], &verified["entries"]), (&"web".into(), &3.into()));
-    assert_eq!(sandbox.refusal("audit verify --expect 00"), (6, "audit-broken".to_owned()));
+    assert_eq!(sandbox.bad("audit verify --expect 00"), (6, "audit-broken".to_owned()));
     assert_eq!(sandbox.object("audit verify --store --json")["entries"], 0);
 }
 
 /// Changes a record of the store behind its back, with and without a checksum that fits.
 fn tamper(sandbox: &Sandbox, statement: &str) {
-    let database = rusqlite::Connection::open(sandbox.home().join("store.db")).unwrap();
+    let database = rusqlite::Connection::open(sandbox.store().join("store.db")).unwrap();
     assert_eq!(database.execute(statement, []).unwrap(), 1, "{statement}");
 }
 
@@ -106,7 +106,7 @@ fn a_changed_or_missing_record_is_found() {
         let sandbox = Sandbox::new();
         sandbox.seed("web", &[("a", "1"), ("b", "2")]);
         tamper(&sandbox, statement);
-        let (status, code) = sandbox.refusal("audit verify");
+        let (status, code) = sandbox.bad("audit verify");
         assert_eq!(status, 6, "{statement}");
         assert!(code.starts_with(expected), "{statement}: {code}");
         assert!(sandbox.run("fsck").starts_with("status 6\n"), "{statement}");
@@ -131,7 +131,7 @@ fn stats_tell_what_vaults_share() {
     let table = sandbox.run("stats web");
     assert!(table.contains("VAULT      FILES     LOGICAL") && table.contains("4.9 KiB"), "{table}");
     assert!(!table.contains("fix"), "{table}");
-    assert_eq!(sandbox.refusal("stats wbe"), (3, "unknown-vault".to_owned()));
+    assert_eq!(sandbox.bad("stats wbe"), (3, "unknown-vault".to_owned()));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn fsck_of_a_sound_store_says_so_and_damage_is_named() {
 
 /// Damages the largest file of the store that is not its database.
 fn flip_a_byte(sandbox: &Sandbox) {
-    let mut open = vec![sandbox.home()];
+    let mut open = vec![sandbox.store()];
     let mut largest = (0, std::path::PathBuf::new());
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {

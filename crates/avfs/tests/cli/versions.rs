@@ -51,7 +51,7 @@ fn a_checkpoint_is_saved_listed_shown_and_deleted() {
     --- talk
     deleted checkpoint v1 (snapshot ID)
     ");
-    assert_eq!(sandbox.refusal("checkpoint show v1"), (3, "unknown-checkpoint".to_owned()));
+    assert_eq!(sandbox.bad("checkpoint show v1"), (3, "unknown-checkpoint".to_owned()));
 }
 
 /// Hides when and by whom a checkpoint was saved.
@@ -79,9 +79,9 @@ fn a_taken_or_bad_name_changes_nothing() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[("a", "1")]);
     sandbox.run("checkpoint save v1");
-    assert_eq!(sandbox.refusal("checkpoint save v1"), (4, "checkpoint-exists".to_owned()));
-    assert_eq!(sandbox.refusal("checkpoint save a/b"), (2, "bad-name".to_owned()));
-    assert_eq!(sandbox.refusal("checkpoint delete v1 v9"), (3, "unknown-checkpoint".to_owned()));
+    assert_eq!(sandbox.bad("checkpoint save v1"), (4, "checkpoint-exists".to_owned()));
+    assert_eq!(sandbox.bad("checkpoint save a/b"), (2, "bad-name".to_owned()));
+    assert_eq!(sandbox.bad("checkpoint delete v1 v9"), (3, "unknown-checkpoint".to_owned()));
     assert_eq!(vault.checkpoints().unwrap().len(), 1, "one unknown name, and none is deleted");
 }
 
@@ -104,7 +104,7 @@ fn an_unknown_checkpoint_gets_a_suggestion() {
     error: 'befor-upgrade' is neither a checkpoint of vault 'web', nor a vault, nor a snapshot of it
     hint: did you mean 'before-upgrade'?
     ");
-    assert_eq!(sandbox.refusal("checkpoint restore nonsense"), (3, "unknown-revision".to_owned()));
+    assert_eq!(sandbox.bad("checkpoint restore nonsense"), (3, "unknown-revision".to_owned()));
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn single_paths_come_back_from_a_checkpoint_and_from_another_vault() {
     sandbox.seed("fix", &[("a", "from fix")]);
     sandbox.run("checkout fix: a --vault web");
     assert_eq!(read("a"), b"from fix");
-    assert_eq!(sandbox.refusal("checkout fix: nowhere --vault web"), (3, "not-found".to_owned()));
-    assert_eq!(sandbox.refusal("checkout v1 .. --vault web"), (2, "bad-name".to_owned()));
+    assert_eq!(sandbox.bad("checkout fix: nowhere --vault web"), (3, "not-found".to_owned()));
+    assert_eq!(sandbox.bad("checkout v1 .. --vault web"), (2, "bad-name".to_owned()));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn undo_takes_back_step_by_step_and_says_when_nothing_is_left() {
     took back 2: write /a (2 paths)
     warning: only 1 change could be undone
     ");
-    assert_eq!(sandbox.refusal("undo"), (4, "nothing-to-undo".to_owned()));
+    assert_eq!(sandbox.bad("undo"), (4, "nothing-to-undo".to_owned()));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn the_log_tells_what_happened_newest_first() {
     let sizes: Vec<Option<u64>> =
         versions["versions"].as_array().unwrap().iter().map(|version| version["size"].as_u64()).collect();
     assert_eq!((versions["path"].as_str(), sizes), (Some("/a"), vec![None, Some(3), Some(1)]));
-    assert_eq!(sandbox.refusal("log nowhere"), (3, "not-found".to_owned()));
+    assert_eq!(sandbox.bad("log nowhere"), (3, "not-found".to_owned()));
 }
 
 #[test]
@@ -255,9 +255,9 @@ fn the_beginning_of_an_id_must_say_which() {
     let vault = sandbox.seed("web", &[("a", "1")]);
     let id = vault.history(None, 1).unwrap()[0].snapshot.to_string();
     assert_eq!(sandbox.object(&format!("checkpoint restore {} --json", &id[..6]))["changed"], 0);
-    assert_eq!(sandbox.refusal(&format!("checkpoint restore {}", &id[..5])).0, 3);
+    assert_eq!(sandbox.bad(&format!("checkpoint restore {}", &id[..5])).0, 3);
     let no_such = if id.starts_with("000000") { "ffffff" } else { "000000" };
-    assert_eq!(sandbox.refusal(&format!("checkout {no_such} a")), (3, "unknown-revision".to_owned()));
+    assert_eq!(sandbox.bad(&format!("checkout {no_such} a")), (3, "unknown-revision".to_owned()));
     add_twin(&sandbox, vault.id(), &id);
     assert_snapshot!(sandbox.run(&format!("checkout {} a", &id[..8])).replace(&id[..8], "DIGITS"), @"
     status 2
@@ -271,7 +271,7 @@ fn the_beginning_of_an_id_must_say_which() {
 /// Adds an entry to the history whose snapshot has an id that begins alike. Nobody can choose such an id,
 /// so there is no snapshot behind it.
 fn add_twin(sandbox: &Sandbox, vault: agentvfs::VaultId, id: &str) {
-    let store = EmbeddedStore::open(&sandbox.home(), OpenOptions::default()).unwrap();
+    let store = EmbeddedStore::open(&sandbox.store(), OpenOptions::default()).unwrap();
     let key = |seq: u64| format!("history/{vault}/{seq:012}");
     let record = String::from_utf8(store.read(&key(2)).unwrap().unwrap()).unwrap();
     let last = if id.ends_with('0') { "1" } else { "0" };
@@ -283,8 +283,8 @@ fn add_twin(sandbox: &Sandbox, vault: agentvfs::VaultId, id: &str) {
 fn lines_with_a_mistake_are_refused() {
     let sandbox = Sandbox::new();
     for line in ["log --graph src", "undo --steps 0", "checkpoint", "checkout v1", "revert", "log .."] {
-        assert_eq!(sandbox.refusal(line).0, 2, "{line}");
+        assert_eq!(sandbox.bad(line).0, 2, "{line}");
     }
-    assert_eq!(sandbox.refusal("log"), (2, "no-vault".to_owned()));
-    assert_eq!(sandbox.refusal("log --vault nowhere"), (3, "unknown-vault".to_owned()));
+    assert_eq!(sandbox.bad("log"), (2, "no-vault".to_owned()));
+    assert_eq!(sandbox.bad("log --vault nowhere"), (3, "unknown-vault".to_owned()));
 }

@@ -98,12 +98,12 @@ fn search(view: &View, query: &Query, args: &SearchArgs) -> Result<SearchResults
         Some(name) => Some(store.vault(name.as_str())?.id().to_string()),
         None => None,
     };
-    // A past state is another step from the same vault's index: it gets a key of its own, which starts there.
-    let vault_key = view.vault.id().to_string();
-    let past_key = format!("{vault_key}@");
+    // A past state is read from where the index of the vault stands, and does not move that.
+    let present = view.vault.id().to_string();
+    let past = format!("{present}@");
     let (key, parent) = match &args.at.at {
-        None => (&vault_key, parent.as_deref()),
-        Some(_) => (&past_key, Some(vault_key.as_str())),
+        None => (&present, parent.as_deref()),
+        Some(_) => (&past, Some(present.as_str())),
     };
     let index = SearchIndex::open(home).map_err(|error| fail(view, error))?;
     let scope = Scope { key, parent, reader: &view.reader };

@@ -171,6 +171,19 @@ fn each_vault_sees_its_own_files_in_the_shared_index() {
 }
 
 #[test]
+fn after_a_collection_a_state_that_comes_back_is_found_again() {
+    let sandbox = sample();
+    sandbox.good("checkpoint save v1");
+    sandbox.good("search parser");
+    sandbox.good("search parser --at v1");
+    sandbox.good("rm README.md");
+    sandbox.good("gc");
+    assert!(sandbox.good("search parser --at v1").contains("/README.md"));
+    sandbox.good("undo");
+    assert!(sandbox.good("search parser").contains("/README.md"));
+}
+
+#[test]
 fn search_can_be_switched_off() {
     let sandbox = sample();
     sandbox.user_file("[search]\nenabled = false\n");

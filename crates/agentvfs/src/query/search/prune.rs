@@ -55,11 +55,14 @@ fn is_in_any(live: &[TreeReader], path: &[u8], key: DocumentKey) -> Result<bool,
     Ok(false)
 }
 
+/// The trees that the index has read are forgotten with the first document: one of them may come back, and
+/// it is not indexed any more. The next search looks its documents up and reads only those that are gone.
 fn remove(connection: &mut Connection, dead: &[i64]) -> rusqlite::Result<()> {
     if dead.is_empty() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute("DELETE FROM roots", [])?;
     for id in dead {
         transaction.prepare_cached("DELETE FROM texts WHERE rowid = ?1")?.execute([id])?;
         transaction.prepare_cached("DELETE FROM documents WHERE id = ?1")?.execute([id])?;

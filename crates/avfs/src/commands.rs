@@ -5,55 +5,39 @@
 
 mod completions;
 mod config;
+#[cfg(test)]
+mod lines;
 mod man;
-#[cfg(test)]
-mod planned;
 
-// Those for tests only are written down and not done yet: see `planned`.
-#[cfg(test)]
 mod audit;
 mod cat;
-#[cfg(test)]
 mod checkout;
-#[cfg(test)]
 mod checkpoint;
 mod chmod;
 mod cp;
-#[cfg(test)]
 mod diff;
 mod export;
-#[cfg(test)]
 mod find;
-#[cfg(test)]
 mod fsck;
-#[cfg(test)]
 mod gc;
-#[cfg(test)]
 mod grep;
 mod import;
 mod ln;
-#[cfg(test)]
 mod log;
 mod ls;
 mod mkdir;
 mod moves;
 mod mv;
-#[cfg(test)]
 mod prune;
-#[cfg(test)]
 mod quota;
-#[cfg(test)]
 mod revert;
 mod rm;
-#[cfg(test)]
 mod search;
 mod stat;
-#[cfg(test)]
 mod stats;
 mod touch;
 mod transferred;
 mod tree;
-#[cfg(test)]
 mod undo;
 mod vault;
 mod write;
@@ -81,8 +65,25 @@ pub enum Command {
     Touch(touch::TouchArgs),
     Stat(stat::StatArgs),
     Tree(tree::TreeArgs),
+    #[command(subcommand)]
+    Checkpoint(checkpoint::CheckpointCommand),
+    Log(log::LogArgs),
+    Diff(diff::DiffArgs),
+    Checkout(checkout::CheckoutArgs),
+    Revert(revert::RevertArgs),
+    Undo(undo::UndoArgs),
+    Grep(grep::GrepArgs),
+    Find(find::FindArgs),
+    Search(search::SearchArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Stats(stats::StatsArgs),
+    #[command(subcommand)]
+    Quota(quota::QuotaCommand),
+    Audit(audit::AuditArgs),
+    Gc(gc::GcArgs),
+    Prune(prune::PruneArgs),
+    Fsck(fsck::FsckArgs),
     #[command(subcommand)]
     Config(config::ConfigCommand),
     Completions(completions::CompletionsArgs),
@@ -107,6 +108,21 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
         Command::Tree(args) => tree::run(&mut context(out)?, args),
         Command::Import(args) => import::run(&mut context(out)?, args),
         Command::Export(args) => export::run(&mut context(out)?, args),
+        Command::Checkpoint(command) => checkpoint::run(&mut context(out)?, command),
+        Command::Log(args) => log::run(&mut context(out)?, args),
+        Command::Diff(args) => diff::run(&mut context(out)?, args),
+        Command::Checkout(args) => checkout::run(&mut context(out)?, args),
+        Command::Revert(args) => revert::run(&mut context(out)?, args),
+        Command::Undo(args) => undo::run(&mut context(out)?, args),
+        Command::Grep(args) => grep::run(&mut context(out)?, args),
+        Command::Find(args) => find::run(&mut context(out)?, args),
+        Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Stats(args) => stats::run(&mut context(out)?, args),
+        Command::Quota(command) => quota::run(&mut context(out)?, command),
+        Command::Audit(args) => audit::run(&mut context(out)?, args),
+        Command::Gc(args) => gc::run(&mut context(out)?, args),
+        Command::Prune(args) => prune::run(&mut context(out)?, args),
+        Command::Fsck(args) => fsck::run(&mut context(out)?, args),
         Command::Config(command) => config::run(&mut context(out)?, command),
         Command::Completions(args) => completions::run(out, args),
         Command::Man(args) => man::run(out, args),

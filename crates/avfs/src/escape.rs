@@ -62,6 +62,13 @@ fn unfinished(raw: &[u8]) -> usize {
     }
 }
 
+/// Text of one line for a terminal, in which names are escaped already: its backslashes stay single.
+pub fn printable_line(raw: &[u8]) -> String {
+    let mut text = String::with_capacity(raw.len());
+    push_printable(&mut text, raw);
+    text
+}
+
 /// Backslashes of a text are meant as they are; in a name they are doubled so that it reads back.
 fn push_printable(text: &mut String, piece: &[u8]) {
     let mut parts = piece.split(|byte| *byte == b'\\');
@@ -82,6 +89,7 @@ mod tests {
         assert_eq!(printable_text(b"\x1b]0;title\x07\r\n"), "\\u{1b}]0;title\\u{7}\\r\n");
         assert_eq!(printable_text(b"\xff"), "\\xff");
         assert_eq!(printable_text(b""), "");
+        assert_eq!(printable_line(b"write /a\\xff\n\x1b"), "write /a\\xff\\n\\u{1b}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `avfs`, the command line of agentvfs: reads arguments, calls the library, prints, and ends with a status.
 
 mod args;
+mod asked;
 mod change;
 mod cli;
-#[cfg_attr(test, allow(dead_code, reason = "planned commands are read and do nothing"))]
 mod commands;
 mod confirm;
 mod context;
@@ -16,12 +16,11 @@ mod mode;
 mod printer;
 mod progress;
 mod revision;
-#[cfg_attr(not(test), expect(dead_code, reason = "the store's settings are read by the vault commands"))]
 mod settings;
-#[cfg_attr(not(test), expect(dead_code, reason = "`find` and listings use the rest"))]
 mod size;
 mod suggest;
 mod time;
+mod versions;
 mod view;
 
 use std::process::ExitCode;

@@ -154,6 +154,22 @@ impl Printer {
         self.say(shown.trim_end());
     }
 
+    /// File contents: exact bytes on a pipe, escaped on a terminal.
+    pub fn content(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
+        match self.to_terminal {
+            true => self.bytes(crate::escape::printable_text(bytes).as_bytes()),
+            false => self.bytes(bytes),
+        }
+    }
+
+    /// File contents in a style, if data is coloured.
+    pub fn painted_content(&mut self, style: Style, bytes: &[u8]) -> Result<(), PrintError> {
+        let style = if self.color_data { style } else { Style::new() };
+        write!(self.stdout, "{style}")?;
+        self.content(bytes)?;
+        Ok(write!(self.stdout, "{style:#}")?)
+    }
+
     /// Text of a colour in data, if data is coloured.
     pub fn paint<T: Display>(&self, style: Style, text: T) -> Painted<T> {
         paint(self.color_data, style, text)
@@ -175,6 +191,17 @@ pub const DIRECTORY: Style =
     Style::new().bold().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Blue)));
 pub const SYMLINK: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(anstyle::AnsiColor::Cyan)));
 pub const FAINT: Style = Style::new().dimmed();
+pub const BOLD: Style = Style::new().bold();
+pub const RED: Style = plain_color(anstyle::AnsiColor::Red);
+pub const GREEN: Style = plain_color(anstyle::AnsiColor::Green);
+pub const YELLOW: Style = plain_color(anstyle::AnsiColor::Yellow);
+pub const BLUE: Style = plain_color(anstyle::AnsiColor::Blue);
+pub const MAGENTA: Style = plain_color(anstyle::AnsiColor::Magenta);
+pub const CYAN: Style = plain_color(anstyle::AnsiColor::Cyan);
+
+const fn plain_color(color: anstyle::AnsiColor) -> Style {
+    Style::new().fg_color(Some(anstyle::Color::Ansi(color)))
+}
 
 /// Text in a style, or plain.
 pub struct Painted<T> {

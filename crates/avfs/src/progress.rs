@@ -23,6 +23,19 @@ impl Progress {
         let bytes = Arc::new(AtomicU64::new(0));
         Progress { bar: wanted.then(|| bar(what, total, &bytes)), bytes }
     }
+
+    /// For work that is not on files: only what [`Progress::say`] says is shown.
+    pub fn spin(out: &Printer, what: &'static str) -> Progress {
+        let wanted = out.talks() && io::stderr().is_terminal();
+        let spinner = || styled(ProgressBar::new_spinner(), what, "{prefix} {spinner} {msg}", |style| style);
+        Progress { bar: wanted.then(spinner), bytes: Arc::default() }
+    }
+
+    pub fn say(&self, text: impl FnOnce() -> String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text());
+        }
+    }
 }
 
 impl agentvfs::transfer::Progress for Progress {
@@ -51,13 +64,22 @@ fn bar(what: &'static str, total: Option<u64>, bytes: &Arc<AtomicU64>) -> Progre
         ),
         None => (ProgressBar::new_spinner(), "{prefix} {spinner} {human_pos} files, {per_sec}, {size}"),
     };
-    let style = ProgressStyle::with_template(template).expect("the templates above are valid");
     let bytes = Arc::clone(bytes);
     let size = move |_: &indicatif::ProgressState, text: &mut dyn std::fmt::Write| {
         // A bar that cannot be drawn is no reason to stop the work.
         let _ = write!(text, "{}", crate::size::HumanSize(bytes.load(Ordering::Relaxed)));
     };
-    bar.set_style(style.with_key("per_sec", files_per_second).with_key("size", size));
+    styled(bar, what, template, |style| style.with_key("per_sec", files_per_second).with_key("size", size))
+}
+
+fn styled(
+    bar: ProgressBar,
+    what: &'static str,
+    template: &str,
+    keys: impl FnOnce(ProgressStyle) -> ProgressStyle,
+) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("the templates of this file are valid");
+    bar.set_style(keys(style));
     bar.set_prefix(what);
     bar.enable_steady_tick(Duration::from_millis(100));
     bar

@@ -96,6 +96,14 @@ pub fn show_local(moment: Timestamp, zone: &TimeZone) -> String {
     }
 }
 
+/// A moment as local date and time without blanks, for names: `20260501-123005`.
+pub fn show_compact(moment: Timestamp, zone: &TimeZone) -> String {
+    match to_jiff(moment) {
+        Some(time) => time.to_zoned(zone.clone()).strftime("%Y%m%d-%H%M%S").to_string(),
+        None => moment.seconds.to_string(),
+    }
+}
+
 /// A moment in RFC 3339, in UTC, with as many digits as it needs: the form of all times in JSON.
 pub fn show_rfc3339(moment: Timestamp) -> String {
     to_jiff(moment).map_or_else(|| out_of_calendar(moment), |time| time.to_string())
@@ -172,5 +180,6 @@ mod tests {
         let far = Timestamp { seconds: i64::MAX, nanos: 1 };
         assert_eq!(show_rfc3339(far), "@9223372036854775807.000000001");
         assert_eq!(show_local(NOW, &TimeZone::UTC), "2026-05-01 12:00:00");
+        assert_eq!(show_compact(NOW, &TimeZone::UTC), "20260501-120000");
     }
 }

@@ -1,9 +1,13 @@
 //! `avfs checkout`: single paths from another state.
 
+use anyhow::Result;
 use avfs_core::TreePath;
 
 use crate::args::vault_path;
+use crate::context::Context;
+use crate::exit::ExitStatus;
 use crate::revision::Revision;
+use crate::versions::{detail, report_restored};
 
 /// Take files and directories from another state
 #[derive(Debug, clap::Args)]
@@ -17,4 +21,12 @@ pub struct CheckoutArgs {
 
     #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
     paths: Vec<TreePath>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &CheckoutArgs) -> Result<ExitStatus> {
+    let vault = context.vault()?;
+    let text = args.revision.to_string();
+    let from = vault.revision(&text)?;
+    let done = vault.restore_paths(&from, &args.paths, "checkout", &detail(&text, &args.paths))?;
+    report_restored(context.out, &vault, &text, &done)
 }

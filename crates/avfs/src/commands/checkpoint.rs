@@ -6,6 +6,14 @@ mod restore;
 mod save;
 mod show;
 
+use agentvfs::{Checkpoint, Totals, Vault};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::time::show_rfc3339;
+
 /// Save, list, restore and delete checkpoints
 #[derive(Debug, clap::Subcommand)]
 pub enum CheckpointCommand {
@@ -14,4 +22,47 @@ pub enum CheckpointCommand {
     Show(show::ShowArgs),
     Restore(restore::RestoreArgs),
     Delete(delete::DeleteArgs),
+}
+
+pub fn run(context: &mut Context<'_>, command: &CheckpointCommand) -> Result<ExitStatus> {
+    match command {
+        CheckpointCommand::Save(args) => save::run(context, args),
+        CheckpointCommand::List(args) => list::run(context, args),
+        CheckpointCommand::Show(args) => show::run(context, args),
+        CheckpointCommand::Restore(args) => restore::run(context, args),
+        CheckpointCommand::Delete(args) => delete::run(context, args),
+    }
+}
+
+/// A checkpoint in JSON.
+#[derive(Serialize)]
+struct CheckpointBody {
+    name: String,
+    snapshot: String,
+    seq: u64,
+    time: String,
+    actor: String,
+    message: Option<String>,
+    files: u64,
+    bytes: u64,
+}
+
+impl CheckpointBody {
+    fn new(checkpoint: &Checkpoint, totals: Totals) -> CheckpointBody {
+        CheckpointBody {
+            name: checkpoint.name.to_string(),
+            snapshot: checkpoint.snapshot.to_string(),
+            seq: checkpoint.seq,
+            time: show_rfc3339(checkpoint.time),
+            actor: checkpoint.actor.clone(),
+            message: checkpoint.message.clone(),
+            files: totals.inodes,
+            bytes: totals.bytes,
+        }
+    }
+}
+
+/// What a snapshot holds, without walking it.
+fn totals(vault: &Vault, checkpoint: &Checkpoint) -> Result<Totals> {
+    Ok(vault.reader_at(checkpoint.snapshot)?.root().totals)
 }

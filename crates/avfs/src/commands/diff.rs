@@ -1,20 +1,35 @@
 //! `avfs diff`: what differs between two states.
 
+mod compare;
+mod output;
+mod patch;
+
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use agentvfs::Vault;
+use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 
+pub use self::compare::{compare, first_snapshot};
+pub use self::output::{ChangeBody, print_list};
+
+use self::compare::check_paths;
+use self::output::Output;
 use crate::args::vault_path;
+use crate::asked::Asked;
+use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::revision::Revision;
+use crate::versions::last_landmark;
 
 /// Show what differs between two states
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "avfs diff [OPTIONS] [FROM] [TO] [PATH]...\n       avfs diff [OPTIONS] [FROM] [TO] -- [PATH]...",
-    after_help = "FROM is the last checkpoint if not given, TO the present state.
+    after_help = "FROM is the last checkpoint if not given, or where the vault was forked or
+began; TO is the present state.
 A revision is a checkpoint, the beginning of a snapshot's id, '@' for the
 present state, or VAULT:REV for another vault ('web:' is its present state).
 What begins with '/' or stands behind '--' is a path.
@@ -57,6 +72,33 @@ pub struct FormatArgs {
     /// Unified, as `git apply` and `patch` take it
     #[arg(short, long)]
     patch: bool,
+}
+
+pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
+    let Comparison { from, to, paths } = args.comparison()?;
+    let vault = context.vault()?;
+    let from = match from {
+        Some(revision) => Asked::of(vault.revision(&revision.to_string())?)?,
+        None => Asked::of(vault.revision(&default_from(&vault)?)?)?,
+    };
+    let to = to.map_or_else(|| "@".to_owned(), |revision| revision.to_string());
+    let to = Asked::of(vault.revision(&to)?)?;
+    check_paths(&from, &to, &paths)?;
+    let changes = compare(&from.reader, &to.reader, &paths)?;
+    let output = Output { from: &from, to: &to, changes: &changes };
+    output.print(context.out, &args.format)?;
+    match args.exit_code && !changes.is_empty() {
+        true => Ok(ExitStatus::No),
+        false => Ok(ExitStatus::Success),
+    }
+}
+
+/// What a vault is compared with if nothing is named.
+fn default_from(vault: &Vault) -> Result<String> {
+    match last_landmark(vault)? {
+        Some(landmark) => Ok(landmark.revision()),
+        None => Ok(first_snapshot(vault)?.to_string()),
+    }
 }
 
 /// What to compare.

@@ -1,10 +1,22 @@
 //! `avfs find`: entries by name, type, size and time.
 
+use agentvfs::query::find::{self, BadTest, Criteria, Test, find};
+use agentvfs::query::walk::{Selection, Visit};
+use anyhow::Result;
 use avfs_core::{Timestamp, TreePath};
 use clap::ValueEnum;
+use serde::Serialize;
 
 use crate::args::{AtArg, moment, vault_path};
+use crate::asked::Asked;
+use crate::commands::log::kind_name;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::json::{PathField, from_root};
+use crate::printer::{PrintError, Printer};
 use crate::size::SizeTest;
+use crate::time::show_rfc3339;
 
 /// Find files by name, type, size and time
 #[derive(Debug, clap::Args)]
@@ -66,4 +78,122 @@ pub enum KindArg {
     Fifo,
     #[value(alias = "s")]
     Socket,
+}
+
+#[derive(Serialize)]
+struct FindBody {
+    vault: String,
+    snapshot: String,
+    entries: Vec<EntryBody>,
+}
+
+#[derive(Serialize)]
+struct EntryBody {
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    mode: String,
+    size: u64,
+    mtime: String,
+}
+
+pub fn run(context: &mut Context<'_>, args: &FindArgs) -> Result<ExitStatus> {
+    let tests = Tests::of(args).map_err(|bad| Failure::new("bad-pattern", ExitStatus::BadInput, bad))?;
+    let asked = Asked::open(context, &args.at)?;
+    let starts = match args.paths.as_slice() {
+        [] => &[TreePath::root()],
+        paths => paths,
+    };
+    let mut bodies = Vec::new();
+    let mut found_any = false;
+    let everything = Selection::everything();
+    for start in starts {
+        let visits = find(&asked.reader, start, &everything, &tests.criteria);
+        for visit in visits.map_err(|error| asked.fail(error))? {
+            let visit = visit.map_err(|error| asked.fail(error))?;
+            if !tests.accepts_name(&visit) {
+                continue;
+            }
+            found_any = true;
+            match context.out.is_json() {
+                true => bodies.push(body(&visit)),
+                false => print(context.out, &visit, args.print0)?,
+            }
+        }
+    }
+    if context.out.is_json() {
+        let (vault, snapshot) = (asked.vault.name()?.to_string(), asked.snapshot.to_string());
+        context.out.object("find", &FindBody { vault, snapshot, entries: bodies })?;
+    }
+    if found_any { Ok(ExitStatus::Success) } else { Ok(ExitStatus::No) }
+}
+
+/// What an entry must be like.
+struct Tests {
+    criteria: Criteria,
+    /// One of them must hold, if there are any.
+    names: Vec<Test>,
+}
+
+impl Tests {
+    fn of(args: &FindArgs) -> Result<Tests, BadTest> {
+        let names = args.name.iter().map(|glob| Test::name(glob, false));
+        let names = names.chain(args.iname.iter().map(|glob| Test::name(glob, true)));
+        let mut tests = Vec::new();
+        tests.extend(args.kind.map(|kind| Test::Kind(vec![kind.into()])));
+        tests.extend(args.size.map(|size| Test::Size(size.into())));
+        tests.extend(args.newer.map(Test::Newer));
+        tests.extend(args.older.map(Test::Older));
+        let mut criteria = Criteria::new(tests);
+        // The root is found only by those who name it.
+        criteria.min_depth = usize::from(args.paths.is_empty());
+        criteria.max_depth = args.max_depth;
+        Ok(Tests { criteria, names: names.collect::<Result<_, _>>()? })
+    }
+
+    fn accepts_name(&self, visit: &Visit) -> bool {
+        self.names.is_empty() || self.names.iter().any(|test| test.holds(&visit.path, &visit.found))
+    }
+}
+
+impl From<KindArg> for find::Kind {
+    fn from(kind: KindArg) -> find::Kind {
+        match kind {
+            KindArg::File => find::Kind::File,
+            KindArg::Directory => find::Kind::Directory,
+            KindArg::Symlink => find::Kind::Symlink,
+            KindArg::Fifo => find::Kind::Fifo,
+            KindArg::Socket => find::Kind::Socket,
+        }
+    }
+}
+
+impl From<SizeTest> for find::SizeTest {
+    fn from(test: SizeTest) -> find::SizeTest {
+        match test {
+            SizeTest::Above(bytes) => find::SizeTest::Above(bytes),
+            SizeTest::Below(bytes) => find::SizeTest::Below(bytes),
+            SizeTest::Exactly(bytes) => find::SizeTest::Exactly(bytes),
+        }
+    }
+}
+
+/// With NUL bytes at the end, names are exact: another program reads them.
+fn print(out: &mut Printer, visit: &Visit, exact: bool) -> Result<(), PrintError> {
+    match exact {
+        true => out.bytes(&[&from_root(&visit.path)[..], b"\0"].concat()),
+        false => out.line(&visit.path),
+    }
+}
+
+fn body(visit: &Visit) -> EntryBody {
+    let entry = &visit.found.entry;
+    EntryBody {
+        path: (&visit.path).into(),
+        kind: kind_name(&entry.kind),
+        mode: format!("{:04o}", entry.meta.mode),
+        size: entry.size(),
+        mtime: show_rfc3339(entry.meta.mtime),
+    }
 }

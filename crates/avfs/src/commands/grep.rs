@@ -1,12 +1,26 @@
 //! `avfs grep`: lines that match a pattern.
 
+mod output;
+
+use std::ops::ControlFlow;
+
+use agentvfs::query::glob::Globs;
+use agentvfs::query::grep::{Case, Grep, GrepError, GrepOptions, GrepSummary, Report};
+use agentvfs::query::walk::Selection;
+use anyhow::Result;
 use avfs_core::TreePath;
 
+use self::output::{Gathered, Lines};
 use crate::args::{AtArg, vault_path};
+use crate::asked::Asked;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
 
 /// Find lines that match a regular expression
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with status 1 if nothing matches.
+#[command(after_help = "Ends with status 1 if nothing matches. Binary files are told of and not shown, and
+files whose name begins with a dot are left out.
 
 Examples:
   avfs grep -n 'TODO|FIXME'
@@ -63,10 +77,118 @@ pub struct GrepArgs {
     #[arg(short, long, value_name = "GLOB")]
     glob: Vec<String>,
 
+    /// Also files and directories whose name begins with a dot
+    #[arg(short = '.', long)]
+    hidden: bool,
+
     /// Search binary files as if they were text
     #[arg(short = 'a', long)]
     text: bool,
 
     #[command(flatten)]
     at: AtArg,
+}
+
+pub fn run(context: &mut Context<'_>, args: &GrepArgs) -> Result<ExitStatus> {
+    let grep = Grep::new(options(args)?).map_err(bad_pattern)?;
+    let asked = Asked::open(context, &args.at)?;
+    let starts = match args.paths.as_slice() {
+        [] => vec![TreePath::root()],
+        paths => paths.to_vec(),
+    };
+    let summary = match context.out.is_json() {
+        true => gather(context, &grep, &asked, &starts)?,
+        false => show(context, args, &grep, &asked, &starts)?,
+    };
+    match summary {
+        GrepSummary { files_failed: 1.., .. } => Ok(ExitStatus::Corrupt),
+        GrepSummary { files_matched: 0, .. } => Ok(ExitStatus::No),
+        _ => Ok(ExitStatus::Success),
+    }
+}
+
+fn options(args: &GrepArgs) -> Result<GrepOptions, Failure> {
+    let globs =
+        Globs::parse(&args.glob).map_err(|error| Failure::new("bad-pattern", ExitStatus::BadInput, error))?;
+    let context = args.context.unwrap_or(0);
+    Ok(GrepOptions {
+        patterns: vec![args.pattern.clone()],
+        case: if args.ignore_case { Case::Insensitive } else { Case::Sensitive },
+        fixed: args.fixed_strings,
+        word: args.word_regexp,
+        invert: args.invert_match,
+        report: match (args.files_with_matches, args.count) {
+            (true, _) => Report::Name,
+            (false, true) => Report::Count,
+            (false, false) => Report::Lines,
+        },
+        before: args.before_context.unwrap_or(context),
+        after: args.after_context.unwrap_or(context),
+        binary_as_text: args.text,
+        selection: Selection { globs, hidden: args.hidden },
+        ..GrepOptions::default()
+    })
+}
+
+/// The engine draws a picture of the mistake in several lines; the last one says what it is.
+fn bad_pattern(error: GrepError) -> Failure {
+    let text = error.to_string();
+    let message = match text.split_once('\n') {
+        Some((first, rest)) => {
+            let reason = rest.lines().last().unwrap_or_default();
+            format!("{} {}", first.trim(), reason.trim().trim_start_matches("error: "))
+        }
+        None => text,
+    };
+    Failure::new("bad-pattern", ExitStatus::BadInput, crate::escape::printable_line(message.as_bytes()))
+        .hint(Some("-F takes the pattern as plain text".to_owned()))
+}
+
+fn show(
+    context: &mut Context<'_>,
+    args: &GrepArgs,
+    grep: &Grep,
+    asked: &Asked,
+    starts: &[TreePath],
+) -> Result<GrepSummary> {
+    let mut lines =
+        Lines { out: context.out, with_path: !is_one_file(asked, starts), with_number: args.line_number };
+    let mut failed = None;
+    let summary = grep.run(&asked.reader, starts, &mut |event| match lines.print(event) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    summary.map_err(|error| fail(asked, error))
+}
+
+fn gather(context: &mut Context<'_>, grep: &Grep, asked: &Asked, starts: &[TreePath]) -> Result<GrepSummary> {
+    let mut gathered = Gathered::default();
+    let summary = grep.run(&asked.reader, starts, &mut |event| {
+        gathered.take(event);
+        ControlFlow::Continue(())
+    });
+    let summary = summary.map_err(|error| fail(asked, error))?;
+    context.out.object("grep", &gathered.body(&summary))?;
+    Ok(summary)
+}
+
+fn fail(asked: &Asked, error: GrepError) -> anyhow::Error {
+    match error {
+        GrepError::Read(source) => asked.fail(source).into(),
+        error @ (GrepError::NoPattern | GrepError::BadPattern { .. }) => bad_pattern(error).into(),
+    }
+}
+
+/// Who asks for one file knows its name.
+fn is_one_file(asked: &Asked, starts: &[TreePath]) -> bool {
+    match starts {
+        [only] => asked.reader.find(only).is_ok_and(|found| !found.entry.is_directory()),
+        _ => false,
+    }
 }

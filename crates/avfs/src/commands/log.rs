@@ -1,8 +1,22 @@
 //! `avfs log`: the history of a vault or of one path.
 
+mod drawing;
+mod graph;
+
+use agentvfs::{EntryKind, Error, Found, HistoryEntry, PathVersion, ReadError, Timestamp, Vault};
+use anyhow::Result;
 use avfs_core::TreePath;
+use serde::Serialize;
 
 use crate::args::vault_path;
+use crate::context::Context;
+use crate::escape::printable_line;
+use crate::exit::ExitStatus;
+use crate::json::PathField;
+use crate::printer::{PrintError, Printer, YELLOW};
+use crate::size::HumanSize;
+use crate::time::Age;
+use crate::versions::{EntryBody, Names, short};
 
 /// Show the history of the vault, or of one file
 #[derive(Debug, clap::Args)]
@@ -22,4 +36,154 @@ pub struct LogArgs {
     /// At most this many
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct LogBody {
+    vault: String,
+    entries: Vec<EntryBody>,
+}
+
+#[derive(Serialize)]
+struct PathLogBody {
+    vault: String,
+    #[serde(flatten)]
+    path: PathField,
+    versions: Vec<VersionBody>,
+}
+
+#[derive(Serialize)]
+struct VersionBody {
+    #[serde(flatten)]
+    entry: EntryBody,
+    /// None: from here on there was nothing.
+    #[serde(rename = "type")]
+    kind: Option<&'static str>,
+    size: Option<u64>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &LogArgs) -> Result<ExitStatus> {
+    let limit = args.limit.unwrap_or(usize::MAX);
+    if args.graph {
+        return graph::run(context, limit);
+    }
+    let vault = context.vault()?;
+    // What a killed process left behind becomes part of the history first.
+    vault.head()?;
+    match &args.path {
+        Some(path) => show_path(context.out, &vault, path, limit)?,
+        None => show_vault(context.out, &vault, limit)?,
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn show_vault(out: &mut Printer, vault: &Vault, limit: usize) -> Result<()> {
+    let names = Names::of(&vault.checkpoints()?);
+    let row = Row { now: vault.store().now(), width: vault.info()?.snapshots.to_string().len() };
+    let mut entries = Vec::new();
+    let mut left = limit;
+    let mut failed = None;
+    vault.for_each_entry(|entry| {
+        if left == 0 {
+            return Ok(false);
+        }
+        left -= 1;
+        match out.is_json() {
+            true => entries.push(EntryBody::new(&entry, &names)),
+            false => failed = row.print(out, &entry, "", &names).err(),
+        }
+        Ok(failed.is_none())
+    })?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    if out.is_json() {
+        out.object("log", &LogBody { vault: vault.name()?.to_string(), entries })?;
+    }
+    Ok(())
+}
+
+fn show_path(out: &mut Printer, vault: &Vault, path: &TreePath, limit: usize) -> Result<()> {
+    let versions = vault.path_history(path, limit)?;
+    if versions.is_empty() && limit > 0 {
+        let source = ReadError::NotFound { path: path.clone() };
+        return Err(Error::Read { vault: vault.name()?.to_string(), source }.into());
+    }
+    let names = Names::of(&vault.checkpoints()?);
+    if out.is_json() {
+        let versions = versions.iter().map(|version| version_body(version, &names));
+        let body =
+            PathLogBody { vault: vault.name()?.to_string(), path: path.into(), versions: versions.collect() };
+        return Ok(out.object("path-log", &body)?);
+    }
+    let row = Row { now: vault.store().now(), width: vault.info()?.snapshots.to_string().len() };
+    for version in versions {
+        let what = format!("{:>9}  ", describe(version.found.as_ref()));
+        row.print(out, &version.entry, &what, &names)?;
+    }
+    Ok(())
+}
+
+fn version_body(version: &PathVersion, names: &Names) -> VersionBody {
+    let entry = version.found.as_ref().map(|found| &found.entry);
+    VersionBody {
+        entry: EntryBody::new(&version.entry, names),
+        kind: entry.map(|entry| kind_name(&entry.kind)),
+        size: entry.filter(|entry| !entry.is_directory()).map(|entry| entry.size()),
+    }
+}
+
+/// The size of a file, or what else there is.
+fn describe(found: Option<&Found>) -> String {
+    match found.map(|found| &found.entry.kind) {
+        None => "removed".to_owned(),
+        Some(EntryKind::File { size, .. }) => HumanSize(*size).to_string(),
+        Some(kind) => kind_name(kind).to_owned(),
+    }
+}
+
+/// The word for a kind of entry in text and JSON.
+pub fn kind_name(kind: &EntryKind) -> &'static str {
+    match kind {
+        EntryKind::File { .. } => "file",
+        EntryKind::Directory { .. } => "directory",
+        EntryKind::Symlink { .. } => "symlink",
+        EntryKind::Fifo => "fifo",
+        EntryKind::Socket => "socket",
+        EntryKind::CharDevice { .. } => "char-device",
+        EntryKind::BlockDevice { .. } => "block-device",
+    }
+}
+
+/// How a line of the history is laid out.
+struct Row {
+    now: Timestamp,
+    /// Of the numbers of entries.
+    width: usize,
+}
+
+impl Row {
+    fn print(
+        &self,
+        out: &mut Printer,
+        entry: &HistoryEntry,
+        what: &str,
+        names: &Names,
+    ) -> Result<(), PrintError> {
+        let width = self.width;
+        let age = Age { then: entry.time, now: self.now }.to_string();
+        let id = out.paint(YELLOW, short(entry.snapshot));
+        let (actor, action) =
+            (printable_line(entry.actor.as_bytes()), printable_line(entry.action.as_bytes()));
+        let names = shown_names(out, names.at(entry.seq));
+        out.line(format_args!("{:>width$}  {id}  {age:<14}  {actor:<8}  {what}{action}{names}", entry.seq))
+    }
+}
+
+/// The checkpoints of an entry, behind everything else on its line.
+fn shown_names(out: &Printer, names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("  {}", out.paint(crate::printer::GREEN, format!("[{}]", names.join(", ")))),
+    }
 }

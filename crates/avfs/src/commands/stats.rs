@@ -1,12 +1,90 @@
 //! `avfs stats`: what vaults hold and what they share.
 
+use agentvfs::{StoreStats, VaultStats};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::printer::{HEADING, Printer};
+use crate::size::HumanSize;
+
 /// Show logical, unique and shared bytes per vault
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "Logical is the size of the files now. Unique is what only this vault and its
+history take on disk: deleting it would free that. Shared is what other vaults
+need as well.
+
+Examples:
   avfs stats
   avfs stats web web-fix")]
 pub struct StatsArgs {
     /// Which vaults [default: all]
     #[arg(value_name = "VAULT")]
     names: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct StatsBody {
+    vaults: Vec<VaultBody>,
+    objects: u64,
+    stored_bytes: u64,
+    garbage_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct VaultBody {
+    name: String,
+    files: u64,
+    logical_bytes: u64,
+    unique_bytes: u64,
+    shared_bytes: u64,
+}
+
+pub fn run(context: &mut Context<'_>, args: &StatsArgs) -> Result<ExitStatus> {
+    let store = context.store()?;
+    for name in &args.names {
+        store.vault(name)?;
+    }
+    let mut stats = store.stats()?;
+    if !args.names.is_empty() {
+        stats.vaults.retain(|vault| args.names.iter().any(|name| name == vault.name.as_str()));
+    }
+    match context.out.is_json() {
+        true => context.out.object("stats", &body(&stats))?,
+        false => print(context.out, &stats)?,
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn body(stats: &StoreStats) -> StatsBody {
+    let vaults = stats.vaults.iter().map(|vault| VaultBody {
+        name: vault.name.to_string(),
+        files: vault.files,
+        logical_bytes: vault.logical_bytes,
+        unique_bytes: vault.unique_bytes,
+        shared_bytes: vault.shared_bytes,
+    });
+    StatsBody {
+        vaults: vaults.collect(),
+        objects: stats.objects,
+        stored_bytes: stats.object_bytes,
+        garbage_bytes: stats.garbage_bytes,
+    }
+}
+
+fn print(out: &mut Printer, stats: &StoreStats) -> Result<()> {
+    let names = stats.vaults.iter().map(|vault| vault.name.as_str().chars().count());
+    let width = names.max().unwrap_or(0).max("VAULT".len());
+    let heading =
+        format!("{:<width$}  {:>9}  {:>10}  {:>10}  {:>10}", "VAULT", "FILES", "LOGICAL", "UNIQUE", "SHARED");
+    out.line(out.paint(HEADING, heading))?;
+    for VaultStats { name, files, logical_bytes, unique_bytes, shared_bytes } in &stats.vaults {
+        let size = |bytes: &u64| HumanSize(*bytes).to_string();
+        let (logical, unique, shared) = (size(logical_bytes), size(unique_bytes), size(shared_bytes));
+        out.line(format_args!("{name:<width$}  {files:>9}  {logical:>10}  {unique:>10}  {shared:>10}"))?;
+    }
+    let (stored, garbage) = (HumanSize(stats.object_bytes), HumanSize(stats.garbage_bytes));
+    out.talk(format_args!("the store holds {stored} in {} objects, {garbage} of it garbage", stats.objects));
+    Ok(())
 }

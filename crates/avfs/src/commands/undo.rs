@@ -2,13 +2,76 @@
 
 use std::num::NonZeroUsize;
 
+use agentvfs::{Error, HistoryEntry, Restored, Vault};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::escape::printable_line;
+use crate::exit::ExitStatus;
+use crate::versions::{EntryBody, Names, count};
+
 /// Take the last change back; undone changes can be undone, too
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "An undo is an entry of the history like any other: `avfs checkpoint restore ID` of the
+state before goes forward again. Ends with status 1 if there were fewer changes
+than asked for.
+
+Examples:
   avfs undo
-  avfs undo --steps 3")]
+  avfs undo --steps 3"
+)]
 pub struct UndoArgs {
     /// How many changes
     #[arg(short, long, value_name = "N", default_value = "1")]
     steps: NonZeroUsize,
+}
+
+#[derive(Serialize)]
+struct UndoneBody {
+    vault: String,
+    undone: Vec<EntryBody>,
+    /// The present state.
+    snapshot: String,
+    changed: u64,
+}
+
+pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
+    let vault = context.vault()?;
+    let mut done: Vec<(HistoryEntry, Restored)> = Vec::new();
+    while done.len() < args.steps.get() {
+        match vault.undo() {
+            Err(Error::NothingToUndo { .. }) if !done.is_empty() => break,
+            outcome => done.push(outcome?),
+        }
+    }
+    match context.out.is_json() {
+        true => report_json(context, &vault, &done)?,
+        false => report(context, &done),
+    }
+    if done.len() < args.steps.get() {
+        context.out.warn(format_args!("there were only {} to undo", count(done.len() as u64, "change")));
+        return Ok(ExitStatus::No);
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn report(context: &mut Context<'_>, done: &[(HistoryEntry, Restored)]) {
+    for (entry, restored) in done {
+        let action = printable_line(entry.action.as_bytes());
+        let paths = count(restored.changed, "path");
+        context.out.talk(format_args!("took back {}: {action} ({paths})", entry.seq));
+    }
+}
+
+fn report_json(context: &mut Context<'_>, vault: &Vault, done: &[(HistoryEntry, Restored)]) -> Result<()> {
+    let names = Names::of(&vault.checkpoints()?);
+    let body = UndoneBody {
+        vault: vault.name()?.to_string(),
+        undone: done.iter().map(|(entry, _)| EntryBody::new(entry, &names)).collect(),
+        snapshot: vault.head()?.to_string(),
+        changed: done.iter().map(|(_, restored)| restored.changed).sum(),
+    };
+    Ok(context.out.object("undone", &body)?)
 }

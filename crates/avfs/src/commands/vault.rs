@@ -4,11 +4,9 @@ mod body;
 mod choose;
 mod create;
 mod delete;
-#[cfg(test)]
-pub(super) mod export;
+mod export;
 mod fork;
-#[cfg(test)]
-pub(super) mod import;
+mod import;
 mod info;
 mod list;
 mod rename;
@@ -27,6 +25,8 @@ pub enum VaultCommand {
     Use(choose::UseArgs),
     Fork(fork::ForkArgs),
     Rename(rename::RenameArgs),
+    Export(export::ExportArgs),
+    Import(import::ImportArgs),
     Delete(delete::DeleteArgs),
 }
 
@@ -38,6 +38,8 @@ pub fn run(context: &mut Context<'_>, command: &VaultCommand) -> Result<ExitStat
         VaultCommand::Use(args) => choose::run(context, args),
         VaultCommand::Fork(args) => fork::run(context, args),
         VaultCommand::Rename(args) => rename::run(context, args),
+        VaultCommand::Export(args) => export::run(context, args),
+        VaultCommand::Import(args) => import::run(context, args),
         VaultCommand::Delete(args) => delete::run(context, args),
     }
 }

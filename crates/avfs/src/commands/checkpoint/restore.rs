@@ -1,8 +1,12 @@
 //! `avfs checkpoint restore`: back to a state that was kept.
 
+use anyhow::Result;
 use avfs_core::TreePath;
 
 use crate::args::vault_path;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::versions::{detail, report_restored};
 
 /// Go back to a checkpoint; the present state is saved first
 #[derive(Debug, clap::Args)]
@@ -18,4 +22,15 @@ pub struct RestoreArgs {
     /// Only this file or directory; can be repeated
     #[arg(long = "path", value_name = "PATH", value_parser = vault_path())]
     paths: Vec<TreePath>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &RestoreArgs) -> Result<ExitStatus> {
+    let vault = context.vault()?;
+    let from = vault.revision(&args.name)?;
+    let detail = detail(&args.name, &args.paths);
+    let done = match args.paths.as_slice() {
+        [] => vault.restore(&from, &detail)?,
+        paths => vault.restore_paths(&from, paths, "restore", &detail)?,
+    };
+    report_restored(context.out, &vault, &args.name, &done)
 }

@@ -1,15 +1,69 @@
 //! `avfs checkpoint save`: keep the present state.
 
+use agentvfs::{Checkpoint, CheckpointName, Error, Vault};
+use anyhow::Result;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::{CheckpointBody, totals};
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::size::HumanSize;
+use crate::time::show_compact;
+use crate::versions::{count, short};
+
 /// Keep the present state under a name
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "Prints the name of the checkpoint.
+
+Examples:
   avfs checkpoint save before-upgrade
   avfs checkpoint save -m 'all tests pass'")]
 pub struct SaveArgs {
-    /// Name [default: the date and time]
+    /// Name [default: the date and time, as in cp-20260517-153012]
     name: Option<String>,
 
     /// Why it is kept
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
+}
+
+#[derive(Serialize)]
+struct SavedBody {
+    vault: String,
+    #[serde(flatten)]
+    checkpoint: CheckpointBody,
+}
+
+pub fn run(context: &mut Context<'_>, args: &SaveArgs) -> Result<ExitStatus> {
+    let vault = context.vault()?;
+    let message = args.message.as_deref();
+    let saved = match &args.name {
+        Some(name) => vault.save_checkpoint(&CheckpointName::new(name)?, message)?,
+        None => save_by_time(&vault, message)?,
+    };
+    let totals = totals(&vault, &saved)?;
+    if context.out.is_json() {
+        let checkpoint = CheckpointBody::new(&saved, totals);
+        let body = SavedBody { vault: vault.name()?.to_string(), checkpoint };
+        context.out.object("checkpoint", &body)?;
+        return Ok(ExitStatus::Success);
+    }
+    context.out.line(&saved.name)?;
+    let (files, bytes) = (count(totals.inodes, "file"), HumanSize(totals.bytes));
+    context.out.talk(format_args!("kept snapshot {}: {files}, {bytes}", short(saved.snapshot)));
+    Ok(ExitStatus::Success)
+}
+
+/// Several checkpoints of one second get numbers.
+fn save_by_time(vault: &Vault, message: Option<&str>) -> Result<Checkpoint> {
+    let base = format!("cp-{}", show_compact(vault.store().now(), &TimeZone::system()));
+    let mut name = base.clone();
+    for number in 2.. {
+        match vault.save_checkpoint(&CheckpointName::new(&name)?, message) {
+            Err(Error::CheckpointExists { .. }) => name = format!("{base}-{number}"),
+            outcome => return Ok(outcome?),
+        }
+    }
+    unreachable!("numbers do not end")
 }

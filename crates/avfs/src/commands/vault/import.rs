@@ -1,6 +1,19 @@
 //! `avfs vault import`: a vault from a file that `vault export` wrote.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use agentvfs::VaultName;
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::escape::printable_path;
+use crate::exit::ExitStatus;
+use crate::progress::Progress;
+use crate::size::HumanSize;
+use crate::versions::count;
 
 /// Read a vault from a file that `vault export` wrote
 #[derive(Debug, clap::Args)]
@@ -15,4 +28,41 @@ pub struct ImportArgs {
     /// Name of the vault [default: the name it had]
     #[arg(long)]
     name: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ImportBody<'a> {
+    vault: &'a str,
+    objects: u64,
+    bytes: u64,
+    snapshots: u64,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
+    let name = args.name.as_deref().map(VaultName::new).transpose()?;
+    let store = context.store()?;
+    let (mut input, shown): (Box<dyn Read>, String) = match args.file == Path::new("-") {
+        true => (Box::new(io::stdin().lock()), "standard input".to_owned()),
+        false => {
+            let shown = printable_path(&args.file);
+            let file = File::open(&args.file).with_context(|| format!("opening {shown}"))?;
+            (Box::new(BufReader::with_capacity(1 << 20, file)), shown)
+        }
+    };
+    let progress = Progress::spin(context.out, "import");
+    let (vault, carried) = store.import_bundle(&mut input, &shown, name.as_ref(), &mut |carried| {
+        progress.say(|| format!("{}, {}", count(carried.objects, "object"), HumanSize(carried.bytes)));
+    })?;
+    drop(progress);
+    let snapshots = vault.info()?.snapshots;
+    let name = vault.name()?;
+    if context.out.is_json() {
+        let body =
+            ImportBody { vault: name.as_str(), objects: carried.objects, bytes: carried.bytes, snapshots };
+        context.out.object("vault-import", &body)?;
+    } else {
+        let (objects, bytes) = (count(carried.objects, "object"), HumanSize(carried.bytes));
+        context.out.talk(format_args!("vault '{name}': read {objects}, {bytes}"));
+    }
+    Ok(ExitStatus::Success)
 }

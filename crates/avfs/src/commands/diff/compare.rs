@@ -1,0 +1,54 @@
+//! Two states compared, in the time of what differs.
+
+use agentvfs::patch::{FileChange, file_changes};
+use agentvfs::{Error, ReadError, SnapshotId, TreeReader, Vault};
+use anyhow::Result;
+use avfs_core::TreePath;
+use avfs_core::diff::diff_trees;
+
+use crate::asked::Asked;
+
+/// The files that differ, at and below `paths` if there are any.
+pub fn compare(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Result<Vec<FileChange>, Error> {
+    let mut changes = Vec::new();
+    let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|wanted| path.starts_with(wanted));
+    let found = diff_trees(from.objects(), from.root(), to.root(), &mut |change| {
+        if is_wanted(&change.path) {
+            changes.push(change);
+        }
+        Ok(())
+    });
+    found.map_err(Error::Object)?;
+    Ok(file_changes(changes))
+}
+
+/// A path that is on neither side is a mistake, and not a path without differences.
+pub fn check_paths(from: &Asked, to: &Asked, paths: &[TreePath]) -> Result<(), Error> {
+    for path in paths {
+        if !exists(from, path)? && !exists(to, path)? {
+            return Err(to.fail(ReadError::NotFound { path: path.clone() }));
+        }
+    }
+    Ok(())
+}
+
+fn exists(state: &Asked, path: &TreePath) -> Result<bool, Error> {
+    match state.reader.find(path) {
+        Ok(_) => Ok(true),
+        Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(false),
+        Err(error) => Err(state.fail(error)),
+    }
+}
+
+/// The oldest state in the history of a vault.
+pub fn first_snapshot(vault: &Vault) -> Result<SnapshotId, Error> {
+    if let [first] = &vault.history(Some(2), 1)?[..] {
+        return Ok(first.snapshot);
+    }
+    let mut oldest = None;
+    vault.for_each_entry(|entry| {
+        oldest = Some(entry.snapshot);
+        Ok(true)
+    })?;
+    oldest.map_or_else(|| vault.head(), Ok)
+}

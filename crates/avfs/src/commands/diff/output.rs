@@ -1,0 +1,234 @@
+//! Differences as text and JSON.
+
+use agentvfs::ReadError;
+use agentvfs::patch::{FileChange, PatchError, PatchOptions, Side, Stat, Status, write_patch};
+use anstyle::Style;
+use anyhow::Result;
+use serde::Serialize;
+
+use super::FormatArgs;
+use super::patch::PatchPrinter;
+use crate::asked::Asked;
+use crate::commands::log::kind_name;
+use crate::json::{PathField, byte_field};
+use crate::printer::{CYAN, GREEN, PrintError, Printer, RED, YELLOW};
+use crate::size::HumanSize;
+use crate::versions::count;
+
+/// How wide the bar of the largest change is in `--stat`.
+const BAR: u64 = 40;
+
+pub struct Output<'a> {
+    pub from: &'a Asked,
+    pub to: &'a Asked,
+    pub changes: &'a [FileChange],
+}
+
+byte_field!(OldPathField, old_path, old_path_bytes_hex);
+byte_field!(PatchField, patch, patch_bytes_hex);
+
+#[derive(Serialize)]
+struct DiffBody {
+    from: StateBody,
+    to: StateBody,
+    changes: Vec<ChangeBody>,
+    #[serde(flatten)]
+    patch: Option<PatchField>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<Vec<PathField>>,
+}
+
+#[derive(Serialize)]
+struct StateBody {
+    vault: String,
+    snapshot: String,
+}
+
+/// One changed file in JSON.
+#[derive(Serialize)]
+pub struct ChangeBody {
+    status: &'static str,
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(flatten)]
+    old_path: Option<OldPathField>,
+    old_type: Option<&'static str>,
+    new_type: Option<&'static str>,
+    old_size: Option<u64>,
+    new_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    insertions: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deletions: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binary: Option<bool>,
+}
+
+impl ChangeBody {
+    pub fn new(change: &FileChange) -> ChangeBody {
+        let kind = |side: &Option<Side>| side.as_ref().map(|side| kind_name(&side.entry.kind));
+        let file = |side: &Side| (!side.entry.is_directory()).then(|| side.entry.size());
+        let old_path = change.old.as_ref().filter(|_| change.status == Status::Renamed);
+        ChangeBody {
+            status: status_name(change.status),
+            path: change.path().into(),
+            old_path: old_path.map(|side| OldPathField::new(&crate::json::from_root(&side.path))),
+            old_type: kind(&change.old),
+            new_type: kind(&change.new),
+            old_size: change.old.as_ref().and_then(file),
+            new_size: change.new.as_ref().and_then(file),
+            insertions: None,
+            deletions: None,
+            binary: None,
+        }
+    }
+
+    fn with_stat(self, stat: Stat) -> ChangeBody {
+        match stat {
+            Stat::Lines { insertions, deletions } => ChangeBody {
+                insertions: Some(insertions),
+                deletions: Some(deletions),
+                binary: Some(false),
+                ..self
+            },
+            Stat::Binary { .. } => ChangeBody { binary: Some(true), ..self },
+        }
+    }
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Added => "added",
+        Status::Removed => "removed",
+        Status::Modified => "modified",
+        Status::Renamed => "renamed",
+        Status::TypeChanged => "type-changed",
+        Status::Attributes => "attributes",
+    }
+}
+
+impl Output<'_> {
+    pub fn print(&self, out: &mut Printer, format: &FormatArgs) -> Result<()> {
+        if out.is_json() {
+            return self.print_object(out, format);
+        }
+        if format.stat {
+            self.print_stat(out)
+        } else if format.patch {
+            self.print_patch(out)
+        } else if format.name_only {
+            for change in self.changes {
+                out.line(change.path())?;
+            }
+            Ok(())
+        } else {
+            Ok(print_list(out, self.changes)?)
+        }
+    }
+
+    fn print_object(&self, out: &mut Printer, format: &FormatArgs) -> Result<()> {
+        let mut changes: Vec<ChangeBody> = self.changes.iter().map(ChangeBody::new).collect();
+        if format.stat {
+            let bodies = changes.into_iter().zip(self.stats()?);
+            changes = bodies.map(|(body, stat)| body.with_stat(stat)).collect();
+        }
+        let (mut patch, mut omitted) = (None, None);
+        if format.patch {
+            let mut text = Vec::new();
+            let report =
+                write_patch(self.to.reader.objects(), self.changes, &PatchOptions::default(), &mut text);
+            let report = report.map_err(|error| self.fail(error))?;
+            patch = Some(PatchField::new(&text));
+            omitted = Some(report.omitted.iter().map(PathField::from).collect());
+        }
+        let state = |asked: &Asked| -> Result<StateBody> {
+            Ok(StateBody { vault: asked.vault.name()?.to_string(), snapshot: asked.snapshot.to_string() })
+        };
+        let body = DiffBody { from: state(self.from)?, to: state(self.to)?, changes, patch, omitted };
+        Ok(out.object("diff", &body)?)
+    }
+
+    fn print_patch(&self, out: &mut Printer) -> Result<()> {
+        let mut printer = PatchPrinter::new(out);
+        let report =
+            write_patch(self.to.reader.objects(), self.changes, &PatchOptions::default(), &mut printer);
+        printer.finish()?;
+        for path in report.map_err(|error| self.fail(error))?.omitted {
+            out.warn(format_args!("{path} differs in a way that a patch cannot hold"));
+        }
+        Ok(())
+    }
+
+    fn print_stat(&self, out: &mut Printer) -> Result<()> {
+        let stats = self.stats()?;
+        let names: Vec<String> = self.changes.iter().map(shown_path).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let lines = |stat: &Stat| match stat {
+            Stat::Lines { insertions, deletions } => (u64::from(*insertions), u64::from(*deletions)),
+            Stat::Binary { .. } => (0, 0),
+        };
+        let largest = stats.iter().map(|stat| lines(stat).0 + lines(stat).1).max().unwrap_or(0);
+        for (name, stat) in names.iter().zip(&stats) {
+            let told = match stat {
+                Stat::Lines { .. } => bar(out, lines(stat), largest),
+                Stat::Binary { old, new } => {
+                    format!("binary, {} -> {}", HumanSize(*old), HumanSize(*new))
+                }
+            };
+            out.line(format_args!("{name:<width$} | {told}"))?;
+        }
+        let total = stats.iter().map(lines).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let files = count(stats.len() as u64, "file");
+        let (insertions, deletions) = (count(total.0, "insertion"), count(total.1, "deletion"));
+        Ok(out.line(format_args!("{files} changed, {insertions}(+), {deletions}(-)"))?)
+    }
+
+    fn stats(&self) -> Result<Vec<Stat>> {
+        let options = PatchOptions::default();
+        let stats = self.changes.iter().map(|change| Stat::of(self.to.reader.objects(), change, &options));
+        stats.collect::<Result<_, _>>().map_err(|error| self.fail(error))
+    }
+
+    fn fail(&self, error: PatchError) -> anyhow::Error {
+        match error {
+            PatchError::Object { path, source } => self.to.fail(ReadError::Object { path, source }).into(),
+            PatchError::Write(error) => PrintError::from(error).into(),
+        }
+    }
+}
+
+/// One line per file: a letter and the path.
+pub fn print_list(out: &mut Printer, changes: &[FileChange]) -> Result<(), PrintError> {
+    for change in changes {
+        let letter = out.paint(style_of(change.status), change.status.letter());
+        out.line(format_args!("{letter}  {}", shown_path(change)))?;
+    }
+    Ok(())
+}
+
+fn shown_path(change: &FileChange) -> String {
+    match (change.status, &change.old) {
+        (Status::Renamed, Some(old)) => format!("{} -> {}", old.path, change.path()),
+        _ => change.path().to_string(),
+    }
+}
+
+fn style_of(status: Status) -> Style {
+    match status {
+        Status::Added => GREEN,
+        Status::Removed => RED,
+        Status::Modified | Status::TypeChanged | Status::Attributes => YELLOW,
+        Status::Renamed => CYAN,
+    }
+}
+
+/// `12 +++++---`, where the largest change of all fills the bar.
+fn bar(out: &Printer, (insertions, deletions): (u64, u64), largest: u64) -> String {
+    let scaled = |lines: u64| match largest > BAR {
+        true if lines > 0 => (lines * BAR / largest).max(1),
+        _ => lines,
+    };
+    let signs = |sign: &str, lines: u64| sign.repeat(scaled(lines) as usize);
+    let (plus, minus) = (out.paint(GREEN, signs("+", insertions)), out.paint(RED, signs("-", deletions)));
+    format!("{:>4} {plus}{minus}", insertions + deletions).trim_end().to_owned()
+}

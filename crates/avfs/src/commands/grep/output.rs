@@ -1,0 +1,154 @@
+//! What `grep` has found, as lines and as JSON.
+
+use agentvfs::TreePath;
+use agentvfs::query::grep::{GrepEvent, GrepSummary, Line, LineKind};
+use serde::Serialize;
+
+use crate::json::{PathField, byte_field};
+use crate::printer::{ERROR, GREEN, MAGENTA, PrintError, Printer};
+
+/// Prints events as they come: `PATH:LINE:TEXT`, with `-` instead of `:` for lines of context.
+pub struct Lines<'a> {
+    pub out: &'a mut Printer,
+    pub with_path: bool,
+    pub with_number: bool,
+}
+
+impl Lines<'_> {
+    pub fn print(&mut self, event: GrepEvent) -> Result<(), PrintError> {
+        match event {
+            GrepEvent::Line(line) => self.line(&line),
+            GrepEvent::Gap => self.out.line("--"),
+            GrepEvent::Name(path) => {
+                let path = self.out.paint(MAGENTA, path);
+                self.out.line(path)
+            }
+            GrepEvent::Count { path, lines } => {
+                let prefix = self.prefix(&path, ':');
+                self.out.line(format_args!("{prefix}{lines}"))
+            }
+            GrepEvent::Binary { path, offset } => {
+                self.out.line(format_args!("{path}: binary file matches (NUL byte at {offset})"))
+            }
+            GrepEvent::Failed { path, error } => {
+                self.out.warn(format_args!("{path} cannot be read: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn prefix(&self, path: &TreePath, mark: char) -> String {
+        match self.with_path {
+            true => format!("{}{mark}", self.out.paint(MAGENTA, path)),
+            false => String::new(),
+        }
+    }
+
+    fn line(&mut self, line: &Line) -> Result<(), PrintError> {
+        let mark = if line.kind == LineKind::Match { ':' } else { '-' };
+        let mut prefix = self.prefix(&line.path, mark);
+        if self.with_number {
+            prefix += &format!("{}{mark}", self.out.paint(GREEN, line.number));
+        }
+        self.out.bytes(prefix.as_bytes())?;
+        let mut done = 0;
+        for found in &line.matches {
+            self.out.content(&line.bytes[done..found.start])?;
+            self.out.painted_content(ERROR, &line.bytes[found.clone()])?;
+            done = found.end;
+        }
+        self.out.content(&line.bytes[done..])?;
+        self.out.bytes(b"\n")
+    }
+}
+
+byte_field!(TextField, text, text_bytes_hex);
+
+#[derive(Serialize)]
+struct LineBody {
+    #[serde(flatten)]
+    path: PathField,
+    line: u64,
+    offset: u64,
+    is_match: bool,
+    #[serde(flatten)]
+    text: TextField,
+    /// Where the pattern matches, in bytes of the line.
+    matches: Vec<[usize; 2]>,
+}
+
+#[derive(Serialize)]
+struct FileBody {
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binary: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl FileBody {
+    fn new(path: &TreePath) -> FileBody {
+        FileBody { path: path.into(), count: None, binary: None, error: None }
+    }
+}
+
+/// Everything found, for one object.
+#[derive(Default)]
+pub struct Gathered {
+    lines: Vec<LineBody>,
+    files: Vec<FileBody>,
+}
+
+#[derive(Serialize)]
+pub struct GrepBody<'a> {
+    lines: &'a [LineBody],
+    files: &'a [FileBody],
+    files_searched: u64,
+    files_matched: u64,
+    files_failed: u64,
+    lines_matched: u64,
+}
+
+impl Gathered {
+    pub fn take(&mut self, event: GrepEvent) {
+        match event {
+            GrepEvent::Line(line) => self.lines.push(line_body(&line)),
+            GrepEvent::Gap => {}
+            GrepEvent::Name(path) => self.files.push(FileBody::new(&path)),
+            GrepEvent::Count { path, lines } => {
+                self.files.push(FileBody { count: Some(lines), ..FileBody::new(&path) });
+            }
+            GrepEvent::Binary { path, .. } => {
+                self.files.push(FileBody { binary: Some(true), ..FileBody::new(&path) });
+            }
+            GrepEvent::Failed { path, error } => {
+                self.files.push(FileBody { error: Some(error.to_string()), ..FileBody::new(&path) });
+            }
+        }
+    }
+
+    pub fn body(&self, summary: &GrepSummary) -> GrepBody<'_> {
+        GrepBody {
+            lines: &self.lines,
+            files: &self.files,
+            files_searched: summary.files_searched,
+            files_matched: summary.files_matched,
+            files_failed: summary.files_failed,
+            lines_matched: summary.lines_matched,
+        }
+    }
+}
+
+fn line_body(line: &Line) -> LineBody {
+    LineBody {
+        path: (&line.path).into(),
+        line: line.number,
+        offset: line.offset,
+        is_match: line.kind == LineKind::Match,
+        text: TextField::new(&line.bytes),
+        matches: line.matches.iter().map(|found| [found.start, found.end]).collect(),
+    }
+}

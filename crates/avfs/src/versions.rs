@@ -1,0 +1,148 @@
+//! How snapshots, checkpoints and restores are shown: the words and the shapes that several commands share.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+
+use agentvfs::{Checkpoint, HistoryEntry, Restored, SnapshotId, TreePath, Vault};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::exit::ExitStatus;
+use crate::printer::Printer;
+use crate::time::show_rfc3339;
+
+/// How many digits of an id people are shown. Six are enough to name a snapshot in most vaults.
+const SHORT_ID: usize = 12;
+
+pub fn short(id: SnapshotId) -> String {
+    let mut text = id.to_string();
+    text.truncate(SHORT_ID);
+    text
+}
+
+/// A number with its noun: `1 path`, `3 paths`.
+pub fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// The names that entries of a vault's history have.
+pub struct Names(HashMap<u64, Vec<String>>);
+
+impl Names {
+    pub fn of(checkpoints: &[Checkpoint]) -> Names {
+        let mut names: HashMap<u64, Vec<String>> = HashMap::new();
+        for checkpoint in checkpoints {
+            names.entry(checkpoint.seq).or_default().push(checkpoint.name.to_string());
+        }
+        Names(names)
+    }
+
+    pub fn at(&self, seq: u64) -> &[String] {
+        self.0.get(&seq).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One entry of a history in JSON.
+#[derive(Serialize)]
+pub struct EntryBody {
+    pub seq: u64,
+    pub snapshot: String,
+    pub time: String,
+    pub actor: String,
+    pub action: String,
+    pub checkpoints: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<u64>,
+}
+
+impl EntryBody {
+    pub fn new(entry: &HistoryEntry, names: &Names) -> EntryBody {
+        EntryBody {
+            seq: entry.seq,
+            snapshot: entry.snapshot.to_string(),
+            time: show_rfc3339(entry.time),
+            actor: entry.actor.clone(),
+            action: entry.action.clone(),
+            checkpoints: names.at(entry.seq).to_vec(),
+            undoes: entry.undoes,
+        }
+    }
+}
+
+/// What a change of the present state is told of in the history: a revision and the paths.
+pub fn detail(revision: impl fmt::Display, paths: &[TreePath]) -> String {
+    let mut text = revision.to_string();
+    for path in paths {
+        write!(text, " {path}").expect("a string in memory takes all text");
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct RestoredBody {
+    vault: String,
+    from: String,
+    /// The new state; none if everything was like that already.
+    snapshot: Option<String>,
+    seq: Option<u64>,
+    changed: u64,
+}
+
+/// Tells of paths that were brought back from `from`.
+pub fn report_restored(out: &mut Printer, vault: &Vault, from: &str, done: &Restored) -> Result<ExitStatus> {
+    if out.is_json() {
+        let saved = done.saved.as_ref();
+        let body = RestoredBody {
+            vault: vault.name()?.to_string(),
+            from: from.to_owned(),
+            snapshot: saved.map(|saved| saved.snapshot.to_string()),
+            seq: saved.map(|saved| saved.seq),
+            changed: done.changed,
+        };
+        out.object("restored", &body)?;
+    }
+    match &done.saved {
+        Some(saved) => out.talk(format_args!(
+            "{} from {from}, now snapshot {} (`avfs undo` takes it back)",
+            count(done.changed, "path"),
+            short(saved.snapshot)
+        )),
+        None => out.talk(format_args!("nothing to do: everything is as in {from}")),
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// The state that a vault is compared with and goes back to if none is named: its latest checkpoint, or for
+/// a fork without one the state it was forked from.
+pub fn last_landmark(vault: &Vault) -> Result<Option<Landmark>> {
+    if let Some(checkpoint) = vault.checkpoints()?.pop() {
+        return Ok(Some(Landmark::Checkpoint(checkpoint.name.to_string())));
+    }
+    Ok(vault.info()?.fork_base.map(Landmark::ForkBase))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Landmark {
+    Checkpoint(String),
+    ForkBase(SnapshotId),
+}
+
+impl Landmark {
+    /// As [`Vault::revision`] takes it.
+    pub fn revision(&self) -> String {
+        match self {
+            Landmark::Checkpoint(name) => name.clone(),
+            Landmark::ForkBase(id) => id.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Landmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Landmark::Checkpoint(name) => f.write_str(name),
+            Landmark::ForkBase(id) => f.write_str(&short(*id)),
+        }
+    }
+}

@@ -145,7 +145,7 @@ impl Store {
         self.check_complete(&bundle, place)?;
         let vault = self.adopt(&bundle, &name)?;
         vault.verify_audit(None)?;
-        Ok((vault, carried))
+        Ok((vault, Carried { snapshots: bundle.history.len() as u64, ..carried }))
     }
 
     fn read_records(

@@ -1,12 +1,10 @@
 //! `avfs export`: files of a vault to the host.
 
-use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use agentvfs::transfer::{DirectoryExport, Report, TransferError};
-use anyhow::{Context as _, Result};
+use agentvfs::transfer::DirectoryExport;
+use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
 
@@ -14,12 +12,11 @@ use crate::args::{AtArg, vault_path};
 use crate::commands::transferred::{ReportBody, tell};
 use crate::context::Context;
 use crate::entry::TargetField;
-use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::host_file::{EVERYONE, write_whole};
 use crate::json::PathField;
 use crate::progress::Progress;
-use crate::view::View;
 
 /// Copy the vault, or a part of it, to a directory or a tar archive of the host
 #[derive(Debug, clap::Args)]
@@ -66,7 +63,9 @@ pub fn run(context: &mut Context<'_>, args: &ExportArgs) -> Result<ExitStatus> {
     let progress = Progress::start(context.out, "export", Some(total));
     let report = match form(&args.target) {
         Form::Stream => view.export_tar(&args.path, &mut context.out.stream(), &progress)?,
-        Form::Tar => export_file(&view, args, &progress)?,
+        Form::Tar => write_whole(&args.target, EVERYONE, args.force, |out| {
+            Ok(view.export_tar(&args.path, out, &progress)?)
+        })?,
         Form::Directory => {
             let options = DirectoryExport { merge: args.force, ..DirectoryExport::default() };
             view.export_directory(&args.path, &args.target, &options, &progress)?
@@ -114,27 +113,4 @@ fn check_target(context: &Context<'_>, args: &ExportArgs) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// The archive gets its name when it is whole.
-fn export_file(view: &View, args: &ExportArgs, progress: &Progress) -> Result<Report> {
-    let writing = || format!("writing {}", printable_path(&args.target));
-    // Known at once and not only when all is written; that is for sure at the end.
-    if !args.force && args.target.symlink_metadata().is_ok() {
-        return Err(agentvfs::Error::from(TransferError::Exists { path: args.target.clone() }).into());
-    }
-    let parent = args.target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut builder = tempfile::Builder::new();
-    builder.permissions(std::fs::Permissions::from_mode(0o666));
-    let file = builder.tempfile_in(parent.unwrap_or(Path::new("."))).with_context(writing)?;
-    let mut out = BufWriter::with_capacity(1 << 20, file);
-    let report = view.export_tar(&args.path, &mut out, progress)?;
-    out.flush().with_context(writing)?;
-    let file = out.into_inner().map_err(|error| error.into_error()).with_context(writing)?;
-    let named = match args.force {
-        true => file.persist(&args.target),
-        false => file.persist_noclobber(&args.target),
-    };
-    named.map_err(|error| error.error).with_context(writing)?;
-    Ok(report)
 }

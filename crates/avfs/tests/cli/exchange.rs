@@ -91,3 +91,42 @@ fn a_harmful_archive_is_refused_as_a_whole() {
         assert_eq!(sandbox.good("ls -a"), "");
     }
 }
+
+#[test]
+fn a_whole_vault_travels_in_one_file() {
+    let sandbox = with_host_files();
+    sandbox.good("vault create web --from . --use");
+    sandbox.good("write a changed");
+    let object = sandbox.object("vault export web ../web.avfs --json");
+    assert_eq!((&object["vault"], &object["snapshots"]), (&"web".into(), &3.into()));
+    assert_eq!(sandbox.bad("vault export web ../web.avfs"), (4, "host-exists".into()));
+    sandbox.good("vault export web ../web.avfs --force");
+    assert_eq!(sandbox.bad("vault import ../web.avfs"), (4, "vault-exists".into()));
+    let object = sandbox.object("vault import ../web.avfs --name copy --json");
+    assert_eq!((&object["vault"], &object["snapshots"]), (&"copy".into(), &3.into()));
+    assert_eq!(sandbox.good("cat a --vault copy"), "changed\n");
+    assert_eq!(
+        sandbox.good("cat sub/b --at @~1 --vault copy --json"),
+        sandbox.good("cat sub/b --at @~1 --json")
+    );
+    let other = Sandbox::new();
+    let stream = sandbox.avfs().args(["vault", "export", "web", "-"]).output().unwrap().stdout;
+    other.avfs().args(["vault", "import", "-"]).write_stdin(stream).assert().success();
+    assert_eq!(other.good("cat a --vault web"), "changed\n");
+}
+
+#[test]
+fn a_damaged_vault_file_changes_nothing() {
+    let sandbox = with_host_files();
+    sandbox.good("vault create web --from . --use");
+    sandbox.good("vault export web ../web.avfs");
+    let file = sandbox.path("project/web.avfs");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, &bytes).unwrap();
+    assert_eq!(sandbox.bad("vault import ../web.avfs --name copy").0, 2);
+    assert_eq!(sandbox.bad("vault import ../missing.avfs"), (3, "host-not-found".into()));
+    assert_eq!(sandbox.bad("vault import a"), (2, "bad-vault-file".into()));
+    assert_eq!(sandbox.bad("ls --vault copy"), (3, "unknown-vault".into()));
+}

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use agentvfs::VaultName;
+use agentvfs::{Carried, VaultName};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
@@ -54,11 +54,10 @@ pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
         progress.say(|| format!("{}, {}", count(carried.objects, "object"), HumanSize(carried.bytes)));
     })?;
     drop(progress);
-    let snapshots = vault.info()?.snapshots;
     let name = vault.name()?;
     if context.out.is_json() {
-        let body =
-            ImportBody { vault: name.as_str(), objects: carried.objects, bytes: carried.bytes, snapshots };
+        let Carried { objects, bytes, snapshots } = carried;
+        let body = ImportBody { vault: name.as_str(), objects, bytes, snapshots };
         context.out.object("vault-import", &body)?;
     } else {
         let (objects, bytes) = (count(carried.objects, "object"), HumanSize(carried.bytes));

@@ -1,18 +1,15 @@
 //! A vault whose working tree is open: the owner's side, by path.
 
-use std::io::Read;
+mod writing;
 
-use avfs_core::{Content, Entry, EntryKind, EntryName, PATH_MAX, SnapshotId, Timestamp, TreePath};
-use avfs_tree::content::ContentBuilder;
-use avfs_tree::{
-    Attr, FsError, Ino, Kind, Limits, NewEntry, ObjectWriter, Place, SetAttr, StoredTree, WorkTree,
-};
+use avfs_core::{Entry, EntryName, PATH_MAX, SnapshotId, Timestamp, TreePath};
+use avfs_tree::{Attr, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
 
 use crate::error::{Error, Result};
 use crate::owner::Ownership;
 use crate::record::{Head, VaultRecord};
 use crate::vault::{Vault, describe};
-use crate::version::Version;
+pub use writing::WriteMode;
 
 /// The working tree of a vault, owned by this value. Nobody else changes the vault while it lives.
 ///
@@ -34,13 +31,6 @@ const THIN_EVERY: u64 = 64;
 pub struct Saved {
     pub seq: u64,
     pub snapshot: SnapshotId,
-}
-
-/// What to do with the bytes of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteMode {
-    Replace,
-    Append,
 }
 
 impl OpenVault {
@@ -189,97 +179,6 @@ impl OpenVault {
         }
     }
 
-    /// Writes a file from a stream, with a bounded amount of it in memory. With `expect`, only if the file
-    /// has that version.
-    pub fn write(
-        &mut self,
-        path: &TreePath,
-        bytes: &mut dyn Read,
-        mode: WriteMode,
-        expect: Option<&Version>,
-    ) -> Result<()> {
-        let place = self.place(path)?;
-        let existing = match self.tree.lookup(place.parent, &place.name) {
-            Ok(attr) => Some(attr),
-            Err(FsError::NotFound) => None,
-            Err(error) => return Err(self.fail(path, error)),
-        };
-        if let Some(expect) = expect {
-            self.check_version(path, existing.as_ref(), expect)?;
-        }
-        self.hold_objects()?;
-        match (mode, existing) {
-            (WriteMode::Append, Some(attr)) => self.append(path, &attr, bytes),
-            (WriteMode::Replace, Some(attr)) => {
-                let (size, content) = self.store_stream(bytes)?;
-                let set = self.tree.set_content(attr.ino, size, content);
-                set.map_err(|error| self.fail(path, error))
-            }
-            (_, None) => {
-                let (size, content) = self.store_stream(bytes)?;
-                let new =
-                    self.by_me(NewEntry { kind: EntryKind::File { size, content }, ..NewEntry::file(0o644) });
-                let made = self.tree.create(place.parent, &place.name, new);
-                made.map(|_| ()).map_err(|error| self.fail(path, error))
-            }
-        }
-    }
-
-    /// Writes a whole file from memory.
-    pub fn write_bytes(&mut self, path: &TreePath, mut bytes: &[u8]) -> Result<()> {
-        self.write(path, &mut bytes, WriteMode::Replace, None)
-    }
-
-    fn append(&self, path: &TreePath, attr: &Attr, bytes: &mut dyn Read) -> Result<()> {
-        let mut buffer = vec![0; 256 << 10];
-        let mut end = attr.size;
-        loop {
-            let len = read_some(bytes, &mut buffer)?;
-            if len == 0 {
-                return Ok(());
-            }
-            self.tree.write(attr.ino, end, &buffer[..len]).map_err(|error| self.fail(path, error))?;
-            end += len as u64;
-        }
-    }
-
-    /// Stores a stream as objects.
-    pub(crate) fn store_stream(&self, bytes: &mut dyn Read) -> Result<(u64, Content)> {
-        let objects = self.vault.store().objects();
-        let writer = ObjectWriter::new(objects);
-        let mut builder = ContentBuilder::new(objects, &writer);
-        let mut buffer = vec![0; 256 << 10];
-        loop {
-            let len = read_some(bytes, &mut buffer)?;
-            if len == 0 {
-                break;
-            }
-            builder.push(&buffer[..len])?;
-        }
-        let stored = builder.finish()?;
-        writer.flush()?;
-        Ok(stored)
-    }
-
-    fn check_version(&self, path: &TreePath, existing: Option<&Attr>, expect: &Version) -> Result<()> {
-        let found = match existing {
-            None => Version::absent(),
-            Some(attr) if attr.kind == Kind::File => {
-                Version::of_pieces(|offset, piece| self.tree.read(attr.ino, offset, piece))
-                    .map_err(|error| self.fail(path, error))?
-            }
-            Some(_) => return Err(self.fail(path, FsError::Invalid("only a file has a version"))),
-        };
-        if found.matches(expect) {
-            return Ok(());
-        }
-        Err(Error::StaleVersion {
-            path: path.clone(),
-            expected: expect.to_string(),
-            found: found.to_string(),
-        })
-    }
-
     /// Removes a file, or with `recursive` a directory and everything in it.
     pub fn remove(&self, path: &TreePath, recursive: bool) -> Result<()> {
         let place = self.place(path)?;
@@ -407,16 +306,6 @@ impl OpenVault {
             Ok(attr) => Ok(attr.kind == Kind::from(&entry.kind)),
             Err(FsError::NotFound) => Ok(false),
             Err(error) => Err(self.fail(path, error)),
-        }
-    }
-}
-
-fn read_some(bytes: &mut dyn Read, buffer: &mut [u8]) -> Result<usize> {
-    loop {
-        match bytes.read(buffer) {
-            Ok(len) => return Ok(len),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::Host { action: "reading", place: "the input".into(), source }),
         }
     }
 }

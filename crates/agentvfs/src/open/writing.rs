@@ -1,0 +1,151 @@
+//! Writing files: from memory or from a stream, and only over the version that the writer knows.
+
+use std::io::Read;
+
+use avfs_core::chunks::BLOB_MAX;
+use avfs_core::{Content, EntryKind, TreePath};
+use avfs_tree::content::ContentBuilder;
+use avfs_tree::{Attr, FsError, Kind, NewEntry, ObjectWriter, Place};
+
+use super::OpenVault;
+use crate::error::{Error, Result};
+use crate::version::Version;
+
+/// What to do with the bytes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    Replace,
+    Append,
+}
+
+impl OpenVault {
+    /// Writes a file from a stream, with a bounded amount of it in memory. With `expect`, only if the file
+    /// has that version.
+    pub fn write(
+        &mut self,
+        path: &TreePath,
+        bytes: &mut dyn Read,
+        mode: WriteMode,
+        expect: Option<&Version>,
+    ) -> Result<()> {
+        let place = self.place(path)?;
+        let existing = self.at_place(path, &place)?;
+        if let Some(expect) = expect {
+            self.check_version(path, existing.as_ref(), expect)?;
+        }
+        self.hold_objects()?;
+        match (mode, &existing) {
+            (WriteMode::Append, Some(attr)) => self.append(path, attr, bytes),
+            _ => {
+                let stored = self.store_stream(bytes)?;
+                self.replace(path, &place, existing.as_ref(), stored)
+            }
+        }
+    }
+
+    /// Writes a whole file from memory.
+    pub fn write_bytes(&mut self, path: &TreePath, bytes: &[u8]) -> Result<()> {
+        let place = self.place(path)?;
+        let existing = self.at_place(path, &place)?;
+        self.hold_objects()?;
+        let stored = self.store_bytes(bytes)?;
+        self.replace(path, &place, existing.as_ref(), stored)
+    }
+
+    /// What is at a place, if anything is.
+    fn at_place(&self, path: &TreePath, place: &Place) -> Result<Option<Attr>> {
+        match self.tree.lookup(place.parent, &place.name) {
+            Ok(attr) => Ok(Some(attr)),
+            Err(FsError::NotFound) => Ok(None),
+            Err(error) => Err(self.fail(path, error)),
+        }
+    }
+
+    /// Gives the file at a place stored contents; makes it if there is none.
+    fn replace(
+        &self,
+        path: &TreePath,
+        place: &Place,
+        existing: Option<&Attr>,
+        (size, content): (u64, Content),
+    ) -> Result<()> {
+        let done = match existing {
+            Some(attr) => self.tree.set_content(attr.ino, size, content),
+            None => {
+                let new = NewEntry { kind: EntryKind::File { size, content }, ..NewEntry::file(0o644) };
+                self.tree.create(place.parent, &place.name, self.by_me(new)).map(|_| ())
+            }
+        };
+        done.map_err(|error| self.fail(path, error))
+    }
+
+    fn store_bytes(&self, mut bytes: &[u8]) -> Result<(u64, Content)> {
+        if bytes.is_empty() || bytes.len() as u64 > BLOB_MAX {
+            return self.store_stream(&mut bytes);
+        }
+        let writer = ObjectWriter::new(self.vault.store().objects());
+        let id = writer.put_blob(bytes.to_vec())?;
+        writer.flush()?;
+        Ok((bytes.len() as u64, Content::Blob(id)))
+    }
+
+    fn append(&self, path: &TreePath, attr: &Attr, bytes: &mut dyn Read) -> Result<()> {
+        let mut buffer = vec![0; 256 << 10];
+        let mut end = attr.size;
+        loop {
+            let len = read_some(bytes, &mut buffer)?;
+            if len == 0 {
+                return Ok(());
+            }
+            self.tree.write(attr.ino, end, &buffer[..len]).map_err(|error| self.fail(path, error))?;
+            end += len as u64;
+        }
+    }
+
+    /// Stores a stream as objects.
+    pub(crate) fn store_stream(&self, bytes: &mut dyn Read) -> Result<(u64, Content)> {
+        let objects = self.vault.store().objects();
+        let writer = ObjectWriter::new(objects);
+        let mut builder = ContentBuilder::new(objects, &writer);
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            let len = read_some(bytes, &mut buffer)?;
+            if len == 0 {
+                break;
+            }
+            builder.push(&buffer[..len])?;
+        }
+        let stored = builder.finish()?;
+        writer.flush()?;
+        Ok(stored)
+    }
+
+    fn check_version(&self, path: &TreePath, existing: Option<&Attr>, expect: &Version) -> Result<()> {
+        let found = match existing {
+            None => Version::absent(),
+            Some(attr) if attr.kind == Kind::File => {
+                Version::of_pieces(|offset, piece| self.tree.read(attr.ino, offset, piece))
+                    .map_err(|error| self.fail(path, error))?
+            }
+            Some(_) => return Err(self.fail(path, FsError::Invalid("only a file has a version"))),
+        };
+        if found.matches(expect) {
+            return Ok(());
+        }
+        Err(Error::StaleVersion {
+            path: path.clone(),
+            expected: expect.to_string(),
+            found: found.to_string(),
+        })
+    }
+}
+
+fn read_some(bytes: &mut dyn Read, buffer: &mut [u8]) -> Result<usize> {
+    loop {
+        match bytes.read(buffer) {
+            Ok(len) => return Ok(len),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::Host { action: "reading", place: "the input".into(), source }),
+        }
+    }
+}

@@ -46,7 +46,9 @@ fn help_is_grouped_by_headings() {
     let help = Sandbox::new().run("-h");
     let headings: Vec<&str> =
         help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
-    assert_eq!(headings, ["Vaults:", "Files:", "In and out:", "Settings:", "Options:"]);
+    let groups =
+        ["Vaults:", "Files:", "Versions:", "Search:", "In and out:", "Upkeep:", "Settings:", "Options:"];
+    assert_eq!(headings, groups);
 }
 
 /// Standard output is a pipe that nobody reads any more, as after `head` has seen enough.

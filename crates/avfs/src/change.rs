@@ -58,11 +58,11 @@ impl Changed {
 
     /// The state that the change left behind, whatever others have done since.
     pub fn view(&self) -> Result<View> {
-        let reader = match &self.saved {
-            Some(saved) => self.vault.reader_at(saved.snapshot)?,
-            None => self.vault.reader()?,
+        let snapshot = match &self.saved {
+            Some(saved) => saved.snapshot,
+            None => self.vault.head()?,
         };
-        Ok(View::new(reader, self.vault.clone()))
+        Ok(View::new(self.vault.clone(), snapshot)?)
     }
 
     pub fn paths_body(&self, paths: &[TreePath]) -> PathsBody {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use agentvfs::{OpenOptions, Revision, Store, StoreOptions, Vault};
+use agentvfs::{OpenOptions, Retention, RetentionPolicy, Store, StoreOptions, Vault};
 use anyhow::Result;
 
 use crate::args::AtArg;
@@ -42,8 +42,16 @@ impl<'a> Context<'a> {
         };
         let home = self.settings.home().ok_or_else(no_place)?;
         let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
-        let options = StoreOptions { store, patience: self.settings.wait(), ..StoreOptions::default() };
+        let (retention, patience) = (self.retention(), self.settings.wait());
+        let options = StoreOptions { store, retention, patience, ..StoreOptions::default() };
         Ok(Store::open_with(home, options)?)
+    }
+
+    /// What automatic snapshots may cost, as the settings say.
+    pub fn retention(&self) -> RetentionPolicy {
+        let set = self.settings.retention();
+        let [all, hourly, daily] = [set.all, set.hourly, set.daily].map(|span| span.as_secs());
+        RetentionPolicy { times: Retention { all, hourly, daily }, disk_share: set.disk_share }
     }
 
     /// The vault that the command works on: named by a flag, the environment or a file, or chosen before.
@@ -67,14 +75,8 @@ impl<'a> Context<'a> {
 
     /// Looks at a state of the vault: the one that `at` names, or the present one.
     pub fn view(&self, at: &AtArg) -> Result<View> {
-        let vault = self.vault()?;
-        match &at.at {
-            Some(revision) => {
-                let Revision { vault, snapshot, .. } = vault.revision(&revision.to_string())?;
-                Ok(View::new(vault.reader_at(snapshot)?, vault))
-            }
-            None => Ok(View::new(vault.reader()?, vault)),
-        }
+        let revision = at.at.as_ref().map_or_else(|| "@".to_owned(), ToString::to_string);
+        Ok(View::of(self.vault()?.revision(&revision)?)?)
     }
 }
 

@@ -1,7 +1,6 @@
 //! `avfs`, the command line of agentvfs: reads arguments, calls the library, prints, and ends with a status.
 
 mod args;
-mod asked;
 mod change;
 mod cli;
 mod commands;

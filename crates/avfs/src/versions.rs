@@ -1,12 +1,13 @@
 //! How snapshots, checkpoints and restores are shown: the words and the shapes that several commands share.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write};
+use std::fmt;
 
 use agentvfs::{Checkpoint, HistoryEntry, Restored, SnapshotId, TreePath, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::change::describe;
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
 use crate::time::show_rfc3339;
@@ -72,11 +73,10 @@ impl EntryBody {
 
 /// What a change of the present state is told of in the history: a revision and the paths.
 pub fn detail(revision: impl fmt::Display, paths: &[TreePath]) -> String {
-    let mut text = revision.to_string();
-    for path in paths {
-        write!(text, " {path}").expect("a string in memory takes all text");
+    match paths {
+        [] => revision.to_string(),
+        paths => format!("{revision} {}", describe(paths)),
     }
-    text
 }
 
 #[derive(Serialize)]

@@ -4,17 +4,25 @@ use std::io::Write;
 use std::path::Path;
 
 use agentvfs::transfer::{self, DirectoryExport, Progress, Report};
-use agentvfs::{EntryKind, Error, Found, ReadError, TreePath, TreeReader, Vault, Version};
+use agentvfs::{
+    EntryKind, Error, Found, ReadError, Revision, SnapshotId, TreePath, TreeReader, Vault, Version,
+};
 
 /// Reads one state of a vault. Its errors name the vault.
 pub struct View {
-    vault: Vault,
-    reader: TreeReader,
+    pub vault: Vault,
+    pub snapshot: SnapshotId,
+    pub reader: TreeReader,
 }
 
 impl View {
-    pub fn new(reader: TreeReader, vault: Vault) -> View {
-        View { vault, reader }
+    pub fn new(vault: Vault, snapshot: SnapshotId) -> Result<View, Error> {
+        Ok(View { reader: vault.reader_at(snapshot)?, vault, snapshot })
+    }
+
+    pub fn of(revision: Revision) -> Result<View, Error> {
+        let Revision { vault, snapshot, .. } = revision;
+        View::new(vault, snapshot)
     }
 
     pub fn find(&self, path: &TreePath) -> Result<Found, Error> {
@@ -71,7 +79,7 @@ impl View {
         Ok(transfer::export_directory(&self.reader, path, to, options, progress)?)
     }
 
-    fn fail(&self, source: ReadError) -> Error {
+    pub fn fail(&self, source: ReadError) -> Error {
         let vault = self.vault.name().map(|name| name.to_string()).unwrap_or_default();
         Error::Read { vault, source }
     }

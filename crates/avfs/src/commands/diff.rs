@@ -17,12 +17,12 @@ pub use self::output::{ChangeBody, print_list};
 use self::compare::check_paths;
 use self::output::Output;
 use crate::args::vault_path;
-use crate::asked::Asked;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::revision::Revision;
 use crate::versions::last_landmark;
+use crate::view::View;
 
 /// Show what differs between two states
 #[derive(Debug, clap::Args)]
@@ -78,11 +78,11 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
     let Comparison { from, to, paths } = args.comparison()?;
     let vault = context.vault()?;
     let from = match from {
-        Some(revision) => Asked::of(vault.revision(&revision.to_string())?)?,
-        None => Asked::of(vault.revision(&default_from(&vault)?)?)?,
+        Some(revision) => View::of(vault.revision(&revision.to_string())?)?,
+        None => View::of(vault.revision(&default_from(&vault)?)?)?,
     };
     let to = to.map_or_else(|| "@".to_owned(), |revision| revision.to_string());
-    let to = Asked::of(vault.revision(&to)?)?;
+    let to = View::of(vault.revision(&to)?)?;
     check_paths(&from, &to, &paths)?;
     let changes = compare(&from.reader, &to.reader, &paths)?;
     let output = Output { from: &from, to: &to, changes: &changes };

@@ -8,15 +8,13 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::args::{AtArg, moment, vault_path};
-use crate::asked::Asked;
-use crate::commands::log::kind_name;
 use crate::context::Context;
+use crate::entry::EntryBody;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::json::{PathField, from_root};
+use crate::json::from_root;
 use crate::printer::{PrintError, Printer};
 use crate::size::SizeTest;
-use crate::time::show_rfc3339;
 
 /// Find files by name, type, size and time
 #[derive(Debug, clap::Args)]
@@ -87,20 +85,9 @@ struct FindBody {
     entries: Vec<EntryBody>,
 }
 
-#[derive(Serialize)]
-struct EntryBody {
-    #[serde(flatten)]
-    path: PathField,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    mode: String,
-    size: u64,
-    mtime: String,
-}
-
 pub fn run(context: &mut Context<'_>, args: &FindArgs) -> Result<ExitStatus> {
     let tests = Tests::of(args).map_err(|bad| Failure::new("bad-pattern", ExitStatus::BadInput, bad))?;
-    let asked = Asked::open(context, &args.at)?;
+    let view = context.view(&args.at)?;
     let starts = match args.paths.as_slice() {
         [] => &[TreePath::root()],
         paths => paths,
@@ -109,21 +96,21 @@ pub fn run(context: &mut Context<'_>, args: &FindArgs) -> Result<ExitStatus> {
     let mut found_any = false;
     let everything = Selection::everything();
     for start in starts {
-        let visits = find(&asked.reader, start, &everything, &tests.criteria);
-        for visit in visits.map_err(|error| asked.fail(error))? {
-            let visit = visit.map_err(|error| asked.fail(error))?;
+        let visits = find(&view.reader, start, &everything, &tests.criteria);
+        for visit in visits.map_err(|error| view.fail(error))? {
+            let visit = visit.map_err(|error| view.fail(error))?;
             if !tests.accepts_name(&visit) {
                 continue;
             }
             found_any = true;
             match context.out.is_json() {
-                true => bodies.push(body(&visit)),
+                true => bodies.push(EntryBody::new(&visit.path, &visit.found)),
                 false => print(context.out, &visit, args.print0)?,
             }
         }
     }
     if context.out.is_json() {
-        let (vault, snapshot) = (asked.vault.name()?.to_string(), asked.snapshot.to_string());
+        let (vault, snapshot) = (view.vault.name()?.to_string(), view.snapshot.to_string());
         context.out.object("find", &FindBody { vault, snapshot, entries: bodies })?;
     }
     if found_any { Ok(ExitStatus::Success) } else { Ok(ExitStatus::No) }
@@ -184,16 +171,5 @@ fn print(out: &mut Printer, visit: &Visit, exact: bool) -> Result<(), PrintError
     match exact {
         true => out.bytes(&[&from_root(&visit.path)[..], b"\0"].concat()),
         false => out.line(&visit.path),
-    }
-}
-
-fn body(visit: &Visit) -> EntryBody {
-    let entry = &visit.found.entry;
-    EntryBody {
-        path: (&visit.path).into(),
-        kind: kind_name(&entry.kind),
-        mode: format!("{:04o}", entry.meta.mode),
-        size: entry.size(),
-        mtime: show_rfc3339(entry.meta.mtime),
     }
 }

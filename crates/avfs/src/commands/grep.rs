@@ -12,15 +12,15 @@ use avfs_core::TreePath;
 
 use self::output::{Gathered, Lines};
 use crate::args::{AtArg, vault_path};
-use crate::asked::Asked;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::view::View;
 
 /// Find lines that match a regular expression
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with status 1 if nothing matches. Binary files are told of and not shown, and
-files whose name begins with a dot are left out.
+#[command(after_help = "Ends with status 1 if nothing matches. Left out are binary files and those
+whose name begins with a dot, unless they are named or view for.
 
 Examples:
   avfs grep -n 'TODO|FIXME'
@@ -91,14 +91,14 @@ pub struct GrepArgs {
 
 pub fn run(context: &mut Context<'_>, args: &GrepArgs) -> Result<ExitStatus> {
     let grep = Grep::new(options(args)?).map_err(bad_pattern)?;
-    let asked = Asked::open(context, &args.at)?;
+    let view = context.view(&args.at)?;
     let starts = match args.paths.as_slice() {
         [] => vec![TreePath::root()],
         paths => paths.to_vec(),
     };
     let summary = match context.out.is_json() {
-        true => gather(context, &grep, &asked, &starts)?,
-        false => show(context, args, &grep, &asked, &starts)?,
+        true => gather(context, &grep, &view, &starts)?,
+        false => show(context, args, &grep, &view, &starts)?,
     };
     match summary {
         GrepSummary { files_failed: 1.., .. } => Ok(ExitStatus::Corrupt),
@@ -148,13 +148,13 @@ fn show(
     context: &mut Context<'_>,
     args: &GrepArgs,
     grep: &Grep,
-    asked: &Asked,
+    view: &View,
     starts: &[TreePath],
 ) -> Result<GrepSummary> {
     let mut lines =
-        Lines { out: context.out, with_path: !is_one_file(asked, starts), with_number: args.line_number };
+        Lines { out: context.out, with_path: !is_one_file(view, starts), with_number: args.line_number };
     let mut failed = None;
-    let summary = grep.run(&asked.reader, starts, &mut |event| match lines.print(event) {
+    let summary = grep.run(&view.reader, starts, &mut |event| match lines.print(event) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             failed = Some(error);
@@ -164,31 +164,31 @@ fn show(
     if let Some(error) = failed {
         return Err(error.into());
     }
-    summary.map_err(|error| fail(asked, error))
+    summary.map_err(|error| fail(view, error))
 }
 
-fn gather(context: &mut Context<'_>, grep: &Grep, asked: &Asked, starts: &[TreePath]) -> Result<GrepSummary> {
+fn gather(context: &mut Context<'_>, grep: &Grep, view: &View, starts: &[TreePath]) -> Result<GrepSummary> {
     let mut gathered = Gathered::default();
-    let summary = grep.run(&asked.reader, starts, &mut |event| {
+    let summary = grep.run(&view.reader, starts, &mut |event| {
         gathered.take(event);
         ControlFlow::Continue(())
     });
-    let summary = summary.map_err(|error| fail(asked, error))?;
+    let summary = summary.map_err(|error| fail(view, error))?;
     context.out.object("grep", &gathered.body(&summary))?;
     Ok(summary)
 }
 
-fn fail(asked: &Asked, error: GrepError) -> anyhow::Error {
+fn fail(view: &View, error: GrepError) -> anyhow::Error {
     match error {
-        GrepError::Read(source) => asked.fail(source).into(),
+        GrepError::Read(source) => view.fail(source).into(),
         error @ (GrepError::NoPattern | GrepError::BadPattern { .. }) => bad_pattern(error).into(),
     }
 }
 
 /// Who asks for one file knows its name.
-fn is_one_file(asked: &Asked, starts: &[TreePath]) -> bool {
+fn is_one_file(view: &View, starts: &[TreePath]) -> bool {
     match starts {
-        [only] => asked.reader.find(only).is_ok_and(|found| !found.entry.is_directory()),
+        [only] => view.reader.find(only).is_ok_and(|found| !found.entry.is_directory()),
         _ => false,
     }
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::vault_path;
 use crate::context::Context;
+use crate::entry::kind_name;
 use crate::escape::printable_line;
 use crate::exit::ExitStatus;
 use crate::json::PathField;
@@ -128,7 +129,7 @@ fn version_body(version: &PathVersion, names: &Names) -> VersionBody {
     let entry = version.found.as_ref().map(|found| &found.entry);
     VersionBody {
         entry: EntryBody::new(&version.entry, names),
-        kind: entry.map(|entry| kind_name(&entry.kind)),
+        kind: entry.map(|entry| kind_name((&entry.kind).into())),
         size: entry.filter(|entry| !entry.is_directory()).map(|entry| entry.size()),
     }
 }
@@ -138,20 +139,7 @@ fn describe(found: Option<&Found>) -> String {
     match found.map(|found| &found.entry.kind) {
         None => "removed".to_owned(),
         Some(EntryKind::File { size, .. }) => HumanSize(*size).to_string(),
-        Some(kind) => kind_name(kind).to_owned(),
-    }
-}
-
-/// The word for a kind of entry in text and JSON.
-pub fn kind_name(kind: &EntryKind) -> &'static str {
-    match kind {
-        EntryKind::File { .. } => "file",
-        EntryKind::Directory { .. } => "directory",
-        EntryKind::Symlink { .. } => "symlink",
-        EntryKind::Fifo => "fifo",
-        EntryKind::Socket => "socket",
-        EntryKind::CharDevice { .. } => "char-device",
-        EntryKind::BlockDevice { .. } => "block-device",
+        Some(kind) => kind_name(kind.into()).to_owned(),
     }
 }
 

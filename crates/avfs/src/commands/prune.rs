@@ -1,6 +1,6 @@
 //! `avfs prune`: thin out automatic snapshots.
 
-use agentvfs::{Pruned, Retention, RetentionPolicy};
+use agentvfs::Pruned;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -39,21 +39,13 @@ struct VaultBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
-    let policy = policy(context);
-    let pruned = context.store()?.prune(&policy, args.dry_run)?;
+    let pruned = context.store()?.prune(&context.retention(), args.dry_run)?;
     if context.out.is_json() {
         context.out.object("prune", &body(&pruned, args.dry_run))?;
     } else {
         report(context, &pruned, args.dry_run)?;
     }
     Ok(ExitStatus::Success)
-}
-
-fn policy(context: &Context<'_>) -> RetentionPolicy {
-    let set = context.settings.retention();
-    let times =
-        Retention { all: set.all.as_secs(), hourly: set.hourly.as_secs(), daily: set.daily.as_secs() };
-    RetentionPolicy { times, disk_share: set.disk_share }
 }
 
 fn body(pruned: &Pruned, dry_run: bool) -> PruneBody {

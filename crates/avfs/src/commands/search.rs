@@ -11,13 +11,13 @@ use avfs_core::TreePath;
 use serde::Serialize;
 
 use crate::args::{AtArg, vault_path};
-use crate::asked::Asked;
 use crate::context::Context;
 use crate::escape::printable_line;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::PathField;
 use crate::printer::{ERROR, FAINT, MAGENTA, Printer};
+use crate::view::View;
 
 /// Search the text of all files, best matches first
 #[derive(Debug, clap::Args)]
@@ -74,12 +74,12 @@ pub fn run(context: &mut Context<'_>, args: &SearchArgs) -> Result<ExitStatus> {
     }
     let query = Query::parse(&args.words.join(" "))
         .map_err(|error| Failure::new("bad-query", ExitStatus::BadInput, error))?;
-    let asked = Asked::open(context, &args.at)?;
-    let results = search(&asked, &query, args)?;
+    let view = context.view(&args.at)?;
+    let results = search(&view, &query, args)?;
     if context.out.is_json() {
         let body = SearchBody {
-            vault: asked.vault.name()?.to_string(),
-            snapshot: asked.snapshot.to_string(),
+            vault: view.vault.name()?.to_string(),
+            snapshot: view.snapshot.to_string(),
             current: results.freshness == Freshness::Current,
             hits: results.hits.iter().map(hit_body).collect(),
         };
@@ -91,29 +91,29 @@ pub fn run(context: &mut Context<'_>, args: &SearchArgs) -> Result<ExitStatus> {
 }
 
 /// The index is in the store's directory, shared by all vaults; one in memory has none, and is never here.
-fn search(asked: &Asked, query: &Query, args: &SearchArgs) -> Result<SearchResults> {
-    let store = asked.vault.store();
+fn search(view: &View, query: &Query, args: &SearchArgs) -> Result<SearchResults> {
+    let store = view.vault.store();
     let home = store.home().ok_or_else(|| anyhow::anyhow!("a store in memory has no search index"))?;
-    let parent = match asked.vault.info()?.parent {
+    let parent = match view.vault.info()?.parent {
         Some(name) => Some(store.vault(name.as_str())?.id().to_string()),
         None => None,
     };
     // A past state is another step from the same vault's index: it gets a key of its own, which starts there.
-    let vault_key = asked.vault.id().to_string();
+    let vault_key = view.vault.id().to_string();
     let past_key = format!("{vault_key}@");
     let (key, parent) = match &args.at.at {
         None => (&vault_key, parent.as_deref()),
         Some(_) => (&past_key, Some(vault_key.as_str())),
     };
-    let index = SearchIndex::open(home).map_err(|error| fail(asked, error))?;
-    let scope = Scope { key, parent, reader: &asked.reader };
+    let index = SearchIndex::open(home).map_err(|error| fail(view, error))?;
+    let scope = Scope { key, parent, reader: &view.reader };
     let options = SearchOptions { limit: args.limit, below: args.path.as_ref(), ..SearchOptions::default() };
-    index.search(scope, query, options).map_err(|error| fail(asked, error))
+    index.search(scope, query, options).map_err(|error| fail(view, error))
 }
 
-fn fail(asked: &Asked, error: SearchError) -> anyhow::Error {
+fn fail(view: &View, error: SearchError) -> anyhow::Error {
     match error {
-        SearchError::Read(source) => asked.fail(source).into(),
+        SearchError::Read(source) => view.fail(source).into(),
         SearchError::Tree(source) => Error::Object(source).into(),
         SearchError::Database { action, place, source } => {
             let message = format!("{action} the search index {place}: {source}");

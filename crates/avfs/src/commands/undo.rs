@@ -16,7 +16,7 @@ use crate::versions::{EntryBody, Names, count};
 #[command(
     after_help = "An undo is an entry of the history like any other: `avfs checkpoint restore ID` of the
 state before goes forward again. Ends with status 1 if there were fewer changes
-than asked for.
+than view for.
 
 Examples:
   avfs undo
@@ -51,7 +51,7 @@ pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
         false => report(context, &done),
     }
     if done.len() < args.steps.get() {
-        context.out.warn(format_args!("there were only {} to undo", count(done.len() as u64, "change")));
+        context.out.warn(format_args!("only {} could be undone", count(done.len() as u64, "change")));
         return Ok(ExitStatus::No);
     }
     Ok(ExitStatus::Success)

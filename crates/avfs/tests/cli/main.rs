@@ -3,10 +3,16 @@
 
 mod change;
 mod config;
+mod diff;
 mod exchange;
+mod graph;
 mod house;
 mod look;
 mod output;
+mod query;
 mod sandbox;
+mod seed;
 mod trouble;
+mod upkeep;
 mod vault;
+mod versions;

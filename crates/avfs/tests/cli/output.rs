@@ -46,9 +46,10 @@ fn help_is_grouped_by_headings() {
     let help = Sandbox::new().run("-h");
     let headings: Vec<&str> =
         help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
-    let groups =
-        ["Vaults:", "Files:", "Versions:", "Search:", "In and out:", "Upkeep:", "Settings:", "Options:"];
-    assert_eq!(headings, groups);
+    assert_eq!(
+        headings,
+        ["Vaults:", "Files:", "Versions:", "Search:", "In and out:", "Upkeep:", "Settings:", "Options:"]
+    );
 }
 
 /// Standard output is a pipe that nobody reads any more, as after `head` has seen enough.

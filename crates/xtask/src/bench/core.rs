@@ -74,17 +74,19 @@ fn one_size(dir: &Path, size: usize, avfs: &Path) -> Result<Value> {
     let stored = measure::disk_bytes(home.path())?;
 
     let cold_open = cold_open(home.path())?;
-    let memory = measure::resident_bytes()?;
+    let memory = open_memory(home.path())?;
     let store = Store::open(home.path())?;
     let vault = store.vault("main")?;
-    let fsync = measure::fsync(dir)?;
-    let fork = fork(&vault)?;
-    let delete = delete(&vault)?;
+    // What came before is on disk, so that its writing back is not measured.
+    rustix::fs::sync();
+    let probe = measure::Fsync::new(dir)?;
+    let fork = probe.beside(|| fork(&vault))?;
+    let delete = probe.beside(|| delete(&vault))?;
     let clean =
         measure::median(RUNS, |_| Ok(vault.begin()?), |open| Ok(open.commit("nothing", "").map(|_| ())?))?;
-    let one = checkpoint(&vault, size, 1)?;
-    let thousand = checkpoint(&vault, size, size.min(1000))?;
-    let restore = restore(&vault, size)?;
+    let one = probe.beside(|| checkpoint(&vault, size, 1))?;
+    let thousand = probe.beside(|| checkpoint(&vault, size, size.min(1000)))?;
+    let restore = probe.beside(|| restore(&vault, size))?;
     let diff = diff(&vault, size)?;
     drop((vault, store));
     let gc = gc(home.path())?;
@@ -93,14 +95,19 @@ fn one_size(dir: &Path, size: usize, avfs: &Path) -> Result<Value> {
         "files": size,
         "import_files_per_s": (size as f64 / import.as_secs_f64()).round(),
         "stored_over_logical": stored as f64 / (size as f64 * 1024.0),
-        "fsync_us": measure::micros(fsync),
-        "fork_us": measure::micros(fork),
+        "fsync_us": measure::micros(fork.fsync),
+        "fork_us": measure::micros(fork.time),
+        "fork_fsyncs": fork.in_fsyncs(),
         "checkpoint_clean_us": measure::micros(clean),
-        "checkpoint_1_us": measure::micros(one),
-        "checkpoint_1000_us": measure::micros(thousand),
-        "restore_10_us": measure::micros(restore),
+        "checkpoint_1_us": measure::micros(one.time),
+        "checkpoint_1_fsyncs": one.in_fsyncs(),
+        "checkpoint_1000_us": measure::micros(thousand.time),
+        "checkpoint_1000_fsyncs": thousand.in_fsyncs(),
+        "restore_10_us": measure::micros(restore.time),
+        "restore_10_fsyncs": restore.in_fsyncs(),
         "diff_10_us": measure::micros(diff),
-        "delete_fork_us": measure::micros(delete),
+        "delete_fork_us": measure::micros(delete.time),
+        "delete_fork_fsyncs": delete.in_fsyncs(),
         "gc_ms": gc.as_secs_f64() * 1e3,
         "open_cold_us": measure::micros(cold_open),
         "open_memory_bytes": memory,
@@ -147,6 +154,25 @@ fn cold_open(home: &Path) -> Result<Duration> {
             Ok(())
         },
     )
+}
+
+/// The memory of a process that has opened the vault and read one name: this program, started again.
+fn open_memory(home: &Path) -> Result<u64> {
+    let mut probe = Command::new(std::env::current_exe()?);
+    let output = probe.args(["bench", "open-memory"]).arg(home).output()?;
+    anyhow::ensure!(output.status.success(), "the probe failed");
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+/// What the probe does.
+pub fn print_open_memory(home: &Path) -> Result<ExitCode> {
+    let open = Store::open(home)?.vault("main")?.open()?;
+    anyhow::ensure!(
+        open.tree().read_directory(agentvfs::Ino::ROOT, None, 1)?.len() == 1,
+        "the vault is empty"
+    );
+    println!("{}", measure::resident_bytes()?);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn fork(vault: &Vault) -> Result<Duration> {

@@ -24,17 +24,46 @@ pub fn median<T>(
     Ok(times[times.len() / 2])
 }
 
-/// How long one append and fdatasync takes on this disk now.
-pub fn fsync(dir: &Path) -> Result<Duration> {
-    let mut file = File::create(dir.join("fsync.probe"))?;
-    median(
-        15,
-        |_| Ok(()),
-        |()| {
-            file.write_all(&[7; 4096])?;
-            Ok(file.sync_data()?)
-        },
-    )
+/// One append and fdatasync on the same disk: the yardstick for everything that is durable.
+pub struct Fsync {
+    file: File,
+}
+
+/// A time, and what an fdatasync took just before and after.
+pub struct Durable {
+    pub time: Duration,
+    pub fsync: Duration,
+}
+
+impl Durable {
+    pub fn in_fsyncs(&self) -> f64 {
+        self.time.as_secs_f64() / self.fsync.as_secs_f64()
+    }
+}
+
+impl Fsync {
+    pub fn new(dir: &Path) -> Result<Fsync> {
+        Ok(Fsync { file: File::create(dir.join("fsync.probe"))? })
+    }
+
+    fn take(&self) -> Result<Duration> {
+        let mut file = &self.file;
+        median(
+            9,
+            |_| Ok(()),
+            |()| {
+                file.write_all(&[7; 4096])?;
+                Ok(file.sync_data()?)
+            },
+        )
+    }
+
+    /// Takes a time between two takes of the yardstick.
+    pub fn beside(&self, work: impl FnOnce() -> Result<Duration>) -> Result<Durable> {
+        let before = self.take()?;
+        let time = work()?;
+        Ok(Durable { time, fsync: (before + self.take()?) / 2 })
+    }
 }
 
 /// Bytes of all files below a directory.

@@ -35,12 +35,15 @@ fn path(text: &str) -> Result<TreePath> {
     Ok(TreePath::parse(text.as_bytes())?)
 }
 
-/// Writes and reads files of one size; the writes end with one durable snapshot.
+/// Writes and reads files of one size. The writes end with one durable snapshot; beside them stands the
+/// same number of bytes written to one file of the host and synced.
 fn small_files(store: &Store, size: usize) -> Result<Value> {
-    let count = ((64 << 20) / size).clamp(64, 20_000);
+    const BYTES: usize = 32 << 20;
+    let count = (BYTES / size).min(20_000);
     let vault = store.create_vault(&VaultName::new(&format!("files-{size}"))?)?;
     let contents: Vec<Vec<u8>> = (0..count).map(|index| fixture::file_bytes(index, size)).collect();
     let paths = (0..count).map(|index| path(&format!("/f{index}"))).collect::<Result<Vec<_>>>()?;
+    let host = write_to_host(store, &contents)?;
     let start = Instant::now();
     let mut open = vault.begin()?;
     for (path, bytes) in paths.iter().zip(&contents) {
@@ -48,19 +51,39 @@ fn small_files(store: &Store, size: usize) -> Result<Value> {
     }
     open.commit("write", "files")?;
     let write = start.elapsed();
-    let open = vault.begin()?;
-    let mut read = Duration::MAX;
-    for _ in 0..3 {
+    let open = Store::open(store.home().unwrap_or(Path::new(".")))?.vault(vault.name()?.as_str())?.begin()?;
+    let read = |_: usize| -> Result<Duration> {
         let start = Instant::now();
         let mut total = 0;
         for path in &paths {
             total += open.read(path)?.len();
         }
         anyhow::ensure!(total == count * size, "read {total} bytes");
-        read = read.min(start.elapsed());
-    }
+        Ok(start.elapsed())
+    };
+    let first = read(0)?;
+    let again = (1..6).map(read).collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(first);
     let rate = |time: Duration| (count * size) as f64 / (1 << 20) as f64 / time.as_secs_f64();
-    Ok(json!({ "bytes": size, "write_mib_per_s": rate(write), "read_mib_per_s": rate(read) }))
+    Ok(json!({
+        "bytes": size,
+        "write_mib_per_s": rate(write),
+        "host_write_mib_per_s": rate(host),
+        "first_read_mib_per_s": rate(first),
+        "read_mib_per_s": rate(again),
+    }))
+}
+
+fn write_to_host(store: &Store, contents: &[Vec<u8>]) -> Result<Duration> {
+    let place = store.home().unwrap_or(Path::new(".")).join("host.probe");
+    let mut file = std::fs::File::create(&place)?;
+    let start = Instant::now();
+    for bytes in contents {
+        std::io::Write::write_all(&mut file, bytes)?;
+    }
+    file.sync_data()?;
+    let time = start.elapsed();
+    std::fs::remove_file(place)?;
+    Ok(time)
 }
 
 /// Reads, writes and lists in turns, over a hundred open vaults.

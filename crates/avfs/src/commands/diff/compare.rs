@@ -6,7 +6,7 @@ use anyhow::Result;
 use avfs_core::TreePath;
 use avfs_core::diff::diff_trees;
 
-use crate::asked::Asked;
+use crate::view::View;
 
 /// The files that differ, at and below `paths` if there are any.
 pub fn compare(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Result<Vec<FileChange>, Error> {
@@ -23,7 +23,7 @@ pub fn compare(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Result
 }
 
 /// A path that is on neither side is a mistake, and not a path without differences.
-pub fn check_paths(from: &Asked, to: &Asked, paths: &[TreePath]) -> Result<(), Error> {
+pub fn check_paths(from: &View, to: &View, paths: &[TreePath]) -> Result<(), Error> {
     for path in paths {
         if !exists(from, path)? && !exists(to, path)? {
             return Err(to.fail(ReadError::NotFound { path: path.clone() }));
@@ -32,7 +32,7 @@ pub fn check_paths(from: &Asked, to: &Asked, paths: &[TreePath]) -> Result<(), E
     Ok(())
 }
 
-fn exists(state: &Asked, path: &TreePath) -> Result<bool, Error> {
+fn exists(state: &View, path: &TreePath) -> Result<bool, Error> {
     match state.reader.find(path) {
         Ok(_) => Ok(true),
         Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(false),

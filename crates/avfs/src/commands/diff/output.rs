@@ -8,19 +8,19 @@ use serde::Serialize;
 
 use super::FormatArgs;
 use super::patch::PatchPrinter;
-use crate::asked::Asked;
-use crate::commands::log::kind_name;
+use crate::entry::kind_name;
 use crate::json::{PathField, byte_field};
 use crate::printer::{CYAN, GREEN, PrintError, Printer, RED, YELLOW};
 use crate::size::HumanSize;
 use crate::versions::count;
+use crate::view::View;
 
 /// How wide the bar of the largest change is in `--stat`.
 const BAR: u64 = 40;
 
 pub struct Output<'a> {
-    pub from: &'a Asked,
-    pub to: &'a Asked,
+    pub from: &'a View,
+    pub to: &'a View,
     pub changes: &'a [FileChange],
 }
 
@@ -66,7 +66,7 @@ pub struct ChangeBody {
 
 impl ChangeBody {
     pub fn new(change: &FileChange) -> ChangeBody {
-        let kind = |side: &Option<Side>| side.as_ref().map(|side| kind_name(&side.entry.kind));
+        let kind = |side: &Option<Side>| side.as_ref().map(|side| kind_name((&side.entry.kind).into()));
         let file = |side: &Side| (!side.entry.is_directory()).then(|| side.entry.size());
         let old_path = change.old.as_ref().filter(|_| change.status == Status::Renamed);
         ChangeBody {
@@ -141,8 +141,8 @@ impl Output<'_> {
             patch = Some(PatchField::new(&text));
             omitted = Some(report.omitted.iter().map(PathField::from).collect());
         }
-        let state = |asked: &Asked| -> Result<StateBody> {
-            Ok(StateBody { vault: asked.vault.name()?.to_string(), snapshot: asked.snapshot.to_string() })
+        let state = |view: &View| -> Result<StateBody> {
+            Ok(StateBody { vault: view.vault.name()?.to_string(), snapshot: view.snapshot.to_string() })
         };
         let body = DiffBody { from: state(self.from)?, to: state(self.to)?, changes, patch, omitted };
         Ok(out.object("diff", &body)?)

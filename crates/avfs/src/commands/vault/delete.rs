@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::confirm::confirm;
 use crate::context::Context;
+use crate::escape::printable;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 
@@ -36,7 +37,7 @@ struct DeleteBody<'a> {
 pub fn run(context: &mut Context<'_>, args: &DeleteArgs) -> Result<ExitStatus> {
     let name = args.name.as_str();
     if let Some(repeated) = args.force.as_deref().filter(|repeated| *repeated != name) {
-        let repeated = crate::escape::printable(repeated.as_bytes());
+        let (repeated, name) = (printable(repeated.as_bytes()), printable(name.as_bytes()));
         let message = format!("--force names '{repeated}', and the vault to delete is '{name}'");
         return Err(Failure::new("usage", ExitStatus::BadInput, message).into());
     }

@@ -6,9 +6,9 @@ use quick_cache::sync::Cache;
 
 use crate::door::Object;
 
-/// Larger objects are not kept: reading them again costs little beside hashing them once, and one of them
-/// would push out hundreds of tree nodes.
-const LARGEST: usize = 256 * 1024;
+/// Larger objects are not kept. A file of this size is one object; hashing it again would cost more than
+/// all else in reading it, and the cache keeps what is asked for often when large ones pass through.
+const LARGEST: usize = 1024 * 1024;
 
 /// What an entry costs besides its bytes: id, handle and table slots.
 const OVERHEAD: u64 = 128;

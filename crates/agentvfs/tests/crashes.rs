@@ -1,18 +1,14 @@
 //! Processes that are killed, processes that work at once, and disks that are full. A child is this test
 //! binary, started again.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+#![allow(clippy::unwrap_used, reason = "this is test code")]
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use agentvfs::{CheckpointName, Store, StoreOptions, TreePath, Vault, VaultName};
-use avfs_testkit::{Dice, noise};
-
-const HOME: &str = "AVFS_TEST_CHILD_HOME";
-const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
+use avfs_testkit::{Dice, TestChild, acknowledge, child_task, noise};
 
 fn path(text: &str) -> TreePath {
     TreePath::parse(text.as_bytes()).unwrap()
@@ -27,25 +23,12 @@ fn open(home: &Path) -> Store {
     Store::open_with(home, options).unwrap()
 }
 
-fn start(home: &Path, script: &str) -> (Child, BufReader<ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["the_child", "--exact", "--nocapture", "--test-threads=1"])
-        .env(HOME, home)
-        .env(SCRIPT, script)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    (child, output)
-}
-
-/// Not a test by itself: what a child does. Without its variables it has nothing to do.
+/// Not a test by itself: what a child does.
 #[test]
 fn the_child() {
-    let (Ok(home), Ok(script)) = (std::env::var(HOME), std::env::var(SCRIPT)) else { return };
+    let Some((home, script)) = child_task() else { return };
     let words: Vec<&str> = script.split(' ').collect();
-    let store = open(Path::new(&home));
+    let store = open(&home);
     match words[..] {
         ["change", seed] => change_for_ever(&store, seed.parse().unwrap()),
         ["journal", seed] => journal_for_ever(&store, seed.parse().unwrap()),
@@ -54,9 +37,8 @@ fn the_child() {
     }
 }
 
-fn acknowledge(text: &str) {
-    println!("\nack {text}");
-    std::io::stdout().flush().unwrap();
+fn start(home: &Path, script: &str) -> TestChild {
+    TestChild::start("the_child", home, script)
 }
 
 /// Changes the vault `main` in every way, and acknowledges each change once it is durable: the number that
@@ -96,7 +78,7 @@ fn change_for_ever(store: &Store, seed: u64) {
             }
             _ => write_state(&vault, state),
         }
-        acknowledge(&state.to_string());
+        acknowledge(state);
     }
 }
 
@@ -140,7 +122,7 @@ fn journal_for_ever(store: &Store, seed: u64) {
         open.write_bytes(&path("/new"), &state_bytes(state)).unwrap();
         open.rename(&path("/new"), &path("/state")).unwrap();
         open.sync().unwrap();
-        acknowledge(&state.to_string());
+        acknowledge(state);
         if dice.below(4) == 0 {
             open.save("write", "/state").unwrap();
         }
@@ -157,12 +139,11 @@ fn kill_rounds(script: &str, rounds: u64) {
     let mut dice = Dice::new(seed);
     let mut total = 0;
     for round in 0..rounds {
-        let (mut child, output) = start(home.path(), &format!("{script} {}", seed ^ round));
+        let mut child = start(home.path(), &format!("{script} {}", seed ^ round));
         let wanted = 1 + dice.below(6);
         let pause = Duration::from_micros(dice.roll() % 6_000);
         let mut last = 0;
-        for line in output.lines().map_while(Result::ok) {
-            let Some(state) = line.strip_prefix("ack ") else { continue };
+        while let Some(state) = child.acknowledged() {
             last = state.parse().unwrap();
             total += 1;
             if total % wanted == 0 {
@@ -171,8 +152,7 @@ fn kill_rounds(script: &str, rounds: u64) {
                 break;
             }
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        child.kill();
         let store = open(home.path());
         let vault = store.vault("main").unwrap();
         let found = read_state(&vault);
@@ -233,10 +213,7 @@ fn eight_processes_work_on_one_store_and_nothing_is_lost() {
     open_vault.write_bytes(&path("/counter"), b"0").unwrap();
     open_vault.commit("write", "/counter").unwrap();
     let children: Vec<_> = (0..PROCESSES).map(|_| start(home.path(), &format!("count {TIMES}"))).collect();
-    for (mut child, output) in children {
-        output.lines().for_each(drop);
-        assert!(child.wait().unwrap().success());
-    }
+    children.into_iter().for_each(TestChild::finish);
     let counter = vault.reader().unwrap().read(&path("/counter")).unwrap();
     assert_eq!(std::str::from_utf8(&counter).unwrap(), (PROCESSES * TIMES).to_string());
     let vaults = store.vaults().unwrap();

@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
+mod child;
 mod conformance;
 mod flaky;
 mod fuzz;
 
+pub use child::{TestChild, acknowledge, child_task};
 pub use conformance::store_conformance;
 pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};

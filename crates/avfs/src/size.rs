@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use agentvfs::query::find::SizeTest;
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a size: write bytes or a unit, such as 4096, 10k, 1.5M or 2GiB")]
 pub struct BadSize(String);
@@ -31,21 +33,12 @@ fn unit_factor(unit: &str) -> Option<u64> {
 }
 
 /// A size as `find` takes it: `+10k` is larger than, `-10k` smaller than, `10k` exactly that many bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SizeTest {
-    Above(u64),
-    Below(u64),
-    Exactly(u64),
-}
-
-impl SizeTest {
-    pub fn parse(text: &str) -> Result<SizeTest, BadSize> {
-        let whole = |_| BadSize(text.to_owned());
-        match text.as_bytes().first() {
-            Some(b'+') => parse_size(&text[1..]).map(SizeTest::Above).map_err(whole),
-            Some(b'-') => parse_size(&text[1..]).map(SizeTest::Below).map_err(whole),
-            _ => parse_size(text).map(SizeTest::Exactly),
-        }
+pub fn parse_size_test(text: &str) -> Result<SizeTest, BadSize> {
+    let whole = |_| BadSize(text.to_owned());
+    match text.as_bytes().first() {
+        Some(b'+') => parse_size(&text[1..]).map(SizeTest::Above).map_err(whole),
+        Some(b'-') => parse_size(&text[1..]).map(SizeTest::Below).map_err(whole),
+        _ => parse_size(text).map(SizeTest::Exactly),
     }
 }
 
@@ -99,10 +92,10 @@ mod tests {
 
     #[test]
     fn a_sign_makes_a_bound() {
-        assert_eq!(SizeTest::parse("+10k"), Ok(SizeTest::Above(10240)));
-        assert_eq!(SizeTest::parse("-1"), Ok(SizeTest::Below(1)));
-        assert_eq!(SizeTest::parse("5"), Ok(SizeTest::Exactly(5)));
-        assert_eq!(SizeTest::parse("+"), Err(BadSize("+".to_owned())));
+        assert_eq!(parse_size_test("+10k"), Ok(SizeTest::Above(10240)));
+        assert_eq!(parse_size_test("-1"), Ok(SizeTest::Below(1)));
+        assert_eq!(parse_size_test("5"), Ok(SizeTest::Exactly(5)));
+        assert_eq!(parse_size_test("+"), Err(BadSize("+".to_owned())));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Entries by name, path, kind, size, age and emptiness.
 
-use std::fmt;
-
 use avfs_core::{EntryKind, Timestamp, TreePath};
 use avfs_tree::{Found, ReadError, TreeReader};
 use globset::GlobMatcher;
@@ -28,8 +26,8 @@ pub enum Test {
     Path(GlobMatcher),
     /// Some part of the path, which begins with `/` here.
     Regex(Regex),
-    /// One of these kinds.
-    Kind(Vec<Kind>),
+    /// One of these sorts.
+    Kind(Vec<EntrySort>),
     Size(SizeTest),
     Newer(Timestamp),
     Older(Timestamp),
@@ -45,49 +43,28 @@ pub enum BadTest {
     Glob(#[from] BadGlob),
     #[error("'{pattern}' is not a regular expression: {reason}")]
     Regex { pattern: String, reason: String },
-    #[error("'{0}' is not a kind of entry: use f, d, l, p, s, b or c")]
-    Kind(char),
-    #[error("'{0}' is not a size: write a number with k, M, G or T, and + or - in front for more or less")]
-    Size(String),
-    #[error("'{0}' is not an age: write a number with s, m, h, d or w")]
-    Age(String),
 }
 
+/// What an entry is, without what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntrySort {
     File,
     Directory,
     Symlink,
     Fifo,
     Socket,
-    BlockDevice,
-    CharDevice,
+    Device,
 }
 
-impl Kind {
-    pub fn of(kind: &EntryKind) -> Kind {
+impl EntrySort {
+    fn of(kind: &EntryKind) -> EntrySort {
         match kind {
-            EntryKind::File { .. } => Kind::File,
-            EntryKind::Directory { .. } => Kind::Directory,
-            EntryKind::Symlink { .. } => Kind::Symlink,
-            EntryKind::Fifo => Kind::Fifo,
-            EntryKind::Socket => Kind::Socket,
-            EntryKind::BlockDevice { .. } => Kind::BlockDevice,
-            EntryKind::CharDevice { .. } => Kind::CharDevice,
-        }
-    }
-
-    /// The letter that `find` and `ls` use.
-    pub fn from_letter(letter: char) -> Result<Kind, BadTest> {
-        match letter {
-            'f' => Ok(Kind::File),
-            'd' => Ok(Kind::Directory),
-            'l' => Ok(Kind::Symlink),
-            'p' => Ok(Kind::Fifo),
-            's' => Ok(Kind::Socket),
-            'b' => Ok(Kind::BlockDevice),
-            'c' => Ok(Kind::CharDevice),
-            other => Err(BadTest::Kind(other)),
+            EntryKind::File { .. } => EntrySort::File,
+            EntryKind::Directory { .. } => EntrySort::Directory,
+            EntryKind::Symlink { .. } => EntrySort::Symlink,
+            EntryKind::Fifo => EntrySort::Fifo,
+            EntryKind::Socket => EntrySort::Socket,
+            EntryKind::BlockDevice { .. } | EntryKind::CharDevice { .. } => EntrySort::Device,
         }
     }
 }
@@ -101,16 +78,6 @@ pub enum SizeTest {
 }
 
 impl SizeTest {
-    /// Reads `+10k`, `-2M` or `0`. Units are powers of 1024, and bytes are compared, not rounded units.
-    pub fn parse(text: &str) -> Result<SizeTest, BadTest> {
-        let (test, rest): (fn(u64) -> SizeTest, &str) = match text.as_bytes().first() {
-            Some(b'+') => (SizeTest::Above, &text[1..]),
-            Some(b'-') => (SizeTest::Below, &text[1..]),
-            _ => (SizeTest::Exactly, text),
-        };
-        number_with_unit(rest, size_unit).map(test).ok_or_else(|| BadTest::Size(text.to_owned()))
-    }
-
     fn holds(self, size: u64) -> bool {
         match self {
             SizeTest::Above(limit) => size > limit,
@@ -118,38 +85,6 @@ impl SizeTest {
             SizeTest::Exactly(limit) => size == limit,
         }
     }
-}
-
-fn size_unit(unit: &str) -> Option<u64> {
-    match unit {
-        "" | "b" | "B" | "c" => Some(1),
-        "k" | "K" => Some(1 << 10),
-        "m" | "M" => Some(1 << 20),
-        "g" | "G" => Some(1 << 30),
-        "t" | "T" => Some(1 << 40),
-        _ => None,
-    }
-}
-
-/// Reads an age such as `90s` or `2d`; the moment is that long before `now`.
-pub fn moment_before(now: Timestamp, age: &str) -> Result<Timestamp, BadTest> {
-    let unit = |unit: &str| match unit {
-        "s" => Some(1),
-        "m" => Some(60),
-        "h" => Some(3600),
-        "d" => Some(86_400),
-        "w" => Some(604_800),
-        _ => None,
-    };
-    let seconds = number_with_unit(age, unit).and_then(|seconds| i64::try_from(seconds).ok());
-    let seconds = seconds.ok_or_else(|| BadTest::Age(age.to_owned()))?;
-    Ok(Timestamp { seconds: now.seconds.saturating_sub(seconds), nanos: now.nanos })
-}
-
-fn number_with_unit(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[..digits].parse().ok()?;
-    number.checked_mul(unit(&text[digits..])?)
 }
 
 impl Test {
@@ -168,12 +103,6 @@ impl Test {
             .map_err(|error| BadTest::Regex { pattern: pattern.to_owned(), reason: error.to_string() })
     }
 
-    /// Reads letters such as `f` or `fd`; commas between them are allowed.
-    pub fn kinds(letters: &str) -> Result<Test, BadTest> {
-        let letters = letters.chars().filter(|letter| *letter != ',');
-        Ok(Test::Kind(letters.map(Kind::from_letter).collect::<Result<_, _>>()?))
-    }
-
     pub fn negated(self) -> Test {
         Test::Not(Box::new(self))
     }
@@ -184,7 +113,7 @@ impl Test {
             Test::Name(glob) => path.name().is_some_and(|name| glob.is_match(as_host_path(name.as_bytes()))),
             Test::Path(glob) => glob.is_match(as_host_path(path.as_bytes())),
             Test::Regex(regex) => regex.is_match(&[b"/", path.as_bytes()].concat()),
-            Test::Kind(kinds) => kinds.contains(&Kind::of(&entry.kind)),
+            Test::Kind(kinds) => kinds.contains(&EntrySort::of(&entry.kind)),
             Test::Size(test) => !entry.is_directory() && test.holds(entry.size()),
             Test::Newer(moment) => entry.meta.mtime > *moment,
             Test::Older(moment) => entry.meta.mtime < *moment,
@@ -204,20 +133,6 @@ fn is_empty(kind: &EntryKind) -> bool {
         | EntryKind::Socket
         | EntryKind::CharDevice { .. }
         | EntryKind::BlockDevice { .. } => false,
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Kind::File => "file",
-            Kind::Directory => "directory",
-            Kind::Symlink => "symlink",
-            Kind::Fifo => "fifo",
-            Kind::Socket => "socket",
-            Kind::BlockDevice => "block device",
-            Kind::CharDevice => "character device",
-        })
     }
 }
 

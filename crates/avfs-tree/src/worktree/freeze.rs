@@ -22,13 +22,7 @@ pub(crate) struct Frozen {
 
 impl State {
     pub fn freeze(&self, writer: &ObjectWriter) -> Result<Frozen, FsError> {
-        let mut freeze = Freeze {
-            state: self,
-            writer,
-            directories: HashMap::new(),
-            files: HashMap::new(),
-            table: Edits::new(),
-        };
+        let mut freeze = Freeze::new(self, writer);
         for ino in freeze.dirty_directories(Ino::ROOT)? {
             freeze.directory(ino)?;
         }
@@ -39,13 +33,7 @@ impl State {
 
     /// Stores one entry with everything below it, as it is now, and returns it.
     pub fn freeze_entry(&self, ino: Ino, writer: &ObjectWriter) -> Result<Entry, FsError> {
-        let mut freeze = Freeze {
-            state: self,
-            writer,
-            directories: HashMap::new(),
-            files: HashMap::new(),
-            table: Edits::new(),
-        };
+        let mut freeze = Freeze::new(self, writer);
         if self.inode(ino)?.is_directory() {
             for below in freeze.dirty_directories(ino)? {
                 freeze.directory(below)?;
@@ -89,7 +77,11 @@ struct Freeze<'a> {
     table: Edits<InodeRecord>,
 }
 
-impl Freeze<'_> {
+impl<'a> Freeze<'a> {
+    fn new(state: &'a State, writer: &'a ObjectWriter) -> Freeze<'a> {
+        Freeze { state, writer, directories: HashMap::new(), files: HashMap::new(), table: Edits::new() }
+    }
+
     /// The changed directories from `top` on, each behind those below it.
     fn dirty_directories(&self, top: Ino) -> Result<Vec<Ino>, FsError> {
         let mut order = Vec::new();

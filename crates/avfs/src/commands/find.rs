@@ -1,6 +1,6 @@
 //! `avfs find`: entries by name, type, size and time.
 
-use agentvfs::query::find::{self, BadTest, Criteria, Test, find};
+use agentvfs::query::find::{BadTest, Criteria, EntrySort, SizeTest, Test, find};
 use agentvfs::query::walk::{Selection, Visit};
 use anyhow::Result;
 use avfs_core::{Timestamp, TreePath};
@@ -14,7 +14,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::from_root;
 use crate::printer::{PrintError, Printer};
-use crate::size::SizeTest;
+use crate::size::parse_size_test;
 
 /// Find files by name, type, size and time
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub struct FindArgs {
     kind: Option<KindArg>,
 
     /// Larger (+10k), smaller (-10k) or exactly
-    #[arg(long, value_name = "SIZE", value_parser = SizeTest::parse, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_test, allow_hyphen_values = true)]
     size: Option<SizeTest>,
 
     /// Changed since: an age (2d) or a time
@@ -129,7 +129,7 @@ impl Tests {
         let names = names.chain(args.iname.iter().map(|glob| Test::name(glob, true)));
         let mut tests = Vec::new();
         tests.extend(args.kind.map(|kind| Test::Kind(vec![kind.into()])));
-        tests.extend(args.size.map(|size| Test::Size(size.into())));
+        tests.extend(args.size.map(Test::Size));
         tests.extend(args.newer.map(Test::Newer));
         tests.extend(args.older.map(Test::Older));
         let mut criteria = Criteria::new(tests);
@@ -144,24 +144,14 @@ impl Tests {
     }
 }
 
-impl From<KindArg> for find::Kind {
-    fn from(kind: KindArg) -> find::Kind {
+impl From<KindArg> for EntrySort {
+    fn from(kind: KindArg) -> EntrySort {
         match kind {
-            KindArg::File => find::Kind::File,
-            KindArg::Directory => find::Kind::Directory,
-            KindArg::Symlink => find::Kind::Symlink,
-            KindArg::Fifo => find::Kind::Fifo,
-            KindArg::Socket => find::Kind::Socket,
-        }
-    }
-}
-
-impl From<SizeTest> for find::SizeTest {
-    fn from(test: SizeTest) -> find::SizeTest {
-        match test {
-            SizeTest::Above(bytes) => find::SizeTest::Above(bytes),
-            SizeTest::Below(bytes) => find::SizeTest::Below(bytes),
-            SizeTest::Exactly(bytes) => find::SizeTest::Exactly(bytes),
+            KindArg::File => EntrySort::File,
+            KindArg::Directory => EntrySort::Directory,
+            KindArg::Symlink => EntrySort::Symlink,
+            KindArg::Fifo => EntrySort::Fifo,
+            KindArg::Socket => EntrySort::Socket,
         }
     }
 }

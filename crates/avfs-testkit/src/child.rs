@@ -1,0 +1,67 @@
+//! Processes that a test starts, watches and kills: the test binary itself, started again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const PLACE: &str = "AVFS_TEST_CHILD_PLACE";
+const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
+
+/// A running child.
+pub struct TestChild {
+    process: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl TestChild {
+    /// Starts the test `entry` of this binary, which finds `place` and `script` by [`child_task`].
+    pub fn start(entry: &str, place: &Path, script: &str) -> TestChild {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([entry, "--exact", "--nocapture", "--test-threads=1"])
+            .env(PLACE, place)
+            .env(SCRIPT, script)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        TestChild { process, output }
+    }
+
+    /// The next thing that the child has acknowledged; `None` when it has ended.
+    pub fn acknowledged(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).unwrap_or(0) == 0 {
+                return None;
+            }
+            if let Some(text) = line.trim_end().strip_prefix("ack ") {
+                return Some(text.to_owned());
+            }
+        }
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub fn finish(mut self) {
+        while self.acknowledged().is_some() {}
+        assert!(self.process.wait().unwrap().success(), "the child failed");
+    }
+}
+
+/// In a child: the place and the script that it was started with. Elsewhere there is nothing to do.
+pub fn child_task() -> Option<(std::path::PathBuf, String)> {
+    Some((std::env::var_os(PLACE)?.into(), std::env::var(SCRIPT).ok()?))
+}
+
+/// In a child: says that something is done and durable.
+pub fn acknowledge(what: impl std::fmt::Display) {
+    // The test harness may have left its own text on the line.
+    println!("\nack {what}");
+    std::io::stdout().flush().unwrap();
+}

@@ -229,13 +229,7 @@ impl Store {
             if self.has_vault(name.as_str())? {
                 return Err(Error::VaultExists { name: name.to_string() });
             }
-            let last: Option<(u64, Vec<u8>)> = record::read(self.refs(), key::VAULT_COUNTER)?;
-            let id = VaultId(last.as_ref().map_or(0, |(last, _)| *last) + 1);
-            edits.push(RefEdit {
-                key: key::VAULT_COUNTER.into(),
-                expect: last.map(|(_, bytes)| bytes),
-                value: Some(record::encode(&id.0)),
-            });
+            let id = VaultId(self.take_ids(edits, 1)?);
             // Its parent, if it had one, is a vault of another store.
             let mut record = VaultRecord { id, name: name.clone(), parent: None, ..bundle.record.clone() };
             record.head.journal = 0;

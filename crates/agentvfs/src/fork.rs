@@ -1,7 +1,9 @@
 //! Making vaults from vaults, and taking them away.
 
 use avfs_store::{RefEdit, RefRange};
+use avfs_tree::Limits;
 
+use crate::birth::Seed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::owner;
@@ -19,8 +21,14 @@ impl Vault {
     pub fn fork_at(&self, at: &Revision, names: &[VaultName]) -> Result<Vec<Vault>> {
         let _pin = self.store().objects().store().pin()?;
         let parent = ParentRecord { vault: self.id(), snapshot: at.snapshot };
-        let action = format!("fork {}", self.name()?);
-        self.store().add_vaults(names, at.state, Some(parent), &action)
+        let record = self.record()?.0;
+        let seed = Seed {
+            head: at.state,
+            parent: Some(parent),
+            action: format!("fork {}", record.name),
+            limits: Limits { bytes: record.max_bytes, files: record.max_files },
+        };
+        self.store().add_vaults(names, &seed)
     }
 
     /// The forks of this vault that hold work of their own.

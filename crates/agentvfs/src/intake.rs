@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use avfs_core::{LinkId, Meta, TreePath};
-use avfs_tree::{Ino, ObjectWriter, SetAttr, StoredTree};
+use avfs_tree::{ObjectWriter, StoredTree};
 
 use crate::error::Result;
 use crate::open::OpenVault;
@@ -21,16 +21,6 @@ impl OpenVault {
     ) -> Result<Report> {
         let imported = self.read_directory(from, into, progress)?;
         self.take(into, imported)
-    }
-
-    /// Makes the root of this vault, which is empty, the same as a host directory.
-    pub fn fill_from_directory(&mut self, from: &Path, progress: &dyn Progress) -> Result<Report> {
-        let root = TreePath::root();
-        let imported = self.read_directory(from, &root, progress)?;
-        let meta = imported.directory.meta.clone();
-        let report = self.take(&root, imported)?;
-        self.set_root(&meta)?;
-        Ok(report)
     }
 
     /// Copies what is in a tar archive into the directory `into`, which is made if it does not exist.
@@ -86,16 +76,5 @@ impl OpenVault {
             self.graft(into, tree)?;
         }
         Ok(imported.report)
-    }
-
-    fn set_root(&self, meta: &Meta) -> Result<()> {
-        let root = TreePath::root();
-        for (name, value) in meta.xattrs.iter() {
-            self.tree().set_xattr(Ino::ROOT, name, value).map_err(|error| self.fail(&root, error))?;
-        }
-        let Meta { mode, uid, gid, mtime, .. } = *meta;
-        let set =
-            SetAttr { mode: Some(mode), uid: Some(uid), gid: Some(gid), mtime: Some(mtime), size: None };
-        self.set(&root, set)
     }
 }

@@ -25,6 +25,7 @@
 //! ```
 
 mod audit;
+mod birth;
 mod bundle;
 mod error;
 mod fork;

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use avfs_core::{Entry, Meta, Root, Snapshot, SnapshotId, Timestamp, Totals};
+use avfs_core::{Root, Snapshot, SnapshotId, Timestamp};
 use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, RefRange, RefStore};
 use avfs_tree::{Clock, ObjectWriter, Objects, SystemClock};
 
 use crate::audit::{self, AuditEntry, Event};
 use crate::error::{Error, Result};
-use crate::name::{VaultName, closest};
+use crate::name::closest;
 use crate::owner::{self, Ownership};
 use crate::prune::RetentionPolicy;
-use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
+use crate::record::{self, AuditHead, VaultId, VaultRecord, key};
 use crate::vault::{Vault, VaultInfo};
 
 /// How often a change of records is tried against others who change them too.
@@ -204,23 +204,6 @@ impl Store {
         })
     }
 
-    /// Makes an empty vault.
-    pub fn create_vault(&self, name: &VaultName) -> Result<Vault> {
-        let meta = Meta {
-            mode: 0o755,
-            uid: self.actor().uid,
-            gid: self.actor().gid,
-            mtime: self.now(),
-            ..Meta::default()
-        };
-        let root = Root { directory: Entry::empty_directory(meta), links: None, totals: Totals::default() };
-        let _pin = self.objects().store().pin()?;
-        let snapshot = self.put_snapshot(root, Vec::new(), "create")?;
-        let head = Head { snapshot, inodes: None, journal: 0 };
-        let mut made = self.add_vaults(std::slice::from_ref(name), head, None, "create")?;
-        made.pop().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
-    }
-
     pub(crate) fn put_snapshot(
         &self,
         root: Root,
@@ -233,80 +216,6 @@ impl Store {
         let id = writer.put_snapshot(&snapshot)?;
         writer.flush()?;
         Ok(id)
-    }
-
-    /// Makes vaults that start at `head`, all or none of them, in one commit.
-    pub(crate) fn add_vaults(
-        &self,
-        names: &[VaultName],
-        head: Head,
-        parent: Option<ParentRecord>,
-        action: &str,
-    ) -> Result<Vec<Vault>> {
-        let first = self.retry(|edits| {
-            for name in names {
-                if self.has_vault(name.as_str())? {
-                    return Err(Error::VaultExists { name: name.to_string() });
-                }
-            }
-            let last: Option<(u64, Vec<u8>)> = record::read(self.refs(), key::VAULT_COUNTER)?;
-            let first = last.as_ref().map_or(0, |(last, _)| *last) + 1;
-            edits.push(RefEdit {
-                key: key::VAULT_COUNTER.into(),
-                expect: last.map(|(_, bytes)| bytes),
-                value: Some(record::encode(&(first + names.len() as u64 - 1))),
-            });
-            for (id, name) in (first..).map(VaultId).zip(names) {
-                self.new_vault(edits, id, name, head, parent, action);
-            }
-            Ok(first)
-        })?;
-        let ids = (first..).take(names.len()).map(VaultId);
-        Ok(ids.map(|id| Vault::new(self.clone(), id)).collect())
-    }
-
-    fn new_vault(
-        &self,
-        edits: &mut Vec<RefEdit>,
-        id: VaultId,
-        name: &VaultName,
-        head: Head,
-        parent: Option<ParentRecord>,
-        action: &str,
-    ) {
-        let (time, actor) = (self.now(), self.actor().name.clone());
-        let mut audit = AuditHead::default();
-        let event = Event {
-            time,
-            actor: actor.clone(),
-            vault: name.to_string(),
-            action: action.to_owned(),
-            detail: String::new(),
-            snapshot: Some(head.snapshot.to_string()),
-        };
-        edits.push(audit::append(id, &mut audit, event));
-        let history = HistoryRecord {
-            snapshot: head.snapshot,
-            inodes: head.inodes,
-            time,
-            actor,
-            action: action.to_owned(),
-            undoes: None,
-        };
-        let record = VaultRecord {
-            id,
-            name: name.clone(),
-            head: Head { journal: 0, ..head },
-            seq: 1,
-            created: time,
-            parent,
-            max_bytes: None,
-            max_files: None,
-            audit,
-        };
-        edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));
-        edits.push(RefEdit::create(key::vault(id), record::encode(&record)));
-        edits.push(RefEdit::create(key::history(id, 1), record::encode(&history)));
     }
 
     /// Collects edits and commits them; when others were faster, collects them anew.

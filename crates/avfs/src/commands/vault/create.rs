@@ -1,16 +1,14 @@
 //! `avfs vault create`: a new vault, empty or from a directory.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use agentvfs::transfer::Report;
-use agentvfs::{Vault, VaultName};
+use agentvfs::{Limits, VaultName};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::commands::transferred::{ReportBody, tell};
 use crate::commands::vault::body::VaultBody;
 use crate::context::Context;
-use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::progress::Progress;
 
@@ -44,12 +42,14 @@ struct CreateBody {
 pub fn run(context: &mut Context<'_>, args: &CreateArgs) -> Result<ExitStatus> {
     let name = VaultName::new(&args.name)?;
     let store = context.store()?;
-    let vault = store.create_vault(&name)?;
-    let report = match fill(context, &vault, args.from.as_deref()) {
-        Ok(report) => report,
-        Err(error) => {
-            vault.delete(true)?;
-            return Err(error);
+    let quota = context.settings.quota();
+    let limits = Limits { bytes: quota.bytes, files: quota.files };
+    let (vault, report) = match &args.from {
+        None => (store.create_limited_vault(&name, limits)?, None),
+        Some(from) => {
+            let progress = Progress::start(context.out, "import", None);
+            let (vault, report) = store.create_vault_from(&name, from, limits, &progress)?;
+            (vault, Some(report))
         }
     };
     if args.choose {
@@ -66,18 +66,4 @@ pub fn run(context: &mut Context<'_>, args: &CreateArgs) -> Result<ExitStatus> {
         tell(context.out, "imported", report);
     }
     Ok(ExitStatus::Success)
-}
-
-/// Gives a new vault its limits and its files.
-fn fill(context: &Context<'_>, vault: &Vault, from: Option<&Path>) -> Result<Option<Report>> {
-    let quota = context.settings.quota();
-    if quota.bytes.is_some() || quota.files.is_some() {
-        vault.set_quota(quota.bytes, quota.files)?;
-    }
-    let Some(from) = from else { return Ok(None) };
-    let progress = Progress::start(context.out, "import", None);
-    let mut open = vault.begin()?;
-    let report = open.fill_from_directory(from, &progress)?;
-    open.commit("import", &printable_path(from))?;
-    Ok(Some(report))
 }

@@ -1,0 +1,163 @@
+//! How vaults come into being: empty, from a host directory, or as forks. All of it in one commit.
+
+use std::path::Path;
+
+use avfs_core::map;
+use avfs_core::{Entry, Meta, Root, Totals, TreePath};
+use avfs_store::RefEdit;
+use avfs_tree::{Limits, ObjectError, ObjectWriter};
+
+use crate::audit::{self, Event};
+use crate::error::{Error, Result};
+use crate::name::VaultName;
+use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
+use crate::store::Store;
+use crate::transfer::{self, DirectoryImport, Imported, Progress, Report};
+use crate::vault::Vault;
+
+/// What new vaults start with.
+#[derive(Clone, Debug)]
+pub(crate) struct Seed {
+    pub head: Head,
+    pub parent: Option<ParentRecord>,
+    pub action: String,
+    pub limits: Limits,
+}
+
+impl Store {
+    /// Makes an empty vault.
+    pub fn create_vault(&self, name: &VaultName) -> Result<Vault> {
+        self.create_limited_vault(name, Limits::default())
+    }
+
+    /// Makes an empty vault that may hold no more than `limits`.
+    pub fn create_limited_vault(&self, name: &VaultName, limits: Limits) -> Result<Vault> {
+        let actor = self.actor();
+        let meta = Meta { mode: 0o755, uid: actor.uid, gid: actor.gid, mtime: self.now(), ..Meta::default() };
+        let root = Root { directory: Entry::empty_directory(meta), links: None, totals: Totals::default() };
+        let _pin = self.objects().store().pin()?;
+        self.create_with_root(name, root, "create", limits)
+    }
+
+    /// Makes a vault that is the same as a host directory. It appears with all its files or not at all.
+    pub fn create_vault_from(
+        &self,
+        name: &VaultName,
+        from: &Path,
+        limits: Limits,
+        progress: &dyn Progress,
+    ) -> Result<(Vault, Report)> {
+        if self.has_vault(name.as_str())? {
+            return Err(Error::VaultExists { name: name.to_string() });
+        }
+        let _pin = self.objects().store().pin()?;
+        let writer = ObjectWriter::new(self.objects());
+        // A store below the directory would otherwise swallow itself.
+        let exclude = self.home().map(Path::to_owned).into_iter().collect();
+        let options = DirectoryImport { exclude, ..DirectoryImport::default() };
+        let root = TreePath::root();
+        let imported = transfer::import_directory(self.objects(), &writer, from, &root, &options, progress)?;
+        let (root, report) = self.root_of(imported, &writer)?;
+        check_limits(&root.totals, limits)?;
+        let shown = avfs_core::printable(from.as_os_str().as_encoded_bytes());
+        let vault = self.create_with_root(name, root, &format!("create from {shown}"), limits)?;
+        Ok((vault, report))
+    }
+
+    fn root_of(&self, imported: Imported, writer: &ObjectWriter) -> Result<(Root, Report), ObjectError> {
+        let records = imported.links.into_iter().map(|(id, file)| (Box::from(id.key()), file));
+        let mut sink = writer;
+        let links = map::from_sorted(self.objects(), &mut sink, records)?;
+        writer.flush()?;
+        let linked = links.as_ref().map(|links| links.totals).unwrap_or_default();
+        let totals = map::Record::totals(&imported.directory).plus(linked);
+        let totals = totals.minus(Totals { inodes: 1, ..Totals::default() });
+        let root = Root { directory: imported.directory, links: links.map(|links| links.id), totals };
+        Ok((root, imported.report))
+    }
+
+    fn create_with_root(&self, name: &VaultName, root: Root, action: &str, limits: Limits) -> Result<Vault> {
+        let snapshot = self.put_snapshot(root, Vec::new(), action)?;
+        let head = Head { snapshot, inodes: None, journal: 0 };
+        let seed = Seed { head, parent: None, action: action.to_owned(), limits };
+        let made = self.add_vaults(std::slice::from_ref(name), &seed)?;
+        made.into_iter().next().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
+    }
+
+    /// Makes vaults that start alike, all or none of them.
+    pub(crate) fn add_vaults(&self, names: &[VaultName], seed: &Seed) -> Result<Vec<Vault>> {
+        let first = self.retry(|edits| {
+            for name in names {
+                if self.has_vault(name.as_str())? {
+                    return Err(Error::VaultExists { name: name.to_string() });
+                }
+            }
+            let first = self.take_ids(edits, names.len() as u64)?;
+            for (id, name) in (first..).map(VaultId).zip(names) {
+                self.new_vault(edits, id, name, seed);
+            }
+            Ok(first)
+        })?;
+        let ids = (first..).take(names.len()).map(VaultId);
+        Ok(ids.map(|id| Vault::new(self.clone(), id)).collect())
+    }
+
+    /// Takes `count` vault ids that were never given out; returns the first.
+    pub(crate) fn take_ids(&self, edits: &mut Vec<RefEdit>, count: u64) -> Result<u64> {
+        let last: Option<(u64, Vec<u8>)> = record::read(self.refs(), key::VAULT_COUNTER)?;
+        let first = last.as_ref().map_or(0, |(last, _)| *last) + 1;
+        edits.push(RefEdit {
+            key: key::VAULT_COUNTER.into(),
+            expect: last.map(|(_, bytes)| bytes),
+            value: Some(record::encode(&(first + count - 1))),
+        });
+        Ok(first)
+    }
+
+    fn new_vault(&self, edits: &mut Vec<RefEdit>, id: VaultId, name: &VaultName, seed: &Seed) {
+        let (time, actor) = (self.now(), self.actor().name.clone());
+        let mut audit = AuditHead::default();
+        let event = Event {
+            time,
+            actor: actor.clone(),
+            vault: name.to_string(),
+            action: seed.action.clone(),
+            detail: String::new(),
+            snapshot: Some(seed.head.snapshot.to_string()),
+        };
+        edits.push(audit::append(id, &mut audit, event));
+        let history = HistoryRecord {
+            snapshot: seed.head.snapshot,
+            inodes: seed.head.inodes,
+            time,
+            actor,
+            action: seed.action.clone(),
+            undoes: None,
+        };
+        let record = VaultRecord {
+            id,
+            name: name.clone(),
+            head: Head { journal: 0, ..seed.head },
+            seq: 1,
+            created: time,
+            parent: seed.parent,
+            max_bytes: seed.limits.bytes,
+            max_files: seed.limits.files,
+            audit,
+        };
+        edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));
+        edits.push(RefEdit::create(key::vault(id), record::encode(&record)));
+        edits.push(RefEdit::create(key::history(id, 1), record::encode(&history)));
+    }
+}
+
+fn check_limits(totals: &Totals, limits: Limits) -> Result<()> {
+    use avfs_tree::FsError;
+    if let Some(limit) = limits.bytes.filter(|limit| totals.bytes > *limit) {
+        return Err(FsError::OverBytes { limit }.into());
+    }
+    match limits.files.filter(|limit| totals.inodes > *limit) {
+        Some(limit) => Err(FsError::OverFiles { limit }.into()),
+        None => Ok(()),
+    }
+}

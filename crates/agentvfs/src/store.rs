@@ -104,7 +104,12 @@ impl Store {
     }
 
     pub fn in_memory_with(options: StoreOptions) -> Store {
-        let objects = Objects::new(Arc::new(MemoryStore::new()));
+        Store::behind(Arc::new(MemoryStore::new()), options)
+    }
+
+    /// A store behind doors of one's own. Its vaults are owned within this process.
+    pub fn behind(doors: Arc<dyn avfs_store::Store>, options: StoreOptions) -> Store {
+        let objects = Objects::new(doors);
         Store { inner: Arc::new(Inner { place: None, objects, options, taken: Arc::default() }) }
     }
 

@@ -5,11 +5,13 @@
 
 mod child;
 mod conformance;
+mod counting;
 mod flaky;
 mod fuzz;
 
 pub use child::{TestChild, acknowledge, child_task};
 pub use conformance::store_conformance;
+pub use counting::{CountingStore, Counts};
 pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};
 

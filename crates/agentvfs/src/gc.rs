@@ -4,13 +4,16 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use avfs_core::ObjectId;
-use avfs_store::SweepReport;
+use avfs_store::{Exclusive, SweepReport};
 use avfs_tree::walk_needed;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::search::SearchIndex;
 use crate::store::Store;
 use crate::vault::Vault;
+
+/// How often a collection starts over because an owner died meanwhile.
+const ATTEMPTS: usize = 5;
 
 /// How long a collection waits for writers to finish.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,19 +37,58 @@ impl Store {
     /// held back while what came since is added and the rest is removed.
     pub fn collect_garbage(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Collected> {
         let Some(embedded) = self.embedded() else { return Ok(Collected::default()) };
-        self.recover_all()?;
         let mut live = HashSet::new();
-        if !self.mark(&mut live, go_on)? {
+        for _ in 0..ATTEMPTS {
+            self.recover_all()?;
+            if !self.mark(&mut live, go_on)? {
+                return Ok(Collected::default());
+            }
+            let exclusive = embedded.exclusive(PATIENCE)?;
+            // An owner that has stored objects for its journal holds a pin, so it is not there now; but
+            // one may have died since the journals were looked at, and then its journal needs them.
+            if self.abandoned_vaults()?.is_empty() {
+                return self.finish_collection(&exclusive, &mut live, go_on);
+            }
+        }
+        Err(Error::Contended { key: "the journals of vaults".into() })
+    }
+
+    fn finish_collection(
+        &self,
+        exclusive: &Exclusive<'_>,
+        live: &mut HashSet<ObjectId>,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Collected> {
+        if !self.mark(live, go_on)? {
             return Ok(Collected::default());
         }
-        let exclusive = embedded.exclusive(PATIENCE)?;
-        if !self.mark(&mut live, go_on)? {
-            return Ok(Collected::default());
-        }
-        let sweep = exclusive.sweep(&live, &mut || go_on(live.len() as u64))?;
-        drop(exclusive);
+        let sweep = exclusive.sweep(live, &mut || go_on(live.len() as u64))?;
         self.prune_search_index()?;
         Ok(Collected { live: live.len() as u64, sweep })
+    }
+
+    /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there.
+    fn recover_all(&self) -> Result<()> {
+        for vault in self.abandoned_vaults()? {
+            match vault.head() {
+                Ok(_) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn abandoned_vaults(&self) -> Result<Vec<Vault>> {
+        let mut abandoned = Vec::new();
+        for record in self.vault_records()? {
+            let vault = Vault::new(self.clone(), record.id);
+            match vault.is_abandoned() {
+                Ok(true) => abandoned.push(vault),
+                Ok(false) | Err(Error::UnknownVault { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(abandoned)
     }
 
     /// Removes documents from the search index that no vault has any more. It can be built anew, so a

@@ -1,7 +1,7 @@
 //! Putting a stored directory into an existing one.
 
-use avfs_core::map;
-use avfs_core::{EntryKind, EntryName, Slot, TreePath};
+use avfs_core::map::{self, Record};
+use avfs_core::{EntryKind, EntryName, Slot, Totals, TreePath};
 use avfs_tree::{FsError, Kind, StoredTree};
 
 use crate::error::{Error, Result};
@@ -30,7 +30,20 @@ pub(crate) fn graft_into(open: &OpenVault, path: &TreePath, tree: StoredTree) ->
             }
         }
     }
+    check_room(open, path, &placed, &tree.links)?;
     place_all(open, placed, tree.links)
+}
+
+/// Everything fits, or nothing is placed.
+fn check_room(
+    open: &OpenVault,
+    path: &TreePath,
+    placed: &[(TreePath, Slot)],
+    links: &[(avfs_core::LinkId, avfs_core::LinkedFile)],
+) -> Result<()> {
+    let slots = placed.iter().fold(Totals::default(), |sum, (_, slot)| sum.plus(slot.totals()));
+    let added = links.iter().fold(slots, |sum, (_, file)| sum.plus(file.totals()));
+    open.tree().check_fits(added).map_err(|error| open.fail(path, error))
 }
 
 fn bad_name(key: &[u8], source: avfs_core::BadName) -> Error {

@@ -35,8 +35,20 @@ pub struct Saved {
 
 impl OpenVault {
     pub(crate) fn new(vault: Vault, record: VaultRecord, tree: WorkTree, ownership: Ownership) -> OpenVault {
-        tree.set_limits(Limits { bytes: record.max_bytes, files: record.max_files });
+        tree.set_limits(limits_of(&record));
         OpenVault { vault, record, tree, pin: None, _ownership: ownership }
+    }
+
+    /// The same vault without a journal: from now on changes are in memory until a snapshot. What a crash
+    /// had left in a journal becomes a snapshot of its own first.
+    pub(crate) fn without_journal(mut self) -> Result<OpenVault> {
+        self.save("recover", "after a crash")?;
+        self.tree.drop_journal();
+        let base = self.vault.base_of(&self.record.head)?;
+        let store = self.vault.store().clone();
+        self.tree = WorkTree::in_memory(store.objects().clone(), base, store.clock())?;
+        self.tree.set_limits(limits_of(&self.record));
+        Ok(self)
     }
 
     pub fn vault(&self) -> &Vault {
@@ -72,12 +84,17 @@ impl OpenVault {
         let frozen = self.tree.freeze()?;
         let parents = vec![self.record.head.snapshot];
         let snapshot = store.put_snapshot(frozen.base().root.clone(), parents, &describe(action, detail))?;
-        let head = Head { snapshot, inodes: frozen.base().inodes, journal: frozen.journal() };
+        let head = Head {
+            snapshot,
+            inodes: frozen.base().inodes,
+            journal: frozen.journal().max(self.record.head.journal),
+        };
         let seq = self.vault.advance(&mut self.record, head, action, detail, undoes)?;
         frozen.settle();
         self.pin = None;
         if seq % THIN_EVERY == 0 {
-            self.vault.thin_history(&store.retention().times)?;
+            // The snapshot is taken whatever becomes of older ones: they are thinned the next time.
+            let _ = self.vault.thin_history(&store.retention().times);
         }
         Ok(Some(Saved { seq, snapshot }))
     }
@@ -195,8 +212,14 @@ impl OpenVault {
     pub fn rename(&self, from: &TreePath, to: &TreePath) -> Result<TreePath> {
         let target = self.target(from, to)?;
         let (source, place) = (self.place(from)?, self.place(&target)?);
-        self.stat(from)?;
-        self.tree.rename(source, place).map_err(|error| self.fail(&target, error))?;
+        let moved = self.stat(from)?;
+        let is_same = self.tree.resolve(&target).is_ok_and(|there| there.ino == moved.ino);
+        let done = match is_same && target != *from {
+            // Two names of one file: as `mv` does it, the old one goes.
+            true => self.tree.unlink(source.parent, &source.name),
+            false => self.tree.rename(source, place),
+        };
+        done.map_err(|error| self.fail(&target, error))?;
         Ok(target)
     }
 
@@ -209,8 +232,9 @@ impl OpenVault {
         Ok(target)
     }
 
-    /// Copies `from` to `to`, or into it if it is a directory; a directory only with `recursive`.
-    pub fn copy(&self, from: &TreePath, to: &TreePath, recursive: bool) -> Result<TreePath> {
+    /// Copies `from` to `to`, or into it if it is a directory; a directory only with `recursive`. A file that
+    /// is there keeps its mode and its other names and gets the contents.
+    pub fn copy(&mut self, from: &TreePath, to: &TreePath, recursive: bool) -> Result<TreePath> {
         let attr = self.stat(from)?;
         if attr.kind == Kind::Directory && !recursive {
             return Err(self.fail(from, FsError::IsADirectory));
@@ -220,28 +244,30 @@ impl OpenVault {
             return Err(self.fail(&target, FsError::IntoItself));
         }
         let place = self.place(&target)?;
-        self.make_room(&target, &attr)?;
-        let copied = self.tree.copy(attr.ino, place.parent, &place.name);
-        let copy = copied.map_err(|error| self.fail(&target, error))?;
-        let set = SetAttr { mtime: Some(self.vault.store().now()), ..SetAttr::default() };
-        if copy.kind == Kind::File {
-            self.tree.set_attr(copy.ino, set).map_err(|error| self.fail(&target, error))?;
-        }
+        self.hold_objects()?;
+        self.copy_to(&attr, &target, &place).map_err(|error| self.fail(&target, error))?;
         Ok(target)
     }
 
-    /// Takes a file away that a copy replaces. Anything else is in the way.
-    fn make_room(&self, target: &TreePath, from: &Attr) -> Result<()> {
-        match self.tree.resolve(target) {
-            Err(FsError::NotFound) => Ok(()),
-            Err(error) => Err(self.fail(target, error)),
-            Ok(existing) if existing.ino == from.ino => {
-                Err(self.fail(target, FsError::Invalid("the copy and the original are the same")))
+    fn copy_to(&self, from: &Attr, target: &TreePath, place: &Place) -> Result<(), FsError> {
+        let existing = match self.tree.resolve(target) {
+            Ok(existing) => Some(existing),
+            Err(FsError::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        match existing {
+            None => {
+                let copy = self.tree.copy(from.ino, place.parent, &place.name)?;
+                let set = SetAttr { mtime: Some(self.vault.store().now()), ..SetAttr::default() };
+                if copy.kind == Kind::File { self.tree.set_attr(copy.ino, set).map(|_| ()) } else { Ok(()) }
             }
-            Ok(existing) if existing.kind == Kind::Directory || from.kind == Kind::Directory => {
-                Err(self.fail(target, FsError::Exists))
+            Some(existing) if existing.ino == from.ino => {
+                Err(FsError::Invalid("the copy and the original are the same"))
             }
-            Ok(_) => self.remove(target, false),
+            Some(existing) if existing.kind == Kind::File && from.kind == Kind::File => {
+                self.tree.copy_content(from.ino, existing.ino)
+            }
+            Some(_) => Err(FsError::Exists),
         }
     }
 
@@ -308,4 +334,8 @@ impl OpenVault {
             Err(error) => Err(self.fail(path, error)),
         }
     }
+}
+
+fn limits_of(record: &VaultRecord) -> Limits {
+    Limits { bytes: record.max_bytes, files: record.max_files }
 }

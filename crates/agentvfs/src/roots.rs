@@ -8,7 +8,7 @@ use avfs_tree::Needed;
 
 use crate::error::{Error, Result};
 use crate::history::HistoryEntry;
-use crate::record::{VaultId, VaultRecord, key};
+use crate::record::{VaultRecord, key};
 use crate::store::Store;
 use crate::vault::Vault;
 
@@ -65,17 +65,5 @@ impl Store {
             Ok(true)
         })?;
         Ok(VaultRoots { record, lasting, history })
-    }
-
-    /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there.
-    pub(crate) fn recover_all(&self) -> Result<()> {
-        let ids: Vec<VaultId> = self.vault_records()?.into_iter().map(|record| record.id).collect();
-        for id in ids {
-            match Vault::new(self.clone(), id).head() {
-                Ok(_) | Err(Error::UnknownVault { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }

@@ -146,9 +146,18 @@ impl Store {
         &self.inner.options.retention
     }
 
+    /// Takes ownership of a vault, waiting for another process that has it.
     pub(crate) fn own(&self, id: VaultId, name: &str) -> Result<Ownership> {
+        self.own_within(id, name, self.inner.options.patience)
+    }
+
+    pub(crate) fn own_at_once(&self, id: VaultId, name: &str) -> Result<Ownership> {
+        self.own_within(id, name, Duration::ZERO)
+    }
+
+    fn own_within(&self, id: VaultId, name: &str, patience: Duration) -> Result<Ownership> {
         match self.home() {
-            Some(home) => owner::take(&owner::work_directory(home, id), name, self.inner.options.patience),
+            Some(home) => owner::take(&owner::work_directory(home, id), name, patience),
             None => owner::take_in_process(&self.inner.taken, id, name),
         }
     }

@@ -76,13 +76,8 @@ impl Vault {
     /// Opens the working tree for changes that become one snapshot: in memory until then, all or nothing.
     /// Waits for another process that has it open, and fails as busy if that takes too long.
     pub fn begin(&self) -> Result<OpenVault> {
-        self.recover()?;
-        let name = self.name()?;
-        let ownership = self.store.own(self.id, name.as_str())?;
-        let record = self.record()?.0;
-        let base = self.base_of(&record.head)?;
-        let tree = WorkTree::in_memory(self.store.objects().clone(), base, self.store.clock())?;
-        Ok(OpenVault::new(self.clone(), record, tree, ownership))
+        // As the owner, and not before: another one may die while we wait for it.
+        self.open()?.without_journal()
     }
 
     /// Opens the working tree with a journal: what was synced survives a crash without a snapshot.
@@ -106,12 +101,27 @@ impl Vault {
 
     /// Takes a snapshot of what a killed owner left in its journal.
     fn recover(&self) -> Result<()> {
-        let head = self.record()?.0.head;
-        let Some(place) = self.journal_place(&head) else { return Ok(()) };
-        if WorkTree::needs_recovery(&place)? {
-            self.open()?.commit("recover", "after a crash")?;
+        if self.has_journal()? { self.begin().map(drop) } else { Ok(()) }
+    }
+
+    /// Whether there is a journal that the head does not contain: of an owner, or left by one.
+    pub(crate) fn has_journal(&self) -> Result<bool> {
+        match self.journal_place(&self.record()?.0.head) {
+            Some(place) => Ok(WorkTree::needs_recovery(&place)?),
+            None => Ok(false),
         }
-        Ok(())
+    }
+
+    /// Whether there is a journal and nobody who owns the vault.
+    pub(crate) fn is_abandoned(&self) -> Result<bool> {
+        if !self.has_journal()? {
+            return Ok(false);
+        }
+        match self.store.own_at_once(self.id, self.name()?.as_str()) {
+            Ok(_) => Ok(true),
+            Err(Error::Busy { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn base_of(&self, head: &Head) -> Result<Base> {

@@ -3,6 +3,7 @@
 mod read;
 mod write;
 
+pub(crate) use read::zeros;
 pub use read::{read_all, read_at, seek_data, seek_hole};
 pub use write::ContentBuilder;
 pub(crate) use write::put_chunk;

@@ -54,6 +54,7 @@ impl FsError {
             FsError::TooManyLinks => Errno::MLINK,
             FsError::NoXattr => Errno::NODATA,
             FsError::OverBytes { .. } | FsError::OverFiles { .. } => Errno::DQUOT,
+            FsError::Object(ObjectError::TooLarge { .. }) => Errno::NOMEM,
             FsError::Object(_) => Errno::IO,
             FsError::Journal(JournalError::Full { .. }) => Errno::NOSPC,
             FsError::Journal(_) => Errno::IO,

@@ -1,6 +1,7 @@
 //! A file of the working tree: stored contents below, what was written since above.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use avfs_core::chunks::{self, BLOB_MAX, CHUNK_SIZE, ChunkEdits, PAGE_SIZE, PageMap, chunk_len};
 use avfs_core::{ChunksId, Content};
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use crate::content::{self, put_chunk};
 use crate::error::FsError;
 use crate::journal::Journal;
-use crate::objects::{ObjectWriter, Objects};
+use crate::objects::{ObjectError, ObjectWriter, Objects};
 use crate::overlay::{Data, Overlay};
 
 /// The doors that reading a file needs.
@@ -85,7 +86,7 @@ impl FileBody {
         if let Some(content) = self.unchanged() {
             return Ok(content::read_all(sources.objects, content, self.size)?);
         }
-        let mut bytes = vec![0; usize::try_from(self.size).map_err(|_| FsError::TooLarge)?];
+        let mut bytes = content::zeros(self.size).ok_or(ObjectError::TooLarge { size: self.size })?;
         self.read(sources, 0, &mut bytes)?;
         Ok(bytes.into())
     }
@@ -111,7 +112,7 @@ impl FileBody {
             Content::Chunks(root) => Some((root, self.base_size)),
             Content::Empty | Content::Blob(_) => None,
         };
-        let mut edits = ChunkEdits::new();
+        let mut edits = self.punched_chunks(sources, base)?;
         for index in self.touched_chunks(sources, base)? {
             let len = chunk_len(self.size, index);
             let mut bytes = vec![0; len as usize];
@@ -132,6 +133,26 @@ impl FileBody {
         Ok(false)
     }
 
+    /// The stored chunks that are nothing but holes now. Those that were never stored need no edit.
+    fn punched_chunks(
+        &self,
+        sources: Sources<'_>,
+        base: Option<(ChunksId, u64)>,
+    ) -> Result<ChunkEdits, FsError> {
+        let mut edits = ChunkEdits::new();
+        let Some((root, base_size)) = base else { return Ok(edits) };
+        for (range, _) in self.overlay.ranges().filter(|(_, is_hole)| *is_hole) {
+            let whole = whole_chunks(&range);
+            chunks::for_each_from(sources.objects, root, base_size, whole.start, &mut |index, _| {
+                if whole.contains(&index) {
+                    edits.insert(index, None);
+                }
+                Ok(index < whole.end)
+            })?;
+        }
+        Ok(edits)
+    }
+
     /// The chunks of the new list that cannot be taken from the old one as they are.
     fn touched_chunks(
         &self,
@@ -140,8 +161,12 @@ impl FileBody {
     ) -> Result<BTreeSet<u64>, FsError> {
         let count = self.size.div_ceil(CHUNK_SIZE);
         let mut touched = BTreeSet::new();
-        for range in self.overlay.ranges() {
-            touched.extend(range.start / CHUNK_SIZE..range.end.div_ceil(CHUNK_SIZE));
+        for (range, is_hole) in self.overlay.ranges() {
+            match is_hole {
+                false => touched.extend(range.start / CHUNK_SIZE..range.end.div_ceil(CHUNK_SIZE)),
+                // Only its ends share a chunk with something else.
+                true => touched.extend([range.start / CHUNK_SIZE, (range.end - 1) / CHUNK_SIZE]),
+            }
         }
         let Some((root, base_size)) = base else {
             touched.extend(0..self.base_valid.div_ceil(CHUNK_SIZE));
@@ -215,14 +240,43 @@ impl FileBody {
         while position < self.size {
             let index = position / CHUNK_SIZE;
             let pages = self.pages(sources, index)?;
-            let page = (position % CHUNK_SIZE / PAGE_SIZE) as u32;
-            if pages.contains(page) == wanted {
-                return Ok(Some(position));
+            let first = (position % CHUNK_SIZE / PAGE_SIZE) as u32;
+            let here = PageMap::covering(chunk_len(self.size, index));
+            let found = here.iter().find(|page| *page >= first && pages.contains(*page) == wanted);
+            if let Some(page) = found {
+                return Ok(Some(position.max(index * CHUNK_SIZE + u64::from(page) * PAGE_SIZE)));
             }
-            position = index * CHUNK_SIZE + u64::from(page + 1) * PAGE_SIZE;
+            let next = match wanted {
+                true => self.next_data_chunk(sources, index + 1)?,
+                false => Some(index + 1),
+            };
+            let Some(next) = next else { return Ok(None) };
+            position = next * CHUNK_SIZE;
         }
         Ok(None)
     }
+
+    /// The first chunk from `index` on that may hold data.
+    fn next_data_chunk(&self, sources: Sources<'_>, index: u64) -> Result<Option<u64>, FsError> {
+        let written = self.overlay.next_data(index * CHUNK_SIZE).map(|start| (start / CHUNK_SIZE).max(index));
+        let mut stored = None;
+        match self.base {
+            Content::Empty => {}
+            Content::Blob(_) => stored = (index * CHUNK_SIZE < self.base_valid).then_some(index),
+            Content::Chunks(root) => {
+                chunks::for_each_from(sources.objects, root, self.base_size, index, &mut |found, _| {
+                    stored = (found * CHUNK_SIZE < self.base_valid).then_some(found);
+                    Ok(false)
+                })?;
+            }
+        }
+        Ok(written.into_iter().chain(stored).min())
+    }
+}
+
+/// The chunks that lie in a range as a whole.
+fn whole_chunks(range: &Range<u64>) -> Range<u64> {
+    range.start.div_ceil(CHUNK_SIZE)..range.end / CHUNK_SIZE
 }
 
 fn journal(sources: Sources<'_>) -> Result<&Journal, FsError> {

@@ -59,6 +59,11 @@ pub fn taken_key(ino: Ino) -> Box<[u8]> {
     key.into()
 }
 
+/// What the mark of a taken number holds as its number: which place has it.
+pub fn place_mark(place_key: &[u8]) -> Ino {
+    Ino::from_hash(&blake3::hash(place_key))
+}
+
 /// The key of a file with several names: it has no one place.
 pub fn link_key(link: LinkId) -> Box<[u8]> {
     let mut key = vec![b'l'];

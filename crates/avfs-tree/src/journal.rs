@@ -192,7 +192,9 @@ impl Journal {
         journal.check_tail(position)?;
         journal.written = position;
         journal.durable = position;
+        // Its maker may have died before the name was synced.
         let cut = journal.file.set_len(position).and_then(|()| journal.file.sync_all());
+        let cut = cut.and_then(|()| sync_parent(place));
         cut.map_err(|source| io_error("cutting", place, source))?;
         Ok(journal)
     }
@@ -207,8 +209,9 @@ impl Journal {
             let read = file.read_exact_at(&mut header, 0);
             read.map_err(|source| io_error("reading", place, source))?;
             salt.copy_from_slice(&header[MAGIC.len()..]);
-        } else {
-            // Nothing was ever synced: the journal starts anew.
+        }
+        if header == [0; FILE_HEADER as usize] {
+            // Nothing was ever synced, or the header would be there: the journal starts anew.
             salt = random_salt(place)?;
             header[..MAGIC.len()].copy_from_slice(MAGIC);
             header[MAGIC.len()..].copy_from_slice(&salt);

@@ -28,6 +28,9 @@ pub enum ObjectError {
     },
     #[error("object {id} is a {found}, where a {expected} belongs")]
     WrongKind { id: ObjectId, found: ObjectKind, expected: ObjectKind },
+    /// Read it in parts.
+    #[error("a file of {size} bytes does not fit into memory")]
+    TooLarge { size: u64 },
     /// Found while walking a structure whose nodes are well-formed by themselves.
     #[error("a stored structure is inconsistent")]
     Structure(#[from] DecodeError),

@@ -143,6 +143,28 @@ mod tag {
 }
 
 impl Op {
+    /// The inode that the operation changes by its number.
+    pub fn inode(&self) -> Option<Ino> {
+        match self {
+            Op::Found { .. }
+            | Op::FoundLink { .. }
+            | Op::Place { .. }
+            | Op::PlaceLink { .. }
+            | Op::Remove { .. }
+            | Op::Rename { .. } => None,
+            Op::Link { ino, .. }
+            | Op::SetMode { ino, .. }
+            | Op::SetOwner { ino, .. }
+            | Op::SetMtime { ino, .. }
+            | Op::Resize { ino, .. }
+            | Op::SetXattr { ino, .. }
+            | Op::RemoveXattr { ino, .. }
+            | Op::Write { ino, .. }
+            | Op::SetContent { ino, .. }
+            | Op::Punch { ino, .. } => Some(*ino),
+        }
+    }
+
     /// Whether the operation refers to contents that are stored as objects.
     pub fn names_objects(&self) -> bool {
         let empty = |kind: &EntryKind| match kind {

@@ -89,9 +89,18 @@ impl Overlay {
         })
     }
 
-    /// Start and end of every extent.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.extents.iter().map(|(start, extent)| *start..start + extent.len)
+    /// Every extent, and whether it is a hole.
+    pub fn ranges(&self) -> impl Iterator<Item = (Range<u64>, bool)> + '_ {
+        self.extents.iter().map(|(start, extent)| (*start..start + extent.len, extent.data.is_hole()))
+    }
+
+    /// The start of the first extent with data that ends behind `position`.
+    pub fn next_data(&self, position: u64) -> Option<u64> {
+        let reaching = self.extents.range(..position).next_back();
+        let rest = reaching.into_iter().chain(self.extents.range(position..));
+        let mut data =
+            rest.filter(|(start, extent)| !extent.data.is_hole() && *start + extent.len > position);
+        data.next().map(|(start, _)| *start)
     }
 }
 

@@ -143,7 +143,7 @@ impl WorkTree {
 
     /// Whether journals with operations that the head lacks were left in a directory.
     pub fn needs_recovery(place: &JournalPlace) -> Result<bool, FsError> {
-        Ok(!journals_in(place)?.is_empty())
+        Ok(journals_in(place)?.iter().any(|number| *number > place.included))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -177,12 +177,16 @@ impl WorkTree {
 
     /// Writes an operation down and makes it happen.
     fn perform(&self, state: &mut State, op: Op, data: &[u8]) -> Result<(), FsError> {
-        self.open_journal(state)?;
-        state.journal_names_objects |= op.names_objects();
-        state.introduce(&op)?;
+        // A file without a name does not outlive a crash, so the journal must not tell of it.
+        let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
+        if outlives_crash {
+            self.open_journal(state)?;
+            state.journal_names_objects |= op.names_objects();
+            state.introduce(&op)?;
+        }
         let data = match &mut state.journal {
-            Some(journal) => Data::Logged(journal.append(&op, data)?),
-            None => Data::Memory(bytes::Bytes::copy_from_slice(data)),
+            Some(journal) if outlives_crash => Data::Logged(journal.append(&op, data)?),
+            _ => Data::Memory(bytes::Bytes::copy_from_slice(data)),
         };
         state.apply(op, data)
     }
@@ -211,6 +215,17 @@ impl WorkTree {
         match &mut state.journal {
             Some(journal) => Ok(journal.sync()?),
             None => Ok(()),
+        }
+    }
+
+    /// Takes away a journal whose operations came to nothing.
+    pub fn drop_journal(&self) {
+        let mut state = self.state();
+        if !state.is_dirty()
+            && let Some(journal) = state.journal.take()
+        {
+            state.journaled.clear();
+            remove_journal(journal.place());
         }
     }
 
@@ -249,17 +264,21 @@ impl FrozenTree<'_> {
         self.state.settle(self.frozen);
         self.state.journaled.clear();
         if let Some(journal) = self.state.journal.take() {
-            // One that cannot be removed is recognised by its number and removed at the next opening.
-            let _ = std::fs::remove_file(journal.place());
+            remove_journal(journal.place());
         }
     }
+}
+
+/// A journal that cannot be removed is recognised by its number and removed at the next opening.
+fn remove_journal(place: &std::path::Path) {
+    let _ = std::fs::remove_file(place);
 }
 
 fn journal_name(number: u64) -> String {
     format!("journal.{number}")
 }
 
-/// The journals that the head does not contain, oldest first. Older ones are removed.
+/// The numbers of the journals in a directory, oldest first.
 fn journals_in(place: &JournalPlace) -> Result<Vec<u64>, FsError> {
     let listing = match std::fs::read_dir(&place.directory) {
         Ok(listing) => listing,
@@ -272,7 +291,6 @@ fn journals_in(place: &JournalPlace) -> Result<Vec<u64>, FsError> {
         let number = name.to_str().and_then(|name| name.strip_prefix("journal."));
         numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
-    numbers.retain(|number| *number > place.included);
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -282,16 +300,22 @@ fn journal_io(place: &JournalPlace, source: std::io::Error) -> FsError {
     crate::journal::JournalError::Io { action: "listing", place, source }.into()
 }
 
-/// Does again what the journals say. Returns the number of the last one, which stays open.
+/// Does again what the journal says that the head does not contain; it stays open. Older ones, which a crash
+/// kept from being removed, are removed. Returns the number of the last one.
 fn replay_journals(state: &mut State, place: &JournalPlace) -> Result<u64, FsError> {
-    let mut last = place.included;
-    for number in journals_in(place)? {
-        let path = place.directory.join(journal_name(number));
-        let journal = Journal::recover(&path, |_, op, position| -> Result<(), FsError> {
-            state.apply(op, Data::Logged(position))
-        })?;
-        state.journal = Some(journal);
-        last = number;
-    }
-    Ok(last)
+    let path = |number: u64| place.directory.join(journal_name(number));
+    let (old, new): (Vec<u64>, Vec<u64>) =
+        journals_in(place)?.into_iter().partition(|number| *number <= place.included);
+    old.into_iter().for_each(|number| remove_journal(&path(number)));
+    let number = match new[..] {
+        [] => return Ok(place.included),
+        [number] => number,
+        // A journal is started only when the one before is part of the head.
+        _ => return Err(FsError::Invalid("there is more than one journal")),
+    };
+    let journal = Journal::recover(&path(number), |_, op, position| -> Result<(), FsError> {
+        state.apply(op, Data::Logged(position))
+    })?;
+    state.journal = Some(journal);
+    Ok(number)
 }

@@ -12,12 +12,20 @@ pub fn read_all(objects: &Objects, content: Content, size: u64) -> Result<Bytes,
         Content::Empty => Ok(Bytes::new()),
         Content::Blob(id) => checked_blob(objects.blob(id)?, size),
         Content::Chunks(_) => {
-            let len = usize::try_from(size).map_err(|_| DecodeError::Invalid("a file is too large"))?;
-            let mut bytes = vec![0; len];
+            let mut bytes = zeros(size).ok_or(ObjectError::TooLarge { size })?;
             read_at(objects, content, size, 0, &mut bytes)?;
             Ok(bytes.into())
         }
     }
+}
+
+/// So many zeros, if there is memory for them.
+pub(crate) fn zeros(len: u64) -> Option<Vec<u8>> {
+    let len = usize::try_from(len).ok()?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).ok()?;
+    bytes.resize(len, 0);
+    Some(bytes)
 }
 
 fn checked_blob(bytes: Bytes, size: u64) -> Result<Bytes, ObjectError> {

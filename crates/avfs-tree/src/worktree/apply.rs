@@ -69,7 +69,7 @@ impl State {
         let after = file.size;
         let inode = self.inode_mut(ino)?;
         (inode.meta.mtime, inode.ctime) = (time, time);
-        let (place, link) = (inode.place.clone(), inode.link);
+        let (place, link) = (inode.place.clone(), inode.link.filter(|_| inode.names > 0));
         if link.is_some() {
             self.linked_bytes = self.linked_bytes.saturating_sub(before).saturating_add(after);
         } else if let Some(place) = place.filter(|_| before != after) {
@@ -98,7 +98,7 @@ impl State {
     ) -> Result<(), FsError> {
         self.add_links(links);
         self.freed.remove(&ino);
-        self.inodes.insert(ino, Inode { dirty: true, ..Inode::from_entry(entry, ctime) });
+        self.inodes.insert(ino, Inode::from_entry(entry, ctime));
         self.attach(at, ino)?;
         self.mark_dirty(ino)?;
         self.touch_directory(at.parent, ctime)
@@ -133,12 +133,8 @@ impl State {
 
     /// A name of `ino` is gone. For a directory, so are all names below it.
     fn lose_name(&mut self, ino: Ino, time: Timestamp) -> Result<(), FsError> {
-        if let Body::Directory(directory) = &self.inode(ino)?.body
-            && directory.below.links > 0
-        {
-            for link in self.links_below(ino)? {
-                self.lose_link(link, time)?;
-            }
+        for link in self.links_lost_with(ino)? {
+            self.lose_link(link, time)?;
         }
         let inode = self.inode_mut(ino)?;
         inode.names = inode.names.saturating_sub(1);
@@ -157,6 +153,14 @@ impl State {
     fn lose_link(&mut self, link: LinkId, time: Timestamp) -> Result<(), FsError> {
         let ino = self.load_link(link)?;
         self.lose_name(ino, time)
+    }
+
+    /// The linked files that lose names when `ino` goes, one for each name.
+    pub fn links_lost_with(&self, ino: Ino) -> Result<Vec<LinkId>, FsError> {
+        match &self.inode(ino)?.body {
+            Body::Directory(directory) if directory.below.links > 0 => self.links_below(ino),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// The links below a directory, one for each name. Looks only where totals say that there are some.

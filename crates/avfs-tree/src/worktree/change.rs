@@ -91,7 +91,7 @@ impl WorkTree {
         if state.lookup(&at)?.is_some() {
             return Err(FsError::Exists);
         }
-        self.check_room(&state, 1, links.iter().map(|(_, file)| file.totals().bytes).sum())?;
+        self.check_room(&state, 1, linked_bytes(&links))?;
         let time = self.now();
         self.perform(&mut state, Op::PlaceLink { at, link, links, time }, &[])?;
         let ino = Ino::of_link(link);
@@ -110,7 +110,7 @@ impl WorkTree {
         if state.lookup(&at)?.is_some() {
             return Err(FsError::Exists);
         }
-        let linked: u64 = tree.links.iter().map(|(_, file)| file.totals().bytes).sum();
+        let linked = linked_bytes(&tree.links);
         let added = tree.entry.totals();
         self.check_room(&state, added.inodes, added.bytes.saturating_add(linked))?;
         let ino = state.free_number(&at)?;
@@ -120,6 +120,10 @@ impl WorkTree {
     }
 
     /// Refuses what would not fit into the vault's limits.
+    pub fn check_fits(&self, added: Totals) -> Result<(), FsError> {
+        self.check_room(&self.state(), added.inodes, added.bytes)
+    }
+
     fn check_room(&self, state: &State, inodes: u64, bytes: u64) -> Result<(), FsError> {
         let (limits, now) = (self.limits(), state.totals());
         let over = |limit: Option<u64>, used: u64, added: u64| {
@@ -334,6 +338,10 @@ impl WorkTree {
         inode.opens = inode.opens.saturating_sub(1);
         state.drop_if_unused(ino)
     }
+}
+
+fn linked_bytes(links: &[(LinkId, LinkedFile)]) -> u64 {
+    links.iter().fold(0, |sum: u64, (_, file)| sum.saturating_add(file.totals().bytes))
 }
 
 impl State {

@@ -19,6 +19,18 @@ impl WorkTree {
         self.graft(parent, name, tree)
     }
 
+    /// Gives a file the contents of another one.
+    pub fn copy_content(&self, from: Ino, to: Ino) -> Result<(), FsError> {
+        let entry = {
+            let state = self.state();
+            state.freeze_entry(from, &ObjectWriter::new(&state.objects))?
+        };
+        match entry.kind {
+            EntryKind::File { size, content } => self.set_content(to, size, content),
+            _ => Err(FsError::Invalid("not a regular file")),
+        }
+    }
+
     fn stored(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<StoredTree, FsError> {
         let mut state = self.state();
         let writer = ObjectWriter::new(&state.objects);
@@ -101,25 +113,54 @@ fn count_links(state: &State, top: &Entry, names: &mut BTreeMap<LinkId, u32>) ->
     Ok(())
 }
 
-/// The same directory with other link ids. The depth of the recursion is that of directories with links.
+/// The same directory with other link ids.
 fn relink(
     state: &State,
     writer: &ObjectWriter,
-    entry: &Entry,
+    top: &Entry,
     renamed: &HashMap<LinkId, Slot>,
 ) -> Result<Entry, FsError> {
-    let EntryKind::Directory { entries, .. } = entry.kind else { return Ok(entry.clone()) };
-    let mut edits = Edits::new();
-    for (name, slot) in link_bearing(state, entry)? {
-        let slot = match slot {
-            Slot::Link(link) => renamed.get(&link).cloned().unwrap_or(Slot::Link(link)),
-            Slot::Own(below) => Slot::Own(relink(state, writer, &below, renamed)?),
-        };
-        edits.insert(name, Some(slot));
+    let mut bearing = vec![Relinked { entry: top.clone(), edits: Edits::new(), parent: None }];
+    let mut next = 0;
+    while next < bearing.len() {
+        for (name, slot) in link_bearing(state, &bearing[next].entry)? {
+            match slot {
+                Slot::Link(link) => {
+                    let slot = renamed.get(&link).cloned().unwrap_or(Slot::Link(link));
+                    bearing[next].edits.insert(name, Some(slot));
+                }
+                Slot::Own(entry) => {
+                    bearing.push(Relinked { entry, edits: Edits::new(), parent: Some((next, name)) });
+                }
+            }
+        }
+        next += 1;
     }
-    let mut sink = writer;
-    let root = map::apply(&state.objects, &mut sink, entries, &edits)?;
-    let below = root.as_ref().map(|root| root.totals).unwrap_or_default();
-    let kind = EntryKind::Directory { entries: root.map(|root| root.id), below };
-    Ok(Entry { meta: entry.meta.clone(), kind })
+    // Each directory stands behind the one above it, so from the end everything below is done already.
+    while let Some(directory) = bearing.pop() {
+        let entry = directory.rebuilt(state, writer)?;
+        match directory.parent {
+            Some((above, name)) => bearing[above].edits.insert(name, Some(Slot::Own(entry))),
+            None => return Ok(entry),
+        };
+    }
+    Ok(top.clone())
+}
+
+/// A directory with links below, and what changes in it.
+struct Relinked {
+    entry: Entry,
+    edits: Edits<Slot>,
+    parent: Option<(usize, Box<[u8]>)>,
+}
+
+impl Relinked {
+    fn rebuilt(&self, state: &State, writer: &ObjectWriter) -> Result<Entry, FsError> {
+        let EntryKind::Directory { entries, .. } = self.entry.kind else { return Ok(self.entry.clone()) };
+        let mut sink = writer;
+        let root = map::apply(&state.objects, &mut sink, entries, &self.edits)?;
+        let below = root.as_ref().map(|root| root.totals).unwrap_or_default();
+        let kind = EntryKind::Directory { entries: root.map(|root| root.id), below };
+        Ok(Entry { meta: self.entry.meta.clone(), kind })
+    }
 }

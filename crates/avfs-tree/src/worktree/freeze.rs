@@ -7,7 +7,7 @@ use avfs_core::{Content, Entry, EntryKind, LinkedFile, NodeId, Root, Slot, Total
 
 use crate::error::FsError;
 use crate::file::FileBody;
-use crate::inodes::{Ino, InodeRecord, link_key, place_key, taken_key};
+use crate::inodes::{Ino, InodeRecord, link_key, place_key, place_mark, taken_key};
 use crate::objects::ObjectWriter;
 use crate::op::Place;
 use crate::worktree::inode::{Body, Inode};
@@ -61,7 +61,11 @@ impl State {
                 *file = FileBody::stored(file.size, content);
             }
         }
-        self.inodes.values_mut().filter(|inode| inode.dirty).for_each(|inode| inode.dirty = false);
+        for ino in self.dirty.drain() {
+            if let Some(inode) = self.inodes.get_mut(&ino) {
+                inode.dirty = false;
+            }
+        }
         self.dirty_links.clear();
         self.new_links.clear();
         self.freed.clear();
@@ -179,8 +183,8 @@ impl<'a> Freeze<'a> {
 
     /// Files that live only through open handles: their bytes leave the journal too.
     fn nameless_files(&mut self) -> Result<(), FsError> {
-        for (ino, inode) in self.state.inodes.iter().filter(|(_, inode)| inode.names == 0) {
-            if let Body::File(file) = &inode.body {
+        for ino in &self.state.nameless {
+            if let Body::File(file) = &self.state.inode(*ino)?.body {
                 self.content(*ino, file)?;
             }
         }
@@ -195,7 +199,8 @@ impl<'a> Freeze<'a> {
             if inode.link.is_none() {
                 let moved = (ino != Ino::derived(place.parent, &place.name, 0)).then_some(ino);
                 record = ctime_record(inode, moved);
-                let taken = moved.map(|_| InodeRecord { ino: None, ctime: None });
+                let mark = place_mark(&place_key(place.parent, &place.name));
+                let taken = moved.map(|_| InodeRecord { ino: Some(mark), ctime: None });
                 self.edit_table(taken_key(ino), taken);
             }
         }

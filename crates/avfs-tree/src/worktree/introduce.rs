@@ -16,7 +16,6 @@ impl State {
             return Ok(());
         }
         match op {
-            Op::Found { .. } | Op::FoundLink { .. } => {}
             Op::Place { at, ino, .. } => {
                 self.introduce_inode(at.parent)?;
                 self.journaled.insert(*ino);
@@ -30,29 +29,23 @@ impl State {
                 self.introduce_place(from)?;
                 self.introduce_place(to)?;
             }
-            Op::Link { ino, at, .. } => {
-                self.introduce_inode(*ino)?;
-                self.introduce_inode(at.parent)?;
-            }
-            Op::SetMode { ino, .. }
-            | Op::SetOwner { ino, .. }
-            | Op::SetMtime { ino, .. }
-            | Op::Resize { ino, .. }
-            | Op::SetXattr { ino, .. }
-            | Op::RemoveXattr { ino, .. }
-            | Op::Write { ino, .. }
-            | Op::SetContent { ino, .. }
-            | Op::Punch { ino, .. } => self.introduce_inode(*ino)?,
+            Op::Link { at, .. } => self.introduce_inode(at.parent)?,
+            _ => {}
         }
-        Ok(())
+        match op.inode() {
+            Some(ino) => self.introduce_inode(ino),
+            None => Ok(()),
+        }
     }
 
     fn introduce_place(&mut self, at: &Place) -> Result<(), FsError> {
         self.introduce_inode(at.parent)?;
-        match self.lookup(at)? {
-            Some(child) => self.introduce_inode(child),
-            None => Ok(()),
+        let Some(child) = self.lookup(at)? else { return Ok(()) };
+        // Whatever the operation will need is loaded now: once it is in the journal, it must not fail.
+        for link in self.links_lost_with(child)? {
+            self.load_link(link)?;
         }
+        self.introduce_inode(child)
     }
 
     fn introduce_inode(&mut self, ino: Ino) -> Result<(), FsError> {

@@ -7,7 +7,7 @@ use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Totals};
 
 use crate::error::FsError;
 use crate::file::{FileBody, Sources};
-use crate::inodes::{Ino, InodeRecord, link_key, place_key, taken_key};
+use crate::inodes::{Ino, InodeRecord, link_key, place_key, place_mark, taken_key};
 use crate::journal::Journal;
 use crate::objects::{ObjectError, Objects};
 use crate::op::Place;
@@ -29,6 +29,10 @@ pub(crate) struct State {
     pub journal_names_objects: bool,
     pub base: Base,
     pub inodes: HashMap<Ino, Inode>,
+    /// The inodes that are marked as dirty.
+    pub dirty: HashSet<Ino>,
+    /// The inodes that live through open handles alone.
+    pub nameless: HashSet<Ino>,
     /// Bytes in files with several names.
     pub linked_bytes: u64,
     /// Linked files whose record changed; `None` in the map of inodes: the file is gone.
@@ -54,6 +58,8 @@ impl State {
             journal_names_objects: false,
             base,
             inodes: HashMap::from([(Ino::ROOT, root)]),
+            dirty: HashSet::new(),
+            nameless: HashSet::new(),
             linked_bytes,
             dirty_links: BTreeSet::new(),
             new_links: BTreeMap::new(),
@@ -138,7 +144,7 @@ impl State {
         let ino = match slot {
             Slot::Link(link) => self.load_link(link)?,
             Slot::Own(entry) => {
-                let record = self.record(&place_key(place.parent, &place.name))?;
+                let record = self.place_record(place)?;
                 let ino = match number.or(record.and_then(|record| record.ino)) {
                     Some(ino) => ino,
                     None => self.free_number(place)?,
@@ -180,6 +186,17 @@ impl State {
         Ok(map::get(&self.objects, self.base.root.links, &link.key())?)
     }
 
+    /// What the table says about a place. A record can outlive the directory that it was about; its number
+    /// is believed only if the number, too, says that it is here.
+    fn place_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
+        let key = place_key(place.parent, &place.name);
+        let Some(record) = self.record(&key)? else { return Ok(None) };
+        let Some(ino) = record.ino else { return Ok(Some(record)) };
+        let taken = self.record(&taken_key(ino))?;
+        let is_here = taken.is_some_and(|taken| taken.ino == Some(place_mark(&key)));
+        Ok((is_here && !self.inodes.contains_key(&ino) && !self.freed.contains(&ino)).then_some(record))
+    }
+
     fn record(&self, key: &[u8]) -> Result<Option<InodeRecord>, FsError> {
         Ok(map::get(&self.objects, self.base.inodes, key)?)
     }
@@ -210,7 +227,10 @@ impl State {
         let mut current = ino;
         loop {
             let inode = self.inode_mut(current)?;
-            inode.dirty = true;
+            if !std::mem::replace(&mut inode.dirty, true) {
+                self.dirty.insert(current);
+            }
+            let inode = self.inode_mut(current)?;
             if let Some(link) = inode.link {
                 self.dirty_links.insert(link);
                 return Ok(());
@@ -295,12 +315,22 @@ impl State {
         Ok(found.into_iter().take(limit).collect())
     }
 
+    /// Whether an inode lives through open handles alone.
+    pub fn is_nameless(&self, ino: Ino) -> bool {
+        ino != Ino::ROOT && self.inodes.get(&ino).is_some_and(|inode| inode.names == 0)
+    }
+
     /// Frees an inode that has neither a name nor a handle.
     pub fn drop_if_unused(&mut self, ino: Ino) -> Result<(), FsError> {
         let inode = self.inode(ino)?;
-        if inode.names > 0 || inode.opens > 0 || ino == Ino::ROOT {
+        if inode.names > 0 || ino == Ino::ROOT {
             return Ok(());
         }
+        if inode.opens > 0 {
+            self.nameless.insert(ino);
+            return Ok(());
+        }
+        self.nameless.remove(&ino);
         if let Some(inode) = self.inodes.remove(&ino)
             && let Body::Directory(directory) = inode.body
         {
@@ -321,9 +351,9 @@ impl State {
                 }
                 inode.place = None;
                 inode.names = 0;
-                if inode.opens == 0
-                    && let Some(inode) = self.inodes.remove(&child)
-                {
+                if inode.opens > 0 {
+                    self.nameless.insert(child);
+                } else if let Some(inode) = self.inodes.remove(&child) {
                     self.freed.insert(child);
                     if let Body::Directory(below) = inode.body {
                         open.push(below);

@@ -1,0 +1,268 @@
+//! Journals that crashes leave, files without names, numbers that come back, and room that is not there.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+use agentvfs::{EntryName, Ino, OpenVault, Result, Store, TreePath, Vault, VaultName};
+use avfs_tree::NewEntry;
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text.as_bytes()).unwrap()
+}
+
+fn name(text: &str) -> VaultName {
+    VaultName::new(text).unwrap()
+}
+
+fn change(vault: &Vault, edit: impl FnOnce(&mut OpenVault)) {
+    let mut open = vault.begin().unwrap();
+    edit(&mut open);
+    open.commit("change", "").unwrap();
+}
+
+fn write(vault: &Vault, at: &str, bytes: &str) {
+    change(vault, |open| open.write_bytes(&path(at), bytes.as_bytes()).unwrap());
+}
+
+fn read(vault: &Vault, at: &str) -> Result<String> {
+    Ok(String::from_utf8(vault.begin()?.read(&path(at))?.to_vec()).unwrap())
+}
+
+struct Fixture {
+    home: tempfile::TempDir,
+    store: Store,
+    vault: Vault,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(home.path()).unwrap();
+        let vault = store.create_vault(&name("main")).unwrap();
+        Fixture { home, store, vault }
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.home.path().join("work").join(self.vault.id().to_string()).join("journal.1")
+    }
+}
+
+#[test]
+fn a_journal_that_is_part_of_a_snapshot_is_never_replayed() {
+    let fixture = Fixture::new();
+    let mut open = fixture.vault.open().unwrap();
+    open.write_bytes(&path("/a"), b"old").unwrap();
+    open.sync().unwrap();
+    let left = std::fs::read(fixture.journal()).unwrap();
+    open.commit("write", "/a").unwrap();
+    // The process died between the commit and the removal of the journal.
+    std::fs::write(fixture.journal(), left).unwrap();
+    change(&fixture.vault, |open| open.remove(&path("/a"), false).unwrap());
+    assert!(!fixture.journal().exists());
+    assert!(read(&fixture.vault, "/a").is_err(), "a removed file came back");
+}
+
+#[test]
+fn an_owner_that_dies_while_another_waits_is_recovered_first() {
+    let fixture = Fixture::new();
+    write(&fixture.vault, "/a", "zero");
+    let mut dying = fixture.vault.open().unwrap();
+    let waiting = fixture.vault.clone();
+    let (started, start) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        started.send(()).unwrap();
+        write(&waiting, "/a", "newer, acknowledged");
+    });
+    start.recv().unwrap();
+    dying.write_bytes(&path("/a"), b"older, synced").unwrap();
+    dying.sync().unwrap();
+    drop(dying);
+    waiter.join().unwrap();
+    assert_eq!(read(&fixture.vault, "/a").unwrap(), "newer, acknowledged");
+}
+
+#[test]
+fn a_file_without_a_name_does_not_keep_a_vault_from_being_opened() {
+    for linked in [false, true] {
+        let fixture = Fixture::new();
+        write(&fixture.vault, "/keep", "kept");
+        let mut open = fixture.vault.open().unwrap();
+        open.write_bytes(&path("/scratch"), b"x").unwrap();
+        let ino = open.stat(&path("/scratch")).unwrap().ino;
+        open.tree().open(ino).unwrap();
+        if linked {
+            open.hard_link(&path("/scratch"), &path("/other")).unwrap();
+            open.remove(&path("/other"), false).unwrap();
+        }
+        open.remove(&path("/scratch"), false).unwrap();
+        open.save("write", "").unwrap();
+        open.tree().write(ino, 0, b"scratch").unwrap();
+        assert_eq!(&open.tree().read_all(ino).unwrap()[..], b"scratch");
+        open.write_bytes(&path("/more"), b"synced").unwrap();
+        open.sync().unwrap();
+        drop(open);
+        assert_eq!(read(&fixture.vault, "/keep").unwrap(), "kept");
+        assert_eq!(read(&fixture.vault, "/more").unwrap(), "synced");
+    }
+}
+
+#[test]
+fn a_journal_that_came_to_nothing_goes_away() {
+    let fixture = Fixture::new();
+    let mut open = fixture.vault.open().unwrap();
+    open.write_bytes(&path("/lost"), b"never synced").unwrap();
+    drop(open);
+    assert!(fixture.journal().exists());
+    fixture.vault.reader().unwrap();
+    assert!(!fixture.journal().exists());
+}
+
+#[test]
+fn a_journal_of_zeros_is_one_in_which_nothing_was_synced() {
+    let fixture = Fixture::new();
+    write(&fixture.vault, "/a", "kept");
+    std::fs::write(fixture.journal(), [0u8; 4096]).unwrap();
+    assert_eq!(read(&fixture.vault, "/a").unwrap(), "kept");
+}
+
+#[test]
+fn a_collection_keeps_what_only_the_journal_of_a_dead_owner_needs() {
+    let fixture = Fixture::new();
+    let other = fixture.store.create_vault(&name("other")).unwrap();
+    let mut holder = other.begin().unwrap();
+    holder.hold_objects().unwrap();
+    let home = fixture.home.path().to_owned();
+    let collection = std::thread::spawn(move || {
+        let store = Store::open(&home).unwrap();
+        store.collect_garbage(&mut |_| true).map(|collected| collected.sweep.finished)
+    });
+    let mut dying = fixture.vault.open().unwrap();
+    dying.write_bytes(&path("/a"), b"synced and acknowledged").unwrap();
+    dying.sync().unwrap();
+    drop(dying);
+    drop(holder);
+    assert!(collection.join().unwrap().unwrap());
+    drop((other, fixture.vault, fixture.store));
+    let store = Store::open(fixture.home.path()).unwrap();
+    assert_eq!(read(&store.vault("main").unwrap(), "/a").unwrap(), "synced and acknowledged");
+}
+
+#[test]
+fn an_inode_number_that_came_back_belongs_to_one_file() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    write(&vault, "/c", "first");
+    change(&vault, |open| {
+        open.make_directory(&path("/a"), false).unwrap();
+        open.rename(&path("/c"), &path("/a/b")).unwrap();
+    });
+    change(&vault, |open| {
+        open.stat(&path("/a/b")).unwrap();
+        open.remove(&path("/a"), true).unwrap();
+    });
+    change(&vault, |open| {
+        open.make_directory(&path("/d"), false).unwrap();
+        open.write_bytes(&path("/d/b"), b"contents of d/b").unwrap();
+        open.write_bytes(&path("/c"), b"contents of c").unwrap();
+        open.copy(&path("/d"), &path("/a"), true).unwrap();
+    });
+    change(&vault, |open| {
+        open.write_bytes(&path("/c"), b"new contents of c").unwrap();
+        assert_ne!(open.stat(&path("/a/b")).unwrap().ino, open.stat(&path("/c")).unwrap().ino);
+    });
+    assert_eq!(read(&vault, "/c").unwrap(), "new contents of c");
+    assert_eq!(read(&vault, "/a/b").unwrap(), "contents of d/b");
+}
+
+#[test]
+fn a_file_without_names_counts_for_nothing() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    let mut open = vault.begin().unwrap();
+    open.write_bytes(&path("/a"), &[1; 100]).unwrap();
+    open.hard_link(&path("/a"), &path("/b")).unwrap();
+    let ino = open.stat(&path("/a")).unwrap().ino;
+    open.tree().open(ino).unwrap();
+    open.remove(&path("/a"), false).unwrap();
+    open.remove(&path("/b"), false).unwrap();
+    open.tree().write(ino, 100, &[2; 900]).unwrap();
+    open.commit("write", "").unwrap();
+    assert_eq!(vault.info().unwrap().bytes, 0);
+}
+
+#[test]
+fn an_import_over_the_quota_changes_nothing() {
+    let host = tempfile::tempdir().unwrap();
+    std::fs::write(host.path().join("a"), "1").unwrap();
+    std::fs::hard_link(host.path().join("a"), host.path().join("b")).unwrap();
+    std::fs::write(host.path().join("c"), "1").unwrap();
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    vault.set_quota(None, Some(2)).unwrap();
+    let mut open = vault.begin().unwrap();
+    let refused = open.import_directory(host.path(), &TreePath::root(), &()).unwrap_err();
+    assert_eq!(refused.code(), "quota-files");
+    assert!(!open.tree().is_dirty());
+}
+
+#[test]
+fn a_file_larger_than_memory_is_refused_and_its_holes_cost_nothing() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    let mut open = vault.begin().unwrap();
+    let at = path("/sparse");
+    open.write_bytes(&at, b"x").unwrap();
+    let ino = open.stat(&at).unwrap().ino;
+    // Were holes visited page by page, this test would not end.
+    open.truncate(&at, 200 << 40).unwrap();
+    open.save("write", "").unwrap();
+    open.tree().punch_hole(ino, 0, 100 << 40).unwrap();
+    open.tree().write(ino, 150 << 40, b"far away").unwrap();
+    assert_eq!(open.tree().seek_data(ino, 0).unwrap(), Some(150 << 40));
+    open.save("punch", "").unwrap();
+    assert_eq!(open.tree().seek_data(ino, 0).unwrap(), Some(150 << 40));
+    assert_eq!(open.tree().seek_data(ino, 151 << 40).unwrap(), None);
+    assert_eq!(open.read(&at).unwrap_err().code(), "too-large");
+}
+
+#[test]
+fn a_deep_directory_with_links_is_copied() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    let mut open = vault.begin().unwrap();
+    let directory = |parent: Ino, name: &[u8]| {
+        let name = EntryName::new(name).unwrap();
+        open.tree().create(parent, &name, NewEntry::directory(0o755)).unwrap().ino
+    };
+    let top = directory(Ino::ROOT, b"deep");
+    let bottom = (0..3_000).fold(top, |parent, _| directory(parent, b"d"));
+    let file = open.tree().create(bottom, &EntryName::new(b"f").unwrap(), NewEntry::file(0o644)).unwrap();
+    open.tree().link(file.ino, bottom, &EntryName::new(b"g").unwrap()).unwrap();
+    open.save("make", "").unwrap();
+    open.copy(&path("/deep"), &path("/copy"), true).unwrap();
+    open.commit("copy", "").unwrap();
+    assert_eq!(vault.info().unwrap().files, 2 * 3_003);
+}
+
+#[test]
+fn copying_over_a_file_keeps_its_mode_and_its_other_names() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    change(&vault, |open| {
+        open.write_bytes(&path("/a"), b"contents of a").unwrap();
+        open.write_bytes(&path("/b"), b"contents of b").unwrap();
+        open.set_mode(&path("/b"), 0o600).unwrap();
+        open.hard_link(&path("/b"), &path("/c")).unwrap();
+        open.copy(&path("/a"), &path("/b"), false).unwrap();
+        assert_eq!(open.stat(&path("/b")).unwrap().meta.mode, 0o600);
+    });
+    assert_eq!(read(&vault, "/c").unwrap(), "contents of a");
+}
+
+#[test]
+fn moving_one_name_of_a_file_over_another_leaves_one() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    change(&vault, |open| {
+        open.write_bytes(&path("/a"), b"one file").unwrap();
+        open.hard_link(&path("/a"), &path("/b")).unwrap();
+        open.rename(&path("/a"), &path("/b")).unwrap();
+        assert!(!open.exists(&path("/a")).unwrap());
+    });
+    assert_eq!(read(&vault, "/b").unwrap(), "one file");
+}

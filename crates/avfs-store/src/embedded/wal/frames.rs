@@ -16,6 +16,7 @@ pub(crate) const FRAME_LEN: usize = FRAME_HEADER_LEN + PAGE_LEN;
 const FRAME_HEADER_LEN: usize = 24;
 const PAGE_LEN: usize = 4096;
 const MAGIC: u32 = 0x377f_0682;
+const VERSION: u32 = 3_007_000;
 
 /// The bytes of a frame that hold its salts, and its sum.
 pub(crate) const SALTS: std::ops::Range<usize> = 8..16;
@@ -77,6 +78,7 @@ impl Log {
         let big_endian = magic & 1 == 1;
         let sum = Sum::default().over(&self.header[..24], big_endian);
         let sound = magic & !1 == MAGIC
+            && word(&self.header, 4, true) == VERSION
             && word(&self.header, 8, true) as usize == PAGE_LEN
             && sum == Sum::stored(&self.header[24..]);
         let salts = *self.header[16..].first_chunk()?;
@@ -126,9 +128,11 @@ impl Log {
     fn goes_on_behind(&self, header: &Header, bad: usize, sum: Sum) -> bool {
         let mut frames = self.frames.chunks_exact(FRAME_LEN).skip(bad - 1);
         let Some(first) = frames.next() else { return false };
-        let mut ended = header.is_of_this_generation(first) && ends_transaction(first);
-        // If the stored sum is what is damaged, the next frame goes on from the one that was meant.
+        // If the stored sum is what is damaged, the next frame goes on from the one that was meant. If the
+        // sum is right, the salts are damaged, which it does not cover.
         let mut seeds = [Sum::stored(&first[SUM]), header.frame_sum(sum, first)];
+        let is_ours = header.is_of_this_generation(first) || seeds[0] == seeds[1];
+        let mut ended = is_ours && ends_transaction(first);
         for frame in frames.take_while(|frame| header.is_of_this_generation(frame)) {
             let stored = Sum::stored(&frame[SUM]);
             let goes_on = seeds.iter().any(|seed| header.frame_sum(*seed, frame) == stored);

@@ -47,7 +47,8 @@ pub(crate) fn mend(layout: &Layout) -> io::Result<LogRepair> {
 fn mend_header(log: &mut Log) -> Option<()> {
     for bit in 0..HEADER_LEN * 8 {
         log.header_bytes_mut()[bit / 8] ^= 1 << (bit % 8);
-        if log.header().is_some() {
+        // The first frame goes on from the header: that tells the bit from others with the same sum.
+        if log.header().is_some_and(|header| log.sound_frames(&header).0 > 0) {
             return Some(());
         }
         log.header_bytes_mut()[bit / 8] ^= 1 << (bit % 8);

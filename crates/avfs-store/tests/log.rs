@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use avfs_store::{
-    EmbeddedStore, Finding, LogRepair, ObjectStore, OpenOptions, RefEdit, RefRange, RefStore, StoreError,
-};
+use avfs_store::{EmbeddedStore, Finding, LogRepair, OpenOptions, RefEdit, RefRange, RefStore, StoreError};
 use avfs_testkit::{noise, put};
 use tempfile::TempDir;
 

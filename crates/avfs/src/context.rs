@@ -1,6 +1,7 @@
 //! What a command works with: the settings in force and the way to the user.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use agentvfs::{OpenOptions, Revision, Store, StoreOptions, Vault};
 use anyhow::Result;
@@ -36,14 +37,19 @@ impl<'a> Context<'a> {
 
     /// The store, made if there is none yet.
     pub fn store(&self) -> Result<Store> {
+        let home = self.home()?;
+        let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
+        let options = StoreOptions { store, patience: self.settings.wait(), ..StoreOptions::default() };
+        Ok(Store::open_with(home, options)?)
+    }
+
+    /// The directory of the store.
+    pub fn home(&self) -> Result<&Path> {
         let no_place = || {
             Failure::new("no-home", ExitStatus::BadInput, "there is no place for a store: HOME is not set")
                 .hint(Some("set AVFS_HOME to a directory".to_owned()))
         };
-        let home = self.settings.home().ok_or_else(no_place)?;
-        let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
-        let options = StoreOptions { store, patience: self.settings.wait(), ..StoreOptions::default() };
-        Ok(Store::open_with(home, options)?)
+        Ok(self.settings.home().ok_or_else(no_place)?)
     }
 
     /// The vault that the command works on: named by a flag, the environment or a file, or chosen before.

@@ -98,7 +98,7 @@ fn flip_each(home: &TempDir, expected: &Refs, bits: impl Iterator<Item = usize>)
     tally
 }
 
-/// All bits of the headers, and some of the pages.
+/// A third of the bits of all headers, and some of the pages.
 fn bits(home: &TempDir) -> Vec<usize> {
     let length = fs::metadata(log(home)).unwrap().len() as usize;
     let is_header = |byte: usize| byte < HEADER || (byte - HEADER) % FRAME < 24;
@@ -107,7 +107,7 @@ fn bits(home: &TempDir) -> Vec<usize> {
 }
 
 #[test]
-fn every_flipped_bit_of_the_log_is_detected() {
+fn flipped_bits_of_the_log_are_all_detected() {
     let (home, expected) = sample();
     let bits = bits(&home);
     let tally = flip_each(&home, &expected, bits.iter().copied());

@@ -1,6 +1,7 @@
 //! Checking a store: every byte of it, everything that vaults need, and which files are affected.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 
 use avfs_core::chunks::{ChunkNode, ChunkNodes};
 use avfs_core::map::{Node, Nodes};
@@ -8,7 +9,7 @@ use avfs_core::{
     ChunksId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, ObjectId, Slot, SnapshotId,
     TreePath,
 };
-use avfs_store::{Finding, RepairReport};
+use avfs_store::{EmbeddedStore, Finding, RepairReport};
 use avfs_tree::walk_needed;
 
 use crate::error::Result;
@@ -154,6 +155,12 @@ impl Store {
             path,
         }));
         Ok(())
+    }
+
+    /// Makes a store that cannot be opened because it is damaged fit to be opened again. No other process
+    /// may have it open.
+    pub fn rebuild(home: &Path) -> Result<RepairReport> {
+        Ok(EmbeddedStore::rebuild(home)?)
     }
 
     /// Repairs what another copy can repair: index rows from packs, objects from intact copies.

@@ -56,7 +56,7 @@ pub use avfs_core::{
     BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, Timestamp, Totals, TreePath,
     printable,
 };
-pub use avfs_store::{OpenOptions, RepairReport, SweepReport};
+pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
 pub use bundle::Carried;
 pub use error::{CODES, Error, ErrorKind, Result};

@@ -23,6 +23,7 @@ mod shelf;
 mod survey;
 mod sweep;
 mod usage;
+mod wal;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -52,6 +53,7 @@ pub use repair::RepairReport;
 pub use scrub::{Finding, ScrubReport};
 pub use sweep::{Exclusive, LiveSet, SweepReport};
 pub use usage::Usage;
+pub use wal::LogRepair;
 
 /// Once this many objects await their index rows, they get them without being asked for.
 const PENDING_LIMIT: usize = 100_000;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
+use std::process::Command;
 use std::sync::Arc;
 
 use avfs_core::ObjectId;
@@ -173,6 +174,64 @@ fn a_conflict_keeps_what_was_put() {
     store.commit(&[RefEdit::replace("head", "1", "2")]).unwrap();
     drop(store);
     assert_all_there(&home, &[id]);
+}
+
+/// A disk of a few bytes. Needs root.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn new(bytes: u64) -> SmallDisk {
+        let dir = tempfile::tempdir().unwrap();
+        let options = format!("size={bytes}");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir.path()).status();
+        assert!(mounted.unwrap().success(), "this test needs root, to mount a small disk");
+        SmallDisk(dir)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_disk_too_full_for_the_database_fails_the_commit_and_keeps_what_was_acknowledged() {
+    let disk = SmallDisk::new(2 << 20);
+    let ballast = disk.0.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
+    let home = disk.0.path().join("store");
+    let store = EmbeddedStore::open(&home, uncached()).unwrap();
+    let id = put(&store, b"object").unwrap();
+    let edit = |n: u64| RefEdit::create(format!("ref/{n:04}"), noise(n, 10_000));
+    let mut kept = 0;
+    let error = loop {
+        match store.commit(&[edit(kept)]) {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 1000, "the disk never gets full");
+    };
+    let named = matches!(&error, CommitError::Store(StoreError::Full { place }) if place == "store.db");
+    assert!(named && kept > 5, "{error:?} after {kept}");
+    let check = |store: &EmbeddedStore, count: u64| {
+        assert_eq!(&store.get(id).unwrap().bytes[..], b"object");
+        for n in 0..count {
+            assert_eq!(store.read(&format!("ref/{n:04}")).unwrap(), Some(noise(n, 10_000)));
+        }
+        assert_eq!(store.read(&format!("ref/{count:04}")).unwrap(), None);
+        assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
+    };
+    check(&store, kept);
+    drop(store);
+    // Opened while the disk is still full, with half a transaction in the log.
+    let store = EmbeddedStore::open(&home, uncached()).unwrap();
+    check(&store, kept);
+    std::fs::remove_file(&ballast).unwrap();
+    store.commit(&[edit(kept)]).unwrap();
+    drop(store);
+    check(&EmbeddedStore::open(&home, uncached()).unwrap(), kept + 1);
 }
 
 fn pack_count(home: &TempDir) -> usize {

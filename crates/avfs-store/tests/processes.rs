@@ -14,6 +14,8 @@ use avfs_testkit::{noise, put};
 
 const STORE: &str = "AVFS_TEST_CHILD_STORE";
 const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
+/// A child of this name sweeps, and acknowledges each step before it is made.
+const SWEEPER: &str = "sweeper";
 const OBJECTS_PER_COMMIT: u64 = 3;
 
 fn open(dir: &Path) -> EmbeddedStore {
@@ -40,11 +42,32 @@ fn the_child() {
     let (Ok(dir), Ok(script)) = (std::env::var(STORE), std::env::var(SCRIPT)) else { return };
     let (name, rounds) = script.split_once(' ').unwrap();
     let store = open(Path::new(&dir));
+    if name == SWEEPER {
+        return sweep_with_acks(&store);
+    }
     for round in 0..rounds.parse().unwrap() {
         commit_round(&store, name, round);
-        println!("\nack {round}");
-        std::io::stdout().flush().unwrap();
+        acknowledge(round);
     }
+}
+
+fn acknowledge(number: u64) {
+    println!("\nack {number}");
+    std::io::stdout().flush().unwrap();
+}
+
+fn sweep_with_acks(store: &EmbeddedStore) {
+    let exclusive = store.exclusive(Duration::from_secs(10)).unwrap();
+    let mut go_on = || {
+        acknowledge(0);
+        true
+    };
+    exclusive.sweep(&live_objects(store), &mut go_on).unwrap();
+}
+
+fn live_objects(store: &EmbeddedStore) -> HashSet<ObjectId> {
+    let rounds = store.scan(&RefRange::prefix("round/")).unwrap();
+    rounds.iter().flat_map(|(key, _)| round_ids(key)).collect()
 }
 
 fn commit_round(store: &EmbeddedStore, name: &str, round: u64) {
@@ -140,12 +163,7 @@ fn sweeps_keep_everything_live_while_another_process_writes() {
         put(&store, &noise(9_000_000 + swept, 5000)).unwrap();
         store.sync().unwrap();
         let exclusive = store.exclusive(Duration::from_secs(10)).unwrap();
-        let live: HashSet<ObjectId> = store
-            .scan(&RefRange::prefix("round/"))
-            .unwrap()
-            .iter()
-            .flat_map(|(key, _)| round_ids(key))
-            .collect();
+        let live = live_objects(&store);
         let report = exclusive.sweep(&live, &mut || true).unwrap();
         swept += report.removed_objects;
         drop(exclusive);
@@ -155,4 +173,39 @@ fn sweeps_keep_everything_live_while_another_process_writes() {
     assert!(swept >= 10, "{swept}");
     assert_eq!(assert_rounds_are_whole(&store), 60);
     assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
+}
+
+#[test]
+fn a_sweep_killed_thirty_times_keeps_everything_live_and_is_done_in_the_end() {
+    let home = tempfile::tempdir().unwrap();
+    let mut killed_inside = 0;
+    for life in 0..30 {
+        fill_three_packs(home.path(), life);
+        let (mut child, mut output) = start(home.path(), SWEEPER, 0);
+        // One step removes rows, each of the others clears a pack: death comes somewhere in the last one.
+        assert!(await_acks(&mut output, 1 + life % 4) > 0);
+        child.kill().unwrap();
+        killed_inside += u64::from(!child.wait().unwrap().success());
+        let store = open(home.path());
+        assert_eq!(assert_rounds_are_whole(&store) as u64, 3 * (life + 1));
+        assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
+    }
+    assert!(killed_inside >= 20, "{killed_inside}");
+    let store = open(home.path());
+    let live = live_objects(&store);
+    let report = store.exclusive(Duration::ZERO).unwrap().sweep(&live, &mut || true).unwrap();
+    assert!(report.finished);
+    assert_eq!(assert_rounds_are_whole(&store), 90);
+    assert_eq!(store.usage().unwrap().objects, live.len() as u64);
+}
+
+/// Commits a round in each of three packs, with as many bytes that nobody needs.
+fn fill_three_packs(dir: &Path, life: u64) {
+    let writers = [open(dir), open(dir), open(dir)];
+    for (number, store) in (0..).zip(&writers) {
+        for dead in 0..10 {
+            put(store, &noise(1_000_000_000 + life * 100 + number * 10 + dead, 2000)).unwrap();
+        }
+        commit_round(store, &format!("live{number}"), life);
+    }
 }

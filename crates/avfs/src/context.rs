@@ -1,6 +1,7 @@
 //! What a command works with: the settings in force and the way to the user.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use agentvfs::{OpenOptions, Retention, RetentionPolicy, Store, StoreOptions, Vault};
 use anyhow::Result;
@@ -36,15 +37,20 @@ impl<'a> Context<'a> {
 
     /// The store, made if there is none yet.
     pub fn store(&self) -> Result<Store> {
-        let no_place = || {
-            Failure::new("no-home", ExitStatus::BadInput, "there is no place for a store: HOME is not set")
-                .hint(Some("set AVFS_HOME to a directory".to_owned()))
-        };
-        let home = self.settings.home().ok_or_else(no_place)?;
+        let home = self.home()?;
         let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
         let (retention, patience) = (self.retention(), self.settings.wait());
         let options = StoreOptions { store, retention, patience, ..StoreOptions::default() };
         Ok(Store::open_with(home, options)?)
+    }
+
+    /// The directory of the store.
+    pub fn home(&self) -> Result<&Path> {
+        let no_place = || {
+            Failure::new("no-home", ExitStatus::BadInput, "there is no place for a store: HOME is not set")
+                .hint(Some("set AVFS_HOME to a directory".to_owned()))
+        };
+        Ok(self.settings.home().ok_or_else(no_place)?)
     }
 
     /// What automatic snapshots may cost, as the settings say.

@@ -14,6 +14,7 @@ use crate::door::StoreError;
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::layout::{Layout, sync_dir};
 use crate::embedded::pins::POLL;
+use crate::embedded::wal;
 
 /// The format this version writes, and the newest it reads: SQLite's `user_version`.
 pub const FORMAT: u32 = 1;
@@ -44,11 +45,13 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens the database, made first if it is missing. One of a newer format is refused unchanged.
+    /// Opens the database, made first if it is missing. One of a newer format is refused unchanged, and one
+    /// whose log is damaged before SQLite drops what lies behind the damage.
     pub(crate) fn open(layout: &Layout, busy_timeout: Duration) -> Result<Database, StoreError> {
         if !layout.database().exists() {
             create(layout)?;
         }
+        wal::check(layout)?;
         let database = Database { layout: layout.clone(), busy_timeout, idle: Mutex::new(Vec::new()) };
         let connection = database.connect()?;
         check_format(&connection, layout)?;
@@ -99,7 +102,13 @@ impl Database {
         self.with(|connection| {
             let transaction = Transaction::new_unchecked(connection, behavior).map_err(database(action))?;
             match work(&transaction) {
-                Ok(value) => transaction.commit().map_err(database(action)).map(|()| Ok(value)),
+                Ok(value) => {
+                    transaction.commit().map_err(database(action))?;
+                    if matches!(behavior, TransactionBehavior::Immediate) {
+                        wal::record(&self.layout, connection);
+                    }
+                    Ok(Ok(value))
+                }
                 Err(error) => {
                     // A failure to undo shows up in whatever uses the connection next; the first one counts.
                     _ = transaction.rollback();
@@ -131,11 +140,19 @@ impl Database {
             return;
         }
         // What is not folded now stays in the log, which is as durable; so a failure changes nothing.
-        _ = self.with(|connection| {
-            _ = connection.busy_timeout(Duration::ZERO);
-            let fold = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-            fold.map_err(database("folding the log"))
-        });
+        _ = self.empty_log();
+    }
+
+    /// Folds the whole log into the database and empties it. Busy if someone reads from it.
+    pub(crate) fn empty_log(&self) -> Result<(), StoreError> {
+        let busy = self.with(|connection| {
+            let fail = database("folding the log");
+            connection.busy_timeout(Duration::ZERO).map_err(&fail)?;
+            let fold = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+            connection.busy_timeout(self.busy_timeout).map_err(&fail)?;
+            fold.map_err(&fail)
+        })?;
+        if busy { Err(StoreError::Busy { what: wal::LOG.to_owned() }) } else { Ok(()) }
     }
 }
 

@@ -43,6 +43,11 @@ impl Layout {
         self.dir.join("store.db-wal")
     }
 
+    /// What the log held when a commit was acknowledged.
+    pub(crate) fn log_note(&self) -> PathBuf {
+        self.dir.join("store.db-wal.sum")
+    }
+
     pub(crate) fn packs(&self) -> PathBuf {
         self.dir.join("packs")
     }

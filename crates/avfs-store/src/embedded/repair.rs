@@ -21,6 +21,7 @@ use crate::embedded::refs::{self, LostRef};
 use crate::embedded::shelf::{Shelf, place_name};
 use crate::embedded::survey::{Survey, survey};
 use crate::embedded::sweep::Exclusive;
+use crate::embedded::wal::{self, LogRepair};
 
 /// The name under which a rebuild keeps the old database.
 const ASIDE: &str = "store.db.damaged";
@@ -41,6 +42,7 @@ pub struct RepairReport {
     pub lost_refs: Vec<LostRef>,
     /// Refs that are there now.
     pub refs: u64,
+    pub log: LogRepair,
 }
 
 /// What the tables are to hold.
@@ -72,6 +74,12 @@ impl Exclusive<'_> {
             report.lost_refs = lost;
             fill_tables(connection, &plan, &sound)
         })?;
+        // Whoever has the database open reads the log by an index in memory, so damage to it took nothing
+        // back yet. Once all of it is in the database, there is nothing to lose.
+        if let Err(StoreError::Damaged { .. }) = wal::check(store.shelf.layout()) {
+            store.database.empty_log()?;
+            report.log = LogRepair::Mended;
+        }
         Ok(report)
     }
 }
@@ -87,8 +95,9 @@ impl crate::embedded::EmbeddedStore {
         for number in layout.pack_numbers()? {
             shelf.lock_file(number).ok_or_else(|| StoreError::Busy { what: pack_name(number) })?;
         }
+        let log = wal::mend(&layout).map_err(|e| io_failure("mending", wal::LOG, e))?;
         let sound = salvage_refs(&layout);
-        let mut report = RepairReport { refs: sound.len() as u64, ..RepairReport::default() };
+        let mut report = RepairReport { refs: sound.len() as u64, log, ..RepairReport::default() };
         let plan = plan(&shelf, HashMap::new(), &[], &mut report)?;
         let draft = make_draft(&layout, |connection| fill_tables(connection, &plan, &sound))?;
         set_aside(&layout)?;
@@ -213,7 +222,8 @@ fn set_aside(layout: &Layout) -> Result<(), StoreError> {
             std::fs::rename(&from, &to).map_err(|e| io_failure("setting aside", DATABASE, e))?;
         }
     }
-    // The shared memory is only an index of the log, and made anew.
+    // The shared memory is only an index of the log, and made anew; the note is about the old log.
     _ = std::fs::remove_file(layout.dir().join(format!("{DATABASE}-shm")));
+    _ = std::fs::remove_file(layout.log_note());
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::embedded::record::{PACK_HEADER_LEN, Place};
 use crate::embedded::refs;
 use crate::embedded::shelf::place_name;
 use crate::embedded::survey::{Survey, survey};
+use crate::embedded::wal;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
@@ -44,6 +45,8 @@ pub enum Finding {
     Ref { key: String },
     /// What SQLite itself finds wrong.
     Database { detail: String },
+    /// The log of the database, or the note about it, is not what was committed.
+    Log { place: String, detail: String },
 }
 
 impl fmt::Display for Finding {
@@ -58,6 +61,7 @@ impl fmt::Display for Finding {
             Finding::PackRow { pack } => write!(f, "the row of {pack} in {DATABASE} is damaged"),
             Finding::Ref { key } => write!(f, "ref {key} in {DATABASE} is damaged"),
             Finding::Database { detail } => write!(f, "{DATABASE}: {detail}"),
+            Finding::Log { place, detail } => write!(f, "{place}: {detail}"),
         }
     }
 }
@@ -71,7 +75,7 @@ struct Claims {
 impl EmbeddedStore {
     /// Reads and verifies every committed byte. `progress` hears of bytes done and bytes in total.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport, StoreError> {
-        let mut report = ScrubReport::default();
+        let mut report = ScrubReport { findings: self.scrub_log()?, ..ScrubReport::default() };
         let claims = self.database.read("checking the database", |connection| {
             Ok(check_database(connection, &mut report.findings)
                 .unwrap_or_else(|error| give_up(error, &mut report.findings)))
@@ -88,6 +92,19 @@ impl EmbeddedStore {
             report.findings.push(Finding::Object { id, place: place_name(place) });
         }
         Ok(report)
+    }
+
+    fn scrub_log(&self) -> Result<Vec<Finding>, StoreError> {
+        let layout = self.shelf.layout();
+        let mut findings = match wal::check(layout) {
+            Err(StoreError::Damaged { place, detail }) => vec![Finding::Log { place, detail }],
+            checked => checked.map(|()| Vec::new())?,
+        };
+        if wal::note_is_damaged(layout) {
+            let detail = "it does not match its check sum".to_owned();
+            findings.push(Finding::Log { place: wal::NOTE.to_owned(), detail });
+        }
+        Ok(findings)
     }
 
     fn scrub_pack(

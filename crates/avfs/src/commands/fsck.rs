@@ -1,6 +1,6 @@
 //! `avfs fsck`: is everything there, and is it what its name says?
 
-use agentvfs::{CheckReport, RepairReport, Store};
+use agentvfs::{CheckReport, Error, ErrorKind, LogRepair, RepairReport, Store};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -51,24 +51,40 @@ struct RepairBody {
     redirected_objects: u64,
     lost_objects: Vec<String>,
     lost_records: Vec<String>,
+    /// The last commits are gone.
+    lost_commits: bool,
 }
 
 pub fn run(context: &mut Context<'_>, args: &FsckArgs) -> Result<ExitStatus> {
-    let store = context.store()?;
-    let mut report = check(context.out, &store)?;
+    // A store too damaged to be opened has one problem, until it is rebuilt.
+    let (store, mut report) = match context.store() {
+        Ok(store) => (Some(store.clone()), check(context.out, &store)?),
+        Err(error) => (None, CheckReport { problems: vec![damage(error)?], ..CheckReport::default() }),
+    };
     let mut repaired = None;
     if args.repair && !report.is_sound() {
         if !context.out.is_json() {
             print_problems(context.out, &report)?;
         }
-        repaired = Some(store.repair()?);
-        report = check(context.out, &store)?;
+        repaired = Some(match store {
+            Some(store) => store.repair()?,
+            None => Store::rebuild(context.home()?)?,
+        });
+        report = check(context.out, &context.store()?)?;
     }
     match context.out.is_json() {
         true => context.out.object("fsck", &body(&report, repaired.as_ref()))?,
         false => print(context.out, &report, repaired.as_ref())?,
     }
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Corrupt })
+}
+
+/// The error in words, if it says that the store is damaged.
+fn damage(error: anyhow::Error) -> Result<String> {
+    match error.downcast_ref::<Error>() {
+        Some(cause) if cause.kind() == ErrorKind::Corrupt => Ok(cause.to_string()),
+        _ => Err(error),
+    }
 }
 
 fn check(out: &Printer, store: &Store) -> Result<CheckReport> {
@@ -90,6 +106,7 @@ fn body(report: &CheckReport, repaired: Option<&RepairReport>) -> FsckBody {
         redirected_objects: repaired.redirected,
         lost_objects: repaired.lost.iter().map(|(id, _)| id.to_string()).collect(),
         lost_records: lost_records(repaired),
+        lost_commits: repaired.log == LogRepair::Cut,
     });
     FsckBody {
         sound: report.is_sound(),
@@ -110,6 +127,9 @@ fn print(out: &mut Printer, report: &CheckReport, repaired: Option<&RepairReport
     if let Some(repaired) = repaired {
         let (found, mended) = (count(repaired.indexed, "object"), count(repaired.redirected, "object"));
         out.talk(format_args!("repaired: {found} found again, {mended} taken from another copy"));
+        if repaired.log == LogRepair::Cut {
+            out.warn("the last commits were lost with the log: look at `avfs log` of each vault");
+        }
         for record in lost_records(repaired) {
             out.warn(format_args!("the damaged record {record} was removed"));
         }

@@ -126,3 +126,20 @@ fn a_damaged_object_is_named_and_not_served() {
     assert_eq!(status, 6, "{code}");
     assert!(sandbox.run("ls").contains("fsck"));
 }
+
+#[test]
+fn a_flipped_bit_in_the_log_of_the_database_is_named_and_fsck_puts_it_back() {
+    let sandbox = Sandbox::with_files();
+    let log = sandbox.store().join("store.db-wal");
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[32 + 24 + 4000] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    assert_eq!(sandbox.bad("cat notes.txt").0, 6);
+    assert!(sandbox.run("cat notes.txt").contains("store.db-wal is damaged: frame 1 "));
+    assert!(sandbox.run("fsck").contains("store.db-wal is damaged: frame 1 "));
+    let repaired = sandbox.run("fsck --repair");
+    assert!(repaired.contains("are sound"), "{repaired}");
+    assert!(!repaired.contains("lost"), "{repaired}");
+    assert_eq!(sandbox.good("cat notes.txt"), "first\n");
+    sandbox.good("fsck");
+}

@@ -27,13 +27,21 @@ pub struct Restored {
 impl Vault {
     /// Makes a state the present one. The present state stays in the history, so this can be undone.
     pub fn restore(&self, to: &Revision, detail: &str) -> Result<Restored> {
-        self.restore_state(&to.state, "restore", detail, None)
+        let mut open = self.begin()?;
+        open.hold_objects()?;
+        self.restore_state(&mut open, &to.kept_state()?, "restore", detail, None)
     }
 
-    fn restore_state(&self, to: &Head, action: &str, detail: &str, undoes: Option<u64>) -> Result<Restored> {
-        let mut open = self.begin()?;
+    /// Goes to a state whose objects are held.
+    fn restore_state(
+        &self,
+        open: &mut OpenVault,
+        to: &Head,
+        action: &str,
+        detail: &str,
+        undoes: Option<u64>,
+    ) -> Result<Restored> {
         let present = open.record().head;
-        let _pin = self.store().objects().store().pin()?;
         let (before, target) = (self.base_of(&present)?, self.base_of(to)?);
         let changed = self.changed_paths(&before.root, &target.root)?;
         if changed.is_empty() && undoes.is_none() {
@@ -80,6 +88,7 @@ impl Vault {
     ) -> Result<Restored> {
         let mut open = self.begin()?;
         open.hold_objects()?;
+        from.kept_state()?;
         let present = self.reader_at(open.record().head.snapshot)?;
         let source = from.vault.reader_at(from.snapshot)?;
         for path in paths {
@@ -93,33 +102,45 @@ impl Vault {
 
     /// Takes back the last thing that was done and not yet taken back.
     pub fn undo(&self) -> Result<(HistoryEntry, Restored)> {
-        self.head()?;
-        let (undone, before) = self.undo_target()?;
+        // What the last thing was is known only once nobody else does another one.
+        let mut open = self.begin()?;
+        open.hold_objects()?;
+        let undone = self.next_to_undo()?;
+        let before = self.state_before(&undone)?;
         let detail = format!("{} ({})", undone.seq, undone.action);
-        let restored = self.restore_state(&before.state(), "undo", &detail, Some(undone.seq))?;
+        let restored = self.restore_state(&mut open, &before, "undo", &detail, Some(undone.seq))?;
         Ok((undone, restored))
     }
 
-    /// The entry that the next undo takes back, and the state before it.
-    fn undo_target(&self) -> Result<(HistoryEntry, HistoryEntry)> {
+    /// The entry that the next undo takes back.
+    fn next_to_undo(&self) -> Result<HistoryEntry> {
         // Undoing goes on from the entry that the last undo took back.
         let mut limit = u64::MAX;
-        let mut undone: Option<HistoryEntry> = None;
-        let mut target = None;
+        let mut undone = None;
         self.for_each_entry(|entry| {
-            if let Some(undone) = undone.take() {
-                target = Some((undone, entry));
-                return Ok(false);
-            }
             if entry.seq < limit {
                 match entry.undoes {
                     Some(seq) => limit = seq,
                     None => undone = Some(entry),
                 }
             }
-            Ok(true)
+            Ok(undone.is_none())
         })?;
-        target.ok_or(Error::NothingToUndo { vault: self.name()?.to_string() })
+        // The first entry of a history made the vault.
+        undone.filter(|entry| entry.seq > 1).ok_or(Error::NothingToUndo { vault: self.name()?.to_string() })
+    }
+
+    /// The state right before an entry. The entry that is the next older one may have been made long before,
+    /// if the history was thinned.
+    fn state_before(&self, entry: &HistoryEntry) -> Result<Head> {
+        let older = self.history(Some(entry.seq), 1)?.pop();
+        if let Some(older) = older.filter(|older| older.seq + 1 == entry.seq) {
+            return Ok(older.state());
+        }
+        let parent = self.snapshot(entry.snapshot)?.parents.first().copied();
+        let kept = parent.map(|parent| self.kept_anywhere(parent)).transpose()?.flatten();
+        let vault = self.name()?.to_string();
+        kept.ok_or_else(|| Error::HistoryThinned { vault, seq: entry.seq, action: entry.action.clone() })
     }
 }
 

@@ -2,7 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use agentvfs::{OpenVault, Result, Store, TreePath, Vault, VaultName};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use agentvfs::{
+    CheckpointName, Clock, Error, OpenVault, Result, Retention, RetentionPolicy, Store, StoreOptions,
+    Timestamp, TreePath, Vault, VaultName,
+};
+
+struct SetClock(AtomicI64);
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: self.0.load(Ordering::Relaxed), nanos: 0 }
+    }
+}
 
 fn path(text: &str) -> TreePath {
     TreePath::parse(text.as_bytes()).unwrap()
@@ -16,6 +30,12 @@ fn act(vault: &Vault, change: impl FnOnce(&mut OpenVault)) {
     let mut open = vault.begin().unwrap();
     change(&mut open);
     open.commit("act", "").unwrap();
+}
+
+fn write(vault: &Vault, at: &str, bytes: &str) {
+    let mut open = vault.begin().unwrap();
+    open.write_bytes(&path(at), bytes.as_bytes()).unwrap();
+    open.commit("write", at).unwrap();
 }
 
 fn read(vault: &Vault, at: &str) -> Result<String> {
@@ -184,8 +204,8 @@ fn directories_that_come_back_have_the_times_they_had() {
     let vault = vault_after(
         |open| {
             make(open, "/d/e/f", "1");
-            open.set_mtime(&path("/d/e"), agentvfs::Timestamp { seconds: 7, nanos: 0 }).unwrap();
-            open.set_mtime(&path("/d"), agentvfs::Timestamp { seconds: 8, nanos: 0 }).unwrap();
+            open.set_mtime(&path("/d/e"), Timestamp { seconds: 7, nanos: 0 }).unwrap();
+            open.set_mtime(&path("/d"), Timestamp { seconds: 8, nanos: 0 }).unwrap();
         },
         |open| remove(open, "/d"),
     );
@@ -215,4 +235,109 @@ fn a_missing_parent_of_two_paths_comes_back_once() {
     let from = vault.revision("@~1").unwrap();
     let restored = vault.restore_paths(&from, &[path("/d/f"), path("/d/g")], "checkout", "").unwrap();
     assert_eq!(restored.changed, 3);
+}
+
+/// Keeps nothing but present states, checkpoints and fork bases.
+const NOTHING: RetentionPolicy =
+    RetentionPolicy { times: Retention { all: 0, hourly: 0, daily: 0 }, disk_share: 0.0 };
+
+#[test]
+fn an_undo_that_waited_takes_back_what_was_done_meanwhile_and_no_more() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    let vault = store.create_vault(&name("main")).unwrap();
+    write(&vault, "/a", "a");
+    write(&vault, "/b", "b");
+    let mut owner = vault.begin().unwrap();
+    let undoing = std::thread::spawn({
+        let vault = vault.clone();
+        move || vault.undo().map(|(entry, _)| entry.action)
+    });
+    // Long enough for the other thread to have chosen, if it does so before it owns the vault.
+    for number in 0..2_000 {
+        owner.write_bytes(&path("/c"), format!("c{number}").as_bytes()).unwrap();
+    }
+    owner.commit("write", "/c").unwrap();
+    let undone = undoing.join().unwrap().unwrap();
+    let open = vault.begin().unwrap();
+    assert_eq!(undone, "write /c");
+    assert!(open.exists(&path("/b")).unwrap() && !open.exists(&path("/c")).unwrap());
+}
+
+/// A vault with ten files, of whose history only the first and the last state stay.
+fn thinned_vault(at_nine: impl FnOnce(&Vault)) -> Vault {
+    let clock = Arc::new(SetClock(AtomicI64::new(1_000_000_000)));
+    let options = StoreOptions { clock: clock.clone(), ..StoreOptions::default() };
+    let store = Store::in_memory_with(options);
+    let vault = store.create_vault(&name("main")).unwrap();
+    clock.0.fetch_add(4000, Ordering::Relaxed);
+    for number in 0..9 {
+        write(&vault, &format!("/f{number}"), "x");
+        clock.0.fetch_add(10, Ordering::Relaxed);
+    }
+    at_nine(&vault);
+    write(&vault, "/f9", "x");
+    clock.0.fetch_add(25 * 3600, Ordering::Relaxed);
+    store.prune(&RetentionPolicy::default(), false).unwrap();
+    vault
+}
+
+#[test]
+fn an_undo_does_not_take_back_more_than_one_change_when_the_history_was_thinned() {
+    let vault = thinned_vault(|_| ());
+    assert!(matches!(vault.undo(), Err(Error::HistoryThinned { seq: 11, .. })));
+    assert!(vault.begin().unwrap().exists(&path("/f9")).unwrap());
+}
+
+#[test]
+fn an_undo_finds_the_state_before_in_a_checkpoint_when_the_history_was_thinned() {
+    let vault = thinned_vault(|vault| {
+        vault.save_checkpoint(&CheckpointName::new("nine").unwrap(), None).unwrap();
+    });
+    assert_eq!(vault.undo().unwrap().0.action, "write /f9");
+    let open = vault.begin().unwrap();
+    assert!(open.exists(&path("/f8")).unwrap() && !open.exists(&path("/f9")).unwrap());
+}
+
+#[test]
+fn a_state_that_was_pruned_meanwhile_is_unknown_to_every_command() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    let vault = store.create_vault(&name("main")).unwrap();
+    write(&vault, "/a", "a");
+    write(&vault, "/a", "b");
+    let gone = vault.revision("@~1").unwrap();
+    let other = Store::open(home.path()).unwrap();
+    other.prune(&NOTHING, false).unwrap();
+    let is_unknown = |error: Option<Error>| matches!(error, Some(Error::UnknownRevision { .. }));
+    for _ in 0..2 {
+        assert!(is_unknown(vault.fork_at(&gone, &[name("f")]).err()));
+        assert!(is_unknown(vault.restore(&gone, "back").err()));
+        assert!(is_unknown(vault.restore_paths(&gone, &[path("/a")], "checkout", "/a").err()));
+        assert!(is_unknown(vault.revision(&gone.snapshot.to_string()).err()));
+        other.collect_garbage(&mut |_| true).unwrap();
+    }
+    assert_eq!(store.vaults().unwrap().len(), 1);
+}
+
+#[test]
+fn a_whole_id_names_a_state_of_another_vault() {
+    let store = Store::in_memory();
+    let (one, two) = (store.create_vault(&name("one")).unwrap(), store.create_vault(&name("two")).unwrap());
+    write(&one, "/a", "from one");
+    let id = one.head().unwrap().to_string();
+    two.restore(&two.revision(&id).unwrap(), &id).unwrap();
+    assert_eq!(read(&two, "/a").unwrap(), "from one");
+}
+
+#[test]
+fn ids_may_be_given_in_capitals() {
+    let store = Store::in_memory();
+    let vault = store.create_vault(&name("main")).unwrap();
+    let other = store.create_vault(&name("other")).unwrap();
+    write(&vault, "/a", "a");
+    let head = vault.head().unwrap();
+    let id = head.to_string().to_ascii_uppercase();
+    assert_eq!(vault.revision(&id[..12]).unwrap().snapshot, head);
+    assert_eq!(other.revision(&id).unwrap().snapshot, head);
 }

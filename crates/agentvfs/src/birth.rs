@@ -86,6 +86,9 @@ impl Store {
 
     /// Makes vaults that start alike, all or none of them.
     pub(crate) fn add_vaults(&self, names: &[VaultName], seed: &Seed) -> Result<Vec<Vault>> {
+        if let Some((_, twice)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            return Err(Error::VaultExists { name: twice.to_string() });
+        }
         let first = self.retry(|edits| {
             for name in names {
                 if self.has_vault(name.as_str())? {

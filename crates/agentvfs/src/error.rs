@@ -51,6 +51,8 @@ pub enum Error {
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },
+    #[error("the state of vault '{vault}' before entry {seq} ({action}) is no longer kept")]
+    HistoryThinned { vault: String, seq: u64, action: String },
     #[error("vault '{vault}' has no checkpoint to go back to")]
     NoCheckpoint { vault: String },
     #[error("{key} in the store is not readable: {reason}")]
@@ -123,6 +125,7 @@ impl Error {
             Error::Busy { .. } => "vault-busy",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
+            Error::HistoryThinned { .. } => "history-thinned",
             Error::NoCheckpoint { .. } => "no-checkpoint",
             Error::DamagedRecord { .. } => "damaged-record",
             Error::AuditBroken { .. } => "audit-broken",
@@ -159,6 +162,9 @@ impl Error {
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
             }
+            Error::HistoryThinned { .. } => {
+                Some("`avfs log` shows the states that are, `avfs checkout` brings paths back".into())
+            }
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
@@ -181,7 +187,7 @@ impl Error {
 }
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 49] = {
+pub const CODES: [(&str, ErrorKind); 50] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -196,6 +202,7 @@ pub const CODES: [(&str, ErrorKind); 49] = {
         ("vault-busy", Busy),
         ("vault-needed", Conflict),
         ("nothing-to-undo", Conflict),
+        ("history-thinned", Conflict),
         ("no-checkpoint", Conflict),
         ("damaged-record", Corrupt),
         ("audit-broken", Corrupt),

@@ -20,10 +20,11 @@ impl Vault {
     /// Makes vaults that start at a state of this vault.
     pub fn fork_at(&self, at: &Revision, names: &[VaultName]) -> Result<Vec<Vault>> {
         let _pin = self.store().objects().store().pin()?;
+        let head = at.kept_state()?;
         let parent = ParentRecord { vault: self.id(), snapshot: at.snapshot };
         let record = self.record()?.0;
         let seed = Seed {
-            head: at.state,
+            head,
             parent: Some(parent),
             action: format!("fork {}", record.name),
             limits: Limits { bytes: record.max_bytes, files: record.max_files },

@@ -88,9 +88,17 @@ impl Store {
         let mut seen: HashSet<ObjectId> = HashSet::new();
         let lasting = roots.iter().flat_map(VaultRoots::lasting);
         walk_needed(self.objects(), lasting, &mut |needed| Ok(seen.insert(needed.object())))?;
-        let mut held = 0;
+        let (mut held, mut full) = (0, false);
         for (vault, index) in newest_first(roots, kept) {
             let entry: &HistoryEntry = &roots[vault].history[index];
+            if index == 0 || roots[vault].lasting.contains(&(entry.snapshot, entry.inodes)) {
+                continue;
+            }
+            // What a snapshot holds alone is known only while all newer ones stay.
+            if full {
+                kept[vault][index] = false;
+                continue;
+            }
             let state = needed([(entry.snapshot, entry.inodes)].into_iter());
             let mut added = 0;
             walk_needed(self.objects(), state, &mut |needed| {
@@ -99,11 +107,9 @@ impl Store {
                 added += if new { sizes.get(&id).copied().unwrap_or(0) } else { 0 };
                 Ok(new)
             })?;
-            if held + added > allowed && index > 0 {
-                kept[vault][index] = false;
-            } else {
-                held += added;
-            }
+            full = held + added > allowed;
+            kept[vault][index] = !full;
+            held += if full { 0 } else { added };
         }
         Ok(held)
     }

@@ -1,8 +1,11 @@
 //! Going back: a whole vault, single paths, or the last thing that was done.
 
+mod names;
+mod paths;
+
 use avfs_core::diff::{Change, diff_trees};
-use avfs_core::{Entry, EntryKind, NodeId, Root, TreePath, Xattrs};
-use avfs_tree::{Attr, Base, FsError, Ino, Kind, ReadError, SetAttr, StoredTree, TreeReader, WorkTree};
+use avfs_core::{NodeId, Root, TreePath};
+use avfs_tree::{Base, ReadError, SetAttr, WorkTree};
 
 use crate::error::{Error, Result};
 use crate::history::HistoryEntry;
@@ -10,6 +13,7 @@ use crate::open::{OpenVault, Saved};
 use crate::record::Head;
 use crate::revision::Revision;
 use crate::vault::{Vault, describe};
+use paths::Comeback;
 
 /// What a restore did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +27,21 @@ pub struct Restored {
 impl Vault {
     /// Makes a state the present one. The present state stays in the history, so this can be undone.
     pub fn restore(&self, to: &Revision, detail: &str) -> Result<Restored> {
-        self.restore_state(&to.state, "restore", detail, None)
+        let mut open = self.begin()?;
+        open.hold_objects()?;
+        self.restore_state(&mut open, &to.kept_state()?, "restore", detail, None)
     }
 
-    fn restore_state(&self, to: &Head, action: &str, detail: &str, undoes: Option<u64>) -> Result<Restored> {
-        let mut open = self.begin()?;
+    /// Goes to a state whose objects are held.
+    fn restore_state(
+        &self,
+        open: &mut OpenVault,
+        to: &Head,
+        action: &str,
+        detail: &str,
+        undoes: Option<u64>,
+    ) -> Result<Restored> {
         let present = open.record().head;
-        let _pin = self.store().objects().store().pin()?;
         let (before, target) = (self.base_of(&present)?, self.base_of(to)?);
         let changed = self.changed_paths(&before.root, &target.root)?;
         if changed.is_empty() && undoes.is_none() {
@@ -76,50 +88,59 @@ impl Vault {
     ) -> Result<Restored> {
         let mut open = self.begin()?;
         open.hold_objects()?;
+        from.kept_state()?;
         let present = self.reader_at(open.record().head.snapshot)?;
         let source = from.vault.reader_at(from.snapshot)?;
-        let mut changed = 0;
         for path in paths {
             if self.find_at(from.snapshot, path)?.is_none() && !open.exists(path)? {
                 return Err(self.read_error(ReadError::NotFound { path: path.clone() }));
             }
-            for change in differences_below(self, &present, &source, path)? {
-                bring_back(&open, &change)?;
-                changed += 1;
-            }
         }
+        let changed = Comeback::new(&open, present, source, paths)?.run()?;
         Ok(Restored { saved: open.commit(action, detail)?, changed })
     }
 
     /// Takes back the last thing that was done and not yet taken back.
     pub fn undo(&self) -> Result<(HistoryEntry, Restored)> {
-        self.head()?;
-        let (undone, before) = self.undo_target()?;
+        // What the last thing was is known only once nobody else does another one.
+        let mut open = self.begin()?;
+        open.hold_objects()?;
+        let undone = self.next_to_undo()?;
+        let before = self.state_before(&undone)?;
         let detail = format!("{} ({})", undone.seq, undone.action);
-        let restored = self.restore_state(&before.state(), "undo", &detail, Some(undone.seq))?;
+        let restored = self.restore_state(&mut open, &before, "undo", &detail, Some(undone.seq))?;
         Ok((undone, restored))
     }
 
-    /// The entry that the next undo takes back, and the state before it.
-    fn undo_target(&self) -> Result<(HistoryEntry, HistoryEntry)> {
+    /// The entry that the next undo takes back.
+    fn next_to_undo(&self) -> Result<HistoryEntry> {
         // Undoing goes on from the entry that the last undo took back.
         let mut limit = u64::MAX;
-        let mut undone: Option<HistoryEntry> = None;
-        let mut target = None;
+        let mut undone = None;
         self.for_each_entry(|entry| {
-            if let Some(undone) = undone.take() {
-                target = Some((undone, entry));
-                return Ok(false);
-            }
             if entry.seq < limit {
                 match entry.undoes {
                     Some(seq) => limit = seq,
                     None => undone = Some(entry),
                 }
             }
-            Ok(true)
+            Ok(undone.is_none())
         })?;
-        target.ok_or(Error::NothingToUndo { vault: self.name()?.to_string() })
+        // The first entry of a history made the vault.
+        undone.filter(|entry| entry.seq > 1).ok_or(Error::NothingToUndo { vault: self.name()?.to_string() })
+    }
+
+    /// The state right before an entry. The entry that is the next older one may have been made long before,
+    /// if the history was thinned.
+    fn state_before(&self, entry: &HistoryEntry) -> Result<Head> {
+        let older = self.history(Some(entry.seq), 1)?.pop();
+        if let Some(older) = older.filter(|older| older.seq + 1 == entry.seq) {
+            return Ok(older.state());
+        }
+        let parent = self.snapshot(entry.snapshot)?.parents.first().copied();
+        let kept = parent.map(|parent| self.kept_anywhere(parent)).transpose()?.flatten();
+        let vault = self.name()?.to_string();
+        kept.ok_or_else(|| Error::HistoryThinned { vault, seq: entry.seq, action: entry.action.clone() })
     }
 }
 
@@ -135,86 +156,4 @@ impl OpenVault {
         let mut record = self.record().clone();
         self.vault().advance(&mut record, head, action, detail, undoes)
     }
-}
-
-/// What differs at `path` and below it.
-fn differences_below(
-    vault: &Vault,
-    present: &TreeReader,
-    source: &TreeReader,
-    path: &TreePath,
-) -> Result<Vec<Change>> {
-    let find = |reader: &TreeReader| match reader.find(path) {
-        Ok(found) => Ok(Some(found.entry)),
-        Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
-        Err(error) => Err(vault.read_error(error)),
-    };
-    let (before, after) = (find(present)?, find(source)?);
-    let (Some(before_entry), Some(after_entry)) = (&before, &after) else {
-        return Ok(vec![Change { path: path.clone(), before, after }]);
-    };
-    if !before_entry.is_directory() || !after_entry.is_directory() {
-        let differs = before != after;
-        return Ok(differs.then(|| Change { path: path.clone(), before, after }).into_iter().collect());
-    }
-    let below =
-        |entry: &Entry, reader: &TreeReader| Root { directory: entry.clone(), ..reader.root().clone() };
-    let changes = vault.changed_paths(&below(before_entry, present), &below(after_entry, source))?;
-    let placed = changes.into_iter().map(|change| Change { path: path.join_path(&change.path), ..change });
-    Ok(placed.collect())
-}
-
-/// Makes one path what it was in the source.
-fn bring_back(open: &OpenVault, change: &Change) -> Result<()> {
-    let path = &change.path;
-    let Some(entry) = &change.after else {
-        return if open.exists(path)? { open.remove(path, true) } else { Ok(()) };
-    };
-    if let Some((parent, _)) = path.split_last() {
-        open.make_directory(&parent, true)?;
-    }
-    let keeps_inode = matches!(entry.kind, EntryKind::File { .. } | EntryKind::Directory { .. });
-    if open.exists(path)? && !(keeps_inode && open.is_same_kind(path, entry)?) {
-        open.remove(path, true)?;
-    }
-    if !open.exists(path)? {
-        let kind = match &entry.kind {
-            EntryKind::Directory { .. } => Entry::empty_directory(entry.meta.clone()).kind,
-            other => other.clone(),
-        };
-        let entry = Entry { meta: entry.meta.clone(), kind };
-        open.graft(path, StoredTree { entry, links: Vec::new() })?;
-    }
-    set_to(open, entry, open.stat(path)?).map_err(|error| open.fail(path, error))
-}
-
-/// Sets contents and attributes of an inode to those of `entry`, which is of the same kind.
-fn set_to(open: &OpenVault, entry: &Entry, attr: Attr) -> Result<(), FsError> {
-    let tree = open.tree();
-    if let EntryKind::File { size, content } = entry.kind {
-        tree.set_content(attr.ino, size, content)?;
-    }
-    set_xattrs(tree, attr.ino, &attr.meta.xattrs, &entry.meta.xattrs)?;
-    let mtime = match attr.kind {
-        Kind::File => open.vault().store().now(),
-        _ => entry.meta.mtime,
-    };
-    let set = SetAttr {
-        mode: Some(entry.meta.mode),
-        uid: Some(entry.meta.uid),
-        gid: Some(entry.meta.gid),
-        mtime: Some(mtime),
-        size: None,
-    };
-    tree.set_attr(attr.ino, set).map(|_| ())
-}
-
-fn set_xattrs(tree: &WorkTree, ino: Ino, present: &Xattrs, wanted: &Xattrs) -> Result<(), FsError> {
-    for (name, _) in present.iter().filter(|(name, _)| wanted.get(name).is_none()) {
-        tree.remove_xattr(ino, name)?;
-    }
-    for (name, value) in wanted.iter().filter(|(name, value)| present.get(name) != Some(value)) {
-        tree.set_xattr(ino, name, value)?;
-    }
-    Ok(())
 }

@@ -1,5 +1,7 @@
 //! Naming a state: the present one, a checkpoint, a snapshot, a step back, or another vault.
 
+use std::collections::BTreeSet;
+
 use avfs_core::diff::{Change, diff_trees};
 use avfs_core::{ObjectId, SnapshotId};
 use avfs_tree::{ObjectError, TreeReader};
@@ -17,12 +19,20 @@ const SHORTEST_ID: usize = 6;
 pub struct Revision {
     pub vault: Vault,
     pub snapshot: SnapshotId,
-    pub(crate) state: Head,
 }
 
 impl Revision {
     pub fn reader(&self) -> Result<TreeReader> {
         self.vault.reader_at(self.snapshot)
+    }
+
+    /// The state as its vault, or another one, still keeps it. What this value remembers may have been
+    /// pruned meanwhile. Only what is found while the store is pinned stays.
+    pub(crate) fn kept_state(&self) -> Result<Head> {
+        match self.vault.kept_anywhere(self.snapshot)? {
+            Some(state) => Ok(state),
+            None => Err(self.vault.unknown(&self.snapshot.to_string())?),
+        }
     }
 
     /// What differs from this state to another one, in the time of what differs.
@@ -50,13 +60,13 @@ impl Vault {
         }
         if text == "@" {
             self.head()?;
-            return Ok(self.revise(self.record()?.0.head));
+            return Ok(self.revise(self.record()?.0.head.snapshot));
         }
         if let Some(steps) = text.strip_prefix("@~") {
             return self.steps_back(text, steps);
         }
         if let Some(checkpoint) = self.find_checkpoint(text)? {
-            return Ok(self.revise(checkpoint.state()));
+            return Ok(self.revise(checkpoint.snapshot));
         }
         if crate::name::VaultName::new(text).is_ok() && self.store().has_vault(text)? {
             return self.store().vault(text)?.revision("@");
@@ -64,8 +74,8 @@ impl Vault {
         self.by_id(text)
     }
 
-    fn revise(&self, state: Head) -> Revision {
-        Revision { vault: self.clone(), snapshot: state.snapshot, state }
+    fn revise(&self, snapshot: SnapshotId) -> Revision {
+        Revision { vault: self.clone(), snapshot }
     }
 
     fn steps_back(&self, text: &str, steps: &str) -> Result<Revision> {
@@ -73,7 +83,7 @@ impl Vault {
         self.head()?;
         let history = self.history(None, steps.saturating_add(1))?;
         match history.get(steps) {
-            Some(entry) => Ok(self.revise(entry.state())),
+            Some(entry) => Ok(self.revise(entry.snapshot)),
             None => Err(self.unknown(text)?),
         }
     }
@@ -84,35 +94,75 @@ impl Vault {
         if !is_id {
             return Err(self.unknown(text)?);
         }
-        let mut found: Vec<Head> = Vec::new();
-        let mut consider = |state: Head| {
-            let known = found.iter().any(|known| known.snapshot == state.snapshot);
-            if !known && state.snapshot.to_string().starts_with(text) {
-                found.push(state);
+        let text = text.to_ascii_lowercase();
+        let mut found: BTreeSet<SnapshotId> = BTreeSet::new();
+        self.for_each_kept(|state| {
+            if state.snapshot.to_string().starts_with(&text) {
+                found.insert(state.snapshot);
             }
-        };
-        self.for_each_entry(|entry| {
-            consider(entry.state());
             Ok(true)
         })?;
-        self.checkpoints()?.iter().for_each(|checkpoint| consider(checkpoint.state()));
-        match found[..] {
-            [only] => Ok(self.revise(only)),
-            [] => self.by_full_id(text),
-            _ => Err(Error::AmbiguousRevision { vault: self.name()?.to_string(), text: text.to_owned() }),
+        match found.len() {
+            0 => self.by_full_id(&text),
+            1 => found.pop_first().map(|only| self.revise(only)).ok_or(self.unknown(&text)?),
+            _ => Err(Error::AmbiguousRevision { vault: self.name()?.to_string(), text }),
         }
     }
 
-    /// A whole id names a snapshot of any vault, as long as it is stored.
+    /// A whole id names a snapshot of any vault, as long as one keeps it.
     fn by_full_id(&self, text: &str) -> Result<Revision> {
         if let Ok(id) = ObjectId::parse_hex(text)
-            && self.store().objects().store().contains_many(&[id])? == [true]
+            && let Some(state) = self.kept_anywhere(SnapshotId::from_object(id))?
         {
-            let snapshot = SnapshotId::from_object(id);
-            self.snapshot(snapshot)?;
-            return Ok(self.revise(Head { snapshot, inodes: None, journal: 0 }));
+            return Ok(self.revise(state.snapshot));
         }
         Err(self.unknown(text)?)
+    }
+
+    /// The state with this snapshot, if this vault or another one keeps it.
+    pub(crate) fn kept_anywhere(&self, snapshot: SnapshotId) -> Result<Option<Head>> {
+        if let Some(state) = self.kept(snapshot)? {
+            return Ok(Some(state));
+        }
+        for record in self.store().vault_records()?.iter().filter(|record| record.id != self.id()) {
+            match Vault::new(self.store().clone(), record.id).kept(snapshot) {
+                Ok(None) | Err(Error::UnknownVault { .. }) => {}
+                found => return found,
+            }
+        }
+        Ok(None)
+    }
+
+    fn kept(&self, snapshot: SnapshotId) -> Result<Option<Head>> {
+        let mut found = None;
+        self.for_each_kept(|state| {
+            found = Some(state).filter(|state| state.snapshot == snapshot);
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `visit` with each state that garbage collection leaves to this vault, until it returns `false`.
+    fn for_each_kept(&self, mut visit: impl FnMut(Head) -> Result<bool>) -> Result<()> {
+        let record = self.record()?.0;
+        // The present state is what is asked for most: nothing else is read then.
+        if !visit(Head { journal: 0, ..record.head })? {
+            return Ok(());
+        }
+        for checkpoint in self.checkpoints()? {
+            if !visit(checkpoint.state())? {
+                return Ok(());
+            }
+        }
+        let mut go_on = true;
+        self.for_each_entry(|entry| {
+            go_on = visit(entry.state())?;
+            Ok(go_on)
+        })?;
+        if let Some(parent) = record.parent.filter(|_| go_on) {
+            visit(Head { snapshot: parent.snapshot, inodes: None, journal: 0 })?;
+        }
+        Ok(())
     }
 
     fn unknown(&self, text: &str) -> Result<Error> {

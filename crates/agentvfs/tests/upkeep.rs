@@ -222,3 +222,28 @@ fn a_cut_or_changed_vault_file_is_refused_and_changes_nothing() {
     assert_eq!(target.vaults().unwrap(), []);
     target.import_bundle(&mut &file[..], "file", None, &mut |_| {}).unwrap();
 }
+
+#[test]
+fn automatic_snapshots_keep_to_their_share_of_the_disk() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    let vault = store.create_vault(&name("main")).unwrap();
+    write(&vault, "/big", &noise(1, 3_000_000));
+    for number in 0..5 {
+        write(&vault, &format!("/f{number}"), b"x");
+    }
+    let mut open = vault.begin().unwrap();
+    open.remove(&path("/big"), false).unwrap();
+    open.save("rm", "/big").unwrap();
+    drop(open);
+    write(&vault, "/small", b"x");
+    let whole = RetentionPolicy { disk_share: 1.0, ..RetentionPolicy::default() };
+    let disk = store.prune(&whole, true).unwrap().allowed_bytes;
+    let policy = RetentionPolicy { disk_share: 1_000_000.0 / disk as f64, ..whole };
+    let pruned = store.prune(&policy, false).unwrap();
+    assert!(pruned.held_bytes <= pruned.allowed_bytes);
+    let history = vault.history(None, 100).unwrap();
+    let holds = |snapshot| vault.reader_at(snapshot).unwrap().find(&path("/big")).is_ok();
+    assert_eq!(history.len(), 2, "the present state and one without the big file");
+    assert!(!history.iter().any(|entry| holds(entry.snapshot)));
+}

@@ -268,3 +268,27 @@ fn a_journal_that_refers_to_stored_contents_makes_them_durable_first() {
     let store = Store::open(home.path()).unwrap();
     assert_eq!(read(&store.vault("main").unwrap(), "/kept").unwrap().len(), 100_000);
 }
+
+#[test]
+fn forks_of_one_name_are_refused_and_none_is_made() {
+    on_each_store(|store| {
+        let main = store.create_vault(&name("main")).unwrap();
+        let outcome = main.fork(&[name("x"), name("y"), name("x")]);
+        assert!(matches!(outcome, Err(Error::VaultExists { name }) if name == "x"));
+        assert_eq!(store.vaults().unwrap().len(), 1);
+        assert_eq!(main.fork(&[name("x")]).unwrap()[0].id().0, main.id().0 + 1);
+    });
+}
+
+#[test]
+fn a_fork_may_hold_as_much_as_its_parent() {
+    on_each_store(|store| {
+        let main = store.create_vault(&name("main")).unwrap();
+        main.set_quota(Some(10), Some(3)).unwrap();
+        let fork = main.fork(&[name("fork")]).unwrap().remove(0);
+        let info = fork.info().unwrap();
+        assert_eq!((info.max_bytes, info.max_files), (Some(10), Some(3)));
+        let outcome = fork.begin().unwrap().write_bytes(&path("/a"), b"eleven bytes");
+        assert_eq!(outcome.unwrap_err().code(), "quota-bytes");
+    });
+}

@@ -42,7 +42,7 @@ pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
     let mut done: Vec<(HistoryEntry, Restored)> = Vec::new();
     while done.len() < args.steps.get() {
         match vault.undo() {
-            Err(Error::NothingToUndo { .. }) if !done.is_empty() => break,
+            Err(Error::NothingToUndo { .. } | Error::HistoryThinned { .. }) if !done.is_empty() => break,
             outcome => done.push(outcome?),
         }
     }

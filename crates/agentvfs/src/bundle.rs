@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 
 use avfs_core::{ObjectId, ObjectKind};
 use avfs_store::{NewObject, RefEdit};
-use avfs_tree::walk_needed;
+use avfs_tree::{validate, walk_needed};
 
 use crate::error::{Error, Result};
 use crate::name::VaultName;
@@ -192,23 +192,26 @@ impl Store {
         Ok(())
     }
 
-    /// Checks that every object that the vault needs is there and readable.
+    /// Checks that every object that the vault needs is there and what others say of it.
     fn check_complete(&self, bundle: &Bundle, place: &str) -> Result<()> {
+        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
         let states = bundle.states()?;
         let mut seen = HashSet::new();
         let store = self.objects().store();
         let mut missing = None;
-        let walked = walk_needed(self.objects(), needed(states.into_iter()), &mut |needed| {
+        let walked = walk_needed(self.objects(), needed(states.iter().copied()), &mut |needed| {
             let id = needed.object();
             if missing.is_none() && store.contains_many(&[id])? != [true] {
                 missing = Some(id);
             }
             Ok(missing.is_none() && seen.insert(id))
         });
-        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
         walked.map_err(|error| bad(error.to_string()))?;
-        match missing {
-            Some(id) => Err(bad(format!("object {id} is missing in it"))),
+        if let Some(id) = missing {
+            return Err(bad(format!("object {id} is missing in it")));
+        }
+        match validate(self.objects(), states, 1).pop() {
+            Some(flaw) => Err(bad(flaw.to_string())),
             None => Ok(()),
         }
     }

@@ -27,8 +27,13 @@ pub(crate) struct VaultRoots {
 
 impl VaultRoots {
     pub fn all(&self) -> impl Iterator<Item = Needed> + '_ {
+        needed(self.states())
+    }
+
+    /// All states with their inode tables.
+    pub fn states(&self) -> impl Iterator<Item = (SnapshotId, Option<NodeId>)> + '_ {
         let history = self.history.iter().map(|entry| (entry.snapshot, entry.inodes));
-        needed(self.lasting.iter().copied().chain(history))
+        self.lasting.iter().copied().chain(history)
     }
 
     pub fn lasting(&self) -> impl Iterator<Item = Needed> + '_ {

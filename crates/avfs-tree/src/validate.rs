@@ -92,8 +92,11 @@ impl Told {
 
     /// What a node of `level` says of its child behind the key `after`.
     fn of_child(&self, level: u8, child: &Child, after: &[u8]) -> Told {
-        let above =
-            Above { level: level.saturating_sub(1), records: child.records, last_key: child.last_key.clone() };
+        let above = Above {
+            level: level.saturating_sub(1),
+            records: child.records,
+            last_key: child.last_key.clone(),
+        };
         let totals = Some(child.totals);
         Told { role: self.role, id: child.id, totals, above: Some(above), after: after.into() }
     }
@@ -197,11 +200,7 @@ impl Validator<'_> {
     }
 
     /// Compares a node with what was said of it, and looks at its records or queues its children.
-    fn node<V: Record>(
-        &mut self,
-        told: &Told,
-        look: fn(&mut Self, NodeId, &[u8], &V),
-    ) -> Result<(), Flaw>
+    fn node<V: Record>(&mut self, told: &Told, look: fn(&mut Self, NodeId, &[u8], &V)) -> Result<(), Flaw>
     where
         Objects: Nodes<V, Error = ObjectError>,
     {

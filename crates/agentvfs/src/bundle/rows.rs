@@ -135,9 +135,9 @@ impl Bundle {
         if !numbered {
             return Err("its audit log has a gap".into());
         }
-        let rows = (1u64..).zip(&self.audit).map(|(seq, (_, value))| {
-            RefEdit::create(key::audit(id, seq), value.clone())
-        });
+        let rows = (1u64..)
+            .zip(&self.audit)
+            .map(|(seq, (_, value))| RefEdit::create(key::audit(id, seq), value.clone()));
         copy.commit(&rows.collect::<Vec<_>>()).map_err(|error| error.to_string())?;
         let verified = audit::verify(&copy, self.record.name.as_str(), id, &self.record.audit, None);
         verified.map(|_| ()).map_err(|error| error.to_string())

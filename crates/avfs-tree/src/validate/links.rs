@@ -84,7 +84,9 @@ impl<'a> LinkSums<'a> {
                 for (_, slot) in records {
                     match slot {
                         Slot::Link(link) => share.own = share.own.wrapping_add(self.number(*link)),
-                        Slot::Own(entry) if slot.totals().links > 0 => share.nodes.extend(map_of(&entry.kind)),
+                        Slot::Own(entry) if slot.totals().links > 0 => {
+                            share.nodes.extend(map_of(&entry.kind))
+                        }
                         Slot::Own(_) => {}
                     }
                 }

@@ -3,25 +3,32 @@
 //! The file is a magic, records, and an end with the BLAKE3 of everything before it. A record is a tag, then
 //! for an object its kind, id, length and bytes, for a ref its key (without the vault's number) and value.
 
+mod rows;
+
 use std::collections::HashSet;
 use std::io::{Read, Write};
 
 use avfs_core::{ObjectId, ObjectKind};
-use avfs_store::{NewObject, RefEdit, RefRange};
-use avfs_tree::walk_needed;
+use avfs_store::{NewObject, RefEdit};
+use avfs_tree::{validate, walk_needed};
 
 use crate::error::{Error, Result};
 use crate::name::VaultName;
-use crate::record::{self, HistoryRecord, VaultId, VaultRecord, key};
+use crate::record::{self, VaultId, VaultRecord, key};
+use crate::roots::needed;
 use crate::store::Store;
 use crate::vault::Vault;
+use rows::{Bundle, Rows};
 
 const MAGIC: &[u8; 8] = b"avfsvlt1";
 const OBJECT: u8 = b'O';
 const REF: u8 = b'R';
 const END: u8 = b'E';
-/// Larger objects and refs are not ours.
+/// Larger objects are not ours.
 const LONGEST: u64 = 1 << 30;
+/// How much of history, checkpoints and audit log is held in memory.
+const MOST_REF_BYTES: u64 = 256 << 20;
+const LONGEST_KEY: u64 = 4 << 10;
 /// How many bytes of objects are read before they are stored.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -43,21 +50,11 @@ impl Vault {
     ) -> Result<Carried> {
         self.head()?;
         let _pin = self.store().objects().store().pin()?;
+        let bundle = Bundle::of(self)?;
         let mut out = HashingWriter { out, hasher: blake3::Hasher::new(), place };
-        let mut carried = Carried::default();
         out.put(MAGIC)?;
-        let roots = self.store().roots()?.into_iter().find(|roots| roots.record.id == self.id());
-        let roots =
-            roots.ok_or_else(|| Error::UnknownVault { name: self.id().to_string(), similar: None })?;
-        carried.snapshots = roots.history.len() as u64;
-        let mut ids = Vec::new();
-        let mut seen = HashSet::new();
-        walk_needed(self.store().objects(), roots.all(), &mut |needed| {
-            let new = seen.insert(needed.object());
-            ids.extend(new.then(|| needed.object()));
-            Ok(new)
-        })?;
-        for part in ids.chunks(64) {
+        let mut carried = Carried { snapshots: bundle.history.len() as u64, ..Carried::default() };
+        for part in self.needed_by(&bundle)?.chunks(64) {
             for (id, object) in part.iter().zip(self.store().objects().store().get_many(part)?) {
                 out.put(&[OBJECT, object.kind.tag()])?;
                 out.put(id.as_bytes())?;
@@ -67,7 +64,9 @@ impl Vault {
             }
             go_on(carried);
         }
-        self.export_refs(&roots.record, &mut out)?;
+        for (key, value) in bundle.refs() {
+            out.put_ref(&key, &value)?;
+        }
         let hash = out.hasher.finalize();
         out.put(&[END])?;
         out.put(hash.as_bytes())?;
@@ -75,20 +74,14 @@ impl Vault {
         Ok(carried)
     }
 
-    fn export_refs(&self, record: &VaultRecord, out: &mut HashingWriter<'_>) -> Result<()> {
-        out.put_ref("vault", &record::encode(record))?;
-        let lists = [
-            ("history/", key::histories(self.id())),
-            ("checkpoint/", key::checkpoints(self.id())),
-            ("audit/", key::audits(self.id())),
-        ];
-        for (short, prefix) in lists {
-            for (key, value) in self.store().refs().scan(&RefRange::prefix(prefix.clone()))? {
-                let rest = key.strip_prefix(&prefix).unwrap_or_default();
-                out.put_ref(&format!("{short}{rest}"), &value)?;
-            }
-        }
-        Ok(())
+    fn needed_by(&self, bundle: &Bundle) -> Result<Vec<ObjectId>> {
+        let (mut ids, mut seen) = (Vec::new(), HashSet::new());
+        walk_needed(self.store().objects(), needed(bundle.states()?.into_iter()), &mut |needed| {
+            let new = seen.insert(needed.object());
+            ids.extend(new.then(|| needed.object()));
+            Ok(new)
+        })?;
+        Ok(ids)
     }
 }
 
@@ -137,14 +130,14 @@ impl Store {
         let _pin = self.objects().store().pin()?;
         let mut input = HashingReader { input, hasher: blake3::Hasher::new(), place };
         let (refs, carried) = self.read_records(&mut input, go_on)?;
-        let bundle = Bundle::sort_out(refs, place)?;
+        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
+        let bundle = Bundle::sort_out(refs).map_err(bad)?;
         let name = name.cloned().unwrap_or_else(|| bundle.record.name.clone());
         if self.has_vault(name.as_str())? {
             return Err(Error::VaultExists { name: name.to_string() });
         }
         self.check_complete(&bundle, place)?;
         let vault = self.adopt(&bundle, &name)?;
-        vault.verify_audit(None)?;
         Ok((vault, Carried { snapshots: bundle.history.len() as u64, ..carried }))
     }
 
@@ -152,11 +145,12 @@ impl Store {
         &self,
         input: &mut HashingReader<'_>,
         go_on: &mut dyn FnMut(Carried),
-    ) -> Result<(Vec<(String, Vec<u8>)>, Carried)> {
+    ) -> Result<(Rows, Carried)> {
         if input.take::<8>()? != *MAGIC {
             return Err(input.bad("it does not begin as one"));
         }
-        let mut refs = Vec::new();
+        let mut refs = Rows::new();
+        let mut ref_bytes = 0;
         let mut batch: Vec<(ObjectId, ObjectKind, Vec<u8>)> = Vec::new();
         let mut carried = Carried::default();
         loop {
@@ -173,9 +167,13 @@ impl Store {
                     }
                 }
                 REF => {
-                    let key =
-                        String::from_utf8(input.sized()?).map_err(|_| input.bad("a key is not text"))?;
-                    refs.push((key, input.sized()?));
+                    let (key, value) = (input.sized(LONGEST_KEY)?, input.sized(MOST_REF_BYTES)?);
+                    let key = String::from_utf8(key).map_err(|_| input.bad("a key is not text"))?;
+                    ref_bytes += (key.len() + value.len()) as u64;
+                    if ref_bytes > MOST_REF_BYTES {
+                        return Err(input.bad("its history is too large"));
+                    }
+                    refs.push((key, value));
                 }
                 END if input.take::<32>()? == *hash.as_bytes() => break,
                 END => return Err(input.bad("it is damaged: its hash does not match")),
@@ -194,32 +192,26 @@ impl Store {
         Ok(())
     }
 
-    /// Checks that every object that the vault needs is there and readable.
+    /// Checks that every object that the vault needs is there and what others say of it.
     fn check_complete(&self, bundle: &Bundle, place: &str) -> Result<()> {
-        let mut states = vec![(bundle.record.head.snapshot, bundle.record.head.inodes)];
-        states.extend(bundle.record.parent.map(|parent| (parent.snapshot, None)));
-        for (key, value) in &bundle.history {
-            let entry: HistoryRecord = record::decode(key, value)?;
-            states.push((entry.snapshot, entry.inodes));
-        }
-        for (key, value) in &bundle.checkpoints {
-            let point: record::CheckpointRecord = record::decode(key, value)?;
-            states.push((point.snapshot, point.inodes));
-        }
+        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
+        let states = bundle.states()?;
         let mut seen = HashSet::new();
         let store = self.objects().store();
         let mut missing = None;
-        let walked = walk_needed(self.objects(), crate::roots::needed(states.into_iter()), &mut |needed| {
+        let walked = walk_needed(self.objects(), needed(states.iter().copied()), &mut |needed| {
             let id = needed.object();
             if missing.is_none() && store.contains_many(&[id])? != [true] {
                 missing = Some(id);
             }
             Ok(missing.is_none() && seen.insert(id))
         });
-        let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
         walked.map_err(|error| bad(error.to_string()))?;
-        match missing {
-            Some(id) => Err(bad(format!("object {id} is missing in it"))),
+        if let Some(id) = missing {
+            return Err(bad(format!("object {id} is missing in it")));
+        }
+        match validate(self.objects(), states, 1).pop() {
+            Some(flaw) => Err(bad(flaw.to_string())),
             None => Ok(()),
         }
     }
@@ -250,43 +242,6 @@ impl Store {
         })?;
         Ok(Vault::new(self.clone(), id))
     }
-}
-
-type Rows = Vec<(String, Vec<u8>)>;
-
-/// The refs of a vault file.
-struct Bundle {
-    record: VaultRecord,
-    history: Rows,
-    checkpoints: Rows,
-    audit: Rows,
-}
-
-impl Bundle {
-    fn sort_out(refs: Rows, place: &str) -> Result<Bundle> {
-        let bad = |reason: &str| Error::BadBundle { place: place.to_owned(), reason: reason.to_owned() };
-        let mut record = None;
-        let (mut history, mut checkpoints, mut audit) = (Rows::new(), Rows::new(), Rows::new());
-        for (key, value) in refs {
-            match key.split_once('/') {
-                None if key == "vault" => record = Some(record::decode::<VaultRecord>(&key, &value)?),
-                Some(("history", rest)) if is_number(rest) => history.push((rest.to_owned(), value)),
-                Some(("audit", rest)) if is_number(rest) => audit.push((rest.to_owned(), value)),
-                Some(("checkpoint", rest)) => {
-                    crate::name::CheckpointName::new(rest)?;
-                    checkpoints.push((rest.to_owned(), value));
-                }
-                _ => return Err(bad("it holds a record of an unknown sort")),
-            }
-        }
-        let record = record.ok_or_else(|| bad("it holds no vault"))?;
-        VaultName::new(record.name.as_str())?;
-        Ok(Bundle { record, history, checkpoints, audit })
-    }
-}
-
-fn is_number(text: &str) -> bool {
-    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 struct HashingReader<'a> {
@@ -320,9 +275,9 @@ impl HashingReader<'_> {
     }
 
     /// A length and that many bytes. Memory is taken as bytes arrive, not as the length says.
-    fn sized(&mut self) -> Result<Vec<u8>> {
+    fn sized(&mut self, longest: u64) -> Result<Vec<u8>> {
         let len = u64::from_le_bytes(self.take()?);
-        if len > LONGEST {
+        if len > longest {
             return Err(self.bad("it is damaged: a record is too long"));
         }
         let mut bytes = Vec::new();
@@ -339,7 +294,7 @@ impl HashingReader<'_> {
         let kind = ObjectKind::from_tag(self.take::<1>()?[0]);
         let kind = kind.ok_or_else(|| self.bad("it is damaged: an unknown kind of object"))?;
         let id = ObjectId(self.take()?);
-        let bytes = self.sized()?;
+        let bytes = self.sized(LONGEST)?;
         if kind.hash(&bytes) != id {
             return Err(self.bad("it is damaged: an object does not match its name"));
         }

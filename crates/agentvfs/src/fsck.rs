@@ -10,7 +10,7 @@ use avfs_core::{
     TreePath,
 };
 use avfs_store::{EmbeddedStore, Finding, RepairReport};
-use avfs_tree::walk_needed;
+use avfs_tree::{Flaw, validate, walk_needed};
 
 use crate::error::Result;
 use crate::name::VaultName;
@@ -75,6 +75,7 @@ impl Store {
     ) -> Result<()> {
         report.vaults = roots.len() as u64;
         let bad = self.find_missing(roots, bad, report)?;
+        self.find_flaws(roots, report);
         for roots in roots {
             let vault = Vault::new(self.clone(), roots.record.id);
             if let Err(error) = vault.verify_audit(None) {
@@ -123,6 +124,18 @@ impl Store {
             }
         }
         Ok(bad)
+    }
+
+    /// Adds what is readable and contradicts itself. What is not readable was found before.
+    fn find_flaws(&self, roots: &[VaultRoots], report: &mut CheckReport) {
+        const MOST_FLAWS: usize = 1_000;
+        let states = roots.iter().flat_map(VaultRoots::states);
+        for flaw in validate(self.objects(), states, MOST_FLAWS) {
+            match flaw {
+                Flaw::Structure { .. } => report.problems.push(flaw.to_string()),
+                Flaw::Object(_) => {}
+            }
+        }
     }
 
     fn name_affected(
@@ -193,77 +206,76 @@ impl Search<'_> {
         if let Some(links) = snapshot.root.links {
             self.linked(links);
         }
-        self.entry(&TreePath::root(), &snapshot.root.directory);
+        self.tree(&snapshot.root.directory);
     }
 
     /// Notes for each linked file whether it is bad. A table that cannot be read makes all of them bad,
     /// by the absence of a note.
-    fn linked(&mut self, node: NodeId) {
-        let Ok(node) = Nodes::<LinkedFile>::load(self.store.objects(), node) else { return };
-        match &*node {
-            Node::Inner { children, .. } => children.iter().for_each(|child| self.linked(child.id)),
-            Node::Leaf(records) => {
-                for (key, file) in records {
-                    if let Ok(key) = <[u8; 8]>::try_from(&key[..]) {
-                        let bad = self.is_bad_file(&file.entry);
-                        self.links.insert(LinkId(u64::from_be_bytes(key)), bad);
+    fn linked(&mut self, table: NodeId) {
+        let mut open = vec![table];
+        while let Some(id) = open.pop() {
+            let Ok(node) = Nodes::<LinkedFile>::load(self.store.objects(), id) else { continue };
+            match &*node {
+                Node::Inner { children, .. } => open.extend(children.iter().map(|child| child.id)),
+                Node::Leaf(records) => records.iter().for_each(|(key, file)| self.linked_file(key, file)),
+            }
+        }
+    }
+
+    fn linked_file(&mut self, key: &[u8], file: &LinkedFile) {
+        if let Ok(key) = <[u8; 8]>::try_from(key) {
+            let bad = self.is_bad_file(&file.entry);
+            self.links.insert(LinkId(u64::from_be_bytes(key)), bad);
+        }
+    }
+
+    /// Looks at everything below a directory, also behind what is bad. Trees may be deeper than the stack.
+    fn tree(&mut self, root: &Entry) {
+        let mut walk = TreeWalk::default();
+        walk.open.extend(Step::enter(None, root));
+        while let Some(step) = walk.open.pop() {
+            match step {
+                Step::Enter { id, .. } if self.clean.contains(&id) => {}
+                Step::Enter { name, id, has_links } => {
+                    let leave = Step::Leave { id, has_links, found: self.found.len(), named: name.is_some() };
+                    walk.names.extend(name);
+                    walk.open.extend([leave, Step::Node(id)]);
+                }
+                Step::Node(id) => self.node(id, &mut walk),
+                Step::Leave { id, has_links, found, named } => {
+                    if self.found.len() == found && !has_links {
+                        self.clean.insert(id);
                     }
+                    walk.names.truncate(walk.names.len() - usize::from(named));
                 }
             }
         }
     }
 
-    /// Returns whether everything below is in order.
-    fn entry(&mut self, path: &TreePath, entry: &Entry) -> bool {
-        let EntryKind::Directory { entries, below } = &entry.kind else {
-            let bad = self.is_bad_file(entry);
-            if bad {
-                self.found.push(path.clone());
-            }
-            return !bad;
-        };
-        let Some(id) = entries else { return true };
-        if self.clean.contains(id) {
-            return true;
-        }
-        let clean = self.node(path, *id);
-        if clean && below.links == 0 {
-            self.clean.insert(*id);
-        }
-        clean
-    }
-
-    fn node(&mut self, path: &TreePath, id: NodeId) -> bool {
+    fn node(&mut self, id: NodeId, walk: &mut TreeWalk) {
         let node = match Nodes::<Slot>::load(self.store.objects(), id) {
             Ok(node) if !self.bad.contains(&id.object()) => node,
-            _ => {
-                self.found.push(path.clone());
-                return false;
-            }
+            _ => return self.found.push(walk.path(None)),
         };
         match &*node {
-            // Every part is looked at, also behind the first bad one.
             Node::Inner { children, .. } => {
-                children.iter().fold(true, |clean, child| self.node(path, child.id) & clean)
+                walk.open.extend(children.iter().map(|child| Step::Node(child.id)));
             }
-            Node::Leaf(records) => {
-                records.iter().fold(true, |clean, (name, slot)| self.slot(path, name, slot) & clean)
-            }
+            Node::Leaf(records) => records.iter().for_each(|(name, slot)| self.slot(name, slot, walk)),
         }
     }
 
-    fn slot(&mut self, directory: &TreePath, name: &[u8], slot: &Slot) -> bool {
-        let Ok(name) = EntryName::new(name) else { return false };
-        let path = directory.join(&name);
-        match slot {
-            Slot::Own(entry) => self.entry(&path, entry),
-            Slot::Link(link) => {
-                let bad = self.links.get(link).copied().unwrap_or(true);
-                if bad {
-                    self.found.push(path);
-                }
-                !bad
-            }
+    fn slot(&mut self, name: &[u8], slot: &Slot, walk: &mut TreeWalk) {
+        let Ok(name) = EntryName::new(name) else { return self.found.push(walk.path(None)) };
+        let bad = match slot {
+            Slot::Link(link) => self.links.get(link).copied().unwrap_or(true),
+            Slot::Own(entry) => self.is_bad_file(entry),
+        };
+        if bad {
+            self.found.push(walk.path(Some(&name)));
+        }
+        if let Slot::Own(entry) = slot {
+            walk.open.extend(Step::enter(Some(name), entry));
         }
     }
 
@@ -275,11 +287,65 @@ impl Search<'_> {
         }
     }
 
-    fn is_bad_list(&self, id: ChunksId) -> bool {
-        let Ok(node) = ChunkNodes::load(self.store.objects(), id) else { return true };
-        match &*node {
-            ChunkNode::Leaf(chunks) => chunks.iter().any(|(_, chunk)| self.bad.contains(&chunk.id.object())),
-            ChunkNode::Inner { children, .. } => children.iter().any(|(_, child)| self.is_bad_list(*child)),
+    fn is_bad_list(&self, root: ChunksId) -> bool {
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            let Ok(node) = ChunkNodes::load(self.store.objects(), id) else { return true };
+            match &*node {
+                ChunkNode::Inner { children, .. } => open.extend(children.iter().map(|(_, child)| *child)),
+                ChunkNode::Leaf(chunks) => {
+                    if chunks.iter().any(|(_, chunk)| self.bad.contains(&chunk.id.object())) {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+}
+
+/// A walk through a tree, and where it is.
+#[derive(Default)]
+struct TreeWalk {
+    open: Vec<Step>,
+    names: Vec<EntryName>,
+}
+
+impl TreeWalk {
+    /// The path of the present directory, or of an entry of it.
+    fn path(&self, name: Option<&EntryName>) -> TreePath {
+        let mut path = TreePath::root();
+        self.names.iter().chain(name).for_each(|name| path.push(name));
+        path
+    }
+}
+
+enum Step {
+    Enter {
+        /// `None` for the root.
+        name: Option<EntryName>,
+        id: NodeId,
+        has_links: bool,
+    },
+    /// A node of the present directory.
+    Node(NodeId),
+    Leave {
+        id: NodeId,
+        has_links: bool,
+        /// How much was found before.
+        found: usize,
+        named: bool,
+    },
+}
+
+impl Step {
+    /// Into a directory that is not empty.
+    fn enter(name: Option<EntryName>, entry: &Entry) -> Option<Step> {
+        match entry.kind {
+            EntryKind::Directory { entries: Some(id), below } => {
+                Some(Step::Enter { name, id, has_links: below.links > 0 })
+            }
+            _ => None,
         }
     }
 }

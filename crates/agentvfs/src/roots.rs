@@ -8,9 +8,12 @@ use avfs_tree::Needed;
 
 use crate::error::{Error, Result};
 use crate::history::HistoryEntry;
-use crate::record::{VaultRecord, key};
+use crate::record::{self, VaultId, VaultRecord, key};
 use crate::store::Store;
 use crate::vault::Vault;
+
+/// How often names and vaults are compared before their difference counts as damage.
+const LOOKS: u32 = 20;
 
 /// Everything that one vault refers to.
 #[derive(Clone, Debug)]
@@ -24,8 +27,13 @@ pub(crate) struct VaultRoots {
 
 impl VaultRoots {
     pub fn all(&self) -> impl Iterator<Item = Needed> + '_ {
+        needed(self.states())
+    }
+
+    /// All states with their inode tables.
+    pub fn states(&self) -> impl Iterator<Item = (SnapshotId, Option<NodeId>)> + '_ {
         let history = self.history.iter().map(|entry| (entry.snapshot, entry.inodes));
-        needed(self.lasting.iter().copied().chain(history))
+        self.lasting.iter().copied().chain(history)
     }
 
     pub fn lasting(&self) -> impl Iterator<Item = Needed> + '_ {
@@ -45,13 +53,35 @@ pub(crate) fn needed(
 impl Store {
     /// The roots of every vault. A store with vault ids but no readable vault is not one to collect.
     pub(crate) fn roots(&self) -> Result<Vec<VaultRoots>> {
-        let names = self.refs().scan(&RefRange::prefix(key::NAMES))?;
-        let records = self.vault_records()?;
-        if names.len() != records.len() {
-            let reason = format!("{} names stand for {} vaults", names.len(), records.len());
-            return Err(Error::DamagedRecord { key: key::VAULTS.into(), reason });
-        }
+        let records = self.named_records()?;
         records.into_iter().map(|record| self.vault_roots(record)).collect()
+    }
+
+    /// The record of every vault, each of which has a name and each name a vault. Names and vaults are two
+    /// scans: what was made or deleted in between shows as a difference that another look does not find.
+    fn named_records(&self) -> Result<Vec<VaultRecord>> {
+        let mut named = self.named_ids()?;
+        for _ in 0..LOOKS {
+            let records = self.vault_records()?;
+            let again = self.named_ids()?;
+            let mut ids: Vec<VaultId> = records.iter().map(|record| record.id).collect();
+            ids.sort_unstable();
+            if ids == named || ids == again {
+                return Ok(records);
+            }
+            named = again;
+        }
+        let reason = "names and vaults do not match".into();
+        Err(Error::DamagedRecord { key: key::VAULTS.into(), reason })
+    }
+
+    /// The vaults that names stand for, in order.
+    fn named_ids(&self) -> Result<Vec<VaultId>> {
+        let names = self.refs().scan(&RefRange::prefix(key::NAMES))?;
+        let ids = names.iter().map(|(key, bytes)| record::decode(key, bytes));
+        let mut ids = ids.collect::<Result<Vec<VaultId>>>()?;
+        ids.sort_unstable();
+        Ok(ids)
     }
 
     fn vault_roots(&self, record: VaultRecord) -> Result<VaultRoots> {

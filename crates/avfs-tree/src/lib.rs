@@ -10,6 +10,7 @@ mod op;
 mod overlay;
 mod reach;
 mod reader;
+mod validate;
 mod worktree;
 
 pub use error::FsError;
@@ -19,6 +20,7 @@ pub use objects::{ObjectError, ObjectWriter, Objects};
 pub use op::Place;
 pub use reach::{Needed, walk_needed};
 pub use reader::{Found, Listing, ReadError, TreeReader};
+pub use validate::{Flaw, validate};
 pub use worktree::{
     Attr, Base, Clock, FrozenTree, JournalPlace, Kind, Limits, NewEntry, SetAttr, StoredTree, SystemClock,
     WorkTree,

@@ -30,7 +30,9 @@ const LONGEST: u64 = 1 << 30;
 const MOST_REF_BYTES: u64 = 256 << 20;
 const LONGEST_KEY: u64 = 4 << 10;
 /// How many bytes of objects are read before they are stored.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: u64 = 4 << 20;
+/// What a record takes in memory beside its bytes.
+const RECORD_BYTES: u64 = 80;
 
 /// What an export or import carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,7 +152,7 @@ impl Store {
             return Err(input.bad("it does not begin as one"));
         }
         let mut refs = Rows::new();
-        let mut ref_bytes = 0;
+        let (mut ref_bytes, mut batch_bytes) = (0, 0);
         let mut batch: Vec<(ObjectId, ObjectKind, Vec<u8>)> = Vec::new();
         let mut carried = Carried::default();
         loop {
@@ -160,16 +162,18 @@ impl Store {
                     let object = input.object()?;
                     carried.objects += 1;
                     carried.bytes += object.2.len() as u64;
+                    batch_bytes += object.2.len() as u64 + RECORD_BYTES;
                     batch.push(object);
-                    if batch.iter().map(|object| object.2.len()).sum::<usize>() >= BATCH_BYTES {
+                    if batch_bytes >= BATCH_BYTES {
                         self.store_batch(&mut batch)?;
+                        batch_bytes = 0;
                         go_on(carried);
                     }
                 }
                 REF => {
                     let (key, value) = (input.sized(LONGEST_KEY)?, input.sized(MOST_REF_BYTES)?);
                     let key = String::from_utf8(key).map_err(|_| input.bad("a key is not text"))?;
-                    ref_bytes += (key.len() + value.len()) as u64;
+                    ref_bytes += (key.len() + value.len()) as u64 + RECORD_BYTES;
                     if ref_bytes > MOST_REF_BYTES {
                         return Err(input.bad("its history is too large"));
                     }

@@ -10,7 +10,7 @@ use avfs_core::{
     TreePath,
 };
 use avfs_store::{EmbeddedStore, Finding, RepairReport};
-use avfs_tree::{Flaw, validate, walk_needed};
+use avfs_tree::{Flaw, ObjectError, validate, walk_needed};
 
 use crate::error::Result;
 use crate::name::VaultName;
@@ -126,14 +126,15 @@ impl Store {
         Ok(bad)
     }
 
-    /// Adds what is readable and contradicts itself. What is not readable was found before.
+    /// Adds what is readable and contradicts itself. What the store does not give was found before.
     fn find_flaws(&self, roots: &[VaultRoots], report: &mut CheckReport) {
         const MOST_FLAWS: usize = 1_000;
         let states = roots.iter().flat_map(VaultRoots::states);
-        for flaw in validate(self.objects(), states, MOST_FLAWS) {
-            match flaw {
-                Flaw::Structure { .. } => report.problems.push(flaw.to_string()),
-                Flaw::Object(_) => {}
+        let flaws = validate(self.objects(), states, MOST_FLAWS);
+        for flaw in flaws.iter().filter(|flaw| !matches!(flaw, Flaw::Object(ObjectError::Store(_)))) {
+            let problem = chain(flaw);
+            if !report.problems.contains(&problem) {
+                report.problems.push(problem);
             }
         }
     }

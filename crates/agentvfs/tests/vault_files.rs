@@ -106,3 +106,12 @@ fn a_vault_file_that_undoes_the_future_is_refused() {
     file[undoes] = b'9';
     assert!(refusal(&rehashed(file)).contains("undoes what came later"));
 }
+
+#[test]
+fn a_vault_file_with_a_record_too_large_for_memory_is_refused_before_it_is_read() {
+    let mut file = b"avfsvlt1R".to_vec();
+    file.extend(5u64.to_le_bytes());
+    file.extend(b"vault");
+    file.extend((300u64 << 20).to_le_bytes());
+    assert_eq!(refusal(&file), "it is damaged: a record is too long");
+}

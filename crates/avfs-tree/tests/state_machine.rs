@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use avfs_core::{Entry, EntryName, Meta, Root, Timestamp, Totals};
+use avfs_core::{Entry, EntryName, Meta, Root, Snapshot, Timestamp, Totals};
 use avfs_store::MemoryStore;
 use avfs_tree::{
-    Attr, Base, Clock, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, Objects, Place, SetAttr,
-    WorkTree,
+    Attr, Base, Clock, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, ObjectWriter, Objects, Place,
+    SetAttr, WorkTree, validate,
 };
 use model::{Kind, Listing, Model, Node, Path};
 use proptest::prelude::*;
@@ -108,6 +108,19 @@ impl Subject {
         self.base = frozen.base().clone();
         self.included = frozen.journal();
         frozen.settle();
+        self.assert_valid();
+    }
+
+    /// What was stored says of itself what is true.
+    fn assert_valid(&self) {
+        let writer = ObjectWriter::new(&self.objects);
+        let (author, reason) = (String::new(), String::new());
+        let root = self.base.root.clone();
+        let snapshot = Snapshot { root, parents: Vec::new(), time: Timestamp::default(), author, reason };
+        let id = writer.put_snapshot(&snapshot).unwrap();
+        writer.flush().unwrap();
+        let flaws = validate(&self.objects, [(id, self.base.inodes)], 10);
+        assert!(flaws.is_empty(), "{flaws:?}");
     }
 
     /// Opens the tree anew, from the last snapshot and what the journal holds.

@@ -80,7 +80,9 @@ impl Bundle {
         let (mut history, mut checkpoints, mut audit) = (Rows::new(), Rows::new(), Rows::new());
         for (key, value) in refs {
             match key.split_once('/') {
-                None if key == "vault" => record = Some(decode::<VaultRecord>(&key, &value)?),
+                None if key == "vault" && record.is_none() => {
+                    record = Some(decode::<VaultRecord>(&key, &value)?)
+                }
                 Some(("history", rest)) if is_number(rest) => history.push((rest.to_owned(), value)),
                 Some(("audit", rest)) if is_number(rest) => audit.push((rest.to_owned(), value)),
                 Some(("checkpoint", rest)) => checkpoints.push((rest.to_owned(), value)),

@@ -70,6 +70,6 @@ pub use record::VaultId;
 pub use restore::Restored;
 pub use revision::Revision;
 pub use stats::{StoreStats, VaultStats};
-pub use store::{Actor, Store, StoreOptions};
+pub use store::{Actor, Store, StoreOptions, VaultList};
 pub use vault::{Vault, VaultInfo};
 pub use version::Version;

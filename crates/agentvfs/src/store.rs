@@ -11,7 +11,7 @@ use avfs_tree::{Clock, ObjectWriter, Objects, SystemClock};
 
 use crate::audit::{self, AuditEntry, Event};
 use crate::error::{Error, Result};
-use crate::name::closest;
+use crate::name::{VaultName, closest};
 use crate::owner::{self, Ownership};
 use crate::prune::RetentionPolicy;
 use crate::record::{self, AuditHead, VaultId, VaultRecord, key};
@@ -63,6 +63,14 @@ impl Default for StoreOptions {
             patience: Duration::from_secs(10),
         }
     }
+}
+
+/// The vaults of a store.
+#[derive(Debug, Default)]
+pub struct VaultList {
+    pub vaults: Vec<VaultInfo>,
+    /// Those whose present state cannot be read, and why.
+    pub unreadable: Vec<(VaultName, Error)>,
 }
 
 /// Where everything lives. Cheap to clone.
@@ -182,13 +190,18 @@ impl Store {
         Ok(self.refs().read(&key::name(name))?.is_some())
     }
 
-    /// All vaults, by name.
-    pub fn vaults(&self) -> Result<Vec<VaultInfo>> {
+    /// All vaults, by name. One that cannot be read does not hide the others.
+    pub fn vaults(&self) -> Result<VaultList> {
         let records = self.vault_records()?;
-        let mut infos =
-            records.iter().map(|record| self.info_of(record, &records)).collect::<Result<Vec<_>>>()?;
-        infos.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(infos)
+        let mut list = VaultList::default();
+        for record in &records {
+            match self.info_of(record, &records) {
+                Ok(info) => list.vaults.push(info),
+                Err(error) => list.unreadable.push((record.name.clone(), error)),
+            }
+        }
+        list.vaults.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(list)
     }
 
     pub(crate) fn vault_records(&self) -> Result<Vec<VaultRecord>> {

@@ -216,7 +216,7 @@ fn eight_processes_work_on_one_store_and_nothing_is_lost() {
     children.into_iter().for_each(TestChild::finish);
     let counter = vault.reader().unwrap().read(&path("/counter")).unwrap();
     assert_eq!(std::str::from_utf8(&counter).unwrap(), (PROCESSES * TIMES).to_string());
-    let vaults = store.vaults().unwrap();
+    let vaults = store.vaults().unwrap().vaults;
     assert_eq!(vaults.len() as u64, PROCESSES + 1);
     for info in vaults.iter().filter(|info| info.name.as_str().starts_with("own-")) {
         let reader = store.vault(info.name.as_str()).unwrap().reader().unwrap();

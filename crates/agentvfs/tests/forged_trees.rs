@@ -136,7 +136,7 @@ fn assert_found(expected: &str, forge: impl FnOnce(&mut Forger) -> Forged) {
         Err(Error::BadBundle { reason, .. }) => assert!(reason.contains(expected), "{reason}"),
         other => panic!("not refused: {:?}", other.map(|_| ())),
     }
-    assert_eq!(target.vaults().unwrap(), []);
+    assert_eq!(target.vaults().unwrap().vaults, []);
 }
 
 #[track_caller]

@@ -317,7 +317,7 @@ fn a_state_that_was_pruned_meanwhile_is_unknown_to_every_command() {
         assert!(is_unknown(vault.revision(&gone.snapshot.to_string()).err()));
         other.collect_garbage(&mut |_| true).unwrap();
     }
-    assert_eq!(store.vaults().unwrap().len(), 1);
+    assert_eq!(store.vaults().unwrap().vaults.len(), 1);
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn a_cut_or_changed_vault_file_is_refused_and_changes_nothing() {
         let refused = target.import_bundle(&mut &file[..position], "file", None, &mut |_| {});
         assert_eq!(refused.err().unwrap().code(), "bad-vault-file", "cut at {position}");
     }
-    assert_eq!(target.vaults().unwrap(), []);
+    assert_eq!(target.vaults().unwrap().vaults, []);
     target.import_bundle(&mut &file[..], "file", None, &mut |_| {}).unwrap();
 }
 
@@ -246,4 +246,46 @@ fn automatic_snapshots_keep_to_their_share_of_the_disk() {
     let holds = |snapshot| vault.reader_at(snapshot).unwrap().find(&path("/big")).is_ok();
     assert_eq!(history.len(), 2, "the present state and one without the big file");
     assert!(!history.iter().any(|entry| holds(entry.snapshot)));
+}
+
+#[test]
+fn a_vault_that_cannot_be_read_does_not_hide_the_others() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    for vault in ["good", "bad"] {
+        write(&store.create_vault(&name(vault)).unwrap(), "/file", vault.as_bytes());
+    }
+    let head = store.vault("bad").unwrap().head().unwrap();
+    drop(store);
+    let pack = std::fs::read_dir(home.path().join("packs")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let id = head.object();
+    let position = bytes.windows(32).position(|window| window == id.as_bytes()).unwrap();
+    bytes[position + 40] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    let list = Store::open(home.path()).unwrap().vaults().unwrap();
+    assert_eq!(list.vaults.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(), ["good"]);
+    assert_eq!(list.unreadable[0].0, name("bad"));
+    assert_eq!(list.unreadable[0].1.code(), "corrupt");
+}
+
+#[test]
+fn an_appended_stream_is_stored_as_it_comes() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    write(&vault, "/log", b"start ");
+    let mut open = vault.begin().unwrap();
+    let stream = noise(4, 20_000_000);
+    let append = agentvfs::WriteMode::Append;
+    open.write(&path("/log"), &mut &stream[..], append, None).unwrap();
+    open.commit("append", "/log").unwrap();
+    let expected = [b"start ", &stream[..]].concat();
+    assert!(vault.reader().unwrap().read(&path("/log")).unwrap() == expected);
+    let again = Store::in_memory().create_vault(&name("main")).unwrap();
+    write(&again, "/log", &expected);
+    let content = |vault: &Vault| vault.reader().unwrap().file(&path("/log")).unwrap();
+    assert_eq!(
+        content(&vault),
+        content(&again),
+        "equal files have equal contents, however they were written"
+    );
 }

@@ -28,7 +28,7 @@ fn export(vault: &Vault) -> Vec<u8> {
 fn refusal(file: &[u8]) -> String {
     let store = Store::in_memory();
     let refused = store.import_bundle(&mut &file[..], "file", None, &mut |_| {});
-    assert_eq!(store.vaults().unwrap(), [], "a bad file changes nothing");
+    assert_eq!(store.vaults().unwrap().vaults, [], "a bad file changes nothing");
     match refused.err().unwrap() {
         Error::BadBundle { reason, .. } => reason,
         other => panic!("not refused as a bad file: {other:?}"),

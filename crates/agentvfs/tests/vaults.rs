@@ -191,7 +191,7 @@ fn deleting_a_vault_that_unmerged_forks_need_must_be_forced() {
         assert!(matches!(refused, Err(Error::Needed { .. })), "{refused:?}");
         main.delete(true).unwrap();
         assert_eq!(read(&fork, "/a").unwrap(), "work");
-        assert_eq!(store.vaults().unwrap().len(), 1);
+        assert_eq!(store.vaults().unwrap().vaults.len(), 1);
         assert!(matches!(store.vault("main"), Err(Error::UnknownVault { .. })));
         assert_eq!(store.audit(0, 10).unwrap().len(), 1);
         store.verify_audit(None).unwrap();
@@ -275,7 +275,7 @@ fn forks_of_one_name_are_refused_and_none_is_made() {
         let main = store.create_vault(&name("main")).unwrap();
         let outcome = main.fork(&[name("x"), name("y"), name("x")]);
         assert!(matches!(outcome, Err(Error::VaultExists { name }) if name == "x"));
-        assert_eq!(store.vaults().unwrap().len(), 1);
+        assert_eq!(store.vaults().unwrap().vaults.len(), 1);
         assert_eq!(main.fork(&[name("x")]).unwrap()[0].id().0, main.id().0 + 1);
     });
 }

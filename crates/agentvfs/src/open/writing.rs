@@ -11,6 +11,9 @@ use super::OpenVault;
 use crate::error::{Error, Result};
 use crate::version::Version;
 
+/// How much of an appended stream is kept in memory before it is stored.
+const APPEND_MEMORY: usize = 8 << 20;
+
 /// What to do with the bytes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
@@ -91,14 +94,19 @@ impl OpenVault {
 
     fn append(&self, path: &TreePath, attr: &Attr, bytes: &mut dyn Read) -> Result<()> {
         let mut buffer = vec![0; 256 << 10];
-        let mut end = attr.size;
+        let (mut end, mut in_memory) = (attr.size, 0);
         loop {
             let len = read_some(bytes, &mut buffer)?;
             if len == 0 {
                 return Ok(());
             }
-            self.tree.write(attr.ino, end, &buffer[..len]).map_err(|error| self.fail(path, error))?;
-            end += len as u64;
+            let written = self.tree.write(attr.ino, end, &buffer[..len]);
+            written.map_err(|error| self.fail(path, error))?;
+            (end, in_memory) = (end + len as u64, in_memory + len);
+            if in_memory > APPEND_MEMORY {
+                self.tree.store_content(attr.ino).map_err(|error| self.fail(path, error))?;
+                in_memory = 0;
+            }
         }
     }
 

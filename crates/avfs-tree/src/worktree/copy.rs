@@ -31,6 +31,11 @@ impl WorkTree {
         }
     }
 
+    /// Stores what was written to a file, so that memory holds no more of it.
+    pub fn store_content(&self, ino: Ino) -> Result<(), FsError> {
+        self.copy_content(ino, ino)
+    }
+
     fn stored(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<StoredTree, FsError> {
         let mut state = self.state();
         let writer = ObjectWriter::new(&state.objects);

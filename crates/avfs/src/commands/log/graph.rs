@@ -63,7 +63,7 @@ struct Event {
 impl Graph {
     /// Reads the records of all vaults; a parent always has a lower number than its forks.
     fn read(store: &Store) -> Result<Graph> {
-        let mut infos = store.vaults()?;
+        let mut infos = store.vaults()?.vaults;
         infos.sort_by_key(|info| info.id);
         let parents: HashSet<VaultName> = infos.iter().filter_map(|info| info.parent.clone()).collect();
         let mut graph = Graph { vaults: Vec::new(), events: Vec::new() };

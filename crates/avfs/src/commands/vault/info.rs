@@ -53,7 +53,7 @@ pub fn run(context: &mut Context<'_>, args: &InfoArgs) -> Result<ExitStatus> {
 
 /// The vaults that were forked from this one.
 fn forks(vault: &Vault, name: &VaultName) -> Result<Vec<String>> {
-    let vaults = vault.store().vaults()?;
+    let vaults = vault.store().vaults()?.vaults;
     let forks = vaults.into_iter().filter(|other| other.parent.as_ref() == Some(name));
     Ok(forks.map(|fork| fork.name.to_string()).collect())
 }

@@ -1,6 +1,6 @@
 //! `avfs vault list`: all vaults of the store.
 
-use agentvfs::VaultInfo;
+use agentvfs::{VaultInfo, VaultList};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -24,21 +24,27 @@ pub struct ListArgs {}
 #[derive(Serialize)]
 struct ListBody {
     vaults: Vec<VaultBody>,
+    /// Those that are damaged.
+    unreadable: Vec<String>,
 }
 
 pub fn run(context: &mut Context<'_>, _: &ListArgs) -> Result<ExitStatus> {
     let store = context.store()?;
     let current = context.chosen_vault(&store)?;
-    let vaults = store.vaults()?;
+    let VaultList { vaults, unreadable } = store.vaults()?;
+    let unreadable_names = unreadable.iter().map(|(name, _)| name.to_string()).collect();
     if context.out.is_json() {
         let vaults = vaults.iter().map(|info| VaultBody::new(info, current.as_deref())).collect();
-        context.out.object("vault-list", &ListBody { vaults })?;
-    } else if vaults.is_empty() {
+        context.out.object("vault-list", &ListBody { vaults, unreadable: unreadable_names })?;
+    } else if vaults.is_empty() && unreadable.is_empty() {
         context.out.talk("there is no vault yet; make one with `avfs vault create NAME`");
     } else {
         print(context.out, &vaults, current.as_deref())?;
     }
-    Ok(ExitStatus::Success)
+    for (name, error) in &unreadable {
+        context.out.warn(format_args!("vault '{name}' cannot be read: {error}; `avfs fsck` says more"));
+    }
+    Ok(if unreadable.is_empty() { ExitStatus::Success } else { ExitStatus::Corrupt })
 }
 
 /// The star marks the vault that commands work on.

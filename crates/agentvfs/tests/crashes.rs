@@ -4,11 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use agentvfs::{CheckpointName, Store, StoreOptions, TreePath, Vault, VaultName};
-use avfs_testkit::{Dice, TestChild, acknowledge, child_task, noise};
+use avfs_testkit::{Dice, SmallDisk, TestChild, acknowledge, child_task, noise};
 
 fn path(text: &str) -> TreePath {
     TreePath::parse(text.as_bytes()).unwrap()
@@ -228,33 +227,14 @@ fn eight_processes_work_on_one_store_and_nothing_is_lost() {
     assert!(store.check(&mut |_, _| {}).unwrap().is_sound());
 }
 
-/// A file system of a few megabytes. Needs root.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn new(bytes: u64) -> SmallDisk {
-        let dir = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
-            .arg(dir.path())
-            .status()
-            .unwrap();
-        assert!(mounted.success(), "this test needs root, to mount a small disk");
-        SmallDisk(dir)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_a_clear_error_and_all_is_well_once_there_is_room() {
-    let disk = SmallDisk::new(12 << 20);
-    let home = disk.0.path().join("store");
-    let ballast = disk.0.path().join("ballast");
+    SmallDisk::with("a_full_disk_is_a_clear_error_and_all_is_well_once_there_is_room", 12 << 20, fill_a_disk);
+}
+
+fn fill_a_disk(disk: &Path) {
+    let home = disk.join("store");
+    let ballast = disk.join("ballast");
     std::fs::write(&ballast, vec![1; 6 << 20]).unwrap();
     let store = open(&home);
     let vault = store.create_vault(&name("main")).unwrap();

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use avfs_core::ObjectId;
 use avfs_store::{CommitError, EmbeddedStore, ObjectStore, OpenOptions, RefEdit, RefStore, StoreError};
-use avfs_testkit::{Fault, FlakyDisk, noise, put};
+use avfs_testkit::{Fault, FlakyDisk, SmallDisk, noise, put};
 use tempfile::TempDir;
 
 fn flaky() -> (TempDir, FlakyDisk, EmbeddedStore) {
@@ -176,32 +176,19 @@ fn a_conflict_keeps_what_was_put() {
     assert_all_there(&home, &[id]);
 }
 
-/// A disk of a few bytes. Needs root.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    fn new(bytes: u64) -> SmallDisk {
-        let dir = tempfile::tempdir().unwrap();
-        let options = format!("size={bytes}");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir.path()).status();
-        assert!(mounted.unwrap().success(), "this test needs root, to mount a small disk");
-        SmallDisk(dir)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_disk_too_full_for_the_database_fails_the_commit_and_keeps_what_was_acknowledged() {
-    let disk = SmallDisk::new(2 << 20);
-    let ballast = disk.0.path().join("ballast");
+    SmallDisk::with(
+        "a_disk_too_full_for_the_database_fails_the_commit_and_keeps_what_was_acknowledged",
+        2 << 20,
+        fill_a_disk,
+    );
+}
+
+fn fill_a_disk(disk: &Path) {
+    let ballast = disk.join("ballast");
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
-    let home = disk.0.path().join("store");
+    let home = disk.join("store");
     let store = EmbeddedStore::open(&home, uncached()).unwrap();
     let id = put(&store, b"object").unwrap();
     let edit = |n: u64| RefEdit::create(format!("ref/{n:04}"), noise(n, 10_000));

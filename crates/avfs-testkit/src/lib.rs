@@ -8,12 +8,14 @@ mod conformance;
 mod counting;
 mod flaky;
 mod fuzz;
+mod small_disk;
 
 pub use child::{TestChild, acknowledge, child_task};
 pub use conformance::store_conformance;
 pub use counting::{CountingStore, Counts};
 pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};
+pub use small_disk::SmallDisk;
 
 use avfs_core::{ObjectId, ObjectKind};
 use avfs_store::{NewObject, ObjectStore, StoreError};

@@ -151,7 +151,9 @@ fn kill_rounds(script: &str, rounds: u64) {
                 break;
             }
         }
-        child.kill();
+        if let Some(state) = child.kill().last_words.last() {
+            last = state.parse().unwrap();
+        }
         let store = open(home.path());
         let vault = store.vault("main").unwrap();
         let found = read_state(&vault);

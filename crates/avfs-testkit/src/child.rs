@@ -13,6 +13,14 @@ pub struct TestChild {
     output: BufReader<ChildStdout>,
 }
 
+/// What is known of a child that was killed.
+pub struct Killed {
+    /// What it had acknowledged and nobody had read yet.
+    pub last_words: Vec<String>,
+    /// It was done before death came.
+    pub finished_before: bool,
+}
+
 impl TestChild {
     /// Starts the test `entry` of this binary, which finds `place` and `script` by [`child_task`].
     pub fn start(entry: &str, place: &Path, script: &str) -> TestChild {
@@ -41,10 +49,17 @@ impl TestChild {
         }
     }
 
+    /// Waits for `count` acknowledgements, or fewer if it ends before; returns how many came.
+    pub fn await_acknowledged(&mut self, count: u64) -> u64 {
+        (0..count).take_while(|_| self.acknowledged().is_some()).count() as u64
+    }
+
     /// Ends it as a crash would.
-    pub fn kill(mut self) {
+    pub fn kill(mut self) -> Killed {
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        let last_words = std::iter::from_fn(|| self.acknowledged()).collect();
+        let finished_before = self.process.wait().unwrap().success();
+        Killed { last_words, finished_before }
     }
 
     /// Waits for its end, which must be a good one.

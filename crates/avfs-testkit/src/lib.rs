@@ -10,7 +10,7 @@ mod flaky;
 mod fuzz;
 mod small_disk;
 
-pub use child::{TestChild, acknowledge, child_task};
+pub use child::{Killed, TestChild, acknowledge, child_task};
 pub use conformance::store_conformance;
 pub use counting::{CountingStore, Counts};
 pub use flaky::{Fault, FlakyDisk};

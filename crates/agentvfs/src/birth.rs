@@ -154,7 +154,8 @@ impl Store {
     }
 }
 
-fn check_limits(totals: &Totals, limits: Limits) -> Result<()> {
+/// Refuses what is more than a vault may hold.
+pub(crate) fn check_limits(totals: &Totals, limits: Limits) -> Result<()> {
     use avfs_tree::FsError;
     if let Some(limit) = limits.bytes.filter(|limit| totals.bytes > *limit) {
         return Err(FsError::OverBytes { limit }.into());

@@ -34,9 +34,15 @@ pub struct Saved {
 }
 
 impl OpenVault {
-    pub(crate) fn new(vault: Vault, record: VaultRecord, tree: WorkTree, ownership: Ownership) -> OpenVault {
+    pub(crate) fn new(
+        vault: Vault,
+        record: VaultRecord,
+        tree: WorkTree,
+        pin: Option<avfs_store::Pin>,
+        ownership: Ownership,
+    ) -> OpenVault {
         tree.set_limits(limits_of(&record));
-        OpenVault { vault, record, tree, pin: None, _ownership: ownership }
+        OpenVault { vault, record, tree, pin, _ownership: ownership }
     }
 
     /// The same vault without a journal: from now on changes are in memory until a snapshot. What a crash
@@ -44,6 +50,7 @@ impl OpenVault {
     pub(crate) fn without_journal(mut self) -> Result<OpenVault> {
         self.save("recover", "after a crash")?;
         self.tree.drop_journal();
+        self.pin = None;
         let base = self.vault.base_of(&self.record.head)?;
         let store = self.vault.store().clone();
         self.tree = WorkTree::in_memory(store.objects().clone(), base, store.clock())?;
@@ -111,6 +118,10 @@ impl OpenVault {
             self.pin = Some(self.vault.store().objects().store().pin()?);
         }
         Ok(())
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        limits_of(&self.record)
     }
 
     pub(crate) fn record(&self) -> &VaultRecord {

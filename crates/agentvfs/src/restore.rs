@@ -4,9 +4,10 @@ mod names;
 mod paths;
 
 use avfs_core::diff::{Change, diff_trees};
-use avfs_core::{NodeId, Root, TreePath};
-use avfs_tree::{Base, ReadError, SetAttr, WorkTree};
+use avfs_core::{NodeId, Root, Totals, TreePath};
+use avfs_tree::{Base, Limits, ReadError, SetAttr, WorkTree};
 
+use crate::birth::check_limits;
 use crate::error::{Error, Result};
 use crate::history::HistoryEntry;
 use crate::open::{OpenVault, Saved};
@@ -48,6 +49,7 @@ impl Vault {
             return Ok(Restored { saved: None, changed: 0 });
         }
         let count = changed.len() as u64;
+        check_growth(&before.root.totals, &target.root.totals, open.limits())?;
         let inodes = self.touch(target, &changed)?;
         let root = self.snapshot(to.snapshot)?.root;
         let reason = describe(action, detail);
@@ -142,6 +144,13 @@ impl Vault {
         let vault = self.name()?.to_string();
         kept.ok_or_else(|| Error::HistoryThinned { vault, seq: entry.seq, action: entry.action.clone() })
     }
+}
+
+/// What a vault may hold, it may hold after a restore, too; but going back to less is always possible.
+fn check_growth(present: &Totals, target: &Totals, limits: Limits) -> Result<()> {
+    let bytes = limits.bytes.filter(|_| target.bytes > present.bytes);
+    let files = limits.files.filter(|_| target.inodes > present.inodes);
+    check_limits(target, Limits { bytes, files })
 }
 
 impl OpenVault {

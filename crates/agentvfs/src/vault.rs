@@ -84,6 +84,9 @@ impl Vault {
     pub fn open(&self) -> Result<OpenVault> {
         let name = self.name()?;
         let ownership = self.store.own(self.id, name.as_str())?;
+        // A journal that is replayed may name objects that nothing else needs; the pin of whoever put them
+        // died with its process.
+        let pin = if self.has_journal()? { Some(self.store.objects().store().pin()?) } else { None };
         let record = self.record()?.0;
         let base = self.base_of(&record.head)?;
         let (objects, clock) = (self.store.objects().clone(), self.store.clock());
@@ -91,7 +94,7 @@ impl Vault {
             Some(place) => WorkTree::journaled(objects, base, clock, place)?,
             None => WorkTree::in_memory(objects, base, clock)?,
         };
-        Ok(OpenVault::new(self.clone(), record, tree, ownership))
+        Ok(OpenVault::new(self.clone(), record, tree, pin, ownership))
     }
 
     fn journal_place(&self, head: &Head) -> Option<JournalPlace> {
@@ -99,9 +102,10 @@ impl Vault {
         Some(JournalPlace { directory, included: head.journal })
     }
 
-    /// Takes a snapshot of what a killed owner left in its journal.
+    /// Takes a snapshot of what a killed owner left in its journal. While an owner lives, the head is what
+    /// others see.
     fn recover(&self) -> Result<()> {
-        if self.has_journal()? { self.begin().map(drop) } else { Ok(()) }
+        if self.is_abandoned()? { self.begin().map(drop) } else { Ok(()) }
     }
 
     /// Whether there is a journal that the head does not contain: of an owner, or left by one.

@@ -266,3 +266,108 @@ fn moving_one_name_of_a_file_over_another_leaves_one() {
     });
     assert_eq!(read(&vault, "/b").unwrap(), "one file");
 }
+
+#[test]
+fn a_collection_keeps_what_a_replayed_journal_needs() {
+    let fixture = Fixture::new();
+    let mut dying = fixture.vault.open().unwrap();
+    dying.write_bytes(&path("/a"), b"synced and acknowledged").unwrap();
+    dying.sync().unwrap();
+    drop((dying, fixture.vault, fixture.store));
+    let store = Store::open(fixture.home.path()).unwrap();
+    let vault = store.vault("main").unwrap();
+    let mut open = vault.open().unwrap();
+    let home = fixture.home.path().to_owned();
+    let collection = std::thread::spawn(move || {
+        // It waits for the new owner, who may still need what only the journal names.
+        Store::open(&home).unwrap().collect_garbage(&mut |_| true).map(|collected| collected.sweep.finished)
+    });
+    open.save("recover", "").unwrap();
+    assert!(collection.join().unwrap().unwrap());
+    drop((open, vault, store));
+    let store = Store::open(fixture.home.path()).unwrap();
+    assert_eq!(read(&store.vault("main").unwrap(), "/a").unwrap(), "synced and acknowledged");
+}
+
+#[test]
+fn a_journal_never_reaches_the_disk_before_the_objects_that_it_names() {
+    let fixture = Fixture::new();
+    write(&fixture.vault, "/f", "old");
+    let mut open = fixture.vault.open().unwrap();
+    open.write_bytes(&path("/f"), b"new, not synced").unwrap();
+    let ino = open.stat(&path("/f")).unwrap().ino;
+    for round in 0..60 {
+        open.tree().write(ino, 100_000 + round * 1_000_000, &vec![round as u8; 1_000_000]).unwrap();
+    }
+    // What a kill would leave now.
+    let copy = tempfile::tempdir().unwrap();
+    let mut cp = std::process::Command::new("cp");
+    assert!(cp.arg("-r").arg(fixture.home.path()).arg(copy.path().join("home")).status().unwrap().success());
+    let store = Store::open(&copy.path().join("home")).unwrap();
+    let found = store.vault("main").unwrap().begin().unwrap().read(&path("/f")).unwrap();
+    assert!(found.starts_with(b"old") || found.starts_with(b"new, not synced"));
+}
+
+#[test]
+fn nothing_is_put_into_a_directory_that_was_removed() {
+    let fixture = Fixture::new();
+    write(&fixture.vault, "/f", "kept");
+    let open = fixture.vault.open().unwrap();
+    let tree = open.tree();
+    let entry = |text: &str| EntryName::new(text.as_bytes()).unwrap();
+    let directory = tree.create(Ino::ROOT, &entry("d"), NewEntry::directory(0o755)).unwrap().ino;
+    let inner = tree.create(directory, &entry("inner"), NewEntry::directory(0o755)).unwrap().ino;
+    let file = tree.create(inner, &entry("file"), NewEntry::file(0o644)).unwrap().ino;
+    for ino in [directory, inner, file] {
+        tree.open(ino).unwrap();
+    }
+    tree.remove_tree(Ino::ROOT, &entry("d")).unwrap();
+    tree.write(file, 0, b"scratch").unwrap();
+    for parent in [directory, inner] {
+        let refused = tree.create(parent, &entry("x"), NewEntry::file(0o644)).unwrap_err();
+        assert_eq!(refused.errno(), rustix::io::Errno::NOENT);
+        let place = |parent, name| avfs_tree::Place::new(parent, entry(name));
+        let refused = tree.rename(place(Ino::ROOT, "f"), place(parent, "f")).unwrap_err();
+        assert_eq!(refused.errno(), rustix::io::Errno::NOENT);
+        assert_eq!(tree.read_directory(parent, None, 10).unwrap(), []);
+    }
+    open.sync().unwrap();
+    drop(open);
+    assert_eq!(read(&fixture.vault, "/f").unwrap(), "kept");
+}
+
+#[test]
+fn reading_does_not_wait_for_an_owner() {
+    let fixture = Fixture::new();
+    write(&fixture.vault, "/a", "stored");
+    let mut open = fixture.vault.open().unwrap();
+    open.write_bytes(&path("/a"), b"not stored yet").unwrap();
+    let reader = fixture.vault.reader().unwrap();
+    assert_eq!(&reader.read(&path("/a")).unwrap()[..], b"stored");
+}
+
+#[test]
+fn a_restore_obeys_the_quota_unless_it_makes_the_vault_smaller() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    write(&vault, "/big", &"x".repeat(1_000));
+    change(&vault, |open| open.remove(&path("/big"), false).unwrap());
+    write(&vault, "/small", "x");
+    vault.set_quota(Some(100), None).unwrap();
+    let refused = vault.restore(&vault.revision("@~2").unwrap(), "big").unwrap_err();
+    assert_eq!(refused.code(), "quota-bytes");
+    vault.restore(&vault.revision("@~1").unwrap(), "nothing").unwrap();
+}
+
+#[test]
+fn restoring_one_name_of_a_file_leaves_its_other_names_alone() {
+    let vault = Store::in_memory().create_vault(&name("main")).unwrap();
+    change(&vault, |open| {
+        open.write_bytes(&path("/a"), b"1").unwrap();
+        open.hard_link(&path("/a"), &path("/b")).unwrap();
+    });
+    write(&vault, "/a", "2");
+    let before = vault.revision("@~1").unwrap();
+    vault.restore_paths(&before, &[path("/a")], "checkout", "/a").unwrap();
+    assert_eq!(read(&vault, "/a").unwrap(), "1");
+    assert_eq!(read(&vault, "/b").unwrap(), "2");
+}

@@ -40,6 +40,8 @@ const FILE_HEADER: u64 = (MAGIC.len() + SALT_LEN) as u64;
 const RECORD_HEADER: usize = SALT_LEN + 4 + 8;
 /// What is gathered in memory before it is written.
 const BUFFER_BYTES: usize = 256 << 10;
+/// How much is held back in memory for objects that are not durable.
+const HELD_BYTES: usize = 8 << 20;
 /// A record that says up to where an earlier sync had succeeded.
 const SYNC_TAG: u8 = 0;
 
@@ -51,6 +53,8 @@ pub struct Journal {
     /// What is in the file already ends here.
     written: u64,
     buffer: Vec<u8>,
+    /// The buffer names objects that may not be durable yet: it must not be written before they are.
+    held: bool,
     /// Up to here a sync has succeeded.
     durable: u64,
     failed: bool,
@@ -75,6 +79,7 @@ impl Journal {
             salt: random_salt(place)?,
             written: 0,
             buffer: Vec::new(),
+            held: false,
             durable: 0,
             failed: false,
         };
@@ -112,7 +117,7 @@ impl Journal {
         self.buffer.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         self.buffer.extend_from_slice(&checksum(position, payload));
         self.buffer.extend_from_slice(payload);
-        if self.buffer.len() < BUFFER_BYTES {
+        if self.held || self.buffer.len() < BUFFER_BYTES {
             return Ok(());
         }
         // What could not be written has not happened: its caller is told so.
@@ -129,6 +134,25 @@ impl Journal {
         }
         let read = self.file.read_exact_at(out, position);
         read.map_err(|source| io_error("reading", &self.place, source))
+    }
+
+    /// From now on nothing is written until [`Journal::release`]: what comes next names objects.
+    pub(crate) fn hold(&mut self) {
+        self.held = true;
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The objects that were named are durable.
+    pub(crate) fn release(&mut self) {
+        self.held = false;
+    }
+
+    /// Whether more is held back than should be in memory.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.held && self.buffer.len() >= HELD_BYTES
     }
 
     /// Hands everything to the operating system. A failed write can be tried again: it goes to its place.
@@ -210,7 +234,7 @@ impl Journal {
             read.map_err(|source| io_error("reading", place, source))?;
             salt.copy_from_slice(&header[MAGIC.len()..]);
         }
-        if header == [0; FILE_HEADER as usize] {
+        if written < FILE_HEADER || is_all_zeros(&file, written, place)? {
             // Nothing was ever synced, or the header would be there: the journal starts anew.
             salt = random_salt(place)?;
             header[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -223,6 +247,7 @@ impl Journal {
             salt,
             written: written.max(FILE_HEADER),
             buffer: Vec::new(),
+            held: false,
             durable: 0,
             failed: false,
         };
@@ -266,6 +291,22 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+/// Whether a file holds nothing: what a crash leaves of one that was never synced.
+fn is_all_zeros(file: &File, len: u64, place: &Path) -> Result<bool, JournalError> {
+    let mut piece = vec![0; 64 << 10];
+    let mut position = 0;
+    while position < len {
+        let part = (len - position).min(piece.len() as u64) as usize;
+        let read = file.read_exact_at(&mut piece[..part], position);
+        read.map_err(|source| io_error("reading", place, source))?;
+        if piece[..part].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        position += part as u64;
+    }
+    Ok(true)
 }
 
 fn checksum(position: u64, payload: &[u8]) -> [u8; 8] {

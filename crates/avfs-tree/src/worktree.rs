@@ -181,14 +181,22 @@ impl WorkTree {
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
         if outlives_crash {
             self.open_journal(state)?;
-            state.journal_names_objects |= op.names_objects();
             state.introduce(&op)?;
         }
         let data = match &mut state.journal {
-            Some(journal) if outlives_crash => Data::Logged(journal.append(&op, data)?),
+            Some(journal) if outlives_crash => {
+                if op.names_objects() {
+                    journal.hold();
+                }
+                Data::Logged(journal.append(&op, data)?)
+            }
             _ => Data::Memory(bytes::Bytes::copy_from_slice(data)),
         };
-        state.apply(op, data)
+        state.apply(op, data)?;
+        match state.journal.as_ref().is_some_and(Journal::is_overdue) {
+            true => release_journal(state),
+            false => Ok(()),
+        }
     }
 
     /// The first operation after a snapshot starts a journal.
@@ -207,11 +215,7 @@ impl WorkTree {
     /// Returns once everything done before survives a power loss.
     pub fn sync(&self) -> Result<(), FsError> {
         let mut state = self.state();
-        if std::mem::take(&mut state.journal_names_objects) {
-            // Contents that were stored beforehand must be there when the journal says so.
-            let synced = state.objects.store().sync();
-            synced.inspect_err(|_| state.journal_names_objects = true).map_err(crate::ObjectError::from)?;
-        }
+        release_journal(&mut state)?;
         match &mut state.journal {
             Some(journal) => Ok(journal.sync()?),
             None => Ok(()),
@@ -267,6 +271,14 @@ impl FrozenTree<'_> {
             remove_journal(journal.place());
         }
     }
+}
+
+/// Makes the objects durable that the journal names, so that it may be written.
+fn release_journal(state: &mut State) -> Result<(), FsError> {
+    let Some(journal) = state.journal.as_mut().filter(|journal| journal.is_held()) else { return Ok(()) };
+    state.objects.store().sync().map_err(crate::ObjectError::from)?;
+    journal.release();
+    Ok(journal.flush()?)
 }
 
 /// A journal that cannot be removed is recognised by its number and removed at the next opening.

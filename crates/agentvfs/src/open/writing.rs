@@ -93,6 +93,11 @@ impl OpenVault {
     }
 
     fn append(&self, path: &TreePath, attr: &Attr, bytes: &mut dyn Read) -> Result<()> {
+        match attr.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(self.fail(path, FsError::IsADirectory)),
+            _ => return Err(self.fail(path, FsError::Invalid("not a regular file"))),
+        }
         let mut buffer = vec![0; 256 << 10];
         let (mut end, mut in_memory) = (attr.size, 0);
         loop {

@@ -224,8 +224,10 @@ impl<'a> Comeback<'a> {
     fn bring_file(&self, path: &TreePath, entry: &Entry) -> Result<()> {
         if self.open.exists(path)? {
             let attr = self.open.stat(path)?;
-            let alone =
-                attr.names == 1 || self.present_names.of_path(path) == self.source_names.of_path(path);
+            let names = self.present_names.of_path(path);
+            let all_come_back =
+                names == self.source_names.of_path(path) && names.iter().all(|name| self.covers(name));
+            let alone = attr.names == 1 || all_come_back;
             if alone && attr.kind == Kind::File && matches!(entry.kind, EntryKind::File { .. }) {
                 return set_to(self.open, entry, attr).map_err(|error| self.open.fail(path, error));
             }

@@ -88,6 +88,7 @@ impl WorkTree {
     ) -> Result<Attr, FsError> {
         let mut state = self.state();
         let at = Place::new(parent, name.clone());
+        state.check_named(at.parent)?;
         if state.lookup(&at)?.is_some() {
             return Err(FsError::Exists);
         }
@@ -107,6 +108,7 @@ impl WorkTree {
     ) -> Result<Attr, FsError> {
         let mut state = self.state();
         let at = Place::new(parent, name.clone());
+        state.check_named(at.parent)?;
         if state.lookup(&at)?.is_some() {
             return Err(FsError::Exists);
         }
@@ -182,6 +184,7 @@ impl WorkTree {
         if replaced == Some(moved) {
             return Ok(());
         }
+        state.check_named(to.parent)?;
         state.check_not_below(moved, to.parent)?;
         if let Some(replaced) = replaced {
             match (state.inode(moved)?.is_directory(), state.inode(replaced)?.is_directory()) {
@@ -202,6 +205,7 @@ impl WorkTree {
         if state.lookup(&to)?.is_some() {
             return Err(FsError::Exists);
         }
+        state.check_named(to.parent)?;
         state.check_not_below(moved, to.parent)?;
         let time = self.now();
         self.perform(&mut state, Op::Rename { from, to, exchange: false, time }, &[])
@@ -215,6 +219,8 @@ impl WorkTree {
         if first == second {
             return Ok(());
         }
+        state.check_named(to.parent)?;
+        state.check_named(from.parent)?;
         state.check_not_below(first, to.parent)?;
         state.check_not_below(second, from.parent)?;
         let time = self.now();
@@ -235,6 +241,7 @@ impl WorkTree {
         if inode.names >= NAMES_MAX {
             return Err(FsError::TooManyLinks);
         }
+        state.check_named(at.parent)?;
         if state.lookup(&at)?.is_some() {
             return Err(FsError::Exists);
         }

@@ -25,8 +25,6 @@ pub(crate) struct State {
     pub journal: Option<Journal>,
     /// The inodes that the journal knows: those it saw made and those it was told the place of.
     pub journaled: HashSet<Ino>,
-    /// The journal refers to objects that were stored and may not be durable yet.
-    pub journal_names_objects: bool,
     pub base: Base,
     pub inodes: HashMap<Ino, Inode>,
     /// The inodes that are marked as dirty.
@@ -55,7 +53,6 @@ impl State {
             objects,
             journal: None,
             journaled: HashSet::new(),
-            journal_names_objects: false,
             base,
             inodes: HashMap::from([(Ino::ROOT, root)]),
             dirty: HashSet::new(),
@@ -320,44 +317,50 @@ impl State {
         ino != Ino::ROOT && self.inodes.get(&ino).is_some_and(|inode| inode.names == 0)
     }
 
-    /// Frees an inode that has neither a name nor a handle.
+    /// Refuses to put anything into a directory that was removed.
+    pub fn check_named(&self, directory: Ino) -> Result<(), FsError> {
+        if self.is_nameless(directory) { Err(FsError::NotFound) } else { Ok(()) }
+    }
+
+    /// Frees an inode that has neither a name nor a handle. A directory without a name has nothing in it.
     pub fn drop_if_unused(&mut self, ino: Ino) -> Result<(), FsError> {
-        let inode = self.inode(ino)?;
+        let inode = self.inode_mut(ino)?;
         if inode.names > 0 || ino == Ino::ROOT {
             return Ok(());
         }
-        if inode.opens > 0 {
+        let is_open = inode.opens > 0;
+        if let Body::Directory(directory) = &mut inode.body {
+            let below = std::mem::take(directory);
+            self.forget_below(below);
+        }
+        if is_open {
             self.nameless.insert(ino);
-            return Ok(());
+        } else {
+            self.nameless.remove(&ino);
+            self.inodes.remove(&ino);
+            self.freed.insert(ino);
         }
-        self.nameless.remove(&ino);
-        if let Some(inode) = self.inodes.remove(&ino)
-            && let Body::Directory(directory) = inode.body
-        {
-            self.forget_below(directory);
-        }
-        self.freed.insert(ino);
         Ok(())
     }
 
-    /// Forgets the inodes below a removed directory.
+    /// Forgets the inodes below a removed directory; what is open stays without a name.
     fn forget_below(&mut self, directory: DirectoryBody) {
-        let mut open = vec![directory];
-        while let Some(directory) = open.pop() {
+        let mut removed = vec![directory];
+        while let Some(directory) = removed.pop() {
             for child in directory.children.into_values() {
-                let Some(inode) = self.inodes.get_mut(&child) else { continue };
-                if inode.link.is_some() {
+                let Some(inode) = self.inodes.get_mut(&child).filter(|inode| inode.link.is_none()) else {
                     continue;
-                }
+                };
                 inode.place = None;
                 inode.names = 0;
+                if let Body::Directory(below) = &mut inode.body {
+                    removed.push(std::mem::take(below));
+                }
                 if inode.opens > 0 {
                     self.nameless.insert(child);
-                } else if let Some(inode) = self.inodes.remove(&child) {
+                } else {
+                    self.inodes.remove(&child);
                     self.freed.insert(child);
-                    if let Body::Directory(below) = inode.body {
-                        open.push(below);
-                    }
                 }
             }
         }

@@ -11,12 +11,12 @@ use crate::escape::printable_line;
 use crate::exit::ExitStatus;
 use crate::versions::{EntryBody, Names, count};
 
-/// Take the last change back; undone changes can be undone, too
+/// Take the last change back; again, the one before it
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "An undo is an entry of the history like any other: `avfs checkpoint restore ID` of the
 state before goes forward again. Ends with status 1 if there were fewer changes
-than view for.
+than asked for.
 
 Examples:
   avfs undo

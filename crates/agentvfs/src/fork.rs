@@ -1,5 +1,7 @@
 //! Making vaults from vaults, and taking them away.
 
+use std::collections::HashSet;
+
 use avfs_store::{RefEdit, RefRange};
 use avfs_tree::Limits;
 
@@ -7,9 +9,13 @@ use crate::birth::Seed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::owner;
-use crate::record::{self, ParentRecord, VaultRecord, key};
+use crate::record::{self, ParentRecord, VaultId, VaultRecord, key};
 use crate::revision::Revision;
+use crate::store::Store;
 use crate::vault::Vault;
+
+/// How many entries of a history are removed in one commit.
+const ROWS_AT_ONCE: usize = 5_000;
 
 impl Vault {
     /// Makes vaults that start at this one's present state. Costs the same whatever the vault holds.
@@ -57,11 +63,12 @@ impl Vault {
             let forks = forks.iter().map(VaultName::to_string).collect();
             return Err(Error::Needed { vault: name.to_string(), forks });
         }
-        self.delete_history()?;
         self.store().retry(|edits| {
             let (record, bytes) = self.record()?;
             self.delete_edits(edits, &record, bytes)
         })?;
+        // The vault is gone. What is left of a long history here, a garbage collection takes away.
+        let _ = self.store().forget_history(self.id());
         if let Some(home) = self.store().home() {
             // What stays behind is an empty directory with a lock that nobody looks at any more.
             let _ = std::fs::remove_dir_all(owner::work_directory(home, self.id()));
@@ -70,26 +77,11 @@ impl Vault {
         Ok(())
     }
 
-    /// Takes a long history away in parts, so that the last commit stays small.
-    fn delete_history(&self) -> Result<()> {
-        const PART: usize = 5_000;
-        loop {
-            let oldest = RefRange::prefix(key::histories(self.id())).limit(PART + 1);
-            let mut found = self.store().refs().scan(&oldest)?;
-            if found.len() <= PART {
-                return Ok(());
-            }
-            found.truncate(PART);
-            let edits: Vec<RefEdit> =
-                found.into_iter().map(|(key, value)| RefEdit::delete(key, value)).collect();
-            self.store().refs().commit(&edits)?;
-        }
-    }
-
     fn delete_edits(&self, edits: &mut Vec<RefEdit>, record: &VaultRecord, bytes: Vec<u8>) -> Result<()> {
         let refs = self.store().refs();
-        for prefix in [key::histories(self.id()), key::checkpoints(self.id())] {
-            let rows = refs.scan(&RefRange::prefix(prefix))?;
+        let history = RefRange::prefix(key::histories(self.id())).limit(ROWS_AT_ONCE);
+        for range in [history, RefRange::prefix(key::checkpoints(self.id()))] {
+            let rows = refs.scan(&range)?;
             edits.extend(rows.into_iter().map(|(key, value)| RefEdit::delete(key, value)));
         }
         let mut last = record.clone();
@@ -102,5 +94,27 @@ impl Vault {
         }
         let detail = format!("number {} at {}", self.id().0, record.head.snapshot);
         self.store().log(edits, "delete", record.name.as_str(), detail)
+    }
+}
+
+impl Store {
+    /// Removes what is left of the history of a vault that is gone, in parts that keep others from waiting.
+    pub(crate) fn forget_history(&self, id: VaultId) -> Result<()> {
+        loop {
+            let rows = self.refs().scan(&RefRange::prefix(key::histories(id)).limit(ROWS_AT_ONCE))?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let edits: Vec<RefEdit> =
+                rows.into_iter().map(|(key, value)| RefEdit::delete(key, value)).collect();
+            self.refs().commit(&edits)?;
+        }
+    }
+
+    /// Removes the histories that deletions were kept from removing.
+    pub(crate) fn forget_deleted_vaults(&self) -> Result<()> {
+        let alive: HashSet<VaultId> = self.vault_records()?.into_iter().map(|record| record.id).collect();
+        let last = record::read::<u64>(self.refs(), key::VAULT_COUNTER)?.map_or(0, |(last, _)| last);
+        (1..=last).map(VaultId).filter(|id| !alive.contains(id)).try_for_each(|id| self.forget_history(id))
     }
 }

@@ -18,7 +18,7 @@ pub use inodes::Ino;
 pub use journal::{Journal, JournalError};
 pub use objects::{ObjectError, ObjectWriter, Objects};
 pub use op::Place;
-pub use reach::{Needed, walk_needed};
+pub use reach::{Needed, link_bearing_slots, walk_needed};
 pub use reader::{Found, Listing, ReadError, TreeReader};
 pub use validate::{Flaw, validate};
 pub use worktree::{

@@ -120,3 +120,24 @@ where
     }
     Ok(())
 }
+
+/// The slots of a stored directory that are links, or directories with links below. Parts of the map without
+/// any are not looked at.
+pub fn link_bearing_slots(
+    objects: &Objects,
+    entries: Option<NodeId>,
+) -> Result<Vec<(Box<[u8]>, Slot)>, ObjectError> {
+    let mut found = Vec::new();
+    let mut open: Vec<NodeId> = entries.into_iter().collect();
+    while let Some(id) = open.pop() {
+        match &*Nodes::<Slot>::load(objects, id)? {
+            Node::Inner { children, .. } => {
+                open.extend(children.iter().filter(|child| child.totals.links > 0).map(|child| child.id));
+            }
+            Node::Leaf(records) => {
+                found.extend(records.iter().filter(|(_, slot)| slot.totals().links > 0).cloned());
+            }
+        }
+    }
+    Ok(found)
+}

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use avfs_core::{EntryKind, LinkId, TreePath};
-use avfs_tree::{ReadError, TreeReader};
+use avfs_core::{Entry, EntryKind, EntryName, LinkId, NodeId, Slot, TreePath};
+use avfs_tree::{ReadError, TreeReader, link_bearing_slots};
 
 #[derive(Default)]
 pub(super) struct Names {
@@ -15,17 +15,15 @@ impl Names {
     /// Walks those directories only that hold names of files with several.
     pub fn of(reader: &TreeReader) -> Result<Names, ReadError> {
         let mut names = Names::default();
-        let mut pending = vec![(TreePath::root(), reader.root().directory.clone())];
-        while let Some((directory, entry)) = pending.pop() {
-            for found in reader.list_entry(&directory, &entry)? {
-                let (name, found) = found?;
-                let path = directory.join(&name);
-                match (found.link, &found.entry.kind) {
-                    (Some((link, _)), _) => names.add(path, link),
-                    (None, EntryKind::Directory { below, .. }) if below.links > 0 => {
-                        pending.push((path, found.entry));
-                    }
-                    _ => {}
+        let mut pending = vec![(TreePath::root(), entries_of(&reader.root().directory))];
+        while let Some((directory, entries)) = pending.pop() {
+            let slots = link_bearing_slots(reader.objects(), entries);
+            let slots = slots.map_err(|source| ReadError::Object { path: directory.clone(), source })?;
+            for (name, slot) in slots {
+                let Ok(name) = EntryName::new(&name) else { continue };
+                match slot {
+                    Slot::Link(link) => names.add(directory.join(&name), link),
+                    Slot::Own(entry) => pending.push((directory.join(&name), entries_of(&entry))),
                 }
             }
         }
@@ -46,5 +44,12 @@ impl Names {
     pub fn of_path(&self, path: &TreePath) -> BTreeSet<TreePath> {
         let group = self.links.get(path).and_then(|link| self.groups.get(link));
         group.cloned().unwrap_or_else(|| BTreeSet::from([path.clone()]))
+    }
+}
+
+fn entries_of(entry: &Entry) -> Option<NodeId> {
+    match entry.kind {
+        EntryKind::Directory { entries, .. } => entries,
+        _ => None,
     }
 }

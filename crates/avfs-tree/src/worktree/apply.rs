@@ -2,13 +2,14 @@
 //!
 //! Operations come here checked: what they name was looked up just before.
 
-use avfs_core::map::{Node, Nodes, Record};
+use avfs_core::map::Record;
 use avfs_core::{Entry, EntryKind, LinkId, LinkedFile, NodeId, Slot, Timestamp, Totals};
 
 use crate::error::FsError;
 use crate::inodes::Ino;
 use crate::op::{Op, Place};
 use crate::overlay::Data;
+use crate::reach::link_bearing_slots;
 use crate::worktree::inode::{Body, Inode};
 use crate::worktree::state::State;
 
@@ -248,25 +249,12 @@ fn collect_links(
     links: &mut Vec<LinkId>,
     below: &mut Vec<NodeId>,
 ) -> Result<(), FsError> {
-    let mut open: Vec<NodeId> = node.into_iter().collect();
-    while let Some(id) = open.pop() {
-        match &*Nodes::<Slot>::load(&state.objects, id)? {
-            Node::Inner { children, .. } => {
-                open.extend(children.iter().filter(|child| child.totals.links > 0).map(|child| child.id));
-            }
-            Node::Leaf(records) => {
-                for (_, slot) in records.iter().filter(|(name, _)| !known(name)) {
-                    match slot {
-                        Slot::Link(link) => links.push(*link),
-                        Slot::Own(Entry {
-                            kind: EntryKind::Directory { entries, below: totals }, ..
-                        }) if totals.links > 0 => {
-                            below.extend(*entries);
-                        }
-                        Slot::Own(_) => {}
-                    }
-                }
-            }
+    let slots = link_bearing_slots(&state.objects, node)?;
+    for (_, slot) in slots.into_iter().filter(|(name, _)| !known(name)) {
+        match slot {
+            Slot::Link(link) => links.push(link),
+            Slot::Own(Entry { kind: EntryKind::Directory { entries, .. }, .. }) => below.extend(entries),
+            Slot::Own(_) => {}
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use super::{Attr, StoredTree, WorkTree};
 use crate::error::FsError;
 use crate::inodes::Ino;
 use crate::objects::ObjectWriter;
+use crate::reach::link_bearing_slots;
 use crate::worktree::state::State;
 
 impl WorkTree {
@@ -90,19 +91,10 @@ impl State {
 
 /// The slots of a stored directory that are links or lead to some.
 fn link_bearing(state: &State, entry: &Entry) -> Result<Vec<(Box<[u8]>, Slot)>, FsError> {
-    let EntryKind::Directory { entries, .. } = entry.kind else { return Ok(Vec::new()) };
-    let mut walk = map::walk_after(&state.objects, entries, None)?;
-    let mut found = Vec::new();
-    while let Some((name, slot)) = walk.advance()? {
-        let bears = match &slot {
-            Slot::Link(_) => true,
-            Slot::Own(entry) => matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0),
-        };
-        if bears {
-            found.push((name, slot));
-        }
+    match entry.kind {
+        EntryKind::Directory { entries, .. } => Ok(link_bearing_slots(&state.objects, entries)?),
+        _ => Ok(Vec::new()),
     }
-    Ok(found)
 }
 
 fn count_links(state: &State, top: &Entry, names: &mut BTreeMap<LinkId, u32>) -> Result<(), FsError> {

@@ -2,17 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use avfs_core::map::{self, Edits};
 use avfs_core::{
-    BlobId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, ObjectId, Root, Slot, Timestamp,
-    Totals, TreePath,
+    BlobId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Root, Slot, Timestamp, Totals,
+    TreePath,
 };
-use avfs_store::{
-    CommitError, MemoryStore, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore,
-    StoreError,
-};
+use avfs_store::MemoryStore;
 use avfs_tree::content::ContentBuilder;
 use avfs_tree::{ObjectWriter, Objects, TreeReader};
 
@@ -143,54 +139,4 @@ fn directory_of(objects: &Objects, writer: &ObjectWriter, below: &[(&[u8], &Item
     let below = root.as_ref().map_or(Totals::default(), |root| root.totals);
     let kind = EntryKind::Directory { entries: root.map(|root| root.id), below };
     Entry { meta: meta(0o755), kind }
-}
-
-/// A store that counts the objects read from it.
-#[derive(Default)]
-pub(crate) struct CountingStore {
-    inner: MemoryStore,
-    reads: AtomicU64,
-}
-
-impl CountingStore {
-    pub(crate) fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
-    }
-}
-
-impl ObjectStore for CountingStore {
-    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
-        self.reads.fetch_add(ids.len() as u64, Ordering::Relaxed);
-        self.inner.get_many(ids)
-    }
-
-    fn put_many(&self, objects: &[NewObject<'_>]) -> Result<(), StoreError> {
-        self.inner.put_many(objects)
-    }
-
-    fn contains_many(&self, ids: &[ObjectId]) -> Result<Vec<bool>, StoreError> {
-        self.inner.contains_many(ids)
-    }
-
-    fn sync(&self) -> Result<(), StoreError> {
-        self.inner.sync()
-    }
-
-    fn pin(&self) -> Result<Pin, StoreError> {
-        self.inner.pin()
-    }
-}
-
-impl RefStore for CountingStore {
-    fn read(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        RefStore::read(&self.inner, key)
-    }
-
-    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
-        self.inner.scan(range)
-    }
-
-    fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError> {
-        self.inner.commit(edits)
-    }
 }

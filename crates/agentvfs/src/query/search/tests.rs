@@ -1,13 +1,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use avfs_store::MemoryStore;
+use avfs_testkit::CountingStore;
 use avfs_tree::Objects;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::query::fixture::{CountingStore, Item, Items, Tree, memory, path};
+use crate::query::fixture::{Item, Items, Tree, memory, path};
 
 struct Place {
     directory: TempDir,
@@ -124,16 +126,16 @@ fn a_linked_file_is_found_under_all_its_names() {
 fn a_search_after_one_change_reads_only_what_changed() {
     let names: Vec<String> = (0..4000).map(|n| format!("d{}/f{n}", n % 50)).collect();
     let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "common text")).collect();
-    let store = Arc::new(CountingStore::default());
+    let store = Arc::new(CountingStore::<MemoryStore>::default());
     let objects = Objects::new(store.clone());
     let (place, before) = (place(), Tree::in_store(&objects, &files));
     place.paths("v", &before, "rare");
     files[1234].1 = "a rare text";
     let after = Tree::in_store(&objects, &files);
     let cold = TreeReader::new(Objects::new(store.clone()), after.reader.root().clone());
-    let reads = store.reads();
+    store.take();
     assert_eq!(place.paths("v", &Tree { reader: cold }, "rare"), [format!("/{}", names[1234])]);
-    let reads = store.reads() - reads;
+    let reads = store.take().objects_read;
     assert!(reads < 20, "{reads} objects were read of 4000 files");
 }
 

@@ -2,14 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::sync::{Arc, Mutex};
 
-use agentvfs::{Store, StoreOptions, VaultName};
+use agentvfs::{Store, StoreOptions};
 use avfs_core::ObjectId;
 use avfs_store::{
     CommitError, MemoryStore, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore,
     StoreError,
 };
+use support::name;
 
 type Deed = Box<dyn FnOnce() + Send>;
 
@@ -57,10 +60,6 @@ impl RefStore for Busy {
     fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError> {
         self.inner.commit(edits)
     }
-}
-
-fn name(text: &str) -> VaultName {
-    VaultName::new(text).unwrap()
 }
 
 /// Statistics of a store with two vaults while `deed` is done between its scans.

@@ -2,18 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use agentvfs::{CheckpointName, Limits, Store, StoreOptions, TreePath, Vault, VaultName};
+use agentvfs::{CheckpointName, Limits, Store, StoreOptions, Vault, VaultName};
 use avfs_store::MemoryStore;
 use avfs_testkit::{CountingStore, Counts};
+use support::path;
 
 type Doors = CountingStore<MemoryStore>;
-
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text.as_bytes()).unwrap()
-}
 
 fn file(index: usize) -> String {
     format!("d{:02}/e{:02}/f{index}", index / 1_000, index / 50 % 20)

@@ -3,19 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
+mod support;
+
 use std::path::Path;
 use std::time::Duration;
 
-use agentvfs::{CheckpointName, Store, StoreOptions, TreePath, Vault, VaultName};
+use agentvfs::{CheckpointName, Store, StoreOptions, Vault};
 use avfs_testkit::{Dice, SmallDisk, TestChild, acknowledge, child_task, noise};
-
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text.as_bytes()).unwrap()
-}
-
-fn name(text: &str) -> VaultName {
-    VaultName::new(text).unwrap()
-}
+use support::{name, path};
 
 fn open(home: &Path) -> Store {
     let options = StoreOptions { patience: Duration::from_secs(60), ..StoreOptions::default() };

@@ -2,33 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::path::PathBuf;
 use std::sync::mpsc;
 
-use agentvfs::{EntryName, Ino, OpenVault, Result, Store, TreePath, Vault, VaultName};
+use agentvfs::{EntryName, Ino, Store, TreePath, Vault};
 use avfs_tree::NewEntry;
-
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text.as_bytes()).unwrap()
-}
-
-fn name(text: &str) -> VaultName {
-    VaultName::new(text).unwrap()
-}
-
-fn change(vault: &Vault, edit: impl FnOnce(&mut OpenVault)) {
-    let mut open = vault.begin().unwrap();
-    edit(&mut open);
-    open.commit("change", "").unwrap();
-}
-
-fn write(vault: &Vault, at: &str, bytes: &str) {
-    change(vault, |open| open.write_bytes(&path(at), bytes.as_bytes()).unwrap());
-}
-
-fn read(vault: &Vault, at: &str) -> Result<String> {
-    Ok(String::from_utf8(vault.begin()?.read(&path(at))?.to_vec()).unwrap())
-}
+use support::{change, name, path, read, write};
 
 struct Fixture {
     home: tempfile::TempDir,
@@ -349,7 +330,7 @@ fn reading_does_not_wait_for_an_owner() {
 #[test]
 fn a_restore_obeys_the_quota_unless_it_makes_the_vault_smaller() {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
-    write(&vault, "/big", &"x".repeat(1_000));
+    write(&vault, "/big", "x".repeat(1_000));
     change(&vault, |open| open.remove(&path("/big"), false).unwrap());
     write(&vault, "/small", "x");
     vault.set_quota(Some(100), None).unwrap();

@@ -2,46 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use agentvfs::{
-    CheckpointName, Clock, Error, OpenVault, Result, Retention, RetentionPolicy, Store, StoreOptions,
-    Timestamp, TreePath, Vault, VaultName,
+    CheckpointName, Error, OpenVault, Retention, RetentionPolicy, Store, StoreOptions, Timestamp, Vault,
 };
-
-struct SetClock(AtomicI64);
-
-impl Clock for SetClock {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: self.0.load(Ordering::Relaxed), nanos: 0 }
-    }
-}
-
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text.as_bytes()).unwrap()
-}
-
-fn name(text: &str) -> VaultName {
-    VaultName::new(text).unwrap()
-}
-
-fn act(vault: &Vault, change: impl FnOnce(&mut OpenVault)) {
-    let mut open = vault.begin().unwrap();
-    change(&mut open);
-    open.commit("act", "").unwrap();
-}
-
-fn write(vault: &Vault, at: &str, bytes: &str) {
-    let mut open = vault.begin().unwrap();
-    open.write_bytes(&path(at), bytes.as_bytes()).unwrap();
-    open.commit("write", at).unwrap();
-}
-
-fn read(vault: &Vault, at: &str) -> Result<String> {
-    let bytes = vault.begin()?.read(&path(at))?;
-    Ok(String::from_utf8(bytes.to_vec()).unwrap())
-}
+use support::{SetClock, change, name, path, read, write};
 
 fn names_of(vault: &Vault, at: &str) -> u32 {
     vault.begin().unwrap().stat(&path(at)).unwrap().names
@@ -56,8 +25,8 @@ fn bring_back(vault: &Vault, at: &str) -> u64 {
 /// A vault in the state after `first` and then `second`.
 fn vault_after(first: impl FnOnce(&mut OpenVault), second: impl FnOnce(&mut OpenVault)) -> Vault {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
-    act(&vault, first);
-    act(&vault, second);
+    change(&vault, first);
+    change(&vault, second);
     vault
 }
 

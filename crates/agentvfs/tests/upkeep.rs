@@ -2,34 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use agentvfs::{
-    CheckpointName, Clock, RetentionPolicy, Store, StoreOptions, Timestamp, TreePath, Vault, VaultName,
-};
-
-struct SetClock(AtomicI64);
-
-impl Clock for SetClock {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: self.0.load(Ordering::Relaxed), nanos: 0 }
-    }
-}
-
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text.as_bytes()).unwrap()
-}
-
-fn name(text: &str) -> VaultName {
-    VaultName::new(text).unwrap()
-}
-
-fn write(vault: &Vault, at: &str, bytes: &[u8]) {
-    let mut open = vault.begin().unwrap();
-    open.write_bytes(&path(at), bytes).unwrap();
-    open.commit("write", at).unwrap();
-}
+use agentvfs::{CheckpointName, RetentionPolicy, Store, StoreOptions, Vault};
+use support::{SetClock, name, path, write};
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
@@ -46,9 +25,9 @@ fn collecting_gives_back_what_a_deleted_fork_held_and_nothing_else() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
     let main = store.create_vault(&name("main")).unwrap();
-    write(&main, "/kept", &noise(1, 300_000));
+    write(&main, "/kept", noise(1, 300_000));
     let fork = main.fork(&[name("fork")]).unwrap().remove(0);
-    write(&fork, "/big", &noise(2, 3_000_000));
+    write(&fork, "/big", noise(2, 3_000_000));
     let before = pack_bytes(home.path());
     fork.delete(false).unwrap();
     // A pack that a process still appends to is left for a later collection.
@@ -69,7 +48,7 @@ fn a_collection_that_is_stopped_leaves_a_sound_store() {
     let store = Store::open(home.path()).unwrap();
     let main = store.create_vault(&name("main")).unwrap();
     for round in 0..4 {
-        write(&main, "/file", &noise(round, 200_000));
+        write(&main, "/file", noise(round, 200_000));
     }
     for allowed in 0..6 {
         let mut left = allowed;
@@ -93,7 +72,7 @@ fn automatic_snapshots_are_thinned_and_checkpoints_stay() {
     let vault = store.create_vault(&name("main")).unwrap();
     for step in 0..20 {
         clock.0.fetch_add(HOUR / 4, Ordering::Relaxed);
-        write(&vault, "/file", &noise(step, 100));
+        write(&vault, "/file", noise(step, 100));
         if step == 3 {
             vault.save_checkpoint(&CheckpointName::new("kept").unwrap(), None).unwrap();
         }
@@ -121,7 +100,7 @@ fn automatic_snapshots_never_hold_more_than_their_share() {
     let store = Store::open(home.path()).unwrap();
     let vault = store.create_vault(&name("main")).unwrap();
     for step in 0..10 {
-        write(&vault, "/file", &noise(step, 100_000));
+        write(&vault, "/file", noise(step, 100_000));
     }
     let disk = rustix::fs::statvfs(home.path()).unwrap();
     let disk_bytes = (disk.f_blocks * disk.f_frsize) as f64;
@@ -138,9 +117,9 @@ fn statistics_tell_what_is_unique_and_what_is_shared() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
     let main = store.create_vault(&name("main")).unwrap();
-    write(&main, "/shared", &noise(1, 500_000));
+    write(&main, "/shared", noise(1, 500_000));
     let fork = main.fork(&[name("fork")]).unwrap().remove(0);
-    write(&fork, "/own", &noise(2, 200_000));
+    write(&fork, "/own", noise(2, 200_000));
     let stats = store.stats().unwrap();
     let fork = stats.vaults.iter().find(|vault| vault.name == name("fork")).unwrap();
     assert_eq!(fork.logical_bytes, 700_000);
@@ -157,7 +136,7 @@ fn a_flipped_bit_is_found_and_the_file_is_named() {
     let open = main.begin().unwrap();
     open.make_directory(&path("/d"), false).unwrap();
     open.commit("mkdir", "/d").unwrap();
-    write(&main, "/d/victim", &noise(9, 5_000));
+    write(&main, "/d/victim", noise(9, 5_000));
     write(&main, "/d/other", b"fine");
     main.save_checkpoint(&CheckpointName::new("saved").unwrap(), None).unwrap();
     drop((main, store));
@@ -186,7 +165,7 @@ fn a_vault_file_carries_everything_to_another_store() {
     let main = store.create_vault(&name("main")).unwrap();
     write(&main, "/a", b"one");
     main.save_checkpoint(&CheckpointName::new("start").unwrap(), Some("first")).unwrap();
-    write(&main, "/a", &noise(3, 2_000_000));
+    write(&main, "/a", noise(3, 2_000_000));
     let mut file = Vec::new();
     main.export_bundle(&mut file, "file", &mut |_| {}).unwrap();
 
@@ -207,7 +186,7 @@ fn a_vault_file_carries_everything_to_another_store() {
 fn a_cut_or_changed_vault_file_is_refused_and_changes_nothing() {
     let store = Store::in_memory();
     let main = store.create_vault(&name("main")).unwrap();
-    write(&main, "/a", &noise(1, 3_000));
+    write(&main, "/a", noise(1, 3_000));
     let mut file = Vec::new();
     main.export_bundle(&mut file, "file", &mut |_| {}).unwrap();
     let target = Store::in_memory();
@@ -228,7 +207,7 @@ fn automatic_snapshots_keep_to_their_share_of_the_disk() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
     let vault = store.create_vault(&name("main")).unwrap();
-    write(&vault, "/big", &noise(1, 3_000_000));
+    write(&vault, "/big", noise(1, 3_000_000));
     for number in 0..5 {
         write(&vault, &format!("/f{number}"), b"x");
     }

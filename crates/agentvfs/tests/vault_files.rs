@@ -2,21 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use agentvfs::{Error, Store, TreePath, Vault, VaultName};
+mod support;
 
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text.as_bytes()).unwrap()
-}
-
-fn name(text: &str) -> VaultName {
-    VaultName::new(text).unwrap()
-}
-
-fn write(vault: &Vault, at: &str, bytes: &[u8]) {
-    let mut open = vault.begin().unwrap();
-    open.write_bytes(&path(at), bytes).unwrap();
-    open.commit("write", at).unwrap();
-}
+use agentvfs::{Error, Store, Vault};
+use support::{name, write};
 
 fn export(vault: &Vault) -> Vec<u8> {
     let mut file = Vec::new();

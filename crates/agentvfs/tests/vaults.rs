@@ -2,26 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use agentvfs::{CheckpointName, Error, Result, Store, TreePath, Vault, VaultName, Version, WriteMode};
+mod support;
 
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text.as_bytes()).unwrap()
-}
-
-fn name(text: &str) -> VaultName {
-    VaultName::new(text).unwrap()
-}
-
-fn write(vault: &Vault, at: &str, bytes: &str) {
-    let mut open = vault.begin().unwrap();
-    open.write_bytes(&path(at), bytes.as_bytes()).unwrap();
-    open.commit("write", at).unwrap();
-}
-
-fn read(vault: &Vault, at: &str) -> Result<String> {
-    let bytes = vault.begin()?.read(&path(at))?;
-    Ok(String::from_utf8(bytes.to_vec()).unwrap())
-}
+use agentvfs::{CheckpointName, Error, Store, Version, WriteMode};
+use support::{name, path, read, write};
 
 /// Runs a test against both kinds of store.
 fn on_each_store(test: impl Fn(&Store)) {

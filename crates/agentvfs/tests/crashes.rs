@@ -41,14 +41,16 @@ fn change_for_ever(store: &Store, seed: u64) {
     let vault = store.vault("main").unwrap();
     let mut dice = Dice::new(seed);
     let mut state: u64 = read_state(&vault);
-    let source = tempfile::tempdir().unwrap();
+    // In the home, so that it goes with it: a child that is killed cannot clean up.
+    let source = store.home().unwrap().join(format!("source-{seed}"));
+    std::fs::create_dir(&source).unwrap();
     for index in 0..30 {
-        std::fs::write(source.path().join(format!("f{index}")), noise(index, 2_000)).unwrap();
+        std::fs::write(source.join(format!("f{index}")), noise(index, 2_000)).unwrap();
     }
     loop {
         state += 1;
         match dice.below(8) {
-            0 => import(&vault, source.path(), state),
+            0 => import(&vault, &source, state),
             1 => {
                 write_state(&vault, state);
                 vault

@@ -143,8 +143,7 @@ impl WorkTree {
     /// Takes away the name of anything but a directory.
     pub fn unlink(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let at = Place::new(parent, name.clone());
-        let ino = state.lookup(&at)?.ok_or(FsError::NotFound)?;
+        let (at, ino) = state.existing(parent, name)?;
         if state.inode(ino)?.is_directory() {
             return Err(FsError::IsADirectory);
         }
@@ -155,8 +154,7 @@ impl WorkTree {
     /// Takes away an empty directory.
     pub fn remove_directory(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let at = Place::new(parent, name.clone());
-        let ino = state.lookup(&at)?.ok_or(FsError::NotFound)?;
+        let (at, ino) = state.existing(parent, name)?;
         if !state.inode(ino)?.is_directory() {
             return Err(FsError::NotADirectory);
         }
@@ -170,8 +168,7 @@ impl WorkTree {
     /// Takes away a name and everything below it, in one step.
     pub fn remove_tree(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let at = Place::new(parent, name.clone());
-        state.lookup(&at)?.ok_or(FsError::NotFound)?;
+        let (at, _) = state.existing(parent, name)?;
         let time = self.now();
         self.perform(&mut state, Op::Remove { at, time }, &[])
     }
@@ -352,6 +349,13 @@ fn linked_bytes(links: &[(LinkId, LinkedFile)]) -> u64 {
 }
 
 impl State {
+    /// The place of a name, and what is there.
+    fn existing(&mut self, parent: Ino, name: &EntryName) -> Result<(Place, Ino), FsError> {
+        let at = Place::new(parent, name.clone());
+        let ino = self.lookup(&at)?.ok_or(FsError::NotFound)?;
+        Ok((at, ino))
+    }
+
     /// Refuses to move a directory to a place below itself.
     fn check_not_below(&self, moved: Ino, target: Ino) -> Result<(), FsError> {
         let mut current = Some(target);

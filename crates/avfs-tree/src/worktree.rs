@@ -5,6 +5,7 @@
 //! (storing what changed), committing the new head, and settling (noting that nothing differs any more).
 
 mod apply;
+mod capture;
 mod change;
 mod copy;
 mod freeze;
@@ -14,17 +15,19 @@ mod query;
 mod state;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
 
+use capture::Captured;
 pub use change::{NewEntry, SetAttr};
+use freeze::Frozen;
 pub use state::Base;
 use state::State;
 
 use crate::error::FsError;
 use crate::inodes::Ino;
-use crate::journal::Journal;
+use crate::journal::{Journal, LogFile};
 use crate::objects::{ObjectWriter, Objects};
 use crate::op::Op;
 use crate::overlay::Data;
@@ -106,8 +109,11 @@ pub struct JournalPlace {
     pub included: u64,
 }
 
+/// Lock order: `turn`, `state`, then the others.
 pub struct WorkTree {
     state: Mutex<State>,
+    /// One snapshot at a time.
+    turn: Mutex<()>,
     clock: Arc<dyn Clock>,
     limits: Mutex<Limits>,
     journal: Mutex<Option<JournalPlace>>,
@@ -118,6 +124,7 @@ impl WorkTree {
     pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
         Ok(WorkTree {
             state: Mutex::new(State::new(objects, base)?),
+            turn: Mutex::new(()),
             clock,
             limits: Mutex::default(),
             journal: Mutex::default(),
@@ -136,8 +143,7 @@ impl WorkTree {
         let mut state = tree.state();
         let last = replay_journals(&mut state, &place)?;
         drop(state);
-        *tree.journal.lock().expect("no panic happens while the lock is held") =
-            Some(JournalPlace { included: last, ..place });
+        *tree.journal_place() = Some(JournalPlace { included: last, ..place });
         Ok(tree)
     }
 
@@ -146,8 +152,13 @@ impl WorkTree {
         Ok(journals_in(place)?.iter().any(|number| *number > place.included))
     }
 
+    /// A request that panicked must not take all others with it: what it left is used as it is.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic happens while the lock is held")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn journal_place(&self) -> MutexGuard<'_, Option<JournalPlace>> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Timestamp {
@@ -155,11 +166,11 @@ impl WorkTree {
     }
 
     pub fn set_limits(&self, limits: Limits) {
-        *self.limits.lock().expect("no panic happens while the lock is held") = limits;
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     fn limits(&self) -> Limits {
-        *self.limits.lock().expect("no panic happens while the lock is held")
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn objects(&self) -> Objects {
@@ -188,7 +199,8 @@ impl WorkTree {
                 if op.names_objects() {
                     journal.hold();
                 }
-                Data::Logged(journal.append(&op, data)?)
+                let position = journal.append(&op, data)?;
+                Data::Logged(Arc::clone(journal.log()), position)
             }
             _ => Data::Memory(bytes::Bytes::copy_from_slice(data)),
         };
@@ -204,7 +216,7 @@ impl WorkTree {
         if state.journal.is_some() {
             return Ok(());
         }
-        let mut place = self.journal.lock().expect("no panic happens while the lock is held");
+        let mut place = self.journal_place();
         if let Some(place) = place.as_mut() {
             place.included += 1;
             state.journal = Some(Journal::create(&place.directory.join(journal_name(place.included)))?);
@@ -212,50 +224,82 @@ impl WorkTree {
         Ok(())
     }
 
-    /// Returns once everything done before survives a power loss.
+    /// Returns once everything done before survives a power loss. The tree goes on meanwhile.
     pub fn sync(&self) -> Result<(), FsError> {
         let mut state = self.state();
         release_journal(&mut state)?;
-        match &mut state.journal {
-            Some(journal) => Ok(journal.sync()?),
-            None => Ok(()),
+        let mut logs: Vec<(Arc<LogFile>, u64)> =
+            state.sealed.iter().map(|log| (Arc::clone(log), log.written())).collect();
+        if let Some(journal) = &mut state.journal {
+            let end = journal.mark()?;
+            logs.push((Arc::clone(journal.log()), end));
         }
+        drop(state);
+        // In their order: a journal is believed only if the one before it is whole.
+        logs.into_iter().try_for_each(|(log, end)| Ok(log.sync_to(end)?))
     }
 
-    /// Takes away a journal whose operations came to nothing.
+    /// How many bytes of journal a snapshot would make superfluous.
+    pub fn journal_len(&self) -> u64 {
+        let state = self.state();
+        let sealed: u64 = state.sealed.iter().map(|log| log.written()).sum();
+        sealed + state.journal.as_ref().map_or(0, Journal::len)
+    }
+
+    /// Takes away journals whose operations came to nothing.
     pub fn drop_journal(&self) {
         let mut state = self.state();
-        if !state.is_dirty()
-            && let Some(journal) = state.journal.take()
-        {
+        if !state.is_dirty() && state.settling.is_none() {
             state.journaled.clear();
-            remove_journal(journal.place());
+            let journal = state.journal.take().map(|journal| Arc::clone(journal.log()));
+            let logs: Vec<_> = state.sealed.drain(..).chain(journal).collect();
+            logs.iter().for_each(|log| remove_journal(log.place()));
         }
     }
 
-    /// Stores what changed. While the returned value lives, the tree stands still; commit the new head
-    /// and call [`FrozenTree::settle`], or drop it and nothing has happened.
+    /// Stores what changed, as it is now, while the tree goes on. Commit the new head and call
+    /// [`FrozenTree::settle`], or drop the returned value and nothing has happened.
     pub fn freeze(&self) -> Result<FrozenTree<'_>, FsError> {
-        let state = self.state();
-        let writer = ObjectWriter::new(&state.objects);
-        let frozen = state.freeze(&writer)?;
-        let included = self.journal.lock().expect("no panic happens while the lock is held");
-        let included = included.as_ref().map_or(0, |place| place.included);
-        Ok(FrozenTree { state, frozen, included })
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        let (captured, included) = self.capture(&mut state)?;
+        let objects = state.objects.clone();
+        let sealed = state.sealed.len();
+        drop(state);
+        let mut tree = FrozenTree { tree: self, _turn: turn, frozen: None, included, sealed };
+        tree.frozen = Some(captured.store(&objects, &ObjectWriter::new(&objects))?);
+        Ok(tree)
+    }
+
+    /// Takes what changed; operations from now on go to a new journal.
+    fn capture(&self, state: &mut State) -> Result<(Captured, u64), FsError> {
+        release_journal(state)?;
+        if let Some(journal) = &mut state.journal {
+            journal.seal()?;
+        }
+        let captured = state.capture()?;
+        if let Some(journal) = state.journal.take() {
+            state.sealed.push(Arc::clone(journal.log()));
+            state.journaled.clear();
+        }
+        Ok((captured, self.journal_place().as_ref().map_or(0, |place| place.included)))
     }
 }
 
-/// A tree whose every part is stored, on its way to becoming the head.
+/// A state whose every part is stored, on its way to becoming the head.
 #[must_use = "a frozen tree that is not settled stays changed"]
 pub struct FrozenTree<'a> {
-    state: MutexGuard<'a, State>,
-    frozen: freeze::Frozen,
+    tree: &'a WorkTree,
+    _turn: MutexGuard<'a, ()>,
+    frozen: Option<Frozen>,
     included: u64,
+    /// How many of the sealed journals are in it.
+    sealed: usize,
 }
 
 impl FrozenTree<'_> {
     pub fn base(&self) -> &Base {
-        &self.frozen.base
+        &self.frozen.as_ref().expect("it is there until the tree is settled").base
     }
 
     /// The number of the last journal whose operations are in this tree.
@@ -263,13 +307,23 @@ impl FrozenTree<'_> {
         self.included
     }
 
-    /// The new head is durable: the journal up to here is not needed any more.
+    /// The new head is durable: the journals up to here are not needed any more.
     pub fn settle(mut self) {
-        self.state.settle(self.frozen);
-        self.state.journaled.clear();
-        if let Some(journal) = self.state.journal.take() {
-            remove_journal(journal.place());
+        if let Some(frozen) = self.frozen.take() {
+            let mut state = self.tree.state();
+            state.settle(frozen);
+            let logs: Vec<Arc<LogFile>> = state.sealed.drain(..self.sealed).collect();
+            drop(state);
+            logs.iter().for_each(|log| remove_journal(log.place()));
         }
+    }
+}
+
+impl Drop for FrozenTree<'_> {
+    fn drop(&mut self) {
+        // Settled already if it succeeded. Taking changes back touches only what is in memory.
+        let abandoned = self.tree.state().abandon();
+        debug_assert!(abandoned.is_ok(), "{abandoned:?}");
     }
 }
 
@@ -312,22 +366,30 @@ fn journal_io(place: &JournalPlace, source: std::io::Error) -> FsError {
     crate::journal::JournalError::Io { action: "listing", place, source }.into()
 }
 
-/// Does again what the journal says that the head does not contain; it stays open. Older ones, which a crash
-/// kept from being removed, are removed. Returns the number of the last one.
+/// Does again what the journals say that the head does not contain; the last one stays open. Older ones, which
+/// a crash kept from being removed, are removed. Returns the number of the last one.
 fn replay_journals(state: &mut State, place: &JournalPlace) -> Result<u64, FsError> {
     let path = |number: u64| place.directory.join(journal_name(number));
     let (old, new): (Vec<u64>, Vec<u64>) =
         journals_in(place)?.into_iter().partition(|number| *number <= place.included);
     old.into_iter().for_each(|number| remove_journal(&path(number)));
-    let number = match new[..] {
-        [] => return Ok(place.included),
-        [number] => number,
-        // A journal is started only when the one before is part of the head.
-        _ => return Err(FsError::Invalid("there is more than one journal")),
-    };
-    let journal = Journal::recover(&path(number), |_, op, position| -> Result<(), FsError> {
-        state.apply(op, Data::Logged(position))
-    })?;
-    state.journal = Some(journal);
-    Ok(number)
+    let mut last = place.included;
+    let mut is_whole = true;
+    for number in new {
+        if !is_whole {
+            // Nothing in it was ever synced, or the one before would have been whole by then.
+            remove_journal(&path(number));
+            continue;
+        }
+        let (journal, sealed) =
+            Journal::recover(&path(number), |log, op, position| -> Result<(), FsError> {
+                state.apply(op, Data::Logged(Arc::clone(log), position))
+            })?;
+        (last, is_whole) = (number, sealed);
+        match sealed {
+            true => state.sealed.push(Arc::clone(journal.log())),
+            false => state.journal = Some(journal),
+        }
+    }
+    Ok(last)
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use avfs_core::{Entry, EntryName, Meta, Root, Snapshot, Timestamp, Totals};
 use avfs_store::MemoryStore;
 use avfs_tree::{
-    Attr, Base, Clock, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, ObjectWriter, Objects, Place,
-    SetAttr, WorkTree, validate,
+    Attr, Base, Clock, FrozenTree, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, ObjectWriter,
+    Objects, Place, SetAttr, WorkTree, validate,
 };
 use model::{Kind, Listing, Model, Node, Path};
 use proptest::prelude::*;
@@ -38,6 +38,18 @@ enum Op {
     Reopen,
     Sync,
     Crash,
+    /// A snapshot that is being stored while other things happen.
+    SlowSnapshot(Vec<Op>, End),
+}
+
+/// How a slow snapshot ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Settled,
+    Abandoned,
+    /// The process dies before the new head is committed, or right behind that.
+    CrashedBefore,
+    CrashedAfter,
 }
 
 fn path() -> impl Strategy<Value = Path> {
@@ -49,6 +61,24 @@ fn offset() -> impl Strategy<Value = u32> {
 }
 
 fn operation() -> impl Strategy<Value = Op> {
+    let ends = prop_oneof![
+        Just(End::Settled),
+        Just(End::Abandoned),
+        Just(End::CrashedBefore),
+        Just(End::CrashedAfter)
+    ];
+    let slow = (proptest::collection::vec(change(), 0..20), ends)
+        .prop_map(|(meanwhile, end)| Op::SlowSnapshot(meanwhile, end));
+    prop_oneof![
+        50 => change(),
+        2 => Just(Op::Snapshot),
+        1 => Just(Op::Reopen),
+        1 => Just(Op::Crash),
+        3 => slow,
+    ]
+}
+
+fn change() -> impl Strategy<Value = Op> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
     prop_oneof![
         6 => (path(), 0u16..0o1000).prop_map(|(path, mode)| Op::Create(path, mode)),
@@ -65,10 +95,7 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => (path(), path()).prop_map(|(from, to)| Op::Link(from, to)),
         2 => (path(), 0u16..0o1000).prop_map(|(path, mode)| Op::SetMode(path, mode)),
         2 => (path(), proptest::option::of(bytes())).prop_map(|(path, value)| Op::SetXattr(path, value)),
-        2 => Just(Op::Snapshot),
-        1 => Just(Op::Reopen),
         2 => Just(Op::Sync),
-        1 => Just(Op::Crash),
     ]
 }
 
@@ -87,7 +114,7 @@ struct Subject {
     directory: tempfile::TempDir,
     base: Base,
     included: u64,
-    tree: WorkTree,
+    tree: Arc<WorkTree>,
 }
 
 impl Subject {
@@ -100,14 +127,20 @@ impl Subject {
         let base = Base { root, inodes: None };
         let place = JournalPlace { directory: directory.path().into(), included: 0 };
         let tree = WorkTree::journaled(objects.clone(), base.clone(), clock.clone(), place).unwrap();
+        let tree = Arc::new(tree);
         Subject { objects, clock, directory, base, included: 0, tree }
     }
 
     fn snapshot(&mut self) {
-        let frozen = self.tree.freeze().unwrap();
+        let tree = Arc::clone(&self.tree);
+        let frozen = tree.freeze().unwrap();
+        self.commit(&frozen);
+        frozen.settle();
+    }
+
+    fn commit(&mut self, frozen: &FrozenTree<'_>) {
         self.base = frozen.base().clone();
         self.included = frozen.journal();
-        frozen.settle();
         self.assert_valid();
     }
 
@@ -126,8 +159,8 @@ impl Subject {
     /// Opens the tree anew, from the last snapshot and what the journal holds.
     fn open_again(&mut self) {
         let place = JournalPlace { directory: self.directory.path().into(), included: self.included };
-        self.tree =
-            WorkTree::journaled(self.objects.clone(), self.base.clone(), self.clock.clone(), place).unwrap();
+        let (objects, base, clock) = (self.objects.clone(), self.base.clone(), self.clock.clone());
+        self.tree = Arc::new(WorkTree::journaled(objects, base, clock, place).unwrap());
     }
 
     fn place(&self, path: &[u8]) -> Result<Place, FsError> {
@@ -297,7 +330,7 @@ fn perform(model: &mut Model, subject: &mut Subject, op: &Op) -> Result<(), FsEr
             subject.open_again();
         }
         Op::Sync => tree.sync()?,
-        Op::Crash => subject.open_again(),
+        Op::Crash | Op::SlowSnapshot(..) => subject.open_again(),
     }
     Ok(())
 }
@@ -334,53 +367,106 @@ fn check_refusal(model: &Model, op: &Op, error: &FsError) {
             model.node(from).is_some() && model.node(to).is_some() && !nested
         }
         Op::Link(from, to) => model.node(from).is_some() && !model.is_directory(from) && model.is_free(to),
-        Op::Snapshot | Op::Reopen | Op::Sync | Op::Crash => true,
+        Op::Snapshot | Op::Reopen | Op::Sync | Op::Crash | Op::SlowSnapshot(..) => true,
     };
     assert!(!possible, "{op:?} was refused: {error}");
 }
 
 fn run(operations: &[Op]) {
-    let mut model = Model::new();
-    let mut subject = Subject::new();
-    // What a crash may bring back: the states since the last promise of durability.
-    let mut candidates = vec![model.clone()];
+    let mut run = Run { model: Model::new(), subject: Subject::new(), candidates: Vec::new() };
+    run.candidates.push(run.model.clone());
     for op in operations {
-        let before = subject.listing().1;
-        let outcome = perform(&mut model, &mut subject, op);
-        if let Err(error) = &outcome {
-            check_refusal(&model, op, error);
-        }
-        let (listing, numbers) = subject.listing();
         match op {
-            Op::Crash => {
-                let survivor = candidates.iter().rev().find(|candidate| candidate.listing() == listing);
-                model = survivor.expect("a crash brings back a state since the last sync").clone();
-                candidates = vec![model.clone()];
-            }
-            Op::Snapshot | Op::Reopen | Op::Sync => candidates = vec![model.clone()],
-            _ => candidates.push(model.clone()),
+            Op::SlowSnapshot(meanwhile, end) => run.slow_snapshot(meanwhile, *end),
+            op => run.step(op),
         }
-        assert_eq!(listing, model.listing(), "after {op:?}");
-        let totals = subject.tree.totals();
-        assert_eq!(
-            (totals.inodes, totals.bytes),
-            (model.names.len() as u64 - 1, model.bytes()),
-            "totals after {op:?}"
-        );
-        let mut distinct: HashMap<Ino, usize> = HashMap::new();
-        for (path, ino) in &numbers {
-            let node = model.names[path];
-            assert_eq!(*distinct.entry(*ino).or_insert(node), node, "two files share inode {ino:?}");
+    }
+    assert_eq!(
+        same_tree_at_once(&mut run.subject),
+        run.subject.base.root.directory.kind,
+        "equal trees have equal ids"
+    );
+}
+
+struct Run {
+    model: Model,
+    subject: Subject,
+    /// What a crash may bring back: the states since the last promise of durability.
+    candidates: Vec<Model>,
+}
+
+impl Run {
+    fn step(&mut self, op: &Op) {
+        let before = self.subject.listing().1;
+        let outcome = perform(&mut self.model, &mut self.subject, op);
+        if let Err(error) = &outcome {
+            check_refusal(&self.model, op, error);
         }
+        match op {
+            Op::Crash => self.survive(),
+            Op::Snapshot | Op::Reopen | Op::Sync => self.candidates = vec![self.model.clone()],
+            _ => self.candidates.push(self.model.clone()),
+        }
+        let numbers = self.check(op);
         if matches!(op, Op::Snapshot | Op::Reopen | Op::Sync) {
             assert_eq!(numbers, before, "inode numbers are the same after {op:?}");
         }
     }
-    assert_eq!(
-        same_tree_at_once(&mut subject),
-        subject.base.root.directory.kind,
-        "equal trees have equal ids"
-    );
+
+    /// The tree was opened anew: it shows one of the states that it may.
+    fn survive(&mut self) {
+        let listing = self.subject.listing().0;
+        let survivor = self.candidates.iter().rev().find(|candidate| candidate.listing() == listing);
+        self.model = survivor.expect("a crash brings back a state since the last sync").clone();
+        self.candidates = vec![self.model.clone()];
+    }
+
+    fn check(&self, after: &Op) -> HashMap<Path, Ino> {
+        let (listing, numbers) = self.subject.listing();
+        assert_eq!(listing, self.model.listing(), "after {after:?}");
+        let totals = self.subject.tree.totals();
+        assert_eq!(
+            (totals.inodes, totals.bytes),
+            (self.model.names.len() as u64 - 1, self.model.bytes()),
+            "totals after {after:?}"
+        );
+        let mut distinct: HashMap<Ino, usize> = HashMap::new();
+        for (path, ino) in &numbers {
+            let node = self.model.names[path];
+            assert_eq!(*distinct.entry(*ino).or_insert(node), node, "two files share inode {ino:?}");
+        }
+        numbers
+    }
+
+    fn slow_snapshot(&mut self, meanwhile: &[Op], end: End) {
+        let tree = Arc::clone(&self.subject.tree);
+        let frozen = tree.freeze().unwrap();
+        let taken = self.model.clone();
+        let before = self.candidates.len();
+        meanwhile.iter().for_each(|op| self.step(op));
+        match end {
+            End::Settled => {
+                self.subject.commit(&frozen);
+                frozen.settle();
+            }
+            End::Abandoned => drop(frozen),
+            End::CrashedBefore => std::mem::forget(frozen),
+            End::CrashedAfter => {
+                self.subject.commit(&frozen);
+                std::mem::forget(frozen);
+            }
+        }
+        let synced = meanwhile.iter().any(|op| matches!(op, Op::Sync));
+        if matches!(end, End::Settled | End::CrashedAfter) && !synced {
+            self.candidates.drain(..before);
+            self.candidates.insert(0, taken);
+        }
+        if matches!(end, End::CrashedBefore | End::CrashedAfter) {
+            self.subject.open_again();
+            self.survive();
+        }
+        self.check(&Op::SlowSnapshot(meanwhile.to_vec(), end));
+    }
 }
 
 /// The id that the tree has when its last snapshot is loaded, touched everywhere and stored again.

@@ -253,7 +253,7 @@ impl WorkTree {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= FILE_MAX);
         let end = end.ok_or(FsError::TooLarge)?;
         let mut state = self.state();
-        let size = state.file_mut(ino)?.size;
+        let size = state.inode(ino)?.file_size()?;
         self.check_room(&state, 0, end.saturating_sub(size))?;
         let mut position = offset;
         for part in data.chunks(WRITE_MAX) {
@@ -268,7 +268,7 @@ impl WorkTree {
     /// Replaces the contents of a file by stored ones.
     pub fn set_content(&self, ino: Ino, size: u64, content: Content) -> Result<(), FsError> {
         let mut state = self.state();
-        let grown = size.saturating_sub(state.file_mut(ino)?.size);
+        let grown = size.saturating_sub(state.inode(ino)?.file_size()?);
         self.check_room(&state, 0, grown)?;
         let time = self.now();
         self.perform(&mut state, Op::SetContent { ino, size, content, time }, &[])
@@ -278,7 +278,7 @@ impl WorkTree {
     pub fn punch_hole(&self, ino: Ino, offset: u64, len: u64) -> Result<(), FsError> {
         offset.checked_add(len).ok_or(FsError::TooLarge)?;
         let mut state = self.state();
-        state.file_mut(ino)?;
+        state.inode(ino)?.file_size()?;
         let time = self.now();
         self.perform(&mut state, Op::Punch { ino, offset, len, time }, &[])
     }
@@ -291,7 +291,7 @@ impl WorkTree {
             if size > FILE_MAX {
                 return Err(FsError::TooLarge);
             }
-            let grown = size.saturating_sub(state.file_mut(ino)?.size);
+            let grown = size.saturating_sub(state.inode(ino)?.file_size()?);
             self.check_room(&state, 0, grown)?;
             self.perform(&mut state, Op::Resize { ino, size, time }, &[])?;
         }
@@ -330,16 +330,17 @@ impl WorkTree {
         self.perform(&mut state, Op::RemoveXattr { ino, name: name.to_vec(), time }, &[])
     }
 
-    /// Keeps an inode alive without a name, until [`WorkTree::release`].
-    pub fn open(&self, ino: Ino) -> Result<(), FsError> {
-        self.state().inode_mut(ino)?.opens += 1;
+    /// Keeps an inode alive, with or without a name, until [`WorkTree::release`].
+    pub fn hold(&self, ino: Ino) -> Result<(), FsError> {
+        self.state().inode_mut(ino)?.holds += 1;
         Ok(())
     }
 
-    pub fn release(&self, ino: Ino) -> Result<(), FsError> {
+    /// Gives `count` holds back.
+    pub fn release(&self, ino: Ino, count: u32) -> Result<(), FsError> {
         let mut state = self.state();
         let inode = state.inode_mut(ino)?;
-        inode.opens = inode.opens.saturating_sub(1);
+        inode.holds = inode.holds.saturating_sub(count);
         state.drop_if_unused(ino)
     }
 }

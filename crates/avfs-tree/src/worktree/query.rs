@@ -1,10 +1,14 @@
 //! Asking a working tree: by inode, as a mount does, or by path.
 
+use std::borrow::Cow;
+
 use avfs_core::{EntryName, TreePath};
 use bytes::Bytes;
 
 use super::{Attr, Kind, WorkTree};
+use crate::content;
 use crate::error::FsError;
+use crate::file::FileBody;
 use crate::inodes::Ino;
 use crate::op::Place;
 use crate::worktree::inode::{Body, Inode};
@@ -49,27 +53,40 @@ impl WorkTree {
         Ok(entries)
     }
 
-    /// Reads into `out` from `offset` on; returns how many bytes there were.
+    /// Reads into `out` from `offset` on; returns how many bytes there were. The tree stands still only
+    /// while it is found out where they are.
     pub fn read(&self, ino: Ino, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
         let state = self.state();
-        file(&state, ino)?.read(state.sources(), offset, out)
+        let objects = state.objects.clone();
+        let plan = match &state.inode(ino)?.body {
+            Body::Stored { size, content } => {
+                let (size, content) = (*size, *content);
+                drop(state);
+                return Ok(content::read_at(&objects, content, size, offset, out)?);
+            }
+            Body::Edited(file) => file.plan(state.journal.as_ref(), offset, out.len() as u64),
+            Body::Directory(_) => return Err(FsError::IsADirectory),
+            _ => return Err(FsError::Invalid("not a regular file")),
+        };
+        drop(state);
+        plan.fill(&objects, out)
     }
 
     pub fn read_all(&self, ino: Ino) -> Result<Bytes, FsError> {
         let state = self.state();
-        file(&state, ino)?.read_all(state.sources())
+        file(&state, ino)?.read_all(&state.objects, state.journal.as_ref())
     }
 
     /// The next data at or behind `offset`; `None` if only a hole follows.
     pub fn seek_data(&self, ino: Ino, offset: u64) -> Result<Option<u64>, FsError> {
         let state = self.state();
-        file(&state, ino)?.seek_data(state.sources(), offset)
+        file(&state, ino)?.seek_data(&state.objects, offset)
     }
 
     /// The next hole at or behind `offset`, or the end of the file.
     pub fn seek_hole(&self, ino: Ino, offset: u64) -> Result<u64, FsError> {
         let state = self.state();
-        file(&state, ino)?.seek_hole(state.sources(), offset)
+        file(&state, ino)?.seek_hole(&state.objects, offset)
     }
 
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>, FsError> {
@@ -101,9 +118,10 @@ impl WorkTree {
     }
 }
 
-fn file(state: &State, ino: Ino) -> Result<&crate::file::FileBody, FsError> {
+fn file(state: &State, ino: Ino) -> Result<Cow<'_, FileBody>, FsError> {
     match &state.inode(ino)?.body {
-        Body::File(file) => Ok(file),
+        Body::Stored { size, content } => Ok(Cow::Owned(FileBody::stored(*size, *content))),
+        Body::Edited(file) => Ok(Cow::Borrowed(file)),
         Body::Directory(_) => Err(FsError::IsADirectory),
         _ => Err(FsError::Invalid("not a regular file")),
     }
@@ -121,7 +139,7 @@ impl State {
 
 pub(crate) fn attr(ino: Ino, inode: &Inode) -> Attr {
     let kind = match &inode.body {
-        Body::File(_) => Kind::File,
+        Body::Stored { .. } | Body::Edited(_) => Kind::File,
         Body::Directory(_) => Kind::Directory,
         Body::Symlink(_) => Kind::Symlink,
         Body::Fifo => Kind::Fifo,

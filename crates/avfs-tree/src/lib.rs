@@ -5,6 +5,7 @@ mod error;
 mod file;
 pub mod inodes;
 mod journal;
+pub mod locks;
 mod objects;
 mod op;
 mod overlay;

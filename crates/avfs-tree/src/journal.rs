@@ -85,6 +85,22 @@ impl LogFile {
         }
     }
 
+    /// A file that is gone when nobody refers to it any more.
+    pub fn nameless(directory: &Path) -> Result<LogFile, JournalError> {
+        let file = tempfile::tempfile_in(directory);
+        let file = file.map_err(|source| io_error("making a file beside", directory, source))?;
+        Ok(LogFile::new(file, directory, 0))
+    }
+
+    /// Puts bytes behind what is there. Callers take turns: the tree stands still.
+    pub fn append(&self, data: &[u8]) -> Result<u64, JournalError> {
+        let position = self.written();
+        let done = self.file.write_all_at(data, position);
+        done.map_err(|source| io_error("writing beside", &self.place, source))?;
+        self.written.store(position + data.len() as u64, Ordering::Release);
+        Ok(position)
+    }
+
     pub fn place(&self) -> &Path {
         &self.place
     }

@@ -8,13 +8,18 @@ mod apply;
 mod capture;
 mod change;
 mod copy;
+mod evict;
 mod freeze;
 mod inode;
 mod introduce;
 mod query;
+mod rebase;
 mod state;
+mod still;
+mod watch;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
@@ -24,10 +29,13 @@ pub use change::{NewEntry, SetAttr};
 use freeze::Frozen;
 pub use state::Base;
 use state::State;
+pub use still::{Rest, Still};
+pub use watch::{Door, Seen, Watcher};
 
 use crate::error::FsError;
 use crate::inodes::Ino;
 use crate::journal::{Journal, LogFile};
+use crate::locks::LockTable;
 use crate::objects::{ObjectWriter, Objects};
 use crate::op::Op;
 use crate::overlay::Data;
@@ -63,10 +71,34 @@ pub struct Attr {
     pub ino: Ino,
     pub meta: Meta,
     pub ctime: Timestamp,
+    pub atime: Timestamp,
     pub kind: Kind,
     pub size: u64,
-    /// How many names it has; for a directory, two and one for each directory in it, is not counted.
+    /// How many names it has; a directory counts as one, whatever is in it.
     pub names: u32,
+    /// Counts how often its contents were replaced by those of another time: see [`At`].
+    pub incarnation: u32,
+}
+
+/// An inode as a handle knows it: if its contents were replaced by those of another time since, the handle
+/// is stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    pub ino: Ino,
+    /// `None`: whatever it holds now.
+    pub incarnation: Option<u32>,
+}
+
+impl From<Ino> for At {
+    fn from(ino: Ino) -> At {
+        At { ino, incarnation: None }
+    }
+}
+
+impl From<&Attr> for At {
+    fn from(attr: &Attr) -> At {
+        At { ino: attr.ino, incarnation: Some(attr.incarnation) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,26 +141,38 @@ pub struct JournalPlace {
     pub included: u64,
 }
 
-/// Lock order: `turn`, `state`, then the others.
+/// A working tree, as one of the doors to it sees it: a mount, a command, a program that embeds it. Doors share
+/// the tree; what is changed through one is told to the [`Watcher`]s of the others.
 pub struct WorkTree {
+    shared: Arc<Shared>,
+    door: Door,
+}
+
+/// Lock order: `turn`, `state`, then the others.
+struct Shared {
     state: Mutex<State>,
     /// One snapshot at a time.
     turn: Mutex<()>,
     clock: Arc<dyn Clock>,
     limits: Mutex<Limits>,
     journal: Mutex<Option<JournalPlace>>,
+    doors: AtomicU64,
+    locks: LockTable,
 }
 
 impl WorkTree {
     /// Opens the tree of a head snapshot without a journal: changes live in memory until a snapshot.
     pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
-        Ok(WorkTree {
+        let shared = Shared {
             state: Mutex::new(State::new(objects, base)?),
             turn: Mutex::new(()),
             clock,
             limits: Mutex::default(),
             journal: Mutex::default(),
-        })
+            doors: AtomicU64::new(1),
+            locks: LockTable::default(),
+        };
+        Ok(WorkTree { shared: Arc::new(shared), door: Door(0) })
     }
 
     /// Opens the tree of a head snapshot with a journal. What an earlier owner did after that snapshot and
@@ -147,6 +191,26 @@ impl WorkTree {
         Ok(tree)
     }
 
+    /// Another door to the same tree.
+    pub fn another_door(&self) -> WorkTree {
+        let door = Door(self.shared.doors.fetch_add(1, Ordering::Relaxed));
+        WorkTree { shared: Arc::clone(&self.shared), door }
+    }
+
+    /// Tells `watcher` what is changed through other doors, until this door is closed.
+    pub fn watch(&self, watcher: Arc<dyn Watcher>) {
+        self.state().watchers.push((self.door, watcher));
+    }
+
+    pub fn door(&self) -> Door {
+        self.door
+    }
+
+    /// The locks on files, shared by all doors.
+    pub fn locks(&self) -> &LockTable {
+        &self.shared.locks
+    }
+
     /// Whether journals with operations that the head lacks were left in a directory.
     pub fn needs_recovery(place: &JournalPlace) -> Result<bool, FsError> {
         Ok(journals_in(place)?.iter().any(|number| *number > place.included))
@@ -154,23 +218,23 @@ impl WorkTree {
 
     /// A request that panicked must not take all others with it: what it left is used as it is.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn journal_place(&self) -> MutexGuard<'_, Option<JournalPlace>> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.shared.clock.now()
     }
 
     pub fn set_limits(&self, limits: Limits) {
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     fn limits(&self) -> Limits {
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn objects(&self) -> Objects {
@@ -195,20 +259,37 @@ impl WorkTree {
             state.introduce(&op)?;
         }
         let data = match &mut state.journal {
-            Some(journal) if outlives_crash => {
+            _ if data.is_empty() && !outlives_crash => Data::Hole,
+            _ if !outlives_crash => self.spill(state, data)?,
+            Some(journal) => {
                 if op.names_objects() {
                     journal.hold();
                 }
                 let position = journal.append(&op, data)?;
                 Data::Logged(Arc::clone(journal.log()), position)
             }
-            _ => Data::Memory(bytes::Bytes::copy_from_slice(data)),
+            None => Data::Memory(bytes::Bytes::copy_from_slice(data)),
         };
+        state.tell_watchers(self.door, &op);
         state.apply(op, data)?;
         match state.journal.as_ref().is_some_and(Journal::is_overdue) {
             true => release_journal(state),
             false => Ok(()),
         }
+    }
+
+    /// Bytes of a file without a name: they need not outlive a crash, but need not stay in memory either.
+    fn spill(&self, state: &mut State, data: &[u8]) -> Result<Data, FsError> {
+        let place = self.journal_place();
+        let Some(place) = place.as_ref() else {
+            return Ok(Data::Memory(bytes::Bytes::copy_from_slice(data)));
+        };
+        let spill = match &mut state.spill {
+            Some(spill) => spill,
+            None => state.spill.insert(Arc::new(LogFile::nameless(&place.directory)?)),
+        };
+        let position = spill.append(data)?;
+        Ok(Data::Logged(Arc::clone(spill), position))
     }
 
     /// The first operation after a snapshot starts a journal.
@@ -260,7 +341,7 @@ impl WorkTree {
     /// Stores what changed, as it is now, while the tree goes on. Commit the new head and call
     /// [`FrozenTree::settle`], or drop the returned value and nothing has happened.
     pub fn freeze(&self) -> Result<FrozenTree<'_>, FsError> {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
         let (captured, included) = self.capture(&mut state)?;
         let objects = state.objects.clone();
@@ -316,6 +397,14 @@ impl FrozenTree<'_> {
             drop(state);
             logs.iter().for_each(|log| remove_journal(log.place()));
         }
+    }
+}
+
+impl Drop for WorkTree {
+    fn drop(&mut self) {
+        let door = self.door;
+        self.state().watchers.retain(|(other, _)| *other != door);
+        self.shared.locks.release_door(door.0);
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use avfs_core::diff::diff_trees;
 use avfs_core::{Entry, EntryName, Meta, Root, Snapshot, Timestamp, Totals};
 use avfs_store::MemoryStore;
 use avfs_tree::{
@@ -38,6 +39,10 @@ enum Op {
     Reopen,
     Sync,
     Crash,
+    /// Everything that nobody needs in memory leaves it.
+    Forget,
+    /// An earlier state becomes the present one.
+    Travel(usize),
     /// A snapshot that is being stored while other things happen.
     SlowSnapshot(Vec<Op>, End),
 }
@@ -74,6 +79,7 @@ fn operation() -> impl Strategy<Value = Op> {
         2 => Just(Op::Snapshot),
         1 => Just(Op::Reopen),
         1 => Just(Op::Crash),
+        2 => any::<usize>().prop_map(Op::Travel),
         3 => slow,
     ]
 }
@@ -96,6 +102,7 @@ fn change() -> impl Strategy<Value = Op> {
         2 => (path(), 0u16..0o1000).prop_map(|(path, mode)| Op::SetMode(path, mode)),
         2 => (path(), proptest::option::of(bytes())).prop_map(|(path, value)| Op::SetXattr(path, value)),
         2 => Just(Op::Sync),
+        2 => Just(Op::Forget),
     ]
 }
 
@@ -161,6 +168,15 @@ impl Subject {
         let place = JournalPlace { directory: self.directory.path().into(), included: self.included };
         let (objects, base, clock) = (self.objects.clone(), self.base.clone(), self.clock.clone());
         self.tree = Arc::new(WorkTree::journaled(objects, base, clock, place).unwrap());
+    }
+
+    fn forget(&self) {
+        for ino in self.listing().1.values() {
+            // It may have left memory together with what was below it.
+            if self.tree.hold(*ino).is_ok() {
+                self.tree.release(*ino, 1).unwrap();
+            }
+        }
     }
 
     fn place(&self, path: &[u8]) -> Result<Place, FsError> {
@@ -330,7 +346,8 @@ fn perform(model: &mut Model, subject: &mut Subject, op: &Op) -> Result<(), FsEr
             subject.open_again();
         }
         Op::Sync => tree.sync()?,
-        Op::Crash | Op::SlowSnapshot(..) => subject.open_again(),
+        Op::Crash | Op::Travel(_) | Op::SlowSnapshot(..) => subject.open_again(),
+        Op::Forget => subject.forget(),
     }
     Ok(())
 }
@@ -367,17 +384,25 @@ fn check_refusal(model: &Model, op: &Op, error: &FsError) {
             model.node(from).is_some() && model.node(to).is_some() && !nested
         }
         Op::Link(from, to) => model.node(from).is_some() && !model.is_directory(from) && model.is_free(to),
-        Op::Snapshot | Op::Reopen | Op::Sync | Op::Crash | Op::SlowSnapshot(..) => true,
+        Op::Snapshot
+        | Op::Reopen
+        | Op::Sync
+        | Op::Crash
+        | Op::Forget
+        | Op::Travel(_)
+        | Op::SlowSnapshot(..) => true,
     };
     assert!(!possible, "{op:?} was refused: {error}");
 }
 
 fn run(operations: &[Op]) {
-    let mut run = Run { model: Model::new(), subject: Subject::new(), candidates: Vec::new() };
+    let mut run =
+        Run { model: Model::new(), subject: Subject::new(), candidates: Vec::new(), kept: Vec::new() };
     run.candidates.push(run.model.clone());
     for op in operations {
         match op {
             Op::SlowSnapshot(meanwhile, end) => run.slow_snapshot(meanwhile, *end),
+            Op::Travel(seed) => run.travel(*seed),
             op => run.step(op),
         }
     }
@@ -393,6 +418,8 @@ struct Run {
     subject: Subject,
     /// What a crash may bring back: the states since the last promise of durability.
     candidates: Vec<Model>,
+    /// Earlier states.
+    kept: Vec<(Base, Model)>,
 }
 
 impl Run {
@@ -436,6 +463,29 @@ impl Run {
             assert_eq!(*distinct.entry(*ino).or_insert(node), node, "two files share inode {ino:?}");
         }
         numbers
+    }
+
+    /// Goes to a kept state, and keeps the present one.
+    fn travel(&mut self, seed: usize) {
+        let tree = Arc::clone(&self.subject.tree);
+        let mut still = tree.stand_still();
+        let rest = still.freeze().unwrap();
+        (self.subject.base, self.subject.included) = (rest.base().clone(), rest.journal);
+        self.subject.assert_valid();
+        still.settle(rest);
+        self.kept.push((self.subject.base.clone(), self.model.clone()));
+        let (to, model) = self.kept[seed % self.kept.len()].clone();
+        let mut changes = Vec::new();
+        diff_trees(&self.subject.objects, &self.subject.base.root, &to.root, &mut |change| {
+            changes.push(change);
+            Ok::<(), avfs_tree::ObjectError>(())
+        })
+        .unwrap();
+        still.rebase(to.clone(), &changes, seed.is_multiple_of(2)).unwrap();
+        drop(still);
+        (self.subject.base, self.model) = (to, model);
+        self.candidates = vec![self.model.clone()];
+        self.check(&Op::Travel(seed));
     }
 
     fn slow_snapshot(&mut self, meanwhile: &[Op], end: End) {

@@ -287,7 +287,7 @@ fn set_to(open: &OpenVault, entry: &Entry, attr: Attr) -> Result<(), FsError> {
         uid: Some(entry.meta.uid),
         gid: Some(entry.meta.gid),
         mtime: Some(mtime),
-        size: None,
+        ..SetAttr::default()
     };
     tree.set_attr(attr.ino, set).map(|_| ())
 }

@@ -73,8 +73,10 @@ impl State {
                 }
             }
         }
-        self.settling = None;
         self.base = frozen.base;
+        let settled = self.settling.take().map(|settling| settling.dirty).unwrap_or_default();
+        // What nobody holds was in memory only because it was changed.
+        settled.into_iter().for_each(|ino| self.evict(ino));
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Inode {
     pub names: u32,
     /// How many handles, or doors that know its number, keep it in memory.
     pub holds: u32,
+    /// Was held, and nobody holds it any more: whoever knew its number has forgotten it.
+    pub forgotten: bool,
     /// Counts how often its contents were replaced by those of another time.
     pub incarnation: u32,
 }
@@ -91,6 +93,7 @@ impl Inode {
             dirty: false,
             names: 1,
             holds: 0,
+            forgotten: false,
             incarnation: 0,
         }
     }

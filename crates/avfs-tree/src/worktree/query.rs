@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use avfs_core::{EntryName, TreePath};
 use bytes::Bytes;
 
-use super::{Attr, Kind, WorkTree};
+use super::{At, Attr, Kind, WorkTree};
 use crate::content;
 use crate::error::FsError;
 use crate::file::FileBody;
@@ -55,10 +55,10 @@ impl WorkTree {
 
     /// Reads into `out` from `offset` on; returns how many bytes there were. The tree stands still only
     /// while it is found out where they are.
-    pub fn read(&self, ino: Ino, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+    pub fn read(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
         let state = self.state();
         let objects = state.objects.clone();
-        let plan = match &state.inode(ino)?.body {
+        let plan = match &state.inode_at(at.into())?.body {
             Body::Stored { size, content } => {
                 let (size, content) = (*size, *content);
                 drop(state);
@@ -100,6 +100,12 @@ impl WorkTree {
         let state = self.state();
         let value = state.inode(ino)?.meta.xattrs.get(name);
         value.map(<[u8]>::to_vec).ok_or(FsError::NoXattr)
+    }
+
+    /// The names of the extended attributes.
+    pub fn list_xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>, FsError> {
+        let state = self.state();
+        Ok(state.inode(ino)?.meta.xattrs.iter().map(|(name, _)| name.to_vec()).collect())
     }
 
     /// The path of an inode that has one name; `None` for others.
@@ -147,5 +153,7 @@ pub(crate) fn attr(ino: Ino, inode: &Inode) -> Attr {
         Body::CharDevice(device) => Kind::CharDevice { device: *device },
         Body::BlockDevice(device) => Kind::BlockDevice { device: *device },
     };
-    Attr { ino, meta: inode.meta.clone(), ctime: inode.ctime, kind, size: inode.size(), names: inode.names }
+    let atime = inode.atime.as_deref().copied().unwrap_or(inode.meta.mtime);
+    let (meta, ctime, size, names) = (inode.meta.clone(), inode.ctime, inode.size(), inode.names);
+    Attr { ino, meta, ctime, atime, kind, size, names, incarnation: inode.incarnation }
 }

@@ -5,14 +5,16 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use avfs_core::map::{self, Nodes};
-use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Totals};
+use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
 
 use crate::error::FsError;
 use crate::inodes::{Ino, InoMap, InoSet, InodeRecord, link_key, place_key, place_mark, taken_key};
 use crate::journal::{Journal, LogFile};
 use crate::objects::{ObjectError, Objects};
 use crate::op::Place;
+use crate::worktree::At;
 use crate::worktree::inode::{Body, DirectoryBody, Inode};
+use crate::worktree::watch::Watchers;
 
 /// A snapshot's tree with the inode table that the vault keeps beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub(crate) struct State {
     pub sealed: Vec<Arc<LogFile>>,
     /// The inodes that the journal knows: those it saw made and those it was told the place of.
     pub journaled: InoSet,
+    /// Where bytes of files without a name go.
+    pub spill: Option<Arc<LogFile>>,
+    pub watchers: Watchers,
     pub base: Base,
     pub inodes: InoMap<Inode>,
     /// The inodes that are marked as dirty.
@@ -73,6 +78,8 @@ impl State {
             journal: None,
             sealed: Vec::new(),
             journaled: InoSet::default(),
+            spill: None,
+            watchers: Watchers::new(),
             base,
             inodes: InoMap::from_iter([(Ino::ROOT, root)]),
             dirty: InoSet::default(),
@@ -97,6 +104,15 @@ impl State {
 
     pub fn inode(&self, ino: Ino) -> Result<&Inode, FsError> {
         self.inodes.get(&ino).ok_or(FsError::Stale(ino))
+    }
+
+    /// The inode that a handle was opened on.
+    pub fn inode_at(&self, at: At) -> Result<&Inode, FsError> {
+        let inode = self.inode(at.ino)?;
+        match at.incarnation.is_none_or(|incarnation| incarnation == inode.incarnation) {
+            true => Ok(inode),
+            false => Err(FsError::Stale(at.ino)),
+        }
     }
 
     pub fn inode_mut(&mut self, ino: Ino) -> Result<&mut Inode, FsError> {
@@ -194,18 +210,45 @@ impl State {
         Ok(map::get(&self.objects, self.base.root.links, &link.key())?)
     }
 
+    /// What the table says about a place, unless its number has been given away in memory.
+    fn place_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
+        let record = self.marked_record(place)?;
+        Ok(record.filter(|record| {
+            record.ino.is_none_or(|ino| !self.inodes.contains_key(&ino) && !self.is_freed(ino))
+        }))
+    }
+
     /// What the table says about a place. A record can outlive the directory that it was about; its number
     /// is believed only if the number, too, says that it is here.
-    fn place_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
+    fn marked_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
         let key = place_key(place.parent, &place.name);
         let Some(record) = self.record(&key)? else { return Ok(None) };
         let Some(ino) = record.ino else { return Ok(Some(record)) };
         let taken = self.record(&taken_key(ino))?;
-        let is_here = taken.is_some_and(|taken| taken.ino == Some(place_mark(&key)));
-        Ok((is_here && !self.inodes.contains_key(&ino) && !self.is_freed(ino)).then_some(record))
+        Ok(taken.is_some_and(|taken| taken.ino == Some(place_mark(&key))).then_some(record))
     }
 
-    fn record(&self, key: &[u8]) -> Result<Option<InodeRecord>, FsError> {
+    /// The number that the base gives to a place, as long as nobody else has it; `None` if nothing is there.
+    pub fn number_at(&self, place: &Place) -> Result<Option<Ino>, FsError> {
+        let directory = self.directory(place.parent)?;
+        let slot: Option<Slot> = map::get(&self.objects, directory.base, place.name.as_bytes())?;
+        let number = match slot {
+            None => return Ok(None),
+            Some(Slot::Link(link)) => Ino::of_link(link),
+            Some(Slot::Own(_)) => {
+                let recorded = self.marked_record(place)?.and_then(|record| record.ino);
+                recorded.unwrap_or_else(|| Ino::derived(place.parent, &place.name, 0))
+            }
+        };
+        Ok(Some(number))
+    }
+
+    /// The change time that the base gives to a place, if it is not the modification time.
+    pub fn place_ctime(&self, place: &Place) -> Result<Option<Timestamp>, FsError> {
+        Ok(self.marked_record(place)?.and_then(|record| record.ctime))
+    }
+
+    pub fn record(&self, key: &[u8]) -> Result<Option<InodeRecord>, FsError> {
         Ok(map::get(&self.objects, self.base.inodes, key)?)
     }
 

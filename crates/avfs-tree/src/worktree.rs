@@ -16,6 +16,7 @@ mod query;
 mod rebase;
 mod state;
 mod still;
+mod stubs;
 mod watch;
 
 use std::path::PathBuf;
@@ -219,6 +220,13 @@ impl WorkTree {
     /// A request that panicked must not take all others with it: what it left is used as it is.
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tree, with this inode loaded if there is one of that number.
+    fn state_with(&self, ino: Ino) -> Result<MutexGuard<'_, State>, FsError> {
+        let mut state = self.state();
+        state.revive(ino)?;
+        Ok(state)
     }
 
     fn journal_place(&self) -> MutexGuard<'_, Option<JournalPlace>> {

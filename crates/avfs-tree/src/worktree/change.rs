@@ -228,7 +228,7 @@ impl WorkTree {
 
     /// Gives a file another name.
     pub fn link(&self, ino: Ino, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
-        let mut state = self.state();
+        let mut state = self.state_with(ino)?;
         let at = Place::new(parent, name.clone());
         let inode = state.inode(ino)?;
         if inode.is_directory() {
@@ -252,14 +252,16 @@ impl WorkTree {
 
     /// Writes bytes at `offset`, as one step if they are not more than 1 MiB.
     pub fn write(&self, at: impl Into<At>, offset: u64, data: &[u8]) -> Result<(), FsError> {
-        let (at, mut state) = (at.into(), self.state());
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?;
         self.write_at(&mut state, at.ino, offset, data)
     }
 
     /// Writes bytes at the end, wherever that is by now; returns where they are.
     pub fn append(&self, at: impl Into<At>, data: &[u8]) -> Result<u64, FsError> {
-        let (at, mut state) = (at.into(), self.state());
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
         let end = state.inode_at(at)?.file_size()?;
         self.write_at(&mut state, at.ino, end, data)?;
         Ok(end)
@@ -284,7 +286,7 @@ impl WorkTree {
     /// is written.
     pub fn allocate(&self, at: impl Into<At>, end: u64) -> Result<(), FsError> {
         let at = at.into();
-        let size = self.state().inode_at(at)?.file_size()?;
+        let size = self.state_with(at.ino)?.inode_at(at)?.file_size()?;
         if end <= size {
             return Ok(());
         }
@@ -293,7 +295,7 @@ impl WorkTree {
 
     /// Replaces the contents of a file by stored ones.
     pub fn set_content(&self, ino: Ino, size: u64, content: Content) -> Result<(), FsError> {
-        let mut state = self.state();
+        let mut state = self.state_with(ino)?;
         let grown = size.saturating_sub(state.inode(ino)?.file_size()?);
         self.check_room(&state, 0, grown)?;
         let time = self.now();
@@ -303,7 +305,8 @@ impl WorkTree {
     /// Makes a range of a file a hole; the size stays.
     pub fn punch_hole(&self, at: impl Into<At>, offset: u64, len: u64) -> Result<(), FsError> {
         offset.checked_add(len).ok_or(FsError::TooLarge)?;
-        let (at, mut state) = (at.into(), self.state());
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?.file_size()?;
         let ino = at.ino;
         let time = self.now();
@@ -311,7 +314,8 @@ impl WorkTree {
     }
 
     pub fn set_attr(&self, at: impl Into<At>, set: SetAttr) -> Result<Attr, FsError> {
-        let (at, mut state) = (at.into(), self.state());
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
         let (ino, time) = (at.ino, self.now());
         let inode = state.inode_at(at)?;
         let (uid, gid) = (inode.meta.uid, inode.meta.gid);
@@ -346,7 +350,7 @@ impl WorkTree {
                 "an extended attribute has a name of at most 255 bytes and at most 64 KiB",
             ));
         }
-        let mut state = self.state();
+        let mut state = self.state_with(ino)?;
         state.inode(ino)?;
         let time = self.now();
         let op = Op::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), time };
@@ -354,7 +358,7 @@ impl WorkTree {
     }
 
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), FsError> {
-        let mut state = self.state();
+        let mut state = self.state_with(ino)?;
         if state.inode(ino)?.meta.xattrs.get(name).is_none() {
             return Err(FsError::NoXattr);
         }
@@ -364,11 +368,7 @@ impl WorkTree {
 
     /// Keeps an inode alive, with or without a name, until [`WorkTree::release`].
     pub fn hold(&self, ino: Ino) -> Result<(), FsError> {
-        let mut state = self.state();
-        let inode = state.inode_mut(ino)?;
-        inode.holds += 1;
-        inode.forgotten = false;
-        Ok(())
+        self.state().hold(ino)
     }
 
     /// Gives `count` holds back.

@@ -24,7 +24,7 @@ impl WorkTree {
     /// Gives a file the contents of another one.
     pub fn copy_content(&self, from: Ino, to: Ino) -> Result<(), FsError> {
         let entry = {
-            let mut state = self.state();
+            let mut state = self.state_with(from)?;
             let writer = ObjectWriter::new(&state.objects);
             state.freeze_entry(from, &writer)?
         };
@@ -40,7 +40,7 @@ impl WorkTree {
     }
 
     fn stored(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<StoredTree, FsError> {
-        let mut state = self.state();
+        let mut state = self.state_with(from)?;
         let writer = ObjectWriter::new(&state.objects);
         let entry = state.freeze_entry(from, &writer)?;
         let has_links = matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0);

@@ -75,8 +75,12 @@ impl State {
         }
         self.base = frozen.base;
         let settled = self.settling.take().map(|settling| settling.dirty).unwrap_or_default();
-        // What nobody holds was in memory only because it was changed.
-        settled.into_iter().for_each(|ino| self.evict(ino));
+        for ino in settled {
+            self.evict(ino);
+            if self.inodes.contains_key(&ino) {
+                self.note_idle(ino);
+            }
+        }
     }
 }
 

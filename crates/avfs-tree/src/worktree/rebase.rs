@@ -16,6 +16,7 @@ use crate::worktree::watch::Seen;
 
 impl State {
     pub fn rebase(&mut self, to: Base, changes: &[Change], renew: bool) -> Result<(), FsError> {
+        self.revive_changed(changes)?;
         let from = std::mem::replace(&mut self.base, to);
         self.linked_bytes = match self.base.root.links {
             Some(id) => Nodes::<LinkedFile>::load(&self.objects, id)?.totals().bytes,
@@ -25,6 +26,23 @@ impl State {
         self.rebase_directories(changes)?;
         for change in changes {
             self.rebase_path(change, renew)?;
+        }
+        Ok(())
+    }
+
+    /// Loads, as they were, the changed files that doors know by number.
+    fn revive_changed(&mut self, changes: &[Change]) -> Result<(), FsError> {
+        for change in changes {
+            let Some((parent, name)) = change.path.split_last() else { continue };
+            let Some(parent) = self.loaded(&parent).filter(|ino| self.directory(*ino).is_ok()) else {
+                continue;
+            };
+            let place = Place::new(parent, name);
+            if let Some(ino) = self.number_at(&place)?
+                && self.stubs.contains(ino)
+            {
+                self.revive(ino)?;
+            }
         }
         Ok(())
     }

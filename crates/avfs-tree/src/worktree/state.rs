@@ -14,6 +14,7 @@ use crate::objects::{ObjectError, Objects};
 use crate::op::Place;
 use crate::worktree::At;
 use crate::worktree::inode::{Body, DirectoryBody, Inode};
+use crate::worktree::stubs::Stubs;
 use crate::worktree::watch::Watchers;
 
 /// A snapshot's tree with the inode table that the vault keeps beside it.
@@ -35,6 +36,8 @@ pub(crate) struct State {
     pub watchers: Watchers,
     pub base: Base,
     pub inodes: InoMap<Inode>,
+    /// What is known of files that are not loaded.
+    pub stubs: Stubs,
     /// The inodes that are marked as dirty.
     pub dirty: InoSet,
     /// The inodes that live through open handles alone.
@@ -82,6 +85,7 @@ impl State {
             watchers: Watchers::new(),
             base,
             inodes: InoMap::from_iter([(Ino::ROOT, root)]),
+            stubs: Stubs::default(),
             dirty: InoSet::default(),
             nameless: InoSet::default(),
             linked_bytes,
@@ -161,24 +165,33 @@ impl State {
         slot.map(|slot| self.load_as(place, slot, Some(ino))).transpose().map(|_| ())
     }
 
-    fn load_as(&mut self, place: &Place, slot: Slot, number: Option<Ino>) -> Result<Ino, FsError> {
+    pub fn load_as(&mut self, place: &Place, slot: Slot, number: Option<Ino>) -> Result<Ino, FsError> {
         let ino = match slot {
             Slot::Link(link) => self.load_link(link)?,
             Slot::Own(entry) => {
                 let record = self.place_record(place)?;
-                let ino = match number.or(record.and_then(|record| record.ino)) {
+                let ino = match number {
                     Some(ino) => ino,
-                    None => self.free_number(place)?,
+                    None => self.number_of(place)?,
                 };
                 let ctime = record.and_then(|record| record.ctime).unwrap_or(entry.meta.mtime);
                 let mut inode = Inode::from_entry(entry, ctime);
                 inode.place = Some(place.clone());
+                inode.holds = self.stubs.take_holds(ino);
                 self.inodes.insert(ino, inode);
                 ino
             }
         };
         self.directory_mut(place.parent)?.children.insert(place.name.clone(), ino);
         Ok(ino)
+    }
+
+    /// The number of an entry that is not loaded.
+    pub fn number_of(&self, place: &Place) -> Result<Ino, FsError> {
+        match self.place_record(place)?.and_then(|record| record.ino) {
+            Some(ino) => Ok(ino),
+            None => self.free_number(place),
+        }
     }
 
     pub fn load_link(&mut self, link: LinkId) -> Result<Ino, FsError> {
@@ -256,7 +269,7 @@ impl State {
     pub fn free_number(&self, place: &Place) -> Result<Ino, FsError> {
         for attempt in 0.. {
             let ino = Ino::derived(place.parent, &place.name, attempt);
-            if !self.is_taken(ino)? {
+            if !self.is_taken(ino)? && !self.stubs.is_elsewhere(ino, place) {
                 return Ok(ino);
             }
         }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -95,16 +95,21 @@ struct SoFar {
 }
 
 impl Heard {
+    /// Longer than anything that a test waits for takes on a slow machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     fn change(&self, edit: impl FnOnce(&mut SoFar)) {
         edit(&mut self.so_far.lock().unwrap());
         self.changed.notify_all();
     }
+
+    fn wait_while(&self, waits: impl FnMut(&mut SoFar) -> bool) -> MutexGuard<'_, SoFar> {
+        let so_far = self.so_far.lock().unwrap();
+        self.changed.wait_timeout_while(so_far, Self::PATIENCE, waits).unwrap().0
+    }
 }
 
 impl WatchedChild {
-    /// Longer than anything that a test waits for takes on a slow machine.
-    const PATIENCE: Duration = Duration::from_secs(60);
-
     /// All that it has acknowledged.
     pub fn so_far(&self) -> Vec<String> {
         self.heard.so_far.lock().unwrap().texts.clone()
@@ -112,9 +117,7 @@ impl WatchedChild {
 
     /// Waits until it has acknowledged `count` things in total. Its end comes too early.
     pub fn await_total(&self, count: usize) {
-        let so_far = self.heard.so_far.lock().unwrap();
-        let waits = |so_far: &mut SoFar| so_far.texts.len() < count && !so_far.ended;
-        let (so_far, _) = self.heard.changed.wait_timeout_while(so_far, Self::PATIENCE, waits).unwrap();
+        let so_far = self.heard.wait_while(|so_far| so_far.texts.len() < count && !so_far.ended);
         assert!(so_far.texts.len() >= count, "{} of {count} were acknowledged", so_far.texts.len());
     }
 
@@ -126,6 +129,7 @@ impl WatchedChild {
 
     /// Waits until it ends by itself, well or not; returns all that it acknowledged.
     pub fn await_end(self) -> Vec<String> {
+        assert!(self.heard.wait_while(|so_far| !so_far.ended).ended, "the child does not end");
         self.hear_the_end()
     }
 

@@ -8,6 +8,7 @@ mod conformance;
 mod counting;
 mod flaky;
 mod fuzz;
+mod load;
 mod power_cut;
 mod small_disk;
 
@@ -16,6 +17,7 @@ pub use conformance::store_conformance;
 pub use counting::{CountingStore, Counts};
 pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};
+pub use load::LoadWriter;
 pub use power_cut::{Image, PowerCut};
 pub use small_disk::SmallDisk;
 

@@ -22,6 +22,6 @@ pub use reach::{Needed, link_bearing_slots, walk_needed};
 pub use reader::{Found, Listing, ReadError, TreeReader};
 pub use validate::{Flaw, validate};
 pub use worktree::{
-    Attr, Base, Clock, FrozenTree, JournalPlace, Kind, Limits, NewEntry, SetAttr, StoredTree, SystemClock,
-    WorkTree,
+    Attr, Base, Clock, FrozenTree, JournalPlace, Kind, Limits, NewEntry, SetAttr, Still, Stored, StoredTree,
+    SystemClock, WorkTree,
 };

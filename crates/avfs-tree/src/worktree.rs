@@ -12,6 +12,7 @@ mod inode;
 mod introduce;
 mod query;
 mod state;
+mod still;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,6 +22,7 @@ use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
 pub use change::{NewEntry, SetAttr};
 pub use state::Base;
 use state::State;
+pub use still::{Still, Stored};
 
 use crate::error::FsError;
 use crate::inodes::Ino;

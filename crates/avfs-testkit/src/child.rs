@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const PLACE: &str = "AVFS_TEST_CHILD_PLACE";
 const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
@@ -10,6 +10,7 @@ const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
 /// A running child.
 pub struct TestChild {
     process: Child,
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -28,12 +29,25 @@ impl TestChild {
             .args([entry, "--exact", "--nocapture", "--test-threads=1"])
             .env(PLACE, place)
             .env(SCRIPT, script)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
+        let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());
-        TestChild { process, output }
+        TestChild { process, input, output }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Says a line to the child on its standard input, and waits for what it acknowledges.
+    pub fn ask(&mut self, line: &str) -> String {
+        let input = self.input.as_mut().expect("a child that was told nothing more has ended");
+        writeln!(input, "{line}").unwrap();
+        self.acknowledged().unwrap_or_else(|| panic!("the child ended at '{line}'"))
     }
 
     /// The next thing that the child has acknowledged; `None` when it has ended.
@@ -64,6 +78,7 @@ impl TestChild {
 
     /// Waits for its end, which must be a good one.
     pub fn finish(mut self) {
+        self.input = None;
         while self.acknowledged().is_some() {}
         assert!(self.process.wait().unwrap().success(), "the child failed");
     }

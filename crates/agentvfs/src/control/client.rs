@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
 
 use super::channel::Channel;
 use super::place;
-use super::protocol::{Adopt, Bytes, Reply, Request, VERSION};
+use super::protocol::{Adopt, Bytes, NO_ROOM, Reply, Request, VERSION};
 use crate::error::{CODES, Error, Result};
 use crate::mounts::MountRecord;
 use crate::owner;
@@ -27,22 +27,39 @@ pub struct LiveOwner {
 }
 
 impl LiveOwner {
-    /// Connects to the owner of a vault; `None` if nobody serves it.
+    /// Connects to the owner of a vault; `None` if nobody serves it. One that has no room for us is asked
+    /// again for as long as we have patience.
     pub(crate) fn find(vault: &Vault) -> Result<Option<LiveOwner>> {
         let Some(home) = vault.store().home() else { return Ok(None) };
         let directory = owner::work_directory(home, vault.id());
+        let start = Instant::now();
+        loop {
+            match LiveOwner::connect(vault, &directory) {
+                Err(Error::OwnerFailed { code: NO_ROOM, .. })
+                    if start.elapsed() < vault.store().patience() =>
+                {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                found => return found,
+            }
+        }
+    }
+
+    fn connect(vault: &Vault, directory: &Path) -> Result<Option<LiveOwner>> {
         let patience = vault.store().patience();
         let silent = |source| silent(vault, source);
-        let Some(stream) = place::connect_in(&directory, patience).map_err(silent)? else { return Ok(None) };
-        if !place::may_answer(&stream, &directory).map_err(silent)? {
+        let Some(stream) = place::connect_in(directory, patience).map_err(silent)? else { return Ok(None) };
+        if !place::may_answer(&stream, directory).map_err(silent)? {
             return Err(silent(io::ErrorKind::PermissionDenied.into()));
         }
         LiveOwner::greet(vault, Channel::new(stream), patience)
     }
 
     fn greet(vault: &Vault, mut channel: Channel, patience: Duration) -> Result<Option<LiveOwner>> {
-        let hello = Request::Hello { version: VERSION };
-        let greeted = channel.send(&hello, None).and_then(|()| channel.receive(patience));
+        // One that does not listen to us any more may have said why before.
+        let sent = channel.send(&Request::Hello { version: VERSION }, None);
+        let greeted =
+            channel.receive(patience).and_then(|reply| reply.map_or(sent.map(|()| None), |r| Ok(Some(r))));
         let name = || vault.name().map(|name| name.to_string());
         match greeted {
             Ok(Some(Reply::Hello { version: VERSION, pid, vault: id })) if id == vault.id() => {

@@ -15,6 +15,9 @@ use crate::record::{Head, VaultId, node_id, snapshot_id};
 /// Grows with every change that an older process would misunderstand.
 pub const VERSION: u32 = 1;
 
+/// The code of an owner that talks to too many others already.
+pub const NO_ROOM: &str = "owner-silent";
+
 /// What others ask of an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]

@@ -14,7 +14,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::channel::Channel;
 use super::place;
-use super::protocol::{Reply, Request, VERSION};
+use super::protocol::{NO_ROOM, Reply, Request, VERSION};
 use crate::record::VaultId;
 
 /// How many are served at once; who comes then is told to come again.
@@ -165,7 +165,7 @@ impl House {
 fn turn_away(stream: UnixStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     let message = "too many processes talk to the owner of the vault".to_owned();
-    let reply = Reply::Failed { code: "owner-silent".into(), message, hint: None };
+    let reply = Reply::Failed { code: NO_ROOM.into(), message, hint: None };
     Channel::new(stream).send(&reply, None)
 }
 

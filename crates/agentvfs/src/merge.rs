@@ -1,6 +1,6 @@
 //! Two sides changed one state: bringing the paths that one side changed onto the state of the other.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use avfs_core::diff::Change;
 use avfs_core::{Entry, Root, TreePath};
@@ -29,12 +29,12 @@ pub(crate) fn bring_onto(onto: &OpenVault, base: Root, given: Root) -> Result<()
 struct Merge<'a> {
     onto: &'a OpenVault,
     /// What is brought along.
-    ours: HashMap<&'a TreePath, &'a Change>,
+    ours: BTreeMap<&'a TreePath, &'a Change>,
     /// What was done to the state that it is brought onto.
-    theirs: HashMap<&'a TreePath, &'a Change>,
+    theirs: BTreeMap<&'a TreePath, &'a Change>,
 }
 
-fn by_path(changes: &[Change]) -> HashMap<&TreePath, &Change> {
+fn by_path(changes: &[Change]) -> BTreeMap<&TreePath, &Change> {
     changes.iter().map(|change| (&change.path, change)).collect()
 }
 
@@ -134,7 +134,7 @@ fn same_rights(one: &Entry, other: &Entry) -> bool {
 }
 
 /// Whether the other side left no directory above a path.
-fn stands_on_nothing(path: &TreePath, other: &HashMap<&TreePath, &Change>) -> bool {
+fn stands_on_nothing(path: &TreePath, other: &BTreeMap<&TreePath, &Change>) -> bool {
     let mut above = path.split_last();
     while let Some((parent, _)) = above {
         if let Some(change) = other.get(&parent)
@@ -146,3 +146,6 @@ fn stands_on_nothing(path: &TreePath, other: &HashMap<&TreePath, &Change>) -> bo
     }
     false
 }
+
+#[cfg(test)]
+mod tests;

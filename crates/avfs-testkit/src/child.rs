@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,6 +13,7 @@ const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
 /// A running child.
 pub struct TestChild {
     process: Process,
+    input: Option<ChildStdin>,
     output: Output,
 }
 
@@ -31,12 +32,25 @@ impl TestChild {
             .args([entry, "--exact", "--nocapture", "--test-threads=1"])
             .env(PLACE, place)
             .env(SCRIPT, script)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
+        let input = process.stdin.take();
         let output = Output(BufReader::new(process.stdout.take().unwrap()));
-        TestChild { process: Process(process), output }
+        TestChild { process: Process(process), input, output }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.0.id()
+    }
+
+    /// Says a line to the child on its standard input, and waits for what it acknowledges.
+    pub fn ask(&mut self, line: &str) -> String {
+        let input = self.input.as_mut().expect("a child that was told nothing more has ended");
+        writeln!(input, "{line}").unwrap();
+        self.acknowledged().unwrap_or_else(|| panic!("the child ended at '{line}'"))
     }
 
     /// The next thing that the child has acknowledged; `None` when it has ended.
@@ -59,6 +73,7 @@ impl TestChild {
 
     /// Waits for its end, which must be a good one.
     pub fn finish(mut self) {
+        self.input = None;
         self.output.by_ref().for_each(drop);
         assert!(self.process.0.wait().unwrap().success(), "the child failed");
     }
@@ -71,13 +86,14 @@ impl TestChild {
             output.for_each(|text| notebook.change(|so_far| so_far.texts.push(text)));
             notebook.change(|so_far| so_far.ended = true);
         });
-        WatchedChild { process: self.process, heard, listener }
+        WatchedChild { process: self.process, _input: self.input, heard, listener }
     }
 }
 
 /// A child that is listened to all the time.
 pub struct WatchedChild {
     process: Process,
+    _input: Option<ChildStdin>,
     heard: Arc<Heard>,
     listener: JoinHandle<()>,
 }

@@ -30,7 +30,7 @@ pub use change::{NewEntry, SetAttr};
 use freeze::Frozen;
 pub use state::Base;
 use state::State;
-pub use still::{Rest, Still};
+pub use still::{Still, Stored};
 pub use watch::{Door, Seen, Watcher};
 
 use crate::error::FsError;

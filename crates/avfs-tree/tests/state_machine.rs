@@ -492,10 +492,10 @@ impl Run {
         let tree = Arc::clone(&self.subject.tree);
         self.numbers_lent |= !self.subject.held.is_empty();
         let mut still = tree.stand_still();
-        let rest = still.freeze().unwrap();
-        (self.subject.base, self.subject.included) = (rest.base().clone(), rest.journal);
+        let stored = still.freeze().unwrap();
+        (self.subject.base, self.subject.included) = (stored.base().clone(), stored.journal());
         self.subject.assert_valid();
-        still.settle(rest);
+        still.settle(stored);
         self.kept.push((self.subject.base.clone(), self.model.clone()));
         let (to, model) = self.kept[seed % self.kept.len()].clone();
         let mut changes = Vec::new();

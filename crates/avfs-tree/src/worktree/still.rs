@@ -11,20 +11,26 @@ use crate::objects::ObjectWriter;
 use crate::worktree::freeze::Frozen;
 use crate::worktree::state::{Base, State};
 
-/// What a tree that stands still would be stored as.
-pub struct Rest {
+/// What changed, stored: to be settled once it is the head, or dropped and nothing has happened.
+#[must_use = "a stored tree that is not settled stays changed"]
+pub struct Stored {
     frozen: Frozen,
-    /// The number of the last journal whose operations are in it.
-    pub journal: u64,
+    included: u64,
 }
 
-impl Rest {
+impl Stored {
     pub fn base(&self) -> &Base {
         &self.frozen.base
+    }
+
+    /// The number of the last journal whose operations are in it.
+    pub fn journal(&self) -> u64 {
+        self.included
     }
 }
 
 /// While this lives, everybody else waits.
+#[must_use = "the tree moves again when this is dropped"]
 pub struct Still<'a> {
     tree: &'a WorkTree,
     state: MutexGuard<'a, State>,
@@ -49,30 +55,20 @@ impl Still<'_> {
         &self.state.base
     }
 
-    /// Stores what changed. Commit the new head and call [`Still::settle`], or [`Still::abandon`].
-    pub fn freeze(&mut self) -> Result<Rest, FsError> {
-        let (captured, journal) = self.tree.capture(&mut self.state)?;
+    /// Stores what changed. What was stored before and not settled counts as changed.
+    pub fn freeze(&mut self) -> Result<Stored, FsError> {
+        self.state.abandon()?;
+        let (captured, included) = self.tree.capture(&mut self.state)?;
         let objects = self.state.objects.clone();
-        match captured.store(&objects, &ObjectWriter::new(&objects)) {
-            Ok(frozen) => Ok(Rest { frozen, journal }),
-            Err(error) => {
-                self.state.abandon()?;
-                Err(error)
-            }
-        }
+        let frozen = captured.store(&objects, &ObjectWriter::new(&objects))?;
+        Ok(Stored { frozen, included })
     }
 
-    /// The new head is durable: nothing differs from it.
-    pub fn settle(&mut self, rest: Rest) {
-        self.state.settle(rest.frozen);
+    /// What was stored is the head: nothing differs from it.
+    pub fn settle(&mut self, stored: Stored) {
+        self.state.settle(stored.frozen);
         let logs: Vec<Arc<LogFile>> = self.state.sealed.drain(..).collect();
         logs.iter().for_each(|log| remove_journal(log.place()));
-    }
-
-    /// The new head was not committed: everything differs as before.
-    pub fn abandon(&mut self, rest: Rest) -> Result<(), FsError> {
-        drop(rest);
-        self.state.abandon()
     }
 
     /// Makes another stored state the present one, in the time of what differs. The tree must not be dirty,
@@ -83,5 +79,13 @@ impl Still<'_> {
             return Err(FsError::Invalid("a changed tree cannot be based on another state"));
         }
         self.state.rebase(to, changes, renew)
+    }
+}
+
+impl Drop for Still<'_> {
+    fn drop(&mut self) {
+        // Settled already if it succeeded. Taking changes back touches only what is in memory.
+        let abandoned = self.state.abandon();
+        debug_assert!(abandoned.is_ok(), "{abandoned:?}");
     }
 }

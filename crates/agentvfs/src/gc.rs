@@ -71,10 +71,7 @@ impl Store {
     /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there. Those
     /// who live take one themselves, which ends the pins of what they had stored.
     fn recover_all(&self) -> Result<()> {
-        for record in self.vault_records()? {
-            // One that does not answer may have a pin; then the collection waits for it as for any other.
-            let _ = Vault::new(self.clone(), record.id).settle_owner();
-        }
+        self.settle_owners()?;
         for vault in self.abandoned_vaults()? {
             match vault.head() {
                 Ok(_) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => {}

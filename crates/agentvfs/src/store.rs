@@ -190,10 +190,7 @@ impl Store {
 
     /// All vaults, by name. One that cannot be read does not hide the others.
     pub fn vaults(&self) -> Result<VaultList> {
-        for record in self.vault_records()? {
-            // What a process that is mute has not stored yet, cannot be shown.
-            let _ = Vault::new(self.clone(), record.id).settle_owner();
-        }
+        self.settle_owners()?;
         let records = self.vault_records()?;
         let mut list = VaultList::default();
         for record in &records {
@@ -204,6 +201,15 @@ impl Store {
         }
         list.vaults.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(list)
+    }
+
+    /// Has every owner that answers take a snapshot of what it has not stored yet. What one does not give that
+    /// does not answer, cannot be had.
+    pub(crate) fn settle_owners(&self) -> Result<()> {
+        for record in self.vault_records()? {
+            let _ = Vault::new(self.clone(), record.id).settle_owner();
+        }
+        Ok(())
     }
 
     pub(crate) fn vault_records(&self) -> Result<Vec<VaultRecord>> {

@@ -5,10 +5,13 @@
 
 pub mod abi;
 mod counters;
+pub mod mounting;
+pub mod null;
 mod reply;
 mod request;
 pub mod service;
 mod session;
+pub mod transport;
 
 pub use counters::{Counters, OperationCount};
 pub use reply::{Answered, Courier, Listing, Reply, Slot};

@@ -1,0 +1,163 @@
+//! Requests over `/dev/fuse`: a few threads that read one request each, serve it, and write the answer.
+
+mod clone;
+
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
+use crate::reply::{Courier, Slot};
+use crate::request::Request;
+use crate::session::Session;
+
+/// Room for the header and the arguments of a write, beside its data.
+const HEADERS: usize = 4096;
+
+/// How a connection is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceOptions {
+    pub threads: usize,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> DeviceOptions {
+        DeviceOptions { threads: 2 }
+    }
+}
+
+/// A connection that is being served until it is unmounted.
+#[must_use = "the threads go on, but nobody can wait for them"]
+pub struct Serving {
+    session: Arc<Session>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Serving {
+    /// Starts to serve a connection. Unmounting ends it.
+    pub fn start(
+        session: Arc<Session>,
+        connection: OwnedFd,
+        options: DeviceOptions,
+    ) -> std::io::Result<Serving> {
+        let connection = Arc::new(connection);
+        let mut serving = Serving { session: session.clone(), threads: Vec::new() };
+        for number in 0..options.threads.max(1) {
+            let fd = match number {
+                0 => connection.clone(),
+                _ => clone::another(&connection),
+            };
+            let worker = Worker::new(session.clone(), fd);
+            let thread = std::thread::Builder::new().name(format!("fuse-{number}"));
+            serving.threads.push(thread.spawn(move || worker.run())?);
+        }
+        Ok(serving)
+    }
+
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Returns when the mount is gone and every request is served.
+    pub fn wait(mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                self.session.log("a thread that serves requests has failed");
+            }
+        }
+        self.session.destroy();
+    }
+}
+
+/// One thread: its own way into the kernel, its own buffers.
+struct Worker {
+    session: Arc<Session>,
+    fd: Arc<OwnedFd>,
+    /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Worker {
+    fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> Worker {
+        let max_write = session.settings().max_write as usize;
+        let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
+        Worker { session, fd, request, answer: vec![0; max_write.max(HEADERS)] }
+    }
+
+    fn run(mut self) {
+        loop {
+            match rustix::io::read(&*self.fd, &mut self.request[..]) {
+                Ok(len) => self.serve(len),
+                // The request was taken back before it could be read, or a signal came.
+                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::NODEV | Errno::CONNABORTED) => return,
+                Err(error) => {
+                    self.session.log(&format!("reading from /dev/fuse: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, len: usize) {
+        let Ok((header, body)) = InHeader::read_from_prefix(&self.request[..len]) else {
+            return self.session.log("the kernel sent a request without a header");
+        };
+        let (argument, payload) = Request::split(&header, body, self.session.dialect());
+        let mut slot = DeviceSlot { session: &self.session, fd: &self.fd, answer: &mut self.answer };
+        self.session.handle(&header, argument, payload, &mut slot);
+    }
+}
+
+struct DeviceSlot<'a> {
+    session: &'a Arc<Session>,
+    fd: &'a Arc<OwnedFd>,
+    answer: &'a mut [u8],
+}
+
+impl Slot for DeviceSlot<'_> {
+    fn buffer(&mut self) -> &mut [u8] {
+        self.answer
+    }
+
+    fn send(&mut self, unique: u64, error: Option<Errno>, len: usize) {
+        send(self.session, self.fd, unique, error, &self.answer[..len]);
+    }
+
+    fn defer(&mut self, _unique: u64) -> Box<dyn Courier> {
+        Box::new(DeviceCourier { session: self.session.clone(), fd: self.fd.clone() })
+    }
+}
+
+/// An answer must go by the descriptor that its request came by.
+struct DeviceCourier {
+    session: Arc<Session>,
+    fd: Arc<OwnedFd>,
+}
+
+impl Courier for DeviceCourier {
+    fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: &[u8]) {
+        send(&self.session, &self.fd, unique, error, result);
+    }
+}
+
+fn send(session: &Session, fd: impl AsFd, unique: u64, error: Option<Errno>, result: &[u8]) {
+    let len = (size_of::<OutHeader>() + result.len()) as u32;
+    let header = OutHeader { len, error: error.map_or(0, |error| -error.raw_os_error()), unique };
+    match rustix::io::writev(fd, &[IoSlice::new(header.as_bytes()), IoSlice::new(result)]) {
+        // The caller was killed meanwhile, or the mount is gone: nobody waits any more.
+        Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+        Err(error) => session.log(&format!("answering request {unique}: {error}")),
+    }
+}
+
+/// Opens `/dev/fuse`; `/dev` may lack it, and an ordinary user may not be let in.
+pub(crate) fn open() -> std::io::Result<OwnedFd> {
+    Ok(File::options().read(true).write(true).open("/dev/fuse")?.into())
+}

@@ -1,10 +1,10 @@
-//! What requests cost over `/dev/fuse` when serving them costs nothing: `floor [threads] [rounds]`.
+//! What requests cost over `/dev/fuse` when serving them costs nothing: `floor [threads] [rounds] [spin µs]`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
 use avfs_fuse::null::NullFilesystem;
@@ -17,14 +17,15 @@ fn main() -> Outcome {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse());
     let threads = arguments.next().transpose()?.unwrap_or(2);
     let rounds = arguments.next().transpose()?.unwrap_or(20_000);
+    let spin = Duration::from_micros(arguments.next().transpose()?.unwrap_or(0) as u64);
     let directory = tempfile::tempdir()?;
     let connection = mount(directory.path(), &MountOptions::new("floor"))?;
     let log: avfs_fuse::Log = Arc::new(report);
     let session = Session::new(Arc::new(NullFilesystem::default()), Settings { log, ..Settings::default() });
-    let serving = Serving::start(Arc::new(session), connection, DeviceOptions { threads })?;
+    let serving = Serving::start(Arc::new(session), connection, DeviceOptions { threads, spin })?;
     let outcome = measure_all(directory.path(), rounds);
     unmount(directory.path(), Unmount::Detach)?;
-    serving.wait();
+    serving.stop();
     outcome
 }
 
@@ -70,7 +71,7 @@ fn measure(
         times.push(started.elapsed());
     }
     times.sort_unstable();
-    let mean = times.iter().sum::<std::time::Duration>() / rounds as u32;
+    let mean = times.iter().sum::<Duration>() / rounds as u32;
     let (half, most) = (times[rounds / 2], times[rounds * 99 / 100]);
     report(&format!("{what}: mean {mean:?}, median {half:?}, 99 % within {most:?}"));
     Ok(())

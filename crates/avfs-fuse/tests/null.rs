@@ -42,13 +42,20 @@ impl Null {
     fn session(&self) -> &Arc<Session> {
         self.serving.as_ref().unwrap().session()
     }
+
+    /// Unmounts and waits; returns what was logged.
+    fn end(mut self) -> Vec<String> {
+        unmount(self.directory.path(), Unmount::IfUnused).unwrap();
+        self.serving.take().unwrap().wait();
+        std::mem::take(&mut *self.log.lock().unwrap())
+    }
 }
 
 impl Drop for Null {
     fn drop(&mut self) {
         if let Some(serving) = self.serving.take() {
-            unmount(self.directory.path(), Unmount::Detach).unwrap();
-            serving.wait();
+            let _ = unmount(self.directory.path(), Unmount::Detach);
+            serving.stop();
         }
     }
 }
@@ -68,7 +75,8 @@ fn files_are_read_written_and_listed() {
     assert_eq!(listed.map(Result::unwrap).count() as u64, ENTRIES);
     let missing = std::fs::metadata(null.path().join("missing")).unwrap_err();
     assert_eq!(missing.raw_os_error(), Some(Errno::NOENT.raw_os_error()));
-    assert!(null.log.lock().unwrap().is_empty(), "{:?}", null.log);
+    drop((file, new));
+    assert_eq!(null.end(), Vec::<String>::new());
 }
 
 #[test]
@@ -77,7 +85,7 @@ fn a_panic_is_one_failed_request() {
     let failed = std::fs::metadata(null.path().join("panic")).unwrap_err();
     assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()));
     assert!(std::fs::metadata(null.path().join("file")).is_ok(), "the mount lives on");
-    let log = null.log.lock().unwrap();
+    let log = null.end();
     assert!(matches!(&log[..], [line] if line.contains("Lookup") && line.contains("asked for")), "{log:?}");
 }
 
@@ -94,6 +102,17 @@ fn the_table_of_mounts_has_it_until_it_is_unmounted() {
     assert_eq!(ours(), None);
     null.serving.take().unwrap().wait();
     assert!(matches!(unmount(&place, Unmount::IfUnused), Err(MountError::NotMounted { .. })));
+}
+
+#[test]
+fn a_mount_whose_server_stops_is_dead() {
+    let mut null = Null::mount();
+    let file = File::open(null.path().join("file")).unwrap();
+    null.serving.take().unwrap().stop();
+    assert!(is_dead(null.path()));
+    let failed = file.metadata().unwrap_err();
+    assert_eq!(failed.raw_os_error(), Some(Errno::NOTCONN.raw_os_error()));
+    assert!(avfs_fuse::mounting::clean_up(null.path()).unwrap());
 }
 
 #[test]

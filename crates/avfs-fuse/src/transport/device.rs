@@ -1,17 +1,27 @@
 //! Requests over `/dev/fuse`: a few threads that read one request each, serve it, and write the answer.
+//!
+//! Waking a thread on another idle processor costs several times what serving does, so as few threads as
+//! possible are awake: the kernel wakes the first one that waits ([`waiting`]), and the others sleep unless
+//! all before them are busy.
 
 mod clone;
+mod waiting;
 
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use rustix::event::EventfdFlags;
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
+use self::waiting::{Next, Waiting};
 use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
+use crate::notify::Notifier;
 use crate::reply::{Courier, Slot};
 use crate::request::Request;
 use crate::session::Session;
@@ -23,18 +33,22 @@ const HEADERS: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
     pub threads: usize,
+    /// How long a thread that has served a request looks for the next one before it sleeps.
+    pub spin: Duration,
 }
 
 impl Default for DeviceOptions {
     fn default() -> DeviceOptions {
-        DeviceOptions { threads: 2 }
+        DeviceOptions { threads: 2, spin: Duration::ZERO }
     }
 }
 
-/// A connection that is being served until it is unmounted.
+/// A connection that is being served until it is unmounted or stopped.
 #[must_use = "the threads go on, but nobody can wait for them"]
 pub struct Serving {
     session: Arc<Session>,
+    notifier: Notifier,
+    stop: Arc<OwnedFd>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -46,13 +60,18 @@ impl Serving {
         options: DeviceOptions,
     ) -> std::io::Result<Serving> {
         let connection = Arc::new(connection);
-        let mut serving = Serving { session: session.clone(), threads: Vec::new() };
+        let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
+        let notifier = Notifier::start(&connection, session.settings().log.clone())?;
+        let mut serving = Serving { session: session.clone(), notifier, stop, threads: Vec::new() };
         for number in 0..options.threads.max(1) {
             let fd = match number {
                 0 => connection.clone(),
                 _ => clone::another(&connection),
             };
-            let worker = Worker::new(session.clone(), fd);
+            let flags = rustix::fs::fcntl_getfl(&fd)?;
+            rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+            let waiting = Waiting::new(&fd, &serving.stop)?;
+            let worker = Worker::new(session.clone(), fd, waiting, options.spin);
             let thread = std::thread::Builder::new().name(format!("fuse-{number}"));
             serving.threads.push(thread.spawn(move || worker.run())?);
         }
@@ -63,7 +82,19 @@ impl Serving {
         &self.session
     }
 
-    /// Returns when the mount is gone and every request is served.
+    /// Tells the kernel of changes behind its back.
+    pub fn notifier(&self) -> &Notifier {
+        &self.notifier
+    }
+
+    /// Ends serving without unmounting: whoever uses the mount from now on gets ENOTCONN.
+    pub fn stop(self) {
+        // Only a counter that is full could refuse.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        self.wait();
+    }
+
+    /// Returns when the mount is gone, which takes as long as somebody uses it, and every request is served.
     pub fn wait(mut self) {
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
@@ -78,24 +109,36 @@ impl Serving {
 struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
+    waiting: Waiting,
+    spin: Duration,
     /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Worker {
-    fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> Worker {
+    fn new(session: Arc<Session>, fd: Arc<OwnedFd>, waiting: Waiting, spin: Duration) -> Worker {
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
-        Worker { session, fd, request, answer: vec![0; max_write.max(HEADERS)] }
+        Worker { session, fd, waiting, spin, request, answer: vec![0; max_write.max(HEADERS)] }
     }
 
     fn run(mut self) {
+        let mut idle_since = None;
         loop {
             match rustix::io::read(&*self.fd, &mut self.request[..]) {
-                Ok(len) => self.serve(len),
+                Ok(len) => {
+                    self.serve(len);
+                    idle_since = None;
+                }
+                Err(Errno::AGAIN) => {
+                    let since = *idle_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= self.spin && self.waiting.wait() == Next::Stop {
+                        return;
+                    }
+                }
                 // The request was taken back before it could be read, or a signal came.
-                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::NOENT | Errno::INTR) => {}
                 Err(Errno::NODEV | Errno::CONNABORTED) => return,
                 Err(error) => {
                     self.session.log(&format!("reading from /dev/fuse: {error}"));

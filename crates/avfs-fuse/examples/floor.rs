@@ -1,4 +1,4 @@
-//! What requests cost over `/dev/fuse` when serving them costs nothing: `floor [threads] [rounds] [spin µs]`.
+//! What requests cost over `/dev/fuse` when serving them costs nothing: `floor [threads] [rounds] [spin µs] [follow 0|1]`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,11 +18,12 @@ fn main() -> Outcome {
     let threads = arguments.next().transpose()?.unwrap_or(2);
     let rounds = arguments.next().transpose()?.unwrap_or(20_000);
     let spin = Duration::from_micros(arguments.next().transpose()?.unwrap_or(0) as u64);
+    let follow = arguments.next().transpose()?.unwrap_or(1) == 1;
     let directory = tempfile::tempdir()?;
     let connection = mount(directory.path(), &MountOptions::new("floor"))?;
     let log: avfs_fuse::Log = Arc::new(report);
     let session = Session::new(Arc::new(NullFilesystem::default()), Settings { log, ..Settings::default() });
-    let serving = Serving::start(Arc::new(session), connection, DeviceOptions { threads, spin })?;
+    let serving = Serving::start(Arc::new(session), connection, DeviceOptions { threads, spin, follow })?;
     let outcome = measure_all(directory.path(), rounds);
     unmount(directory.path(), Unmount::Detach)?;
     serving.stop();

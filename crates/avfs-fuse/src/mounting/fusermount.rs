@@ -39,7 +39,10 @@ pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
         let _ = stderr.read_to_string(&mut words);
     }
     let _ = child.wait();
-    connection.ok_or_else(|| refused(explanation(&words)))
+    connection.ok_or_else(|| match words.contains("failed to open /dev/fuse: Permission denied") {
+        true => MountError::DeviceDenied,
+        false => refused(explanation(&words)),
+    })
 }
 
 pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {

@@ -5,6 +5,7 @@
 //! all before them are busy.
 
 mod clone;
+mod placement;
 mod waiting;
 
 use std::fs::File;
@@ -19,6 +20,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
+use self::placement::Placement;
 use self::waiting::{Next, Waiting};
 use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
 use crate::notify::Notifier;
@@ -35,11 +37,13 @@ pub struct DeviceOptions {
     pub threads: usize,
     /// How long a thread that has served a request looks for the next one before it sleeps.
     pub spin: Duration,
+    /// Whether a thread goes to the processor of the caller that it serves.
+    pub follow: bool,
 }
 
 impl Default for DeviceOptions {
     fn default() -> DeviceOptions {
-        DeviceOptions { threads: 2, spin: Duration::ZERO }
+        DeviceOptions { threads: 2, spin: Duration::ZERO, follow: true }
     }
 }
 
@@ -71,7 +75,7 @@ impl Serving {
             let flags = rustix::fs::fcntl_getfl(&fd)?;
             rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
             let waiting = Waiting::new(&fd, &serving.stop)?;
-            let worker = Worker::new(session.clone(), fd, waiting, options.spin);
+            let worker = Worker::new(session.clone(), fd, waiting, options);
             let thread = std::thread::Builder::new().name(format!("fuse-{number}"));
             serving.threads.push(thread.spawn(move || worker.run())?);
         }
@@ -110,30 +114,31 @@ struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
     waiting: Waiting,
-    spin: Duration,
+    options: DeviceOptions,
     /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Worker {
-    fn new(session: Arc<Session>, fd: Arc<OwnedFd>, waiting: Waiting, spin: Duration) -> Worker {
+    fn new(session: Arc<Session>, fd: Arc<OwnedFd>, waiting: Waiting, options: DeviceOptions) -> Worker {
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
-        Worker { session, fd, waiting, spin, request, answer: vec![0; max_write.max(HEADERS)] }
+        Worker { session, fd, waiting, options, request, answer: vec![0; max_write.max(HEADERS)] }
     }
 
     fn run(mut self) {
         let mut idle_since = None;
+        let mut placement = Placement::new(self.options.follow);
         loop {
             match rustix::io::read(&*self.fd, &mut self.request[..]) {
                 Ok(len) => {
-                    self.serve(len);
+                    placement.served(self.serve(len));
                     idle_since = None;
                 }
                 Err(Errno::AGAIN) => {
                     let since = *idle_since.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= self.spin && self.waiting.wait() == Next::Stop {
+                    if since.elapsed() >= self.options.spin && self.waiting.wait() == Next::Stop {
                         return;
                     }
                 }
@@ -148,13 +153,16 @@ impl Worker {
         }
     }
 
-    fn serve(&mut self, len: usize) {
+    /// Serves the request in the buffer; returns the process that it came from.
+    fn serve(&mut self, len: usize) -> u32 {
         let Ok((header, body)) = InHeader::read_from_prefix(&self.request[..len]) else {
-            return self.session.log("the kernel sent a request without a header");
+            self.session.log("the kernel sent a request without a header");
+            return 0;
         };
         let (argument, payload) = Request::split(&header, body, self.session.dialect());
         let mut slot = DeviceSlot { session: &self.session, fd: &self.fd, answer: &mut self.answer };
         self.session.handle(&header, argument, payload, &mut slot);
+        header.pid
     }
 }
 

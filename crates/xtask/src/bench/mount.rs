@@ -160,10 +160,10 @@ fn all_steps() -> Vec<Step> {
         builds::steps(),
         small_files::steps(),
         large_file::steps(),
+        vec![Step::new("rm -rf", |dir, _| shell(dir, "rm -rf clone"))],
         tree::cold_steps(),
         builds::cold_steps(),
         large_file::cold_steps(),
-        vec![Step::new("rm -rf", |dir, _| shell(dir, "rm -rf tree clone")).needed()],
     ];
     parts.into_iter().flatten().collect()
 }

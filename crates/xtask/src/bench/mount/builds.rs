@@ -10,7 +10,8 @@ pub fn steps() -> Vec<Step> {
     vec![
         Step::new("git clone", |dir, supplies| {
             shell(dir, &format!("git clone -q --no-local '{}' clone", supplies.repository.display()))
-        }),
+        })
+        .needed(),
         Step::new("git add, commit", |dir, _| {
             shell(dir, &format!("cd tree; git init -q; {GIT} add -A; {GIT} commit -qm all"))
         })

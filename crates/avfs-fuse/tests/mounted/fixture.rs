@@ -15,7 +15,6 @@ pub struct Mounted {
     directory: tempfile::TempDir,
     serving: Option<Serving>,
     pub tree: Arc<WorkTree>,
-    pub skin: Arc<Skin>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -36,12 +35,13 @@ impl Mounted {
         };
         let directory = tempfile::tempdir().unwrap();
         let options = SkinOptions { read_only, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
-        let skin = Arc::new(Skin::new(tree.clone(), options));
+        let skin = Arc::new(Skin::new(&tree, options));
         let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
         let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };
         let connection = mount(directory.path(), &options).unwrap();
         let serving = Serving::start(Arc::new(session), connection, DeviceOptions::default()).unwrap();
-        Mounted { directory, serving: Some(serving), tree, skin, log: lines }
+        skin.watch(serving.notifier());
+        Mounted { directory, serving: Some(serving), tree, log: lines }
     }
 
     pub fn path(&self) -> &Path {

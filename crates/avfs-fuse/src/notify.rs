@@ -22,8 +22,9 @@ pub struct Notifier {
     queue: Sender<Notice>,
 }
 
+/// Something that the kernel is told.
 #[derive(Debug)]
-enum Notice {
+pub(crate) enum Notice {
     Inode {
         node: u64,
         offset: i64,
@@ -39,8 +40,30 @@ enum Notice {
         child: u64,
         name: Box<[u8]>,
     },
+    /// What is to be told is found out by the thread that tells it, which holds no locks.
+    Later(Later),
     /// Everything before has been sent when this is answered.
     Flush(Sender<()>),
+}
+
+impl Notice {
+    /// Zero for what is not told itself.
+    fn code(&self) -> i32 {
+        match self {
+            Notice::Inode { .. } => notification::INVAL_INODE,
+            Notice::Entry { .. } => notification::INVAL_ENTRY,
+            Notice::Delete { .. } => notification::DELETE,
+            Notice::Later(_) | Notice::Flush(_) => 0,
+        }
+    }
+}
+
+pub(crate) struct Later(pub Box<dyn FnOnce() -> Vec<Notice> + Send>);
+
+impl std::fmt::Debug for Later {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Later")
+    }
 }
 
 /// The queue was not emptied in time: the kernel holds a lock that a notification needs.
@@ -86,7 +109,7 @@ impl Notifier {
         }
     }
 
-    fn push(&self, notice: Notice) {
+    pub(crate) fn push(&self, notice: Notice) {
         // Without a thread there is no mount whose caches could be wrong.
         let _ = self.queue.send(notice);
     }
@@ -94,27 +117,35 @@ impl Notifier {
 
 fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>) {
     while let Ok(notice) = queue.recv() {
-        let sent = match &notice {
-            Notice::Inode { node, offset, len } => {
-                let body = InvalInodeOut { ino: *node, off: *offset, len: *len };
-                send(connection, notification::INVAL_INODE, body.as_bytes(), None)
-            }
-            Notice::Entry { parent, name, expire_only } => {
-                let flags = if *expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
-                let body = InvalEntryOut { parent: *parent, namelen: name.len() as u32, flags };
-                send(connection, notification::INVAL_ENTRY, body.as_bytes(), Some(name))
-            }
-            Notice::Delete { parent, child, name } => {
-                let namelen = name.len() as u32;
-                let body = DeleteOut { parent: *parent, child: *child, namelen, padding: 0 };
-                send(connection, notification::DELETE, body.as_bytes(), Some(name))
-            }
-            // Whoever asked may have stopped waiting.
-            Notice::Flush(done) => done.send(()).or(Ok(())),
-        };
-        if let Err(error) = sent {
-            log(&format!("telling the kernel {notice:?}: {error}"));
+        tell(connection, log, notice);
+    }
+}
+
+fn tell(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) {
+    let code = notice.code();
+    let sent = match notice {
+        Notice::Inode { node, offset, len } => {
+            let body = InvalInodeOut { ino: node, off: offset, len };
+            send(connection, code, body.as_bytes(), None)
         }
+        Notice::Entry { parent, name, expire_only } => {
+            let flags = if expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
+            let body = InvalEntryOut { parent, namelen: name.len() as u32, flags };
+            send(connection, code, body.as_bytes(), Some(&name))
+        }
+        Notice::Delete { parent, child, name } => {
+            let body = DeleteOut { parent, child, namelen: name.len() as u32, padding: 0 };
+            send(connection, code, body.as_bytes(), Some(&name))
+        }
+        Notice::Later(Later(find_out)) => {
+            find_out().into_iter().for_each(|notice| tell(connection, log, notice));
+            Ok(())
+        }
+        // Whoever asked may have stopped waiting.
+        Notice::Flush(done) => done.send(()).or(Ok(())),
+    };
+    if let Err(error) = sent {
+        log(&format!("notification {code} to the kernel: {error}"));
     }
 }
 

@@ -5,9 +5,11 @@
 //! behind its back without a notification.
 
 mod attributes;
+mod changes;
 mod contents;
 mod directories;
 mod error;
+mod locks;
 mod missing;
 mod names;
 mod nodes;
@@ -17,11 +19,12 @@ mod xattrs;
 
 use std::sync::Arc;
 
-use avfs_tree::{Ino, WorkTree};
+use avfs_tree::{At, Ino, WorkTree};
 use rustix::io::Errno;
 
 use self::directories::DirectoryHandles;
 use self::error::SkinError;
+use self::locks::Waits;
 use self::nodes::Nodes;
 use self::syncing::Syncing;
 use crate::abi::flags::open_out;
@@ -46,6 +49,7 @@ pub struct Skin {
     nodes: Nodes,
     directories: DirectoryHandles,
     syncing: Syncing,
+    waits: Arc<Waits>,
     options: SkinOptions,
 }
 
@@ -55,16 +59,10 @@ impl Skin {
             nodes: Nodes::new(tree.clone()),
             directories: DirectoryHandles::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),
+            waits: Arc::default(),
             tree,
             options,
         }
-    }
-
-    /// The contents of a file changed behind the kernel. Whoever opens it from now on gets a new node; the
-    /// old one, whose pages the kernel may still show, answers ESTALE. Returns the old node id if the kernel
-    /// knows one, which is to be invalidated together with the file's names.
-    pub fn replace(&self, ino: Ino) -> Option<u64> {
-        self.nodes.replace(ino)
     }
 
     /// The node id under which the kernel knows an inode, if it does.
@@ -75,6 +73,12 @@ impl Skin {
     /// The inode that a request is about.
     fn ino(&self, request: &Request<'_>) -> Result<Ino, SkinError> {
         self.nodes.ino(request.nodeid)
+    }
+
+    /// The same for what depends on the contents: a file that was replaced by that of another time since
+    /// the kernel was told of it is stale.
+    fn at(&self, request: &Request<'_>) -> Result<At, SkinError> {
+        self.nodes.at(request.nodeid)
     }
 
     /// Answers with a result or its errno; what an operator should know of is logged.
@@ -118,7 +122,7 @@ impl Service for Skin {
     fn init(&self, _kernel: &InitIn) -> u64 {
         match self.options.read_only {
             true => service::READ_ONLY,
-            false => service::USUAL | missing::LOCKS,
+            false => service::WRITABLE,
         }
     }
 
@@ -177,8 +181,8 @@ impl Service for Skin {
                 let written = self.write(request, &write, data);
                 self.answer(request, reply, written, |reply, ()| reply.written(write.size))
             }
-            Operation::Flush(_) => reply.error(missing::FLUSH),
-            Operation::Release(_) => reply.ok(),
+            Operation::Flush(flush) => self.done(request, reply, self.flush(request, &flush)),
+            Operation::Release(release) => self.done(request, reply, self.release(request, &release)),
             Operation::Sync(_) | Operation::SyncDirectory(_) | Operation::SyncFilesystem => {
                 self.syncing.sync(reply)
             }
@@ -216,21 +220,29 @@ impl Service for Skin {
                 let copied = self.copy_range(request, &copy);
                 self.answer(request, reply, copied, |reply, bytes| reply.copied(bytes, wide))
             }
-            Operation::Interrupt { .. } => reply.nothing(),
+            Operation::GetLock(lock) => {
+                self.answer(request, reply, self.get_lock(request, &lock), |reply, lock| reply.lock(lock))
+            }
+            Operation::SetLock { lock, wait: false } => {
+                self.done(request, reply, self.set_lock(request, &lock))
+            }
+            Operation::SetLock { lock, wait: true } => self.wait_for_lock(request, &lock, reply),
+            Operation::Interrupt { unique } => {
+                self.waits.interrupt(self.tree.locks(), unique);
+                reply.nothing()
+            }
             Operation::DeviceControl { .. } => reply.error(Errno::NOTTY),
             // Each is asked for once; then the kernel does what it can by itself.
-            Operation::Access { .. }
-            | Operation::Statx(_)
-            | Operation::GetLock(_)
-            | Operation::SetLock { .. }
-            | Operation::BlockMap(_)
-            | Operation::Poll(_) => reply.error(Errno::NOSYS),
+            Operation::Access { .. } | Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => {
+                reply.error(Errno::NOSYS)
+            }
             Operation::Init(_) | Operation::Destroy => reply.error(Errno::IO),
         }
     }
 
     fn destroy(&self) {
         self.directories.clear();
+        self.tree.locks().release_door(self.tree.door().0);
         self.nodes.forget_all();
     }
 }

@@ -1,7 +1,7 @@
 //! Attributes, as the kernel shows and sets them.
 
 use avfs_core::Timestamp;
-use avfs_tree::{Attr, Clock, Ino, Kind, SetAttr, SystemClock};
+use avfs_tree::{At, Attr, Clock, FsError, Ino, Kind, SetAttr, SystemClock};
 
 use super::error::SkinError;
 use super::{Skin, missing};
@@ -18,16 +18,25 @@ const GROUP_EXECUTE: u32 = 0o010;
 
 impl Skin {
     pub(super) fn get_attr(&self, request: &Request<'_>) -> Result<AttrOut, SkinError> {
-        Ok(attr_out(&self.tree.attr(self.ino(request)?)?))
+        Ok(attr_out(&self.present(self.at(request)?)?))
+    }
+
+    /// The attributes of an inode whose contents are still those that the kernel was told of.
+    pub(super) fn present(&self, at: At) -> Result<Attr, SkinError> {
+        let attr = self.tree.attr(at.ino)?;
+        match at.incarnation.is_none_or(|told| told == attr.incarnation) {
+            true => Ok(attr),
+            false => Err(FsError::Stale(at.ino).into()),
+        }
     }
 
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetattrIn) -> Result<AttrOut, SkinError> {
-        let ino = self.ino(request)?;
+        let at = self.at(request)?;
         let mut wanted = wanted(set);
         if set.valid & setattr::KILL_SUIDGID != 0 {
-            wanted.mode = wanted.mode.or(self.mode_without_privileges(ino)?);
+            wanted.mode = wanted.mode.or(self.mode_without_privileges(at.ino)?);
         }
-        Ok(attr_out(&self.tree.set_attr(ino, wanted)?))
+        Ok(attr_out(&self.tree.set_attr(at, wanted)?))
     }
 
     /// Takes the privileges away that a file gives to whoever executes it.
@@ -49,15 +58,15 @@ impl Skin {
 
     /// What the kernel is told of an inode, once more.
     pub(super) fn remembered(&self, attr: &Attr) -> Result<EntryOut, SkinError> {
-        Ok(entry_out(self.nodes.remember(attr.ino)?, attr))
+        Ok(entry_out(self.nodes.remember(attr)?, attr))
     }
 }
 
 fn wanted(set: &SetattrIn) -> SetAttr {
     let has = |flag: u32| set.valid & flag != 0;
-    let mtime = match () {
-        () if has(setattr::MTIME_NOW) => Some(SystemClock.now()),
-        () if has(setattr::MTIME) => Timestamp::new(set.mtime as i64, set.mtimensec),
+    let time = |now: u32, given: u32, seconds: u64, nanos: u32| match () {
+        () if has(now) => Some(SystemClock.now()),
+        () if has(given) => Timestamp::new(seconds as i64, nanos),
         () => None,
     };
     SetAttr {
@@ -65,7 +74,8 @@ fn wanted(set: &SetattrIn) -> SetAttr {
         uid: has(setattr::UID).then_some(set.uid),
         gid: has(setattr::GID).then_some(set.gid),
         size: has(setattr::SIZE).then_some(set.size),
-        mtime,
+        mtime: time(setattr::MTIME_NOW, setattr::MTIME, set.mtime, set.mtimensec),
+        atime: time(setattr::ATIME_NOW, setattr::ATIME, set.atime, set.atimensec),
     }
 }
 
@@ -101,15 +111,14 @@ fn attr_out(attr: &Attr) -> AttrOut {
 }
 
 fn kernel_attr(attr: &Attr) -> abi::Attr {
-    let atime = missing::atime(attr);
     abi::Attr {
         ino: attr.ino.0,
         size: attr.size,
         blocks: missing::blocks(attr),
-        atime: atime.seconds as u64,
+        atime: attr.atime.seconds as u64,
         mtime: attr.meta.mtime.seconds as u64,
         ctime: attr.ctime.seconds as u64,
-        atimensec: atime.nanos,
+        atimensec: attr.atime.nanos,
         mtimensec: attr.meta.mtime.nanos,
         ctimensec: attr.ctime.nanos,
         mode: format(attr.kind) | attr.meta.mode,

@@ -1,6 +1,6 @@
 //! The contents of files.
 
-use avfs_tree::FsError;
+use avfs_tree::{At, FsError};
 use rustix::io::Errno;
 
 use super::error::SkinError;
@@ -14,15 +14,21 @@ use crate::request::Request;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
+/// Of `fallocate(2)`.
+const KEEP_SIZE: u32 = 0x01;
+const PUNCH_HOLE: u32 = 0x02 | KEEP_SIZE;
+const ZERO_RANGE: u32 = 0x10;
+const ZERO_KEEPING_SIZE: u32 = ZERO_RANGE | KEEP_SIZE;
+
 impl Skin {
     /// Reads straight into the transport's buffer.
     pub(super) fn read(&self, request: &Request<'_>, read: &ReadIn, reply: Reply<'_>) -> Answered {
-        let ino = match self.ino(request) {
-            Ok(ino) => ino,
+        let at = match self.at(request) {
+            Ok(at) => at,
             Err(error) => return reply.error(self.errno(request, error)),
         };
         reply.read(read.size as usize, |buffer| {
-            let result = self.tree.read(ino, read.offset, buffer);
+            let result = self.tree.read(at, read.offset, buffer);
             result.map_err(|error| self.errno(request, error.into()))
         })
     }
@@ -34,21 +40,42 @@ impl Skin {
         arguments: &WriteIn,
         data: &[u8],
     ) -> Result<(), SkinError> {
-        let ino = self.ino(request)?;
+        let at = self.at(request)?;
         if arguments.write_flags & write::KILL_SUIDGID != 0 {
-            self.drop_privileges(ino)?;
+            self.drop_privileges(at.ino)?;
         }
         // What the page cache writes back lies where the mapping has it, however the file was opened.
         let from_cache = arguments.write_flags & write::CACHE != 0;
         match arguments.flags & rustix::fs::OFlags::APPEND.bits() != 0 && !from_cache {
-            true => missing::append(&self.tree, ino, data)?,
-            false => self.tree.write(ino, arguments.offset, data)?,
+            true => self.tree.append(at, data).map(drop)?,
+            false => self.tree.write(at, arguments.offset, data)?,
         }
         Ok(())
     }
 
     pub(super) fn allocate(&self, request: &Request<'_>, range: &FallocateIn) -> Result<(), SkinError> {
-        missing::allocate(&self.tree, self.ino(request)?, range)
+        let at = self.at(request)?;
+        let end = range.offset.checked_add(range.length).ok_or(FsError::TooLarge)?;
+        match range.mode {
+            0 => Ok(self.tree.allocate(at, end)?),
+            // Room is taken when something is written, whatever was asked for before.
+            KEEP_SIZE => self.present(at).map(drop),
+            PUNCH_HOLE | ZERO_KEEPING_SIZE => self.punch(at, range.offset, end),
+            ZERO_RANGE => {
+                self.punch(at, range.offset, end)?;
+                Ok(self.tree.allocate(at, end)?)
+            }
+            _ => Err(Errno::OPNOTSUPP.into()),
+        }
+    }
+
+    /// Zeros in a range, as far as the file goes.
+    fn punch(&self, at: At, offset: u64, end: u64) -> Result<(), SkinError> {
+        let end = end.min(self.present(at)?.size);
+        match end > offset {
+            true => Ok(self.tree.punch_hole(at, offset, end - offset)?),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn seek(&self, request: &Request<'_>, seek: &LseekIn) -> Result<u64, SkinError> {
@@ -67,7 +94,7 @@ impl Skin {
         if copy.flags != 0 {
             return Err(Errno::INVAL.into());
         }
-        let (from, to) = (self.ino(request)?, self.nodes.ino(copy.nodeid_out)?);
+        let (from, to) = (self.at(request)?, self.nodes.at(copy.nodeid_out)?);
         let end = |offset: u64| offset.checked_add(copy.len).ok_or(FsError::TooLarge);
         end(copy.off_in)?;
         end(copy.off_out)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use avfs_core::EntryName;
-use avfs_tree::{Attr, FsError, Ino, WorkTree};
+use avfs_tree::{Attr, FsError, Ino, Kind, WorkTree};
 
 use super::attributes::{format, no_entry};
 use super::error::SkinError;
@@ -92,11 +92,11 @@ impl Handle {
     fn fill(&mut self, tree: &WorkTree, ino: Ino, count: usize) -> Result<(), FsError> {
         while self.names.len() < count {
             let missing = (count - self.names.len()).min(AT_ONCE);
-            let entries = tree.read_directory(ino, self.names.last(), missing)?;
+            let entries = tree.read_names(ino, self.names.last(), missing)?;
             if entries.is_empty() {
                 return Ok(());
             }
-            self.names.extend(entries.into_iter().map(|(name, _)| name));
+            self.names.extend(entries.into_iter().map(|(name, _, _)| name));
         }
         Ok(())
     }
@@ -149,12 +149,11 @@ impl Skin {
         before = before.min(handle.names.len());
         loop {
             let after = before.checked_sub(1).map(|index| handle.names[index].clone());
-            let entries = self.tree.read_directory(ino, after.as_ref(), AT_ONCE)?;
+            let entries = self.entries(ino, after.as_ref(), plus)?;
             let is_last = entries.len() < AT_ONCE;
-            for (name, attr) in entries {
+            for (name, entry) in entries {
                 let number = handle.number(before, name);
-                let cookie = number as u64 + DOTS;
-                if !self.list_entry(&handle.names[number - 1], &attr, cookie, plus, listing)? {
+                if !self.list_entry(&handle.names[number - 1], &entry, number as u64 + DOTS, listing) {
                     return Ok(());
                 }
                 before = number;
@@ -190,21 +189,38 @@ impl Skin {
         Ok(true)
     }
 
-    /// Returns whether there was room. An entry with attributes counts as looked up.
-    fn list_entry(
+    /// What comes behind a name. Without attributes nothing has to be loaded.
+    fn entries(
         &self,
-        name: &EntryName,
-        attr: &Attr,
-        cookie: u64,
+        ino: Ino,
+        after: Option<&EntryName>,
         plus: bool,
-        listing: &mut Listing<'_>,
-    ) -> Result<bool, SkinError> {
-        let (ino, kind, name) = (attr.ino.0, format(attr.kind) >> 12, name.as_bytes());
-        Ok(match plus {
-            // One that has just gone is listed without attributes, and looked up when it is used.
-            true => listing
-                .add_plus(ino, cookie, kind, name, || self.remembered(attr).unwrap_or_else(|_| no_entry())),
-            false => listing.add(ino, cookie, kind, name),
-        })
+    ) -> Result<Vec<(EntryName, Listed)>, SkinError> {
+        if plus {
+            let entries = self.tree.read_directory(ino, after, AT_ONCE)?;
+            return Ok(entries.into_iter().map(|(name, attr)| (name, Listed::Whole(attr))).collect());
+        }
+        let entries = self.tree.read_names(ino, after, AT_ONCE)?;
+        Ok(entries.into_iter().map(|(name, ino, kind)| (name, Listed::Plain(ino, kind))).collect())
     }
+
+    /// Returns whether there was room. An entry with attributes counts as looked up.
+    fn list_entry(&self, name: &EntryName, entry: &Listed, cookie: u64, listing: &mut Listing<'_>) -> bool {
+        let name = name.as_bytes();
+        match entry {
+            Listed::Plain(ino, kind) => listing.add(ino.0, cookie, format(*kind) >> 12, name),
+            // One that has just gone is listed without attributes, and looked up when it is used.
+            Listed::Whole(attr) => {
+                listing.add_plus(attr.ino.0, cookie, format(attr.kind) >> 12, name, || {
+                    self.remembered(attr).unwrap_or_else(|_| no_entry())
+                })
+            }
+        }
+    }
+}
+
+/// An entry of a directory, with all of its attributes or without.
+enum Listed {
+    Plain(Ino, Kind),
+    Whole(Attr),
 }

@@ -1,7 +1,7 @@
 //! Names: looking them up, making, moving and removing them.
 
 use avfs_core::{EntryKind, EntryName};
-use avfs_tree::{FsError, Ino, Kind, NewEntry, Place, SetAttr};
+use avfs_tree::{At, FsError, Kind, NewEntry, Place, SetAttr};
 use rustix::io::Errno;
 
 use super::Skin;
@@ -103,20 +103,23 @@ impl Skin {
             // The kernel opens these itself; it has to look the name up again.
             _ => return Err(Errno::STALE.into()),
         }
-        self.open_inode(attr.ino, create.flags, create.open_flags)?;
+        self.open_inode(At::from(&attr), create.flags, create.open_flags)?;
         self.remembered(&self.tree.attr(attr.ino)?)
     }
 
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn) -> Result<(), SkinError> {
-        self.open_inode(self.ino(request)?, open.flags, open.open_flags)
+        let at = self.at(request)?;
+        // What was replaced cannot be opened any more; the kernel looks the name up again.
+        self.present(at)?;
+        self.open_inode(at, open.flags, open.open_flags)
     }
 
-    fn open_inode(&self, ino: Ino, flags: u32, open_flags: u32) -> Result<(), SkinError> {
+    fn open_inode(&self, at: At, flags: u32, open_flags: u32) -> Result<(), SkinError> {
         if open_flags & open_in::KILL_SUIDGID != 0 {
-            self.drop_privileges(ino)?;
+            self.drop_privileges(at.ino)?;
         }
         if flags & rustix::fs::OFlags::TRUNC.bits() != 0 {
-            self.tree.set_attr(ino, SetAttr { size: Some(0), ..SetAttr::default() })?;
+            self.tree.set_attr(at, SetAttr { size: Some(0), ..SetAttr::default() })?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use avfs_tree::{Ino, WorkTree};
+use avfs_tree::{At, Attr, Ino, WorkTree};
 use rustix::io::Errno;
 
 use self::replaced::Replaced;
@@ -20,7 +20,7 @@ use super::error::SkinError;
 /// How many parts the table has, so that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Lookups that the kernel has not taken back, by node id. While there are any, the tree keeps the inode.
+/// What the kernel knows, by node id. While it knows a node, the tree keeps the inode.
 ///
 /// Lock order: a shard, then the table of replaced nodes, then the tree.
 pub(super) struct Nodes {
@@ -29,7 +29,15 @@ pub(super) struct Nodes {
     replaced: Replaced,
 }
 
-type Shard = HashMap<u64, u64, BuildHasherDefault<NodeHasher>>;
+type Shard = HashMap<u64, Known, BuildHasherDefault<NodeHasher>>;
+
+#[derive(Clone, Copy)]
+struct Known {
+    /// Lookups that the kernel has not taken back. At the maximum the count is lost and stays there.
+    lookups: u32,
+    /// Which contents the kernel was told of: those of another time belong to another node.
+    incarnation: u32,
+}
 
 impl Nodes {
     pub fn new(tree: Arc<WorkTree>) -> Nodes {
@@ -41,30 +49,50 @@ impl Nodes {
         self.replaced.ino(node).ok_or(SkinError::Errno(Errno::STALE))
     }
 
+    /// The inode of a node id with the contents that the kernel was told of, for what reads or changes them.
+    pub fn at(&self, node: u64) -> Result<At, SkinError> {
+        let ino = self.ino(node)?;
+        let incarnation = self.shard(node).get(&node).map(|known| known.incarnation);
+        Ok(At { ino, incarnation })
+    }
+
     /// The kernel is about to be told of an inode once more; returns the node id to tell.
-    pub fn remember(&self, ino: Ino) -> Result<u64, SkinError> {
-        let node = self.replaced.node(ino);
+    pub fn remember(&self, attr: &Attr) -> Result<u64, SkinError> {
+        let ino = attr.ino;
         if ino == Ino::ROOT {
-            return Ok(node);
+            return Ok(ino.0);
         }
-        match self.shard(node).entry(node) {
-            Entry::Occupied(mut lookups) => *lookups.get_mut() += 1,
-            Entry::Vacant(vacant) => {
-                self.tree.open(ino)?;
-                vacant.insert(1);
+        loop {
+            let node = self.replaced.node(ino);
+            match self.shard(node).entry(node) {
+                Entry::Occupied(mut known) if known.get().incarnation == attr.incarnation => {
+                    let known = known.get_mut();
+                    known.lookups = known.lookups.saturating_add(1);
+                    return Ok(node);
+                }
+                Entry::Occupied(_) => {}
+                Entry::Vacant(vacant) => {
+                    self.tree.hold(ino)?;
+                    vacant.insert(Known { lookups: 1, incarnation: attr.incarnation });
+                    return Ok(node);
+                }
             }
+            self.replaced.replace(ino, node);
         }
-        Ok(node)
     }
 
     /// The kernel has taken lookups back.
     pub fn forget(&self, node: u64, lookups: u64) {
         let mut shard = self.shard(node);
         let Entry::Occupied(mut known) = shard.entry(node) else { return };
-        *known.get_mut() = known.get().saturating_sub(lookups);
-        if *known.get() == 0 {
-            known.remove();
-            self.release(node);
+        let left = u64::from(known.get().lookups).saturating_sub(lookups);
+        match known.get().lookups {
+            u32::MAX => {}
+            _ if left > 0 => known.get_mut().lookups = left as u32,
+            _ => {
+                known.remove();
+                self.release(node);
+            }
         }
     }
 
@@ -79,23 +107,13 @@ impl Nodes {
     fn release(&self, node: u64) {
         let ino = self.replaced.forget(node);
         // An inode that is gone already has nothing to be released.
-        let _ = self.tree.release(ino);
+        let _ = self.tree.release(ino, 1);
     }
 
     /// The node id under which the kernel knows an inode.
     pub fn known(&self, ino: Ino) -> Option<u64> {
         let node = self.replaced.node(ino);
         (ino == Ino::ROOT || self.shard(node).contains_key(&node)).then_some(node)
-    }
-
-    /// From now on the inode is told under another node id. Returns the one that the kernel knew.
-    pub fn replace(&self, ino: Ino) -> Option<u64> {
-        let old = self.replaced.node(ino);
-        let shard = self.shard(old);
-        shard.contains_key(&old).then(|| {
-            self.replaced.replace(ino, old);
-            old
-        })
     }
 
     fn shard(&self, node: u64) -> MutexGuard<'_, Shard> {

@@ -3,8 +3,8 @@
 use avfs_tree::FsError;
 use rustix::io::Errno;
 
+use super::Skin;
 use super::error::SkinError;
-use super::{Skin, missing};
 use crate::request::Request;
 
 /// Of `setxattr(2)`.
@@ -20,8 +20,10 @@ impl Skin {
         Ok(self.tree.xattr(self.ino(request)?, name)?)
     }
 
+    /// The names, each with a NUL byte behind it.
     pub(super) fn list_xattrs(&self, request: &Request<'_>) -> Result<Vec<u8>, SkinError> {
-        Ok(missing::list_xattrs(&self.tree, self.ino(request)?)?)
+        let names = self.tree.list_xattrs(self.ino(request)?)?;
+        Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
     }
 
     pub(super) fn set_xattr(

@@ -53,9 +53,12 @@ impl Replaced {
         used.then(|| ask(&self.table.read().expect("no panic happens while the lock is held")))
     }
 
-    /// Gives an inode a fresh node id.
+    /// Gives an inode a fresh node id, unless it has another one than `old` by now.
     pub fn replace(&self, ino: Ino, old: u64) {
         let mut table = self.table.write().expect("no panic happens while the lock is held");
+        if table.current.get(&ino).copied().unwrap_or(ino.0) != old {
+            return;
+        }
         table.fresh += 1;
         let fresh = FRESH | table.fresh;
         table.nodes.insert(old, Meaning { ino, stale: true });

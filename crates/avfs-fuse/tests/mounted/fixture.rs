@@ -2,18 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use avfs_core::{Entry, Meta, Root, Totals};
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
 use avfs_fuse::transport::device::{DeviceOptions, Serving};
-use avfs_fuse::{Log, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_fuse::{Log, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
 use avfs_tree::{Base, Objects, SystemClock, WorkTree};
 
 pub struct Mounted {
     directory: tempfile::TempDir,
     serving: Option<Serving>,
+    /// Another door to the tree than the mount is.
     pub tree: Arc<WorkTree>,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -41,6 +43,7 @@ impl Mounted {
         let connection = mount(directory.path(), &options).unwrap();
         let serving = Serving::start(Arc::new(session), connection, DeviceOptions::default()).unwrap();
         skin.watch(serving.notifier());
+        let tree = Arc::new(tree.another_door());
         Mounted { directory, serving: Some(serving), tree, log: lines }
     }
 
@@ -56,8 +59,9 @@ impl Mounted {
         self.serving.as_ref().unwrap().session()
     }
 
-    pub fn notifier(&self) -> &Notifier {
-        self.serving.as_ref().unwrap().notifier()
+    /// Waits until the kernel knows what was changed through other doors.
+    pub fn flush(&self) {
+        self.serving.as_ref().unwrap().notifier().flush(Duration::from_secs(20)).unwrap();
     }
 
     /// Which requests an action costs. Those that the kernel sends in its own time, when a file is released

@@ -60,7 +60,7 @@ pub fn end_of(mut command: Command, limit: Duration) -> Ended {
         Ok(status) => Ended { status: status.unwrap(), text },
         Err(_) => {
             _ = rustix::process::kill_process_group(group, Signal::KILL);
-            panic!("{command:?} did not end within {limit:?}\n{text}")
+            panic!("{} did not end within {limit:?}\n{text}", shown(&command))
         }
     }
 }
@@ -68,10 +68,22 @@ pub fn end_of(mut command: Command, limit: Duration) -> Ended {
 /// Runs it; it must succeed. Returns what it printed.
 #[track_caller]
 pub fn good(command: Command) -> String {
-    let shown = format!("{command:?}");
-    let ended = end_of(command, LIMIT);
+    good_within(LIMIT, command)
+}
+
+/// The same with another bound on its time.
+#[track_caller]
+pub fn good_within(limit: Duration, command: Command) -> String {
+    let shown = shown(&command);
+    let ended = end_of(command, limit);
     assert!(ended.status.success(), "{shown}: {}\n{}", ended.status, ended.text);
     ended.text
+}
+
+/// Without its environment.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a script that stops at its first failure.

@@ -93,3 +93,23 @@ pub fn sh(dir: &Path, script: &str) -> String {
     bash.args(["-euo", "pipefail", "-c", script]);
     good(bash)
 }
+
+#[test]
+#[should_panic(expected = "sleep 1000 did not end within 100ms")]
+fn a_program_that_hangs_fails_its_test() {
+    let mut sleep = command("sleep", Path::new("/"));
+    sleep.arg("1000");
+    end_of(sleep, Duration::from_millis(100));
+}
+
+#[test]
+#[should_panic(expected = "\"no-such-program\" is not installed")]
+fn a_missing_program_is_named() {
+    good(command("no-such-program", Path::new("/")));
+}
+
+#[test]
+#[should_panic(expected = "one\ntwo")]
+fn a_script_ends_at_its_first_failure_and_shows_what_it_said() {
+    sh(Path::new("/"), "echo one; echo two >&2; false; echo three");
+}

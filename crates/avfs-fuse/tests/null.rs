@@ -1,6 +1,9 @@
-//! The transport over `/dev/fuse`, mounting and unmounting, with a file system of nothing.
+//! Both transports, mounting and unmounting, with a file system of nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[macro_use]
+mod support;
 
 use std::fs::File;
 use std::io::Write;
@@ -11,8 +14,9 @@ use std::sync::{Arc, Mutex};
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountError, MountOptions, Unmount, is_dead, mount, mounts, unmount};
 use avfs_fuse::null::{ENTRIES, FILE_SIZE, NullFilesystem};
-use avfs_fuse::transport::device::{DeviceOptions, Serving};
+use avfs_fuse::transport::{InUse, Serving, ServingOptions, Transport};
 use avfs_fuse::{Errno, Session, Settings};
+use support::{eventually, switch_on};
 
 struct Null {
     directory: tempfile::TempDir,
@@ -21,7 +25,8 @@ struct Null {
 }
 
 impl Null {
-    fn mount() -> Null {
+    fn mount(transport: Transport) -> Null {
+        switch_on(transport);
         let directory = tempfile::tempdir().unwrap();
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = log.clone();
@@ -31,7 +36,8 @@ impl Null {
         };
         let connection = mount(directory.path(), &MountOptions::new("a null, file system")).unwrap();
         let session = Session::new(Arc::new(NullFilesystem::default()), settings);
-        let serving = Serving::start(Arc::new(session), connection, DeviceOptions::default()).unwrap();
+        let options = ServingOptions { transport, ..ServingOptions::default() };
+        let serving = Serving::start(Arc::new(session), connection, options).unwrap();
         Null { directory, serving: Some(serving), log }
     }
 
@@ -53,9 +59,15 @@ impl Drop for Null {
     }
 }
 
-#[test]
-fn files_are_read_written_and_listed() {
-    let null = Null::mount();
+over_both_transports! {
+    files_are_read_written_and_listed,
+    a_panic_is_one_failed_request,
+    the_table_of_mounts_has_it_until_it_is_unmounted,
+    the_transport_that_was_asked_for_is_used,
+}
+
+fn files_are_read_written_and_listed(transport: Transport) {
+    let null = Null::mount(transport);
     let file = File::open(null.path().join("file")).unwrap();
     assert_eq!(file.metadata().unwrap().len(), FILE_SIZE);
     let mut buffer = vec![1; 3 << 20];
@@ -71,9 +83,8 @@ fn files_are_read_written_and_listed() {
     assert!(null.log.lock().unwrap().is_empty(), "{:?}", null.log);
 }
 
-#[test]
-fn a_panic_is_one_failed_request() {
-    let null = Null::mount();
+fn a_panic_is_one_failed_request(transport: Transport) {
+    let null = Null::mount(transport);
     let failed = std::fs::metadata(null.path().join("panic")).unwrap_err();
     assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()));
     assert!(std::fs::metadata(null.path().join("file")).is_ok(), "the mount lives on");
@@ -81,9 +92,8 @@ fn a_panic_is_one_failed_request() {
     assert!(matches!(&log[..], [line] if line.contains("Lookup") && line.contains("asked for")), "{log:?}");
 }
 
-#[test]
-fn the_table_of_mounts_has_it_until_it_is_unmounted() {
-    let mut null = Null::mount();
+fn the_table_of_mounts_has_it_until_it_is_unmounted(transport: Transport) {
+    let mut null = Null::mount(transport);
     let place = std::fs::canonicalize(null.directory.path()).unwrap();
     let ours = || mounts().unwrap().into_iter().find(|mounted| mounted.at == place);
     assert_eq!(ours().unwrap().source, "a null, file system");
@@ -94,6 +104,15 @@ fn the_table_of_mounts_has_it_until_it_is_unmounted() {
     assert_eq!(ours(), None);
     null.serving.take().unwrap().wait();
     assert!(matches!(unmount(&place, Unmount::IfUnused), Err(MountError::NotMounted { .. })));
+}
+
+fn the_transport_that_was_asked_for_is_used(transport: Transport) {
+    let null = Null::mount(transport);
+    std::fs::metadata(null.path()).unwrap();
+    let expected = if transport == Transport::Uring { InUse::Uring } else { InUse::Device };
+    let serving = null.serving.as_ref().unwrap();
+    eventually("the transport is known", || serving.transport().is_some());
+    assert_eq!(serving.transport(), Some(expected));
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
@@ -19,63 +18,15 @@ use crate::session::Session;
 /// Room for the header and the arguments of a write, beside its data.
 const HEADERS: usize = 4096;
 
-/// How a connection is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceOptions {
-    pub threads: usize,
-}
-
-impl Default for DeviceOptions {
-    fn default() -> DeviceOptions {
-        DeviceOptions { threads: 2 }
-    }
-}
-
-/// A connection that is being served until it is unmounted.
-#[must_use = "the threads go on, but nobody can wait for them"]
-pub struct Serving {
-    session: Arc<Session>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Serving {
-    /// Starts to serve a connection. Unmounting ends it.
-    pub fn start(
-        session: Arc<Session>,
-        connection: OwnedFd,
-        options: DeviceOptions,
-    ) -> std::io::Result<Serving> {
-        let connection = Arc::new(connection);
-        let mut serving = Serving { session: session.clone(), threads: Vec::new() };
-        for number in 0..options.threads.max(1) {
-            let fd = match number {
-                0 => connection.clone(),
-                _ => clone::another(&connection),
-            };
-            let worker = Worker::new(session.clone(), fd);
-            let thread = std::thread::Builder::new().name(format!("fuse-{number}"));
-            serving.threads.push(thread.spawn(move || worker.run())?);
-        }
-        Ok(serving)
-    }
-
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
-
-    /// Returns when the mount is gone and every request is served.
-    pub fn wait(mut self) {
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                self.session.log("a thread that serves requests has failed");
-            }
-        }
-        self.session.destroy();
-    }
+/// One thread each, with its own way into the kernel where the kernel gives one.
+pub(super) fn workers(session: &Arc<Session>, connection: &Arc<OwnedFd>, number: usize) -> Vec<Worker> {
+    let more = (1..number.max(1)).map(|_| clone::another(connection));
+    let all = std::iter::once(connection.clone()).chain(more);
+    all.map(|fd| Worker::new(session.clone(), fd)).collect()
 }
 
 /// One thread: its own way into the kernel, its own buffers.
-struct Worker {
+pub(super) struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
     /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
@@ -84,25 +35,30 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> Worker {
+    pub(super) fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> Worker {
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
         Worker { session, fd, request, answer: vec![0; max_write.max(HEADERS)] }
     }
 
-    fn run(mut self) {
-        loop {
-            match rustix::io::read(&*self.fd, &mut self.request[..]) {
-                Ok(len) => self.serve(len),
-                // The request was taken back before it could be read, or a signal came.
-                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
-                Err(Errno::NODEV | Errno::CONNABORTED) => return,
-                Err(error) => {
-                    self.session.log(&format!("reading from /dev/fuse: {error}"));
-                    return;
-                }
+    /// Serves until the mount is gone.
+    pub(super) fn run(mut self) {
+        while self.turn() {}
+    }
+
+    /// Serves one request; `false` if there will be no more.
+    pub(super) fn turn(&mut self) -> bool {
+        match rustix::io::read(&*self.fd, &mut self.request[..]) {
+            Ok(len) => self.serve(len),
+            // The request was taken back before it could be read, or a signal came.
+            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::NODEV | Errno::CONNABORTED) => return false,
+            Err(error) => {
+                self.session.log(&format!("reading from /dev/fuse: {error}"));
+                return false;
             }
         }
+        true
     }
 
     fn serve(&mut self, len: usize) {

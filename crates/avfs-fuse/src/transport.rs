@@ -138,7 +138,7 @@ impl Serving {
 
 fn queues(
     session: &Arc<Session>,
-    connection: &OwnedFd,
+    connection: &Arc<OwnedFd>,
     transport: Transport,
 ) -> Result<Option<Queues>, Unavailable> {
     match transport {

@@ -8,55 +8,17 @@ mod support;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use avfs_fuse::Errno;
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountError, MountOptions, Unmount, is_dead, mount, mounts, unmount};
 use avfs_fuse::null::{ENTRIES, FILE_SIZE, NullFilesystem};
-use avfs_fuse::transport::{InUse, Serving, ServingOptions, Transport};
-use avfs_fuse::{Errno, Session, Settings};
-use support::{eventually, switch_on};
+use avfs_fuse::transport::{InUse, Transport};
+use support::{Fixture, eventually};
 
-struct Null {
-    directory: tempfile::TempDir,
-    serving: Option<Serving>,
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-impl Null {
-    fn mount(transport: Transport) -> Null {
-        switch_on(transport);
-        let directory = tempfile::tempdir().unwrap();
-        let log: Arc<Mutex<Vec<String>>> = Arc::default();
-        let lines = log.clone();
-        let settings = Settings {
-            log: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())),
-            ..Settings::default()
-        };
-        let connection = mount(directory.path(), &MountOptions::new("a null, file system")).unwrap();
-        let session = Session::new(Arc::new(NullFilesystem::default()), settings);
-        let options = ServingOptions { transport, ..ServingOptions::default() };
-        let serving = Serving::start(Arc::new(session), connection, options).unwrap();
-        Null { directory, serving: Some(serving), log }
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    fn session(&self) -> &Arc<Session> {
-        self.serving.as_ref().unwrap().session()
-    }
-}
-
-impl Drop for Null {
-    fn drop(&mut self) {
-        if let Some(serving) = self.serving.take() {
-            unmount(self.directory.path(), Unmount::Detach).unwrap();
-            serving.wait();
-        }
-    }
+fn mount_null(transport: Transport) -> Fixture {
+    Fixture::mount(Arc::new(NullFilesystem::default()), transport)
 }
 
 over_both_transports! {
@@ -67,7 +29,7 @@ over_both_transports! {
 }
 
 fn files_are_read_written_and_listed(transport: Transport) {
-    let null = Null::mount(transport);
+    let null = mount_null(transport);
     let file = File::open(null.path().join("file")).unwrap();
     assert_eq!(file.metadata().unwrap().len(), FILE_SIZE);
     let mut buffer = vec![1; 3 << 20];
@@ -80,37 +42,38 @@ fn files_are_read_written_and_listed(transport: Transport) {
     assert_eq!(listed.map(Result::unwrap).count() as u64, ENTRIES);
     let missing = std::fs::metadata(null.path().join("missing")).unwrap_err();
     assert_eq!(missing.raw_os_error(), Some(Errno::NOENT.raw_os_error()));
-    assert!(null.log.lock().unwrap().is_empty(), "{:?}", null.log);
+    drop((file, new));
+    assert_eq!(null.end(), Vec::<String>::new());
 }
 
 fn a_panic_is_one_failed_request(transport: Transport) {
-    let null = Null::mount(transport);
+    let null = mount_null(transport);
     let failed = std::fs::metadata(null.path().join("panic")).unwrap_err();
     assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()));
     assert!(std::fs::metadata(null.path().join("file")).is_ok(), "the mount lives on");
-    let log = null.log.lock().unwrap();
+    let log = null.end();
     assert!(matches!(&log[..], [line] if line.contains("Lookup") && line.contains("asked for")), "{log:?}");
 }
 
 fn the_table_of_mounts_has_it_until_it_is_unmounted(transport: Transport) {
-    let mut null = Null::mount(transport);
-    let place = std::fs::canonicalize(null.directory.path()).unwrap();
+    let mut null = mount_null(transport);
+    let place = std::fs::canonicalize(null.path()).unwrap();
     let ours = || mounts().unwrap().into_iter().find(|mounted| mounted.at == place);
-    assert_eq!(ours().unwrap().source, "a null, file system");
+    assert_eq!(ours().unwrap().source, support::SOURCE);
     let held = File::open(null.path().join("file")).unwrap();
     assert!(matches!(unmount(&place, Unmount::IfUnused), Err(MountError::Busy { .. })));
     drop(held);
     unmount(&place, Unmount::IfUnused).unwrap();
     assert_eq!(ours(), None);
-    null.serving.take().unwrap().wait();
+    null.wait();
     assert!(matches!(unmount(&place, Unmount::IfUnused), Err(MountError::NotMounted { .. })));
 }
 
 fn the_transport_that_was_asked_for_is_used(transport: Transport) {
-    let null = Null::mount(transport);
+    let null = mount_null(transport);
     std::fs::metadata(null.path()).unwrap();
     let expected = if transport == Transport::Uring { InUse::Uring } else { InUse::Device };
-    let serving = null.serving.as_ref().unwrap();
+    let serving = null.serving();
     eventually("the transport is known", || serving.transport().is_some());
     assert_eq!(serving.transport(), Some(expected));
 }

@@ -9,7 +9,7 @@ mod queue;
 mod ring;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -80,11 +80,11 @@ fn payload(agreed: &Negotiated) -> usize {
 }
 
 /// Makes rings and starts their threads. Nothing is asked of the kernel's side of the connection yet.
-pub(super) fn start(session: &Arc<Session>, connection: &OwnedFd) -> Result<Queues, Unavailable> {
+pub(super) fn start(session: &Arc<Session>, connection: &Arc<OwnedFd>) -> Result<Queues, Unavailable> {
     check(Path::new(SWITCH))?;
     let places = cpus::places().map_err(Unavailable::Cpus)?;
     let queues =
-        places.into_iter().map(|place| Queue::new(session.clone(), place, connection.as_fd(), DEPTH));
+        places.into_iter().map(|place| Queue::new(session.clone(), place, connection.clone(), DEPTH));
     let queues: Vec<Queue> = queues.collect::<io::Result<_>>().map_err(Unavailable::Ring)?;
     let gate = Arc::new(Gate::default());
     let mut threads = Vec::new();

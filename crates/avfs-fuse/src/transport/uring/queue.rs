@@ -1,8 +1,8 @@
 //! The thread of one CPU: takes requests out of its ring, serves them, and answers by the same system call
 //! that waits for the next.
 
-use std::io;
-use std::os::fd::BorrowedFd;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use super::cpus::{self, Place};
 use super::outbox::{Answer, Outbox, RingCourier};
 use super::ring::{Completion, Ring};
 use crate::abi::uring::{EntryInOut, HEADER_ARGUMENT, HEADER_ENTRY, HEADER_IN_OUT};
-use crate::abi::{InHeader, OutHeader};
+use crate::abi::{InHeader, Opcode, OutHeader, RetrieveOut, notification};
 use crate::reply::{Courier, Slot};
 use crate::session::Session;
 
@@ -20,8 +20,13 @@ use crate::session::Session;
 /// longer stays, and the answer, which is short then, is copied in behind it.
 const SHORT: usize = 512;
 
+/// Requests that [`Queue::stir`] causes are numbered from here on; the kernel counts its own up from one.
+/// Numbers are even.
+const STIRRING: u64 = 1 << 62;
+
 pub struct Queue {
     session: Arc<Session>,
+    connection: Arc<OwnedFd>,
     place: Place,
     ring: Ring,
     outbox: Arc<Outbox>,
@@ -33,6 +38,8 @@ pub struct Queue {
     progress: Vec<Progress>,
     /// What cannot be in the memory of the entry: a short request, or the answer to a long one.
     beside: Vec<u8>,
+    /// How often it was stirred.
+    stirred: u64,
     /// The kernel has begun to end the connection, or does not want rings.
     has_ended: bool,
 }
@@ -51,14 +58,25 @@ impl Queue {
     pub fn new(
         session: Arc<Session>,
         place: Place,
-        connection: BorrowedFd<'_>,
+        connection: Arc<OwnedFd>,
         depth: usize,
     ) -> io::Result<Queue> {
         let outbox = Arc::new(Outbox::new()?);
         let entries = u32::try_from(depth * place.queues.len()).map_err(io::Error::other)?;
-        let ring = Ring::new(connection, outbox.bell(), entries)?;
-        let (progress, beside) = (Vec::new(), Vec::new());
-        Ok(Queue { session, place, ring, outbox, depth, payload: 0, progress, beside, has_ended: false })
+        let ring = Ring::new(connection.as_fd(), outbox.bell(), entries)?;
+        Ok(Queue {
+            session,
+            connection,
+            place,
+            ring,
+            outbox,
+            depth,
+            payload: 0,
+            progress: Vec::new(),
+            beside: Vec::new(),
+            stirred: 0,
+            has_ended: false,
+        })
     }
 
     pub fn cpu(&self) -> usize {
@@ -133,6 +151,9 @@ impl Queue {
         self.progress[entry] = Progress::Served;
         let (header, payload) = self.ring.memory(entry);
         let request = InHeader::read_from_prefix(&header[HEADER_IN_OUT..]).expect("the header has room").0;
+        if request.opcode == Opcode::NotifyReply as u32 {
+            return self.send(entry, request.unique, None, 0);
+        }
         let shared = shared(header);
         let argument = &header[HEADER_ARGUMENT..HEADER_ENTRY];
         let len = (shared.payload_sz as usize).min(payload.len());
@@ -146,7 +167,7 @@ impl Queue {
         let mut slot = RingSlot { outbox: &self.outbox, entry, answer, outcome: Outcome::Sent(None, 0) };
         self.session.handle(&request, argument, incoming, &mut slot);
         match slot.outcome {
-            Outcome::Deferred => self.put_off(entry),
+            Outcome::Deferred => self.put_off(entry, request.nodeid),
             Outcome::Sent(error, len) => {
                 if !is_short {
                     payload[..len].copy_from_slice(&self.beside[..len]);
@@ -158,15 +179,35 @@ impl Queue {
 
     /// An entry whose request is put off is lost to its queue until it is answered. The last one is made up
     /// for by another, so that requests which wait for each other never wait for an entry.
-    fn put_off(&mut self, entry: usize) -> io::Result<()> {
+    fn put_off(&mut self, entry: usize, node: u64) -> io::Result<()> {
         self.progress[entry] = Progress::Deferred;
         let queue = self.ring.queue(entry);
         let is_lost = |(other, progress): (usize, &Progress)| {
             *progress == Progress::Deferred || self.ring.queue(other) != queue
         };
-        match self.progress.iter().enumerate().all(is_lost) {
-            true => self.add_entry(queue),
-            false => Ok(()),
+        if self.progress.iter().enumerate().all(is_lost) {
+            self.add_entry(queue)?;
+            self.ring.submit()?;
+            self.stir(node);
+        }
+        Ok(())
+    }
+
+    /// Requests that came while all entries were lost are looked at by the kernel when an answer comes, but
+    /// not when there is a new entry. So that one does come, the kernel is asked for no bytes of a file: it
+    /// sends them by a request that goes into the queue of this CPU.
+    ///
+    /// It does so for files only. What is put off without an end are locks, and only files have them.
+    fn stir(&mut self, node: u64) {
+        self.stirred += 2;
+        let notify_unique = STIRRING + self.stirred;
+        let body = RetrieveOut { notify_unique, nodeid: node, offset: 0, size: 0, padding: 0 };
+        let len = (size_of::<OutHeader>() + size_of::<RetrieveOut>()) as u32;
+        let header = OutHeader { len, error: notification::RETRIEVE, unique: 0 };
+        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body.as_bytes())];
+        match rustix::io::writev(&*self.connection, &parts) {
+            Ok(_) | Err(Errno::INVAL | Errno::NODEV | Errno::NOENT) => {}
+            Err(error) => self.session.log(&format!("stirring up CPU {}: {error}", self.place.cpu)),
         }
     }
 

@@ -9,13 +9,13 @@ use rustix::thread::CpuSet;
 
 /// After so many requests of one caller a thread looks where it runs.
 const LOOK_EVERY: u32 = 64;
-
 /// After so many changes of the caller a thread is free again.
 const CHANGES_MAX: u32 = 8;
 
 /// The place of one thread.
+#[derive(Default)]
 pub struct Placement {
-    /// Where the thread was allowed to run when it started.
+    /// Where the thread was allowed to run when it first moved.
     allowed: Option<CpuSet>,
     bound: Option<usize>,
     caller: u32,
@@ -26,43 +26,43 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// To be made on the thread itself.
-    pub fn new(follows: bool) -> Placement {
-        let allowed = follows.then(|| rustix::thread::sched_getaffinity(None).ok()).flatten();
-        Placement { allowed, bound: None, caller: 0, run: 0, changes: 0 }
-    }
-
-    /// A request of a process was served.
+    /// A request of a process was served; to be called on the thread that served it.
     pub fn served(&mut self, caller: u32) {
-        let Some(allowed) = &self.allowed else { return };
         if caller != self.caller {
             (self.caller, self.run) = (caller, 0);
-            self.changes += 1;
-            if self.changes == CHANGES_MAX {
-                self.bound = self.bound.filter(|_| !set(None, allowed));
+            self.changes = self.changes.saturating_add(1);
+            if self.changes == CHANGES_MAX && self.bound.is_some() {
+                self.go(None);
             }
             return;
         }
-        self.run += 1;
+        self.run = self.run.wrapping_add(1);
         if !self.run.is_multiple_of(LOOK_EVERY) || caller == 0 {
             return;
         }
         self.changes = 0;
-        let processor = processor_of(caller)
-            .filter(|processor| *processor < CpuSet::MAX_CPU && allowed.is_set(*processor));
-        if processor != self.bound && set(processor, allowed) {
+        let processor = processor_of(caller);
+        if processor != self.bound {
+            self.go(processor);
+        }
+    }
+
+    /// Binds the thread to a processor, or lets it go where it was allowed to.
+    fn go(&mut self, processor: Option<usize>) {
+        if self.allowed.is_none() {
+            self.allowed = rustix::thread::sched_getaffinity(None).ok();
+        }
+        let Some(allowed) = &self.allowed else { return };
+        let processor = processor.filter(|one| *one < CpuSet::MAX_CPU && allowed.is_set(*one));
+        let one = processor.map(|processor| {
+            let mut one = CpuSet::new();
+            one.set(processor);
+            one
+        });
+        if rustix::thread::sched_setaffinity(None, one.as_ref().unwrap_or(allowed)).is_ok() {
             self.bound = processor;
         }
     }
-}
-
-fn set(processor: Option<usize>, allowed: &CpuSet) -> bool {
-    let one = processor.map(|processor| {
-        let mut one = CpuSet::new();
-        one.set(processor);
-        one
-    });
-    rustix::thread::sched_setaffinity(None, one.as_ref().unwrap_or(allowed)).is_ok()
 }
 
 /// The processor on which a thread ran last: the 37th field behind its name, which may contain anything but
@@ -79,13 +79,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_processor_of_a_thread_is_found() {
-        let only = rustix::thread::sched_getaffinity(None).unwrap();
-        let first = (0..CpuSet::MAX_CPU).find(|processor| only.is_set(*processor)).unwrap();
-        assert!(set(Some(first), &only));
+    fn a_thread_goes_where_its_caller_runs_and_is_free_when_callers_change() {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
         let us = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        assert_eq!(processor_of(us), Some(first));
-        assert!(set(None, &only));
+        let mut placement = Placement::default();
+        (0..=LOOK_EVERY).for_each(|_| placement.served(us));
+        let bound = placement.bound.unwrap();
+        assert_eq!(processor_of(us), Some(bound));
+        assert_eq!(rustix::thread::sched_getaffinity(None).unwrap().count(), 1);
+        (0..CHANGES_MAX).for_each(|change| placement.served(us + 1 + change));
+        assert_eq!(placement.bound, None);
+        assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), allowed);
         assert_eq!(processor_of(u32::MAX), None);
     }
 }

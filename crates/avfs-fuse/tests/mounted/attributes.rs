@@ -5,10 +5,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, UNIX_EPOCH};
 
+use avfs_tree::Limits;
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr, statvfs};
 use rustix::io::Errno;
 
-use crate::fixture::Mounted;
+use crate::fixture::{Mounted, errno};
 
 #[test]
 fn modes_owners_and_times_are_set() {
@@ -73,6 +74,11 @@ fn the_room_that_is_left() {
     assert_eq!(room.f_bavail * room.f_frsize, 1 << 40);
     assert_eq!((room.f_blocks - room.f_bfree) * room.f_frsize, 1 << 20);
     assert_eq!((room.f_files - room.f_ffree, room.f_namemax), (1, 255));
+    mounted.tree.set_limits(Limits { bytes: Some(3 << 20), files: Some(10) });
+    let room = statvfs(mounted.path()).unwrap();
+    assert_eq!((room.f_bavail * room.f_frsize, room.f_ffree), (2 << 20, 9));
+    let refused = std::fs::write(mounted.at("b"), vec![1; 4 << 20]);
+    assert_eq!(errno(refused), Some(Errno::DQUOT), "a write that does not fit fails at once");
 }
 
 #[test]

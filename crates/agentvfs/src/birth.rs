@@ -8,6 +8,7 @@ use avfs_store::RefEdit;
 use avfs_tree::{Limits, ObjectError, ObjectWriter};
 
 use crate::audit::{self, Event};
+use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
@@ -77,7 +78,8 @@ impl Store {
     }
 
     fn create_with_root(&self, name: &VaultName, root: Root, action: &str, limits: Limits) -> Result<Vault> {
-        let snapshot = self.put_snapshot(root, Vec::new(), action)?;
+        let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None };
+        let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
         let head = Head { snapshot, inodes: None, journal: 0 };
         let seed = Seed { head, parent: None, action: action.to_owned(), limits };
         let made = self.add_vaults(std::slice::from_ref(name), &seed)?;

@@ -47,6 +47,25 @@ pub enum Error {
     StaleVersion { path: TreePath, expected: String, found: String },
     #[error("vault '{vault}' is in use by process {owner}")]
     Busy { vault: String, owner: String },
+    #[error("{} in vault '{vault}' was changed by others at the same time", path.as_ref().map_or("something".to_owned(), TreePath::to_string))]
+    Overtaken { vault: String, path: Option<TreePath> },
+    #[error("process {pid} has vault '{vault}' open and speaks version {theirs}, not {ours}")]
+    OwnerVersion { vault: String, pid: u32, theirs: u32, ours: u32 },
+    #[error("the process that has vault '{vault}' open does not answer")]
+    OwnerSilent {
+        vault: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("process {pid}, which had vault '{vault}' open, ended before it answered")]
+    OwnerGone { vault: String, pid: u32 },
+    /// An error of the owner, in its words.
+    #[error("{message}")]
+    OwnerFailed { vault: String, code: &'static str, message: String, hint: Option<String> },
+    #[error("this is no request: {reason}")]
+    BadRequest { reason: String },
+    #[error("process {pid} has the vault open and serves no mounts")]
+    NoMounts { pid: u32 },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
@@ -123,6 +142,13 @@ impl Error {
             Error::Read { source, .. } => read_code(source),
             Error::StaleVersion { .. } => "stale-version",
             Error::Busy { .. } => "vault-busy",
+            Error::Overtaken { .. } => "overtaken",
+            Error::OwnerVersion { .. } => "owner-version",
+            Error::OwnerSilent { .. } => "owner-silent",
+            Error::OwnerGone { .. } => "owner-gone",
+            Error::OwnerFailed { code, .. } => code,
+            Error::BadRequest { .. } => "owner-failed",
+            Error::NoMounts { .. } => "no-mounts",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
             Error::HistoryThinned { .. } => "history-thinned",
@@ -159,6 +185,12 @@ impl Error {
             Error::AmbiguousRevision { .. } => Some("give more digits of the id".into()),
             Error::StaleVersion { path, .. } => Some(format!("read {path} again and decide anew")),
             Error::Busy { .. } => Some("try again when it is done".into()),
+            Error::Overtaken { .. } => Some("nothing was changed here; try again".into()),
+            Error::OwnerVersion { .. } => {
+                Some("use the version of avfs that has it open, or end that process first".into())
+            }
+            Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
+            Error::OwnerFailed { hint, .. } => hint.clone(),
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
             }
@@ -187,7 +219,7 @@ impl Error {
 }
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 50] = {
+pub const CODES: [(&str, ErrorKind); 56] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -200,6 +232,12 @@ pub const CODES: [(&str, ErrorKind); 50] = {
         ("bad-path", BadInput),
         ("stale-version", Conflict),
         ("vault-busy", Busy),
+        ("overtaken", Busy),
+        ("owner-version", Internal),
+        ("owner-silent", Busy),
+        ("owner-gone", Busy),
+        ("owner-failed", Internal),
+        ("no-mounts", Conflict),
         ("vault-needed", Conflict),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),

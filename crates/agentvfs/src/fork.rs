@@ -54,7 +54,7 @@ impl Vault {
     /// vault in this way is told at its next commit.
     pub fn delete(self, force: bool) -> Result<()> {
         let name = self.name()?;
-        let ownership = match self.store().own(self.id(), name.as_str()) {
+        let ownership = match self.own() {
             Err(Error::Busy { .. }) if force => None,
             taken => Some(taken?),
         };
@@ -85,7 +85,7 @@ impl Vault {
             edits.extend(rows.into_iter().map(|(key, value)| RefEdit::delete(key, value)));
         }
         let mut last = record.clone();
-        edits.push(self.audit_edit(&mut last, "delete", "", None));
+        edits.push(self.audit_edit(&mut last, &self.deed("delete", "", None), None));
         edits.push(RefEdit::delete(key::vault(self.id()), bytes));
         edits.push(RefEdit::delete(key::name(record.name.as_str()), record::encode(&self.id())));
         if self.store().current_vault()?.as_deref() == Some(record.name.as_str()) {

@@ -68,8 +68,10 @@ impl Store {
         Ok(Collected { live: live.len() as u64, sweep })
     }
 
-    /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there.
+    /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there. Those
+    /// who live take one themselves, which ends the pins of what they had stored.
     fn recover_all(&self) -> Result<()> {
+        self.settle_owners()?;
         for vault in self.abandoned_vaults()? {
             match vault.head() {
                 Ok(_) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => {}

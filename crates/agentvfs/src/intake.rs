@@ -13,24 +13,23 @@ use crate::transfer::{self, DirectoryImport, Imported, Progress, Report, TarImpo
 impl OpenVault {
     /// Copies what is in a host directory into the directory `into`, which is made if it does not exist.
     /// If anything is in the way, nothing has changed.
-    pub fn import_directory(
-        &mut self,
-        from: &Path,
-        into: &TreePath,
-        progress: &dyn Progress,
-    ) -> Result<Report> {
-        let imported = self.read_directory(from, into, progress)?;
-        self.take(into, imported)
+    pub fn import_directory(&self, from: &Path, into: &TreePath, progress: &dyn Progress) -> Result<Report> {
+        self.take(into, &self.store_directory(from, into, progress)?)
     }
 
     /// Copies what is in a tar archive into the directory `into`, which is made if it does not exist.
-    pub fn import_tar(
-        &mut self,
+    pub fn import_tar(&self, archive: impl Read, into: &TreePath, progress: &dyn Progress) -> Result<Report> {
+        self.take(into, &self.store_tar(archive, into, progress)?)
+    }
+
+    /// Stores what is in a tar archive, for [`OpenVault::take`] with the same `into`.
+    pub fn store_tar(
+        &self,
         archive: impl Read,
         into: &TreePath,
         progress: &dyn Progress,
-    ) -> Result<Report> {
-        self.hold_objects()?;
+    ) -> Result<Imported> {
+        let _holding = self.hold_objects()?;
         let objects = self.vault().store().objects();
         let writer = ObjectWriter::new(objects);
         let actor = self.vault().store().actor();
@@ -44,11 +43,12 @@ impl OpenVault {
         let options = TarImport { is_taken: &|link| self.is_taken(link), implied, ..TarImport::default() };
         let imported = transfer::import_tar(objects, &writer, archive, into, &options, progress)?;
         writer.flush()?;
-        self.take(into, imported)
+        Ok(imported)
     }
 
-    fn read_directory(&mut self, from: &Path, into: &TreePath, progress: &dyn Progress) -> Result<Imported> {
-        self.hold_objects()?;
+    /// Stores what is in a host directory, for [`OpenVault::take`] with the same `into`.
+    pub fn store_directory(&self, from: &Path, into: &TreePath, progress: &dyn Progress) -> Result<Imported> {
+        let _holding = self.hold_objects()?;
         let store = self.vault().store();
         let writer = ObjectWriter::new(store.objects());
         // A store below the directory would otherwise swallow itself.
@@ -65,8 +65,9 @@ impl OpenVault {
         self.tree().is_link_taken(link).unwrap_or(true)
     }
 
-    fn take(&mut self, into: &TreePath, imported: Imported) -> Result<Report> {
-        let tree = StoredTree { entry: imported.directory, links: imported.links };
+    /// Puts stored host files into the directory `into`. It may be done again, where nothing came of it.
+    pub fn take(&self, into: &TreePath, imported: &Imported) -> Result<Report> {
+        let tree = StoredTree { entry: imported.directory.clone(), links: imported.links.clone() };
         if self.exists(into)? {
             self.graft_into(into, tree)?;
         } else {
@@ -75,6 +76,6 @@ impl OpenVault {
             }
             self.graft(into, tree)?;
         }
-        Ok(imported.report)
+        Ok(imported.report.clone())
     }
 }

@@ -8,12 +8,12 @@
 //! let vault = store.create_vault(&VaultName::new("notes")?)?;
 //! let path = TreePath::parse(b"/hello.txt").expect("a good path");
 //!
-//! let mut open = vault.begin()?;
+//! let open = vault.begin()?;
 //! open.write_bytes(&path, b"hello")?;
 //! open.commit("write", "/hello.txt")?;
 //!
 //! let fork = vault.fork(&[VaultName::new("attempt")?])?.remove(0);
-//! let mut open = fork.begin()?;
+//! let open = fork.begin()?;
 //! open.write_bytes(&path, b"goodbye")?;
 //! open.commit("write", "/hello.txt")?;
 //!
@@ -24,9 +24,12 @@
 //! # }
 //! ```
 
+mod attempt;
 mod audit;
 mod birth;
 mod bundle;
+mod control;
+mod deed;
 mod error;
 mod fork;
 mod fsck;
@@ -34,6 +37,9 @@ mod gc;
 mod graft;
 mod history;
 mod intake;
+mod keeper;
+mod merge;
+mod mounts;
 mod name;
 mod open;
 mod owner;
@@ -44,6 +50,7 @@ mod record;
 mod restore;
 mod revision;
 mod roots;
+mod served;
 mod stats;
 mod store;
 pub mod transfer;
@@ -59,16 +66,20 @@ pub use avfs_core::{
 pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
 pub use bundle::Carried;
+pub use control::{Host, LiveOwner, NoMounts};
 pub use error::{CODES, Error, ErrorKind, Result};
 pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
+pub use keeper::{Log, Rhythm};
+pub use mounts::{KnownMount, MountRecord};
 pub use name::{CheckpointName, VaultName};
-pub use open::{OpenVault, Saved, WriteMode};
+pub use open::{Holding, OpenVault, Saved, WriteMode};
 pub use prune::{Pruned, PrunedVault, RetentionPolicy};
 pub use record::VaultId;
 pub use restore::Restored;
 pub use revision::Revision;
+pub use served::ServedVault;
 pub use stats::{StoreStats, VaultStats};
 pub use store::{Actor, Store, StoreOptions, VaultList};
 pub use vault::{Vault, VaultInfo};

@@ -1,36 +1,47 @@
 //! A vault whose working tree is open: the owner's side, by path.
 
+mod adopting;
+mod held;
+mod saving;
 mod writing;
 
-use avfs_core::{Entry, EntryName, PATH_MAX, SnapshotId, Timestamp, TreePath};
+use std::sync::Mutex;
+
+use avfs_core::{Entry, EntryName, PATH_MAX, Timestamp, TreePath};
 use avfs_tree::{Attr, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
 
 use crate::error::{Error, Result};
+use crate::name::VaultName;
 use crate::owner::Ownership;
-use crate::record::{Head, VaultRecord};
-use crate::vault::{Vault, describe};
+use crate::record::VaultRecord;
+use crate::vault::Vault;
+use held::Held;
+pub use held::Holding;
+pub use saving::Saved;
 pub use writing::WriteMode;
 
-/// The working tree of a vault, owned by this value. Nobody else changes the vault while it lives.
+/// The working tree of a vault. Nobody else changes it while this value lives, unless this process serves it
+/// to others or another process does.
 ///
 /// Changes become a snapshot by [`OpenVault::commit`] or [`OpenVault::save`]; dropping the value without
-/// one discards them.
+/// one discards them. Threads may share it.
 pub struct OpenVault {
     vault: Vault,
-    record: VaultRecord,
+    /// What it was called when it was opened, for messages.
+    name: VaultName,
+    /// As of the last snapshot. Locked before the tree is, by whoever takes one.
+    record: Mutex<VaultRecord>,
     tree: WorkTree,
-    pin: Option<avfs_store::Pin>,
-    _ownership: Ownership,
+    held: Held,
+    hold: Hold,
 }
 
-/// After so many snapshots the history is thinned.
-const THIN_EVERY: u64 = 64;
-
-/// A snapshot that was taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Saved {
-    pub seq: u64,
-    pub snapshot: SnapshotId,
+/// Who owns the tree.
+pub(crate) enum Hold {
+    /// This value does.
+    Owner(#[allow(dead_code, reason = "held for its lock")] Ownership),
+    /// Another process does. The tree here is a copy in memory, and what becomes of it is given to the owner.
+    Guest,
 }
 
 impl OpenVault {
@@ -39,10 +50,17 @@ impl OpenVault {
         record: VaultRecord,
         tree: WorkTree,
         pin: Option<avfs_store::Pin>,
-        ownership: Ownership,
+        hold: Hold,
     ) -> OpenVault {
         tree.set_limits(limits_of(&record));
-        OpenVault { vault, record, tree, pin, _ownership: ownership }
+        let (name, held) = (record.name.clone(), Held::with(pin));
+        OpenVault { vault, name, record: Mutex::new(record), tree, held, hold }
+    }
+
+    /// A tree in memory that belongs to nobody else: a guest's, or one to work something out in.
+    pub(crate) fn scratch(vault: Vault, record: VaultRecord) -> Result<OpenVault> {
+        let tree = vault.tree_in_memory(&record)?;
+        Ok(OpenVault::new(vault, record, tree, None, Hold::Guest))
     }
 
     /// The same vault without a journal: from now on changes are in memory until a snapshot. What a crash
@@ -50,12 +68,19 @@ impl OpenVault {
     pub(crate) fn without_journal(mut self) -> Result<OpenVault> {
         self.save("recover", "after a crash")?;
         self.tree.drop_journal();
-        self.pin = None;
-        let base = self.vault.base_of(&self.record.head)?;
-        let store = self.vault.store().clone();
-        self.tree = WorkTree::in_memory(store.objects().clone(), base, store.clock())?;
-        self.tree.set_limits(limits_of(&self.record));
+        self.held = Held::default();
+        let tree = self.vault.tree_in_memory(&self.record())?;
+        tree.set_limits(self.limits());
+        self.tree = tree;
         Ok(self)
+    }
+
+    /// A guest's tree on the newest state, without what was changed here. What is held stays held.
+    pub(crate) fn anew(self) -> Result<OpenVault> {
+        let held = self.held;
+        let vault = self.vault;
+        drop((self.tree, self.hold));
+        Ok(OpenVault { held, ..vault.begin()? })
     }
 
     pub fn vault(&self) -> &Vault {
@@ -67,69 +92,32 @@ impl OpenVault {
         &self.tree
     }
 
-    /// Takes a snapshot if anything changed, and closes the vault.
-    pub fn commit(mut self, action: &str, detail: &str) -> Result<Option<Saved>> {
-        self.save(action, detail)
-    }
-
-    /// Takes a snapshot if anything changed. When this returns, it survives a power loss.
-    pub fn save(&mut self, action: &str, detail: &str) -> Result<Option<Saved>> {
-        self.save_as(action, detail, None)
-    }
-
-    pub(crate) fn save_as(
-        &mut self,
-        action: &str,
-        detail: &str,
-        undoes: Option<u64>,
-    ) -> Result<Option<Saved>> {
-        if !self.tree.is_dirty() {
-            return Ok(None);
-        }
-        let store = self.vault.store().clone();
-        let _pin = store.objects().store().pin()?;
-        let frozen = self.tree.freeze()?;
-        let parents = vec![self.record.head.snapshot];
-        let snapshot = store.put_snapshot(frozen.base().root.clone(), parents, &describe(action, detail))?;
-        let head = Head {
-            snapshot,
-            inodes: frozen.base().inodes,
-            journal: frozen.journal().max(self.record.head.journal),
-        };
-        let seq = self.vault.advance(&mut self.record, head, action, detail, undoes)?;
-        frozen.settle();
-        self.pin = None;
-        if seq % THIN_EVERY == 0 {
-            // The snapshot is taken whatever becomes of older ones: they are thinned the next time.
-            let _ = self.vault.thin_history(&store.retention().times);
-        }
-        Ok(Some(Saved { seq, snapshot }))
-    }
-
     /// Returns once everything done before survives a power loss, with a journal also without a snapshot.
     pub fn sync(&self) -> Result<()> {
         Ok(self.tree.sync()?)
     }
 
-    /// Keeps garbage collection away until the next snapshot: for objects that are stored before they
-    /// are part of the tree.
-    pub fn hold_objects(&mut self) -> Result<()> {
-        if self.pin.is_none() {
-            self.pin = Some(self.vault.store().objects().store().pin()?);
-        }
-        Ok(())
+    /// Keeps garbage collection away until the next snapshot behind the returned value's end: for objects
+    /// that are stored before they are part of the tree.
+    pub fn hold_objects(&self) -> Result<Holding<'_>> {
+        self.held.hold(self.vault.store())
     }
 
     pub(crate) fn limits(&self) -> Limits {
-        limits_of(&self.record)
+        limits_of(&self.record())
     }
 
-    pub(crate) fn record(&self) -> &VaultRecord {
-        &self.record
+    /// Reads anew how much the vault may hold.
+    pub(crate) fn refresh_limits(&self) -> Result<()> {
+        let mut record = self.record();
+        let fresh = self.vault.record()?.0;
+        (record.max_bytes, record.max_files) = (fresh.max_bytes, fresh.max_files);
+        self.tree.set_limits(limits_of(&record));
+        Ok(())
     }
 
     pub(crate) fn fail(&self, path: &TreePath, source: FsError) -> Error {
-        Error::File { vault: self.record.name.to_string(), path: path.clone(), source }
+        Error::File { vault: self.name.to_string(), path: path.clone(), source }
     }
 
     /// The attributes of what is at `path`.
@@ -245,7 +233,7 @@ impl OpenVault {
 
     /// Copies `from` to `to`, or into it if it is a directory; a directory only with `recursive`. A file that
     /// is there keeps its mode and its other names and gets the contents.
-    pub fn copy(&mut self, from: &TreePath, to: &TreePath, recursive: bool) -> Result<TreePath> {
+    pub fn copy(&self, from: &TreePath, to: &TreePath, recursive: bool) -> Result<TreePath> {
         let attr = self.stat(from)?;
         if attr.kind == Kind::Directory && !recursive {
             return Err(self.fail(from, FsError::IsADirectory));
@@ -255,7 +243,7 @@ impl OpenVault {
             return Err(self.fail(&target, FsError::IntoItself));
         }
         let place = self.place(&target)?;
-        self.hold_objects()?;
+        let _holding = self.hold_objects()?;
         self.copy_to(&attr, &target, &place).map_err(|error| self.fail(&target, error))?;
         Ok(target)
     }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::control::LiveOwner;
 use crate::error::{Error, Result};
 use crate::record::VaultId;
+use crate::vault::Vault;
 
 /// Held by the owner of a working tree; dropping it lets the next one in.
 #[derive(Debug)]
@@ -31,8 +33,51 @@ pub(crate) fn work_directory(home: &Path, id: VaultId) -> PathBuf {
     home.join("work").join(id.to_string())
 }
 
+/// Who may change a vault.
+pub(crate) enum Owner {
+    /// This process, from now on.
+    Us(Ownership),
+    /// A process that others can talk to.
+    Served(LiveOwner),
+}
+
+impl Vault {
+    /// Becomes the owner of the vault, or finds the one that answers. One that does not is waited for: a
+    /// short command, or a process that starts or ends.
+    pub(crate) fn find_owner(&self) -> Result<Owner> {
+        let (start, patience) = (Instant::now(), self.store().patience());
+        let mut pause = Duration::from_micros(200);
+        loop {
+            match self.store().own_at_once(self.id(), self.name()?.as_str()) {
+                Ok(ownership) => return Ok(Owner::Us(ownership)),
+                Err(busy @ Error::Busy { .. }) => {
+                    if let Some(owner) = self.live_owner()? {
+                        return Ok(Owner::Served(owner));
+                    }
+                    if start.elapsed() >= patience || self.store().home().is_none() {
+                        return Err(busy);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Becomes the owner of the vault, or says who has it.
+    pub(crate) fn own(&self) -> Result<Ownership> {
+        match self.find_owner()? {
+            Owner::Us(ownership) => Ok(ownership),
+            Owner::Served(owner) => {
+                Err(Error::Busy { vault: self.name()?.to_string(), owner: owner.pid().to_string() })
+            }
+        }
+    }
+}
+
 /// Takes ownership of a vault in a directory, or says who has it.
-pub(crate) fn take(directory: &Path, vault: &str, patience: Duration) -> Result<Ownership> {
+pub(crate) fn take(directory: &Path, vault: &str) -> Result<Ownership> {
     let host = |action, source| Error::Host { action, place: directory.display().to_string(), source };
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -43,26 +88,14 @@ pub(crate) fn take(directory: &Path, vault: &str, patience: Duration) -> Result<
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let mut file =
         options.open(directory.join("lock")).map_err(|source| host("opening the lock in", source))?;
-    wait_for(&mut file, vault, patience)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(busy(&mut file, vault)),
+        Err(TryLockError::Error(source)) => return Err(host("locking", source)),
+    }
     // Only for the message that others get; a failure to write it harms nobody.
     let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
     Ok(Ownership::File(file))
-}
-
-fn wait_for(file: &mut File, vault: &str, patience: Duration) -> Result<()> {
-    let start = Instant::now();
-    let mut pause = Duration::from_micros(200);
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if start.elapsed() < patience => std::thread::sleep(pause),
-            Err(TryLockError::WouldBlock) => return Err(busy(file, vault)),
-            Err(TryLockError::Error(source)) => {
-                return Err(Error::Host { action: "locking", place: format!("vault '{vault}'"), source });
-            }
-        }
-        pause = (pause * 2).min(Duration::from_millis(20));
-    }
 }
 
 fn busy(file: &mut File, vault: &str) -> Error {

@@ -177,7 +177,7 @@ pub(crate) fn read<T: DeserializeOwned>(refs: &dyn RefStore, key: &str) -> Resul
 }
 
 /// Ids as 64 hexadecimal digits.
-mod snapshot_id {
+pub(crate) mod snapshot_id {
     use super::*;
 
     pub fn serialize<S: Serializer>(id: &SnapshotId, serializer: S) -> Result<S::Ok, S::Error> {
@@ -190,7 +190,7 @@ mod snapshot_id {
     }
 }
 
-mod node_id {
+pub(crate) mod node_id {
     use super::*;
 
     pub fn serialize<S: Serializer>(id: &Option<NodeId>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -8,13 +8,15 @@ use avfs_core::{NodeId, Root, Totals, TreePath};
 use avfs_tree::{Base, Limits, ReadError, SetAttr, WorkTree};
 
 use crate::birth::check_limits;
+use crate::deed::{Deed, Landing};
 use crate::error::{Error, Result};
 use crate::history::HistoryEntry;
 use crate::open::{OpenVault, Saved};
 use crate::record::Head;
 use crate::revision::Revision;
-use crate::vault::{Vault, describe};
-use paths::Comeback;
+use crate::vault::Vault;
+pub(crate) use names::Names;
+pub(crate) use paths::{Comeback, Times, set_meta};
 
 /// What a restore did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,38 +30,32 @@ pub struct Restored {
 impl Vault {
     /// Makes a state the present one. The present state stays in the history, so this can be undone.
     pub fn restore(&self, to: &Revision, detail: &str) -> Result<Restored> {
-        let mut open = self.begin()?;
-        open.hold_objects()?;
-        self.restore_state(&mut open, &to.kept_state()?, "restore", detail, None)
+        let deed = self.deed("restore", detail, None);
+        self.attempt(|open| {
+            let _holding = open.hold_objects()?;
+            self.restore_state(open, &to.kept_state()?, &deed)
+        })
     }
 
     /// Goes to a state whose objects are held.
-    fn restore_state(
-        &self,
-        open: &mut OpenVault,
-        to: &Head,
-        action: &str,
-        detail: &str,
-        undoes: Option<u64>,
-    ) -> Result<Restored> {
+    fn restore_state(&self, open: &OpenVault, to: &Head, deed: &Deed<'_>) -> Result<Restored> {
         let present = open.record().head;
         let (before, target) = (self.base_of(&present)?, self.base_of(to)?);
         let changed = self.changed_paths(&before.root, &target.root)?;
-        if changed.is_empty() && undoes.is_none() {
+        if changed.is_empty() && deed.undoes.is_none() {
             return Ok(Restored { saved: None, changed: 0 });
         }
         let count = changed.len() as u64;
         check_growth(&before.root.totals, &target.root.totals, open.limits())?;
+        let root = target.root.clone();
         let inodes = self.touch(target, &changed)?;
-        let root = self.snapshot(to.snapshot)?.root;
-        let reason = describe(action, detail);
-        let snapshot = self.store().put_snapshot(root, vec![present.snapshot, to.snapshot], &reason)?;
+        let snapshot = self.store().put_snapshot(root, vec![present.snapshot, to.snapshot], deed)?;
         let head = Head { snapshot, inodes, journal: present.journal };
-        let seq = open.advance(head, action, detail, undoes)?;
-        Ok(Restored { saved: Some(Saved { seq, snapshot }), changed: count })
+        let saved = open.advance(head, deed, Landing::Whole)?;
+        Ok(Restored { saved: Some(saved), changed: count })
     }
 
-    fn changed_paths(&self, before: &Root, after: &Root) -> Result<Vec<Change>> {
+    pub(crate) fn changed_paths(&self, before: &Root, after: &Root) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
         diff_trees(self.store().objects(), before, after, &mut |change| {
             changes.push(change);
@@ -70,7 +66,7 @@ impl Vault {
 
     /// The inode table of a state in which the changed paths have the present time as change time: that is
     /// how tools see that a file is not the one they knew.
-    fn touch(&self, base: Base, changed: &[Change]) -> Result<Option<NodeId>> {
+    pub(crate) fn touch(&self, base: Base, changed: &[Change]) -> Result<Option<NodeId>> {
         let tree = WorkTree::in_memory(self.store().objects().clone(), base, self.store().clock())?;
         for change in changed.iter().filter(|change| change.after.is_some()) {
             let attr = tree.resolve(&change.path)?;
@@ -88,30 +84,33 @@ impl Vault {
         action: &str,
         detail: &str,
     ) -> Result<Restored> {
-        let mut open = self.begin()?;
-        open.hold_objects()?;
-        from.kept_state()?;
-        let present = self.reader_at(open.record().head.snapshot)?;
-        let source = from.vault.reader_at(from.snapshot)?;
-        for path in paths {
-            if self.find_at(from.snapshot, path)?.is_none() && !open.exists(path)? {
-                return Err(self.read_error(ReadError::NotFound { path: path.clone() }));
+        self.attempt(|open| {
+            let _holding = open.hold_objects()?;
+            from.kept_state()?;
+            let present = self.reader_at(open.record().head.snapshot)?;
+            let source = from.vault.reader_at(from.snapshot)?;
+            for path in paths {
+                if self.find_at(from.snapshot, path)?.is_none() && !open.exists(path)? {
+                    return Err(self.read_error(ReadError::NotFound { path: path.clone() }));
+                }
             }
-        }
-        let changed = Comeback::new(&open, present, source, paths)?.run()?;
-        Ok(Restored { saved: open.commit(action, detail)?, changed })
+            let changed = Comeback::new(open, present, source, paths, Times::Now)?.run()?;
+            Ok(Restored { saved: open.save_as(action, detail, Landing::Renewed)?, changed })
+        })
     }
 
     /// Takes back the last thing that was done and not yet taken back.
     pub fn undo(&self) -> Result<(HistoryEntry, Restored)> {
-        // What the last thing was is known only once nobody else does another one.
-        let mut open = self.begin()?;
-        open.hold_objects()?;
-        let undone = self.next_to_undo()?;
-        let before = self.state_before(&undone)?;
-        let detail = format!("{} ({})", undone.seq, undone.action);
-        let restored = self.restore_state(&mut open, &before, "undo", &detail, Some(undone.seq))?;
-        Ok((undone, restored))
+        self.attempt(|open| {
+            // What the last thing was is known only once nobody else does another one.
+            let _holding = open.hold_objects()?;
+            let undone = self.next_to_undo()?;
+            let before = self.state_before(&undone)?;
+            let detail = format!("{} ({})", undone.seq, undone.action);
+            let deed = self.deed("undo", &detail, Some(undone.seq));
+            let restored = self.restore_state(open, &before, &deed)?;
+            Ok((undone, restored))
+        })
     }
 
     /// The entry that the next undo takes back.
@@ -147,22 +146,8 @@ impl Vault {
 }
 
 /// What a vault may hold, it may hold after a restore, too; but going back to less is always possible.
-fn check_growth(present: &Totals, target: &Totals, limits: Limits) -> Result<()> {
+pub(crate) fn check_growth(present: &Totals, target: &Totals, limits: Limits) -> Result<()> {
     let bytes = limits.bytes.filter(|_| target.bytes > present.bytes);
     let files = limits.files.filter(|_| target.inodes > present.inodes);
     check_limits(target, Limits { bytes, files })
-}
-
-impl OpenVault {
-    /// Makes an already stored state the present one; the tree in memory ends with this value.
-    pub(crate) fn advance(
-        &mut self,
-        head: Head,
-        action: &str,
-        detail: &str,
-        undoes: Option<u64>,
-    ) -> Result<u64> {
-        let mut record = self.record().clone();
-        self.vault().advance(&mut record, head, action, detail, undoes)
-    }
 }

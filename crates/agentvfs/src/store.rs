@@ -10,6 +10,7 @@ use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, 
 use avfs_tree::{Clock, ObjectWriter, Objects, SystemClock};
 
 use crate::audit::{self, AuditEntry, Event};
+use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::{VaultName, closest};
 use crate::owner::{self, Ownership};
@@ -154,18 +155,15 @@ impl Store {
         &self.inner.options.retention
     }
 
-    /// Takes ownership of a vault, waiting for another process that has it.
-    pub(crate) fn own(&self, id: VaultId, name: &str) -> Result<Ownership> {
-        self.own_within(id, name, self.inner.options.patience)
+    /// How long to wait for another process.
+    pub(crate) fn patience(&self) -> Duration {
+        self.inner.options.patience
     }
 
+    /// Takes ownership of a vault, or says who has it.
     pub(crate) fn own_at_once(&self, id: VaultId, name: &str) -> Result<Ownership> {
-        self.own_within(id, name, Duration::ZERO)
-    }
-
-    fn own_within(&self, id: VaultId, name: &str, patience: Duration) -> Result<Ownership> {
         match self.home() {
-            Some(home) => owner::take(&owner::work_directory(home, id), name, patience),
+            Some(home) => owner::take(&owner::work_directory(home, id), name),
             None => owner::take_in_process(&self.inner.taken, id, name),
         }
     }
@@ -192,6 +190,7 @@ impl Store {
 
     /// All vaults, by name. One that cannot be read does not hide the others.
     pub fn vaults(&self) -> Result<VaultList> {
+        self.settle_owners()?;
         let records = self.vault_records()?;
         let mut list = VaultList::default();
         for record in &records {
@@ -202,6 +201,15 @@ impl Store {
         }
         list.vaults.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(list)
+    }
+
+    /// Has every owner that answers take a snapshot of what it has not stored yet. What one does not give that
+    /// does not answer, cannot be had.
+    pub(crate) fn settle_owners(&self) -> Result<()> {
+        for record in self.vault_records()? {
+            let _ = Vault::new(self.clone(), record.id).settle_owner();
+        }
+        Ok(())
     }
 
     pub(crate) fn vault_records(&self) -> Result<Vec<VaultRecord>> {
@@ -235,10 +243,10 @@ impl Store {
         &self,
         root: Root,
         parents: Vec<SnapshotId>,
-        reason: &str,
+        deed: &Deed<'_>,
     ) -> Result<SnapshotId> {
-        let (time, author) = (self.now(), self.actor().name.clone());
-        let snapshot = Snapshot { root, parents, time, author, reason: reason.to_owned() };
+        let (time, author) = (self.now(), deed.actor.to_owned());
+        let snapshot = Snapshot { root, parents, time, author, reason: deed.line() };
         let writer = ObjectWriter::new(self.objects());
         let id = writer.put_snapshot(&snapshot)?;
         writer.flush()?;

@@ -5,12 +5,17 @@ use avfs_store::RefEdit;
 use avfs_tree::{Base, JournalPlace, TreeReader, WorkTree};
 
 use crate::audit::{self, AuditEntry, Event};
+use crate::control::LiveOwner;
+use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
-use crate::open::OpenVault;
-use crate::owner;
+use crate::open::{Hold, OpenVault};
+use crate::owner::{self, Owner, Ownership};
 use crate::record::{self, Head, HistoryRecord, VaultId, VaultRecord, key};
 use crate::store::Store;
+
+/// How many owners in a row may end while they are asked something.
+const ENDING_OWNERS: usize = 5;
 
 /// What there is to know about a vault without walking it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +70,7 @@ impl Vault {
     }
 
     pub fn info(&self) -> Result<VaultInfo> {
+        self.catch_up()?;
         let record = self.record()?.0;
         let mut all = vec![record.clone()];
         if let Some(parent) = record.parent {
@@ -74,27 +80,48 @@ impl Vault {
     }
 
     /// Opens the working tree for changes that become one snapshot: in memory until then, all or nothing.
-    /// Waits for another process that has it open, and fails as busy if that takes too long.
+    /// If another process serves the vault, the snapshot is given to it; if one has it open and does not,
+    /// this waits for it, and fails as busy if that takes too long.
     pub fn begin(&self) -> Result<OpenVault> {
-        // As the owner, and not before: another one may die while we wait for it.
-        self.open()?.without_journal()
+        loop {
+            match self.find_owner()? {
+                // As the owner, and not before: another one may die while we wait for it.
+                Owner::Us(ownership) => return self.open_as(ownership)?.without_journal(),
+                Owner::Served(owner) => match owner.settle() {
+                    // It ended meanwhile: it may be our turn.
+                    Err(Error::OwnerGone { .. }) => {}
+                    settled => {
+                        settled?;
+                        return OpenVault::scratch(self.clone(), self.record()?.0);
+                    }
+                },
+            }
+        }
     }
 
     /// Opens the working tree with a journal: what was synced survives a crash without a snapshot.
     pub fn open(&self) -> Result<OpenVault> {
-        let name = self.name()?;
-        let ownership = self.store.own(self.id, name.as_str())?;
+        self.open_as(self.own()?)
+    }
+
+    fn open_as(&self, ownership: Ownership) -> Result<OpenVault> {
         // A journal that is replayed may name objects that nothing else needs; the pin of whoever put them
         // died with its process.
         let pin = if self.has_journal()? { Some(self.store.objects().store().pin()?) } else { None };
         let record = self.record()?.0;
-        let base = self.base_of(&record.head)?;
-        let (objects, clock) = (self.store.objects().clone(), self.store.clock());
         let tree = match self.journal_place(&record.head) {
-            Some(place) => WorkTree::journaled(objects, base, clock, place)?,
-            None => WorkTree::in_memory(objects, base, clock)?,
+            Some(place) => {
+                let (objects, clock) = (self.store.objects().clone(), self.store.clock());
+                WorkTree::journaled(objects, self.base_of(&record.head)?, clock, place)?
+            }
+            None => self.tree_in_memory(&record)?,
         };
-        Ok(OpenVault::new(self.clone(), record, tree, pin, ownership))
+        Ok(OpenVault::new(self.clone(), record, tree, pin, Hold::Owner(ownership)))
+    }
+
+    pub(crate) fn tree_in_memory(&self, record: &VaultRecord) -> Result<WorkTree> {
+        let base = self.base_of(&record.head)?;
+        Ok(WorkTree::in_memory(self.store.objects().clone(), base, self.store.clock())?)
     }
 
     fn journal_place(&self, head: &Head) -> Option<JournalPlace> {
@@ -102,10 +129,28 @@ impl Vault {
         Some(JournalPlace { directory, included: head.journal })
     }
 
-    /// Takes a snapshot of what a killed owner left in its journal. While an owner lives, the head is what
-    /// others see.
-    fn recover(&self) -> Result<()> {
-        if self.is_abandoned()? { self.begin().map(drop) } else { Ok(()) }
+    /// Makes the head what the vault holds now: what a living owner has not stored yet and what a killed
+    /// one left in its journal become snapshots. An owner that does not serve others keeps it to itself.
+    fn catch_up(&self) -> Result<()> {
+        if self.settle_owner()? || !self.is_abandoned()? { Ok(()) } else { self.begin().map(drop) }
+    }
+
+    /// Has the owner take a snapshot, if one answers; returns whether one did.
+    pub(crate) fn settle_owner(&self) -> Result<bool> {
+        for _ in 0..ENDING_OWNERS {
+            let Some(owner) = self.live_owner()? else { return Ok(false) };
+            match owner.settle() {
+                // It ended meanwhile, and another one may have come.
+                Err(Error::OwnerGone { .. }) => {}
+                settled => return settled.map(|_| true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The process that has the vault open and answers others, if there is one.
+    pub fn live_owner(&self) -> Result<Option<LiveOwner>> {
+        LiveOwner::find(self)
     }
 
     /// Whether there is a journal that the head does not contain: of an owner, or left by one.
@@ -139,7 +184,7 @@ impl Vault {
 
     /// Reads the present state.
     pub fn reader(&self) -> Result<TreeReader> {
-        self.recover()?;
+        self.catch_up()?;
         self.reader_at(self.record()?.0.head.snapshot)
     }
 
@@ -150,19 +195,12 @@ impl Vault {
 
     /// The snapshot that holds the present state.
     pub fn head(&self) -> Result<SnapshotId> {
-        self.recover()?;
+        self.catch_up()?;
         Ok(self.record()?.0.head.snapshot)
     }
 
     /// Makes `head` the present state, with an entry in the history and in the audit log.
-    pub(crate) fn advance(
-        &self,
-        record: &mut VaultRecord,
-        head: Head,
-        action: &str,
-        detail: &str,
-        undoes: Option<u64>,
-    ) -> Result<u64> {
+    pub(crate) fn advance(&self, record: &mut VaultRecord, head: Head, deed: &Deed<'_>) -> Result<u64> {
         let new = self.store.retry(|edits| {
             let (mut current, bytes) = self.record()?;
             if current.head != record.head {
@@ -170,8 +208,8 @@ impl Vault {
             }
             current.head = head;
             current.seq += 1;
-            edits.push(self.history_edit(&current, action, detail, undoes));
-            edits.push(self.audit_edit(&mut current, action, detail, Some(head.snapshot)));
+            edits.push(self.history_edit(&current, deed));
+            edits.push(self.audit_edit(&mut current, deed, Some(head.snapshot)));
             edits.push(RefEdit::replace(key::vault(self.id), bytes, record::encode(&current)));
             Ok(current)
         })?;
@@ -179,14 +217,14 @@ impl Vault {
         Ok(record.seq)
     }
 
-    fn history_edit(&self, record: &VaultRecord, action: &str, detail: &str, undoes: Option<u64>) -> RefEdit {
+    fn history_edit(&self, record: &VaultRecord, deed: &Deed<'_>) -> RefEdit {
         let entry = HistoryRecord {
             snapshot: record.head.snapshot,
             inodes: record.head.inodes,
             time: self.store.now(),
-            actor: self.store.actor().name.clone(),
-            action: describe(action, detail),
-            undoes,
+            actor: deed.actor.to_owned(),
+            action: deed.line(),
+            undoes: deed.undoes,
         };
         RefEdit::create(key::history(self.id, record.seq), record::encode(&entry))
     }
@@ -194,19 +232,22 @@ impl Vault {
     pub(crate) fn audit_edit(
         &self,
         record: &mut VaultRecord,
-        action: &str,
-        detail: &str,
+        deed: &Deed<'_>,
         snapshot: Option<SnapshotId>,
     ) -> RefEdit {
         let event = Event {
             time: self.store.now(),
-            actor: self.store.actor().name.clone(),
+            actor: deed.actor.to_owned(),
             vault: record.name.to_string(),
-            action: action.to_owned(),
-            detail: detail.to_owned(),
+            action: deed.action.to_owned(),
+            detail: deed.detail.to_owned(),
             snapshot: snapshot.map(|id| id.to_string()),
         };
         audit::append(self.id, &mut record.audit, event)
+    }
+
+    pub(crate) fn deed<'a>(&'a self, action: &'a str, detail: &'a str, undoes: Option<u64>) -> Deed<'a> {
+        Deed { actor: &self.store.actor().name, action, detail, undoes }
     }
 
     /// Changes the record, with an entry in the audit log.
@@ -219,7 +260,7 @@ impl Vault {
         self.store.retry(|edits| {
             let (mut record, bytes) = self.record()?;
             change(&mut record, edits)?;
-            edits.push(self.audit_edit(&mut record, action, detail, None));
+            edits.push(self.audit_edit(&mut record, &self.deed(action, detail, None), None));
             edits.push(RefEdit::replace(key::vault(self.id), bytes, record::encode(&record)));
             Ok(())
         })
@@ -250,7 +291,11 @@ impl Vault {
         self.update("quota", &detail, |record, _| {
             (record.max_bytes, record.max_files) = (max_bytes, max_files);
             Ok(())
-        })
+        })?;
+        match self.live_owner()? {
+            Some(owner) => owner.refresh_limits(),
+            None => Ok(()),
+        }
     }
 
     /// The audit log behind entry `after`, oldest first.
@@ -263,8 +308,4 @@ impl Vault {
         let record = self.record()?.0;
         audit::verify(self.store.refs(), record.name.as_str(), self.id, &record.audit, expect)
     }
-}
-
-pub(crate) fn describe(action: &str, detail: &str) -> String {
-    if detail.is_empty() { action.to_owned() } else { format!("{action} {detail}") }
 }

@@ -34,7 +34,7 @@ fn cold(doors: &Arc<Doors>) -> Vault {
 }
 
 fn write(vault: &Vault, files: usize) {
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     for index in (0..files).step_by(files / 10) {
         open.write_bytes(&path(&file(index)), b"changed").unwrap();
     }

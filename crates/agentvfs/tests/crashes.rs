@@ -89,13 +89,13 @@ fn state_bytes(state: u64) -> Vec<u8> {
 }
 
 fn write_state(vault: &Vault, state: u64) {
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     open.write_bytes(&path("/state"), &state_bytes(state)).unwrap();
     open.commit("write", "/state").unwrap();
 }
 
 fn import(vault: &Vault, source: &Path, state: u64) {
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     if open.exists(&path("/imported")).unwrap() {
         open.remove(&path("/imported"), true).unwrap();
     }
@@ -108,7 +108,7 @@ fn import(vault: &Vault, source: &Path, state: u64) {
 fn journal_for_ever(store: &Store, seed: u64) {
     let vault = store.vault("main").unwrap();
     let mut dice = Dice::new(seed);
-    let mut open = vault.open().unwrap();
+    let open = vault.open().unwrap();
     let mut state = {
         let bytes = open.read(&path("/state")).unwrap();
         String::from_utf8(bytes[..20].to_vec()).unwrap().trim().parse::<u64>().unwrap()
@@ -186,12 +186,12 @@ fn count(store: &Store, times: u64) {
     let shared = store.vault("main").unwrap();
     let own = shared.fork(&[name(&format!("own-{}", std::process::id()))]).unwrap().remove(0);
     for round in 0..times {
-        let mut open = shared.begin().unwrap();
+        let open = shared.begin().unwrap();
         let bytes = open.read(&path("/counter")).unwrap();
         let value: u64 = std::str::from_utf8(&bytes).unwrap().parse().unwrap();
         open.write_bytes(&path("/counter"), (value + 1).to_string().as_bytes()).unwrap();
         open.commit("count", "").unwrap();
-        let mut open = own.begin().unwrap();
+        let open = own.begin().unwrap();
         open.write_bytes(&path(&format!("/f{round}")), &noise(round, 3_000)).unwrap();
         open.commit("write", "own").unwrap();
         if round % 8 == 3 {
@@ -207,7 +207,7 @@ fn eight_processes_work_on_one_store_and_nothing_is_lost() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
     let vault = store.create_vault(&name("main")).unwrap();
-    let mut open_vault = vault.begin().unwrap();
+    let open_vault = vault.begin().unwrap();
     open_vault.write_bytes(&path("/counter"), b"0").unwrap();
     open_vault.commit("write", "/counter").unwrap();
     let children: Vec<_> = (0..PROCESSES).map(|_| start(home.path(), &format!("count {TIMES}"))).collect();
@@ -239,7 +239,7 @@ fn fill_a_disk(disk: &Path) {
     let vault = store.create_vault(&name("main")).unwrap();
     let mut kept = 0;
     let error = loop {
-        let mut open = vault.begin().unwrap();
+        let open = vault.begin().unwrap();
         let written = open.write_bytes(&path(&format!("/f{kept}")), &noise(kept, 200_000));
         match written.and_then(|()| open.commit("write", "noise")) {
             Ok(_) => kept += 1,
@@ -257,7 +257,7 @@ fn fill_a_disk(disk: &Path) {
     };
     check(&store);
     std::fs::remove_file(&ballast).unwrap();
-    let mut open_vault = vault.begin().unwrap();
+    let open_vault = vault.begin().unwrap();
     open_vault.write_bytes(&path("/after"), &noise(1, 200_000)).unwrap();
     open_vault.commit("write", "/after").unwrap();
     check(&store);

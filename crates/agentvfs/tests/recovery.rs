@@ -33,7 +33,7 @@ impl Fixture {
 #[test]
 fn a_journal_that_is_part_of_a_snapshot_is_never_replayed() {
     let fixture = Fixture::new();
-    let mut open = fixture.vault.open().unwrap();
+    let open = fixture.vault.open().unwrap();
     open.write_bytes(&path("/a"), b"old").unwrap();
     open.sync().unwrap();
     let left = std::fs::read(fixture.journal()).unwrap();
@@ -49,7 +49,7 @@ fn a_journal_that_is_part_of_a_snapshot_is_never_replayed() {
 fn an_owner_that_dies_while_another_waits_is_recovered_first() {
     let fixture = Fixture::new();
     write(&fixture.vault, "/a", "zero");
-    let mut dying = fixture.vault.open().unwrap();
+    let dying = fixture.vault.open().unwrap();
     let waiting = fixture.vault.clone();
     let (started, start) = mpsc::channel();
     let waiter = std::thread::spawn(move || {
@@ -69,10 +69,10 @@ fn a_file_without_a_name_does_not_keep_a_vault_from_being_opened() {
     for linked in [false, true] {
         let fixture = Fixture::new();
         write(&fixture.vault, "/keep", "kept");
-        let mut open = fixture.vault.open().unwrap();
+        let open = fixture.vault.open().unwrap();
         open.write_bytes(&path("/scratch"), b"x").unwrap();
         let ino = open.stat(&path("/scratch")).unwrap().ino;
-        open.tree().open(ino).unwrap();
+        open.tree().hold(ino).unwrap();
         if linked {
             open.hard_link(&path("/scratch"), &path("/other")).unwrap();
             open.remove(&path("/other"), false).unwrap();
@@ -92,7 +92,7 @@ fn a_file_without_a_name_does_not_keep_a_vault_from_being_opened() {
 #[test]
 fn a_journal_that_came_to_nothing_goes_away() {
     let fixture = Fixture::new();
-    let mut open = fixture.vault.open().unwrap();
+    let open = fixture.vault.open().unwrap();
     open.write_bytes(&path("/lost"), b"never synced").unwrap();
     drop(open);
     assert!(fixture.journal().exists());
@@ -112,14 +112,14 @@ fn a_journal_of_zeros_is_one_in_which_nothing_was_synced() {
 fn a_collection_keeps_what_only_the_journal_of_a_dead_owner_needs() {
     let fixture = Fixture::new();
     let other = fixture.store.create_vault(&name("other")).unwrap();
-    let mut holder = other.begin().unwrap();
+    let holder = other.begin().unwrap();
     holder.hold_objects().unwrap();
     let home = fixture.home.path().to_owned();
     let collection = std::thread::spawn(move || {
         let store = Store::open(&home).unwrap();
         store.collect_garbage(&mut |_| true).map(|collected| collected.sweep.finished)
     });
-    let mut dying = fixture.vault.open().unwrap();
+    let dying = fixture.vault.open().unwrap();
     dying.write_bytes(&path("/a"), b"synced and acknowledged").unwrap();
     dying.sync().unwrap();
     drop(dying);
@@ -159,11 +159,11 @@ fn an_inode_number_that_came_back_belongs_to_one_file() {
 #[test]
 fn a_file_without_names_counts_for_nothing() {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     open.write_bytes(&path("/a"), &[1; 100]).unwrap();
     open.hard_link(&path("/a"), &path("/b")).unwrap();
     let ino = open.stat(&path("/a")).unwrap().ino;
-    open.tree().open(ino).unwrap();
+    open.tree().hold(ino).unwrap();
     open.remove(&path("/a"), false).unwrap();
     open.remove(&path("/b"), false).unwrap();
     open.tree().write(ino, 100, &[2; 900]).unwrap();
@@ -179,7 +179,7 @@ fn an_import_over_the_quota_changes_nothing() {
     std::fs::write(host.path().join("c"), "1").unwrap();
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
     vault.set_quota(None, Some(2)).unwrap();
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     let refused = open.import_directory(host.path(), &TreePath::root(), &()).unwrap_err();
     assert_eq!(refused.code(), "quota-files");
     assert!(!open.tree().is_dirty());
@@ -188,7 +188,7 @@ fn an_import_over_the_quota_changes_nothing() {
 #[test]
 fn a_file_larger_than_memory_is_refused_and_its_holes_cost_nothing() {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     let at = path("/sparse");
     open.write_bytes(&at, b"x").unwrap();
     let ino = open.stat(&at).unwrap().ino;
@@ -207,7 +207,7 @@ fn a_file_larger_than_memory_is_refused_and_its_holes_cost_nothing() {
 #[test]
 fn a_deep_directory_with_links_is_copied() {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     let directory = |parent: Ino, name: &[u8]| {
         let name = EntryName::new(name).unwrap();
         open.tree().create(parent, &name, NewEntry::directory(0o755)).unwrap().ino
@@ -251,13 +251,13 @@ fn moving_one_name_of_a_file_over_another_leaves_one() {
 #[test]
 fn a_collection_keeps_what_a_replayed_journal_needs() {
     let fixture = Fixture::new();
-    let mut dying = fixture.vault.open().unwrap();
+    let dying = fixture.vault.open().unwrap();
     dying.write_bytes(&path("/a"), b"synced and acknowledged").unwrap();
     dying.sync().unwrap();
     drop((dying, fixture.vault, fixture.store));
     let store = Store::open(fixture.home.path()).unwrap();
     let vault = store.vault("main").unwrap();
-    let mut open = vault.open().unwrap();
+    let open = vault.open().unwrap();
     let home = fixture.home.path().to_owned();
     let collection = std::thread::spawn(move || {
         // It waits for the new owner, who may still need what only the journal names.
@@ -274,7 +274,7 @@ fn a_collection_keeps_what_a_replayed_journal_needs() {
 fn a_journal_never_reaches_the_disk_before_the_objects_that_it_names() {
     let fixture = Fixture::new();
     write(&fixture.vault, "/f", "old");
-    let mut open = fixture.vault.open().unwrap();
+    let open = fixture.vault.open().unwrap();
     open.write_bytes(&path("/f"), b"new, not synced").unwrap();
     let ino = open.stat(&path("/f")).unwrap().ino;
     for round in 0..60 {
@@ -300,7 +300,7 @@ fn nothing_is_put_into_a_directory_that_was_removed() {
     let inner = tree.create(directory, &entry("inner"), NewEntry::directory(0o755)).unwrap().ino;
     let file = tree.create(inner, &entry("file"), NewEntry::file(0o644)).unwrap().ino;
     for ino in [directory, inner, file] {
-        tree.open(ino).unwrap();
+        tree.hold(ino).unwrap();
     }
     tree.remove_tree(Ino::ROOT, &entry("d")).unwrap();
     tree.write(file, 0, b"scratch").unwrap();
@@ -321,7 +321,7 @@ fn nothing_is_put_into_a_directory_that_was_removed() {
 fn reading_does_not_wait_for_an_owner() {
     let fixture = Fixture::new();
     write(&fixture.vault, "/a", "stored");
-    let mut open = fixture.vault.open().unwrap();
+    let open = fixture.vault.open().unwrap();
     open.write_bytes(&path("/a"), b"not stored yet").unwrap();
     let reader = fixture.vault.reader().unwrap();
     assert_eq!(&reader.read(&path("/a")).unwrap()[..], b"stored");

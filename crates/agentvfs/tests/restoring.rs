@@ -23,14 +23,14 @@ fn bring_back(vault: &Vault, at: &str) -> u64 {
 }
 
 /// A vault in the state after `first` and then `second`.
-fn vault_after(first: impl FnOnce(&mut OpenVault), second: impl FnOnce(&mut OpenVault)) -> Vault {
+fn vault_after(first: impl FnOnce(&OpenVault), second: impl FnOnce(&OpenVault)) -> Vault {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
     change(&vault, first);
     change(&vault, second);
     vault
 }
 
-fn make(open: &mut OpenVault, at: &str, bytes: &str) {
+fn make(open: &OpenVault, at: &str, bytes: &str) {
     let path = path(at);
     open.make_directory(&path.split_last().unwrap().0, true).unwrap();
     open.write_bytes(&path, bytes.as_bytes()).unwrap();
@@ -128,7 +128,7 @@ fn a_path_comes_back_without_changing_a_file_that_it_was_linked_to_since() {
 
 #[test]
 fn files_that_shared_a_directory_and_their_contents_are_linked_again() {
-    let linked = |open: &mut OpenVault| {
+    let linked = |open: &OpenVault| {
         make(open, "/d/p", "one");
         link(open, "/d/p", "/d/q");
     };
@@ -196,7 +196,7 @@ fn paths_within_each_other_come_back_once() {
 
 #[test]
 fn a_missing_parent_of_two_paths_comes_back_once() {
-    let first = |open: &mut OpenVault| {
+    let first = |open: &OpenVault| {
         make(open, "/d/f", "1");
         make(open, "/d/g", "2");
     };
@@ -217,7 +217,7 @@ fn an_undo_that_waited_takes_back_what_was_done_meanwhile_and_no_more() {
     let vault = store.create_vault(&name("main")).unwrap();
     write(&vault, "/a", "a");
     write(&vault, "/b", "b");
-    let mut owner = vault.begin().unwrap();
+    let owner = vault.begin().unwrap();
     let undoing = std::thread::spawn({
         let vault = vault.clone();
         move || vault.undo().map(|(entry, _)| entry.action)

@@ -211,7 +211,7 @@ fn automatic_snapshots_keep_to_their_share_of_the_disk() {
     for number in 0..5 {
         write(&vault, &format!("/f{number}"), b"x");
     }
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     open.remove(&path("/big"), false).unwrap();
     open.save("rm", "/big").unwrap();
     drop(open);
@@ -252,7 +252,7 @@ fn a_vault_that_cannot_be_read_does_not_hide_the_others() {
 fn an_appended_stream_is_stored_as_it_comes() {
     let vault = Store::in_memory().create_vault(&name("main")).unwrap();
     write(&vault, "/log", b"start ");
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     let stream = noise(4, 20_000_000);
     let append = agentvfs::WriteMode::Append;
     open.write(&path("/log"), &mut &stream[..], append, None).unwrap();

@@ -106,14 +106,14 @@ fn a_stale_version_changes_nothing_and_says_both_versions() {
     on_each_store(|store| {
         let vault = store.create_vault(&name("main")).unwrap();
         write(&vault, "/a", "one");
-        let mut open = vault.begin().unwrap();
+        let open = vault.begin().unwrap();
         let stale = Version::of_bytes(b"zero");
         let outcome = open.write(&path("/a"), &mut &b"two"[..], WriteMode::Replace, Some(&stale));
         let Err(Error::StaleVersion { expected, found, .. }) = outcome else { panic!("{outcome:?}") };
         assert_eq!((expected, found), (stale.to_string(), Version::of_bytes(b"one").to_string()));
         assert_eq!(open.commit("write", "/a").unwrap(), None);
         assert_eq!(read(&vault, "/a").unwrap(), "one");
-        let mut open = vault.begin().unwrap();
+        let open = vault.begin().unwrap();
         let short = Version::parse(&Version::of_bytes(b"one").as_str()[..8]).unwrap();
         open.write(&path("/a"), &mut &b"two"[..], WriteMode::Replace, Some(&short)).unwrap();
     });
@@ -155,7 +155,7 @@ fn a_quota_holds_for_bytes_and_files() {
         let vault = store.create_vault(&name("main")).unwrap();
         vault.set_quota(Some(10), Some(2)).unwrap();
         write(&vault, "/a", "12345");
-        let mut open = vault.begin().unwrap();
+        let open = vault.begin().unwrap();
         let over = open.write_bytes(&path("/b"), b"123456").unwrap_err();
         assert_eq!(over.code(), "quota-bytes");
         open.write_bytes(&path("/b"), b"1").unwrap();
@@ -210,7 +210,7 @@ fn a_second_owner_is_told_who_has_the_vault() {
 fn a_copied_directory_is_independent_and_keeps_its_hard_links_among_themselves() {
     on_each_store(|store| {
         let vault = store.create_vault(&name("main")).unwrap();
-        let mut open = vault.begin().unwrap();
+        let open = vault.begin().unwrap();
         open.make_directory(&path("/d"), false).unwrap();
         open.write_bytes(&path("/d/a"), b"linked").unwrap();
         open.hard_link(&path("/d/a"), &path("/d/b")).unwrap();
@@ -230,7 +230,7 @@ fn what_was_synced_survives_without_a_snapshot() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();
     let vault = store.create_vault(&name("main")).unwrap();
-    let mut open = vault.open().unwrap();
+    let open = vault.open().unwrap();
     open.write_bytes(&path("/kept"), b"synced").unwrap();
     open.tree().sync().unwrap();
     open.write_bytes(&path("/lost"), b"not synced").unwrap();
@@ -245,7 +245,7 @@ fn what_was_synced_survives_without_a_snapshot() {
 fn a_journal_that_refers_to_stored_contents_makes_them_durable_first() {
     let home = tempfile::tempdir().unwrap();
     let vault = Store::open(home.path()).unwrap().create_vault(&name("main")).unwrap();
-    let mut open = vault.open().unwrap();
+    let open = vault.open().unwrap();
     open.write_bytes(&path("/kept"), &vec![7; 100_000]).unwrap();
     open.sync().unwrap();
     drop((open, vault));

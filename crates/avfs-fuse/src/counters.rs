@@ -40,14 +40,21 @@ impl Default for Counters {
 }
 
 impl Counters {
-    pub(crate) fn count(&self, opcode: u32, took: Duration) {
+    /// Before a request is served, so that whoever has its answer finds it counted.
+    pub(crate) fn begin(&self, opcode: u32) {
+        self.of(opcode).requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self, opcode: u32, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        // Number zero is no operation: there is what the kernel may ask for one day.
-        let operations = self.operations.get(opcode as usize).unwrap_or(&self.operations[0]);
-        operations.requests.fetch_add(1, Ordering::Relaxed);
-        operations.nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.of(opcode).nanos.fetch_add(nanos, Ordering::Relaxed);
         let bucket = (nanos.max(1).ilog2() as usize).min(BUCKETS - 1);
         self.histogram[bucket].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Number zero is no operation: there is what the kernel may ask for one day.
+    fn of(&self, opcode: u32) -> &Operations {
+        self.operations.get(opcode as usize).unwrap_or(&self.operations[0])
     }
 
     /// How often an operation was asked for.

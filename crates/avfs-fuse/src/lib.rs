@@ -6,16 +6,20 @@
 pub mod abi;
 mod counters;
 pub mod mounting;
+mod notify;
 pub mod null;
 mod reply;
 mod request;
 pub mod service;
 mod session;
+mod skin;
 pub mod transport;
 
 pub use counters::{Counters, OperationCount};
+pub use notify::{NotFlushed, Notifier};
 pub use reply::{Answered, Courier, Listing, Reply, Slot};
 pub use request::{CallerId, Dialect, Forgets, Operation, Request};
 pub use rustix::io::Errno;
 pub use service::Service;
 pub use session::{Log, Negotiated, Session, Settings};
+pub use skin::{Skin, SkinOptions};

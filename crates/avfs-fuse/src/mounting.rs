@@ -136,12 +136,15 @@ pub enum Unmount {
     IfUnused,
     /// Take the name away now, the mount when nobody uses it any more.
     Detach,
+    /// Take it away now; whoever uses it gets errors. An ordinary user can only detach.
+    Force,
 }
 
 pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
     let flags = match how {
         Unmount::IfUnused => UnmountFlags::NOFOLLOW,
         Unmount::Detach => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+        Unmount::Force => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH | UnmountFlags::FORCE,
     };
     let path = at.to_owned();
     match rustix::mount::unmount(at, flags) {

@@ -106,6 +106,7 @@ impl Session {
     /// Serves one request that came in two parts: the structure of its first argument, and the rest.
     pub fn handle(&self, header: &InHeader, argument: &[u8], payload: &[u8], slot: &mut dyn Slot) {
         let started = Instant::now();
+        self.counters.begin(header.opcode);
         let request = Request::decode(header, argument, payload);
         let is_awaited = request.as_ref().map_or(true, |request| request.opcode.is_answered());
         let reply = Reply::new(header.unique, slot, is_awaited);
@@ -113,7 +114,7 @@ impl Session {
             Ok(request) => self.serve(&request, reply),
             Err(error) => drop(reply.error(error)),
         }
-        self.counters.count(header.opcode, started.elapsed());
+        self.counters.end(header.opcode, started.elapsed());
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) {

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use crate::notify::Notifier;
 use crate::session::Session;
 use device::Worker;
 use uring::{Gate, Queues, Unavailable};
@@ -49,12 +50,15 @@ pub enum ServingError {
     Uring(#[from] Unavailable),
     #[error("starting a thread")]
     Thread(#[source] std::io::Error),
+    #[error("waiting for requests of /dev/fuse")]
+    Device(#[source] std::io::Error),
 }
 
 /// A connection that is being served until it is unmounted.
 #[must_use = "the threads go on, but nobody can wait for them"]
 pub struct Serving {
     session: Arc<Session>,
+    notifier: Notifier,
     threads: Vec<JoinHandle<()>>,
     /// Of the rings, and how many there are.
     gate: Option<(Arc<Gate>, usize)>,
@@ -68,41 +72,41 @@ impl Serving {
         options: ServingOptions,
     ) -> Result<Serving, ServingError> {
         let connection = Arc::new(connection);
-        match queues(&session, &connection, options.transport)? {
-            Some(queues) => Serving::over_rings(session, connection, queues),
-            None => Serving::over_device(session, connection, options.device_threads),
+        let notifier = Notifier::start(&connection, session.settings().log.clone());
+        let notifier = notifier.map_err(ServingError::Thread)?;
+        let queues = queues(&session, &connection, options.transport)?;
+        let serving = Serving { session, notifier, threads: Vec::new(), gate: None };
+        match queues {
+            Some(queues) => serving.over_rings(connection, queues),
+            None => serving.over_device(&connection, options.device_threads),
         }
     }
 
-    fn over_device(
-        session: Arc<Session>,
-        connection: Arc<OwnedFd>,
-        threads: usize,
-    ) -> Result<Serving, ServingError> {
-        let workers = device::workers(&session, &connection, threads);
-        let mut serving = Serving { session, threads: Vec::new(), gate: None };
+    fn over_device(mut self, connection: &Arc<OwnedFd>, threads: usize) -> Result<Serving, ServingError> {
+        let workers = device::workers(&self.session, connection, threads).map_err(ServingError::Device)?;
         for (number, worker) in workers.into_iter().enumerate() {
-            serving.spawn(format!("fuse-{number}"), move || worker.run())?;
+            self.spawn(format!("fuse-{number}"), move || worker.run())?;
         }
-        Ok(serving)
+        Ok(self)
     }
 
     /// One thread reads from `/dev/fuse`: what the kernel forgets comes that way, and everything else too if
     /// it turns down the rings.
-    fn over_rings(
-        session: Arc<Session>,
-        connection: Arc<OwnedFd>,
-        queues: Queues,
-    ) -> Result<Serving, ServingError> {
-        session.want_io_uring();
+    fn over_rings(mut self, connection: Arc<OwnedFd>, queues: Queues) -> Result<Serving, ServingError> {
+        self.session.want_io_uring();
         let Queues { threads, gate } = queues;
-        let worker = Worker::new(session.clone(), connection);
-        let mut serving = Serving { session, gate: Some((gate.clone(), threads.len())), threads };
-        let (session, opener) = (serving.session.clone(), gate.clone());
-        let reader = serving.spawn("fuse-0".into(), move || shake_hands_and_run(worker, &session, &opener));
+        self.gate = Some((gate.clone(), threads.len()));
+        self.threads = threads;
+        let started = self.read_beside_rings(connection, gate.clone());
         // Without it there is no handshake.
-        reader.inspect_err(|_| gate.open(None))?;
-        Ok(serving)
+        started.inspect_err(|_| gate.open(None))?;
+        Ok(self)
+    }
+
+    fn read_beside_rings(&mut self, connection: Arc<OwnedFd>, gate: Arc<Gate>) -> Result<(), ServingError> {
+        let session = self.session.clone();
+        let worker = Worker::new(session.clone(), connection).map_err(ServingError::Device)?;
+        self.spawn("fuse-0".into(), move || shake_hands_and_run(worker, &session, &gate))
     }
 
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), ServingError> {
@@ -113,6 +117,11 @@ impl Serving {
 
     pub fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// Tells the kernel of changes behind its back.
+    pub fn notifier(&self) -> &Notifier {
+        &self.notifier
     }
 
     /// Which way requests come; `None` until that is decided.

@@ -33,17 +33,16 @@ pub struct PathsBody {
 }
 
 impl Context<'_> {
-    /// Opens the vault, lets `edit` change it, and commits that. If `edit` fails, nothing has happened.
+    /// Opens the vault, lets `edit` change it, and commits that. If `edit` fails, nothing has happened. It is
+    /// called again when another process has changed the same paths meanwhile.
     pub fn change<T>(
         &self,
         verb: &str,
         detail: &str,
-        edit: impl FnOnce(&mut OpenVault) -> Result<T>,
+        edit: impl FnMut(&OpenVault) -> Result<T>,
     ) -> Result<(T, Changed)> {
         let vault = self.vault()?;
-        let mut open = vault.begin()?;
-        let value = edit(&mut open)?;
-        let saved = open.commit(verb, detail)?;
+        let (value, saved) = vault.change(verb, detail, edit)?;
         Ok((value, Changed { vault, saved }))
     }
 }

@@ -25,7 +25,7 @@ impl OpenVault {
     /// Writes a file from a stream, with a bounded amount of it in memory. With `expect`, only if the file
     /// has that version.
     pub fn write(
-        &mut self,
+        &self,
         path: &TreePath,
         bytes: &mut dyn Read,
         mode: WriteMode,
@@ -36,7 +36,7 @@ impl OpenVault {
         if let Some(expect) = expect {
             self.check_version(path, existing.as_ref(), expect)?;
         }
-        self.hold_objects()?;
+        let _holding = self.hold_objects()?;
         match (mode, &existing) {
             (WriteMode::Append, Some(attr)) => self.append(path, attr, bytes),
             _ => {
@@ -47,10 +47,10 @@ impl OpenVault {
     }
 
     /// Writes a whole file from memory.
-    pub fn write_bytes(&mut self, path: &TreePath, bytes: &[u8]) -> Result<()> {
+    pub fn write_bytes(&self, path: &TreePath, bytes: &[u8]) -> Result<()> {
         let place = self.place(path)?;
         let existing = self.at_place(path, &place)?;
-        self.hold_objects()?;
+        let _holding = self.hold_objects()?;
         let stored = self.store_bytes(bytes)?;
         self.replace(path, &place, existing.as_ref(), stored)
     }

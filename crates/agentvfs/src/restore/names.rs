@@ -6,7 +6,7 @@ use avfs_core::{Entry, EntryKind, EntryName, LinkId, NodeId, Slot, TreePath};
 use avfs_tree::{ReadError, TreeReader, link_bearing_slots};
 
 #[derive(Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     links: HashMap<TreePath, LinkId>,
     groups: HashMap<LinkId, BTreeSet<TreePath>>,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use avfs_core::diff::Change;
-use avfs_core::{Entry, EntryKind, Meta, Root, TreePath, Xattrs};
+use avfs_core::{Entry, EntryKind, Meta, Root, Timestamp, TreePath, Xattrs};
 use avfs_tree::{Attr, FsError, Ino, Kind, ReadError, SetAttr, StoredTree, TreeReader, WorkTree};
 
 use super::names::Names;
@@ -11,9 +11,18 @@ use crate::error::Result;
 use crate::open::OpenVault;
 use crate::vault::Vault;
 
+/// Which modification time a file gets that comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// The present one, or build tools would not see that it changed.
+    Now,
+    AsTheyWere,
+}
+
 /// The paths that come back, and the two states they are compared in.
-pub(super) struct Comeback<'a> {
+pub(crate) struct Comeback<'a> {
     open: &'a OpenVault,
+    times: Times,
     present: TreeReader,
     source: TreeReader,
     /// No path lies below another one.
@@ -28,10 +37,11 @@ impl<'a> Comeback<'a> {
         present: TreeReader,
         source: TreeReader,
         paths: &[TreePath],
+        times: Times,
     ) -> Result<Comeback<'a>> {
         let (present_names, source_names) = (Names::default(), Names::default());
-        let mut comeback =
-            Comeback { open, present, source, scope: outermost(paths), present_names, source_names };
+        let scope = outermost(paths);
+        let mut comeback = Comeback { open, times, present, source, scope, present_names, source_names };
         if comeback.touches_links()? {
             comeback.present_names =
                 Names::of(&comeback.present).map_err(|e| comeback.vault().read_error(e))?;
@@ -229,14 +239,12 @@ impl<'a> Comeback<'a> {
                 names == self.source_names.of_path(path) && names.iter().all(|name| self.covers(name));
             let alone = attr.names == 1 || all_come_back;
             if alone && attr.kind == Kind::File && matches!(entry.kind, EntryKind::File { .. }) {
-                return set_to(self.open, entry, attr).map_err(|error| self.open.fail(path, error));
+                return self.set_to(entry, &attr).map_err(|error| self.open.fail(path, error));
             }
             self.open.remove(path, true)?;
         }
         let mut entry = entry.clone();
-        if matches!(entry.kind, EntryKind::File { .. }) {
-            entry.meta.mtime = self.vault().store().now();
-        }
+        entry.meta.mtime = self.mtime_of(&entry);
         self.graft(path, entry)
     }
 
@@ -250,10 +258,25 @@ impl<'a> Comeback<'a> {
         for path in directories.iter().rev() {
             if let Some(entry) = self.find(&self.source, path)?.filter(Entry::is_directory) {
                 let attr = self.open.stat(path)?;
-                set_to(self.open, &entry, attr).map_err(|error| self.open.fail(path, error))?;
+                self.set_to(&entry, &attr).map_err(|error| self.open.fail(path, error))?;
             }
         }
         Ok(())
+    }
+
+    fn mtime_of(&self, entry: &Entry) -> Timestamp {
+        match (&entry.kind, self.times) {
+            (EntryKind::File { .. }, Times::Now) => self.vault().store().now(),
+            _ => entry.meta.mtime,
+        }
+    }
+
+    /// Sets contents and attributes of an inode to those of `entry`, which is of the same kind.
+    fn set_to(&self, entry: &Entry, attr: &Attr) -> Result<(), FsError> {
+        if let EntryKind::File { size, content } = entry.kind {
+            self.open.tree().set_content(attr.ino, size, content)?;
+        }
+        set_meta(self.open, entry, attr, self.mtime_of(entry))
     }
 }
 
@@ -271,23 +294,21 @@ fn links_below(entry: &Entry) -> u64 {
     }
 }
 
-/// Sets contents and attributes of an inode to those of `entry`, which is of the same kind.
-fn set_to(open: &OpenVault, entry: &Entry, attr: Attr) -> Result<(), FsError> {
+/// Sets the attributes of an inode to those of `entry`, with a modification time of its own.
+pub(crate) fn set_meta(
+    open: &OpenVault,
+    entry: &Entry,
+    attr: &Attr,
+    mtime: Timestamp,
+) -> Result<(), FsError> {
     let tree = open.tree();
-    if let EntryKind::File { size, content } = entry.kind {
-        tree.set_content(attr.ino, size, content)?;
-    }
     set_xattrs(tree, attr.ino, &attr.meta.xattrs, &entry.meta.xattrs)?;
-    let mtime = match attr.kind {
-        Kind::File => open.vault().store().now(),
-        _ => entry.meta.mtime,
-    };
     let set = SetAttr {
         mode: Some(entry.meta.mode),
         uid: Some(entry.meta.uid),
         gid: Some(entry.meta.gid),
         mtime: Some(mtime),
-        size: None,
+        ..SetAttr::default()
     };
     tree.set_attr(attr.ino, set).map(|_| ())
 }

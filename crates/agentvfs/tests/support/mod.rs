@@ -15,14 +15,14 @@ pub fn name(text: &str) -> VaultName {
 }
 
 /// Changes a vault and takes a snapshot.
-pub fn change(vault: &Vault, edit: impl FnOnce(&mut OpenVault)) {
-    let mut open = vault.begin().unwrap();
-    edit(&mut open);
+pub fn change(vault: &Vault, edit: impl FnOnce(&OpenVault)) {
+    let open = vault.begin().unwrap();
+    edit(&open);
     open.commit("change", "").unwrap();
 }
 
 pub fn write(vault: &Vault, at: &str, bytes: impl AsRef<[u8]>) {
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     open.write_bytes(&path(at), bytes.as_ref()).unwrap();
     open.commit("write", at).unwrap();
 }

@@ -39,14 +39,20 @@ pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
         let _ = stderr.read_to_string(&mut words);
     }
     let _ = child.wait();
-    connection.ok_or_else(|| refused(explanation(&words)))
+    connection.ok_or_else(|| match words.contains("failed to open /dev/fuse: Permission denied") {
+        true => MountError::DeviceDenied,
+        false => refused(explanation(&words)),
+    })
 }
 
 pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
     let mut helper = Command::new(PROGRAM);
     helper.arg("-u");
-    if how == Unmount::Detach {
-        helper.arg("-z");
+    match how {
+        Unmount::IfUnused => {}
+        Unmount::Detach | Unmount::Force => {
+            helper.arg("-z");
+        }
     }
     let output = helper.arg("--").arg(at).stdin(Stdio::null()).output().map_err(start_error)?;
     let path = at.to_owned();

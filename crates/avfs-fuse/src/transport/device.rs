@@ -1,15 +1,24 @@
 //! Requests over `/dev/fuse`: a few threads that read one request each, serve it, and write the answer.
+//!
+//! Waking a thread on another idle processor costs several times what serving does, so as few threads as
+//! possible are awake: the kernel wakes the first one that waits ([`waiting`]), and the others sleep unless
+//! all before them are busy.
 
 mod clone;
+mod placement;
+mod waiting;
 
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
+use self::placement::Placement;
+use self::waiting::Waiting;
 use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
 use crate::reply::{Courier, Slot};
 use crate::request::Request;
@@ -19,7 +28,11 @@ use crate::session::Session;
 const HEADERS: usize = 4096;
 
 /// One thread each, with its own way into the kernel where the kernel gives one.
-pub(super) fn workers(session: &Arc<Session>, connection: &Arc<OwnedFd>, number: usize) -> Vec<Worker> {
+pub(super) fn workers(
+    session: &Arc<Session>,
+    connection: &Arc<OwnedFd>,
+    number: usize,
+) -> std::io::Result<Vec<Worker>> {
     let more = (1..number.max(1)).map(|_| clone::another(connection));
     let all = std::iter::once(connection.clone()).chain(more);
     all.map(|fd| Worker::new(session.clone(), fd)).collect()
@@ -29,16 +42,22 @@ pub(super) fn workers(session: &Arc<Session>, connection: &Arc<OwnedFd>, number:
 pub(super) struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
+    waiting: Waiting,
+    placement: Placement,
     /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Worker {
-    pub(super) fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> Worker {
+    pub(super) fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> std::io::Result<Worker> {
+        let flags = rustix::fs::fcntl_getfl(&fd)?;
+        rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+        let waiting = Waiting::new(&fd)?;
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
-        Worker { session, fd, request, answer: vec![0; max_write.max(HEADERS)] }
+        let answer = vec![0; max_write.max(HEADERS)];
+        Ok(Worker { session, fd, waiting, placement: Placement::default(), request, answer })
     }
 
     /// Serves until the mount is gone.
@@ -46,12 +65,14 @@ impl Worker {
         while self.turn() {}
     }
 
-    /// Serves one request; `false` if there will be no more.
+    /// Serves one request or waits for one; `false` if there will be no more.
     pub(super) fn turn(&mut self) -> bool {
         match rustix::io::read(&*self.fd, &mut self.request[..]) {
             Ok(len) => self.serve(len),
+            // Looking for a while before sleeping would take the processor from the caller.
+            Err(Errno::AGAIN) => self.waiting.wait(),
             // The request was taken back before it could be read, or a signal came.
-            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::NOENT | Errno::INTR) => {}
             Err(Errno::NODEV | Errno::CONNABORTED) => return false,
             Err(error) => {
                 self.session.log(&format!("reading from /dev/fuse: {error}"));
@@ -68,6 +89,7 @@ impl Worker {
         let (argument, payload) = Request::split(&header, body, self.session.dialect());
         let mut slot = DeviceSlot { session: &self.session, fd: &self.fd, answer: &mut self.answer };
         self.session.handle(&header, argument, payload, &mut slot);
+        self.placement.served(header.pid);
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use agentvfs::OpenVault;
-use agentvfs::transfer::Report;
+use agentvfs::transfer::Imported;
 use anyhow::{Context as _, Result};
 use avfs_core::TreePath;
 use serde::Serialize;
@@ -53,8 +53,14 @@ pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
     let (source, path) = (&args.source, &args.path);
     let detail = format!("{} {path}", printable_path(source));
     let progress = Progress::start(context.out, "import", None);
-    let (report, changed) =
-        context.change("import", &detail, |open| import(open, source, path, &progress))?;
+    let mut stored = None;
+    let (report, changed) = context.change("import", &detail, |open| {
+        // Standard input can be read once, and a directory need not be read twice.
+        if stored.is_none() {
+            stored = Some(store(open, source, path, &progress)?);
+        }
+        Ok(open.take(path, stored.as_ref().expect("it was stored just now"))?)
+    })?;
     drop(progress);
     if context.out.is_json() {
         let body = ImportBody { path: path.into(), report: (&report).into(), changed: changed.body() };
@@ -64,14 +70,14 @@ pub fn run(context: &mut Context<'_>, args: &ImportArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-fn import(open: &mut OpenVault, source: &Path, path: &TreePath, progress: &Progress) -> Result<Report> {
+fn store(open: &OpenVault, source: &Path, path: &TreePath, progress: &Progress) -> Result<Imported> {
     if source == "-" {
-        return Ok(open.import_tar(io::stdin().lock(), path, progress)?);
+        return Ok(open.store_tar(io::stdin().lock(), path, progress)?);
     }
     let opening = || format!("opening {}", printable_path(source));
     let file = File::open(source).with_context(opening)?;
     match file.metadata().with_context(opening)?.is_dir() {
-        true => Ok(open.import_directory(source, path, progress)?),
-        false => Ok(open.import_tar(file, path, progress)?),
+        true => Ok(open.store_directory(source, path, progress)?),
+        false => Ok(open.store_tar(file, path, progress)?),
     }
 }

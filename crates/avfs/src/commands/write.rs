@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 
@@ -65,7 +65,9 @@ pub fn run(context: &mut Context<'_>, args: &WriteArgs) -> Result<ExitStatus> {
     let expect = args.expect.as_deref().map(Version::parse).transpose()?;
     let mode = if args.append { WriteMode::Append } else { WriteMode::Replace };
     let mut input = input(args.text.as_ref())?;
+    let start = input.stream_position().context("reading standard input")?;
     let ((), changed) = context.change("write", &describe([path]), |open| {
+        input.seek(SeekFrom::Start(start)).context("reading standard input")?;
         if let Some((parent, _)) = path.split_last().filter(|_| args.parents) {
             open.make_directory(&parent, true)?;
         }
@@ -81,7 +83,12 @@ pub fn run(context: &mut Context<'_>, args: &WriteArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-fn input(text: Option<&OsString>) -> Result<Box<dyn Read>> {
+/// What can be read again from where it began.
+trait Input: Read + Seek {}
+
+impl<T: Read + Seek> Input for T {}
+
+fn input(text: Option<&OsString>) -> Result<Box<dyn Input>> {
     match text {
         Some(text) => Ok(Box::new(Cursor::new([text.as_bytes(), b"\n"].concat()))),
         None => standard_input().context("reading standard input"),
@@ -90,7 +97,7 @@ fn input(text: Option<&OsString>) -> Result<Box<dyn Read>> {
 
 /// A pipe is read to its end before the vault is opened: whatever writes to it may take its time, and nobody
 /// else could change the vault meanwhile.
-fn standard_input() -> Result<Box<dyn Read>> {
+fn standard_input() -> Result<Box<dyn Input>> {
     let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     if file.metadata()?.is_file() {
         return Ok(Box::new(file));

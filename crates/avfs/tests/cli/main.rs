@@ -9,6 +9,7 @@ mod graph;
 mod house;
 mod look;
 mod output;
+mod owned;
 mod query;
 mod sandbox;
 mod seed;

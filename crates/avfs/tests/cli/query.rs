@@ -126,7 +126,7 @@ fn find_chooses_by_name_kind_size_and_depth() {
 fn a_name_that_is_not_utf8_is_escaped_and_exact_where_it_counts() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[]);
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     open.write_bytes(&agentvfs::TreePath::parse(b"caf\xe9").unwrap(), b"x").unwrap();
     open.commit("write", "").unwrap();
     assert_eq!(sandbox.data("find"), b"/caf\\xe9\n");

@@ -41,7 +41,7 @@ impl Sandbox {
 }
 
 pub fn write(vault: &Vault, file: &str, bytes: &[u8]) {
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     if let Some((parent, _)) = path(file).split_last() {
         open.make_directory(&parent, true).unwrap();
     }

@@ -59,7 +59,7 @@ fn names_that_no_vault_can_hold_are_refused() {
 fn a_vault_that_someone_else_has_open_is_busy_and_can_be_read() {
     let sandbox = Sandbox::with_files();
     let vault = agentvfs::Store::open(&sandbox.store()).unwrap().vault("web").unwrap();
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     let run = |line: &str| {
         let output = sandbox.avfs().env("AVFS_WAIT", "0s").args(line.split(' ')).output().unwrap();
         sandbox.show(&output).replace(&std::process::id().to_string(), "PID")

@@ -28,7 +28,7 @@ fn a_quota_is_set_shown_obeyed_and_removed() {
     files           1           3    33%
     --- talk
     ");
-    let mut open = vault.begin().unwrap();
+    let open = vault.begin().unwrap();
     let refused = open.write_bytes(&path("b"), b"123456").unwrap_err();
     assert_eq!(refused.code(), "quota-bytes");
     drop(open);

@@ -122,7 +122,7 @@ fn import(source: &Path, home: &Path, size: usize) -> Result<Duration> {
     let store = Store::open(home)?;
     let vault = store.create_vault(&VaultName::new("main")?)?;
     let start = Instant::now();
-    let mut open = vault.begin()?;
+    let open = vault.begin()?;
     let report = open.import_directory(source, &TreePath::root(), &())?;
     open.commit("import", "the source tree")?;
     let time = start.elapsed();
@@ -196,15 +196,15 @@ fn checkpoint(vault: &Vault, size: usize, dirty: usize) -> Result<Duration> {
     measure::median(
         RUNS,
         |run| {
-            let mut open = vault.begin()?;
-            write_files(&mut open, size, dirty, run)?;
+            let open = vault.begin()?;
+            write_files(&open, size, dirty, run)?;
             Ok(open)
         },
-        |mut open| Ok(open.save("write", "some files").map(|_| ())?),
+        |open| Ok(open.save("write", "some files").map(|_| ())?),
     )
 }
 
-fn write_files(open: &mut agentvfs::OpenVault, size: usize, dirty: usize, run: usize) -> Result<()> {
+fn write_files(open: &agentvfs::OpenVault, size: usize, dirty: usize, run: usize) -> Result<()> {
     for index in (0..size).step_by((size / dirty).max(1)).take(dirty) {
         let path = TreePath::parse(fixture::file_path(index).as_bytes())?;
         open.write_bytes(&path, &fixture::file_bytes(index + 1_000_000 * (run + 7), 1024))?;
@@ -219,8 +219,8 @@ fn restore(vault: &Vault, size: usize) -> Result<Duration> {
         |run| {
             vault.save_checkpoint(&CheckpointName::new(&format!("r{run}"))?, None)?;
             let target = vault.revision(&format!("r{run}"))?;
-            let mut open = vault.begin()?;
-            write_files(&mut open, size, 10, run + 50)?;
+            let open = vault.begin()?;
+            write_files(&open, size, 10, run + 50)?;
             open.commit("write", "ten files")?;
             Ok(target)
         },
@@ -230,8 +230,8 @@ fn restore(vault: &Vault, size: usize) -> Result<Duration> {
 
 fn diff(vault: &Vault, size: usize) -> Result<Duration> {
     let before = vault.revision("@")?;
-    let mut open = vault.begin()?;
-    write_files(&mut open, size, 10, 99)?;
+    let open = vault.begin()?;
+    write_files(&open, size, 10, 99)?;
     open.commit("write", "ten files")?;
     let after = vault.revision("@")?;
     measure::median(

@@ -45,7 +45,7 @@ fn small_files(store: &Store, size: usize) -> Result<Value> {
     let paths = (0..count).map(|index| path(&format!("/f{index}"))).collect::<Result<Vec<_>>>()?;
     let host = write_to_host(store, &contents)?;
     let start = Instant::now();
-    let mut open = vault.begin()?;
+    let open = vault.begin()?;
     for (path, bytes) in paths.iter().zip(&contents) {
         open.write_bytes(path, bytes)?;
     }
@@ -116,7 +116,7 @@ fn search(dir: &Path, count: usize) -> Result<Value> {
     let source = dir.join(format!("source-{count}"));
     fixture::source_tree(&source, count)?;
     let vault = store.create_vault(&VaultName::new("docs")?)?;
-    let mut open = vault.begin()?;
+    let open = vault.begin()?;
     open.import_directory(&source, &TreePath::root(), &())?;
     open.commit("import", "documents")?;
     let reader = vault.reader()?;
@@ -154,11 +154,11 @@ fn large_directory(dir: &Path) -> Result<u64> {
     }
     let store = Store::open(home.path())?;
     let vault = store.create_vault(&VaultName::new("wide")?)?;
-    let mut open = vault.begin()?;
+    let open = vault.begin()?;
     open.import_directory(source.path(), &TreePath::root(), &())?;
     open.commit("import", "names")?;
     let before = measure::disk_bytes(&home.path().join("packs"))?;
-    let mut open = vault.begin()?;
+    let open = vault.begin()?;
     open.write_bytes(&path("/name54321")?, b"changed")?;
     open.commit("write", "one file")?;
     Ok(measure::disk_bytes(&home.path().join("packs"))? - before)
@@ -169,14 +169,14 @@ fn large_file(dir: &Path) -> Result<Value> {
     let home = tempfile::Builder::new().prefix("large-").tempdir_in(dir)?;
     let store = Store::open(home.path())?;
     let vault = store.create_vault(&VaultName::new("large")?)?;
-    let mut open = vault.begin()?;
+    let open = vault.begin()?;
     let mut noise = blake3::Hasher::new().update(b"large").finalize_xof();
     let mut source = std::io::Read::take(&mut noise, 1 << 30);
     let at = path("/large")?;
     open.write(&at, &mut source, agentvfs::WriteMode::Replace, None)?;
     open.commit("write", "1 GiB")?;
     let before = measure::disk_bytes(&home.path().join("packs"))?;
-    let mut open = vault.begin()?;
+    let open = vault.begin()?;
     let ino = open.stat(&at)?.ino;
     let start = Instant::now();
     open.tree().write(ino, 500 << 20, &[1; 4096])?;
@@ -194,7 +194,7 @@ fn overhead(dir: &Path) -> Result<f64> {
     {
         let store = Store::open(home.path())?;
         let vault = store.create_vault(&VaultName::new("main")?)?;
-        let mut open = vault.begin()?;
+        let open = vault.begin()?;
         open.import_directory(&source, &TreePath::root(), &())?;
         open.commit("import", "files")?;
     }

@@ -1,0 +1,129 @@
+//! Where requests are answered: the owner's vault and whatever serves its mounts.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use super::protocol::{Bytes, Reply, Request, VERSION};
+use crate::error::{Error, Result};
+use crate::mounts::MountRecord;
+use crate::open::OpenVault;
+
+/// What serves the mounts of a vault, in the process that owns it.
+pub trait Host: Send + Sync {
+    /// Serves the vault at a directory. `connection`, if given, is an open connection to the kernel that
+    /// is mounted there already.
+    fn mount(&self, dir: &Path, options: &[String], connection: Option<OwnedFd>) -> Result<()>;
+
+    /// Ends a mount; with `force` also one that is in use.
+    fn unmount(&self, dir: &Path, force: bool) -> Result<()>;
+
+    /// What is mounted now.
+    fn mounts(&self) -> Vec<MountRecord>;
+}
+
+/// An owner without mounts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoMounts;
+
+impl Host for NoMounts {
+    fn mount(&self, _: &Path, _: &[String], _: Option<OwnedFd>) -> Result<()> {
+        Err(Error::NoMounts { pid: std::process::id() })
+    }
+
+    fn unmount(&self, _: &Path, _: bool) -> Result<()> {
+        Err(Error::NoMounts { pid: std::process::id() })
+    }
+
+    fn mounts(&self) -> Vec<MountRecord> {
+        Vec::new()
+    }
+}
+
+pub(crate) struct Desk {
+    open: Arc<OpenVault>,
+    host: Arc<dyn Host>,
+    /// Mounts come and go one at a time, or the registry would not tell what is there.
+    mounting: Mutex<()>,
+    stop: Mutex<bool>,
+    stopped: Condvar,
+}
+
+impl Desk {
+    pub fn new(open: Arc<OpenVault>, host: Arc<dyn Host>) -> Desk {
+        Desk { open, host, mounting: Mutex::default(), stop: Mutex::default(), stopped: Condvar::new() }
+    }
+
+    pub fn answer(&self, request: Request, descriptor: Option<OwnedFd>) -> Reply {
+        self.try_answer(request, descriptor).unwrap_or_else(|error| Reply::of_error(&error))
+    }
+
+    fn try_answer(&self, request: Request, descriptor: Option<OwnedFd>) -> Result<Reply> {
+        match request {
+            Request::Hello { .. } => {
+                Ok(Reply::Hello { version: VERSION, pid: std::process::id(), vault: self.open.vault().id() })
+            }
+            Request::Settle => Ok(Reply::Settled { head: self.open.settle()? }),
+            Request::Adopt(adopt) => {
+                let (seq, head) = self.open.adopt(&adopt)?;
+                Ok(Reply::Adopted { seq, snapshot: head.snapshot, inodes: head.inodes })
+            }
+            Request::Limits => self.open.refresh_limits().map(|()| Reply::Done),
+            Request::Mount { dir, options } => {
+                self.mount(&host_path(&dir)?, &options, descriptor).map(|()| Reply::Done)
+            }
+            Request::Unmount { dir, force } => self.unmount(&host_path(&dir)?, force).map(|()| Reply::Done),
+            Request::Mounts => Ok(Reply::Mounts { mounts: self.host.mounts() }),
+            Request::Stop => {
+                self.ask_to_stop();
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    /// Mounts, with a record of it that outlives a crash of this process.
+    pub fn mount(&self, dir: &Path, options: &[String], connection: Option<OwnedFd>) -> Result<()> {
+        let _mounting = self.mounting();
+        let vault = self.open.vault();
+        let was_there = vault.mount_records()?.iter().any(|known| known.dir == dir);
+        // Before it is there: a mount that nobody knows of would stay for ever.
+        vault.note_mount(&MountRecord::ours(dir, options))?;
+        self.host.mount(dir, options, connection).or_else(|error| {
+            if !was_there {
+                vault.forget_mount(dir)?;
+            }
+            Err(error)
+        })
+    }
+
+    pub fn unmount(&self, dir: &Path, force: bool) -> Result<()> {
+        let _mounting = self.mounting();
+        self.host.unmount(dir, force)?;
+        self.open.vault().forget_mount(dir)
+    }
+
+    fn mounting(&self) -> MutexGuard<'_, ()> {
+        self.mounting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn ask_to_stop(&self) {
+        *self.stopping() = true;
+        self.stopped.notify_all();
+    }
+
+    /// Waits until someone asks the owner to stop.
+    pub fn await_stop(&self) {
+        let stopping = self.stopping();
+        let waited = self.stopped.wait_while(stopping, |stop| !*stop);
+        drop(waited.expect("no panic happens while the lock is held"));
+    }
+
+    fn stopping(&self) -> MutexGuard<'_, bool> {
+        self.stop.lock().expect("no panic happens while the lock is held")
+    }
+}
+
+fn host_path(bytes: &Bytes) -> Result<PathBuf> {
+    let bad = || Error::BadRequest { reason: "a path of the host is not readable".into() };
+    bytes.to_host().filter(|path| path.is_absolute()).ok_or_else(bad)
+}

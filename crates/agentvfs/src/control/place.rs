@@ -1,0 +1,92 @@
+//! Where the socket of a vault is, and who may sit at its ends.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+
+use super::SOCKET;
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// The address of a socket in a directory. The kernel takes 107 bytes of a path; where that is too little,
+/// the directory is named by a descriptor, which must stay open as long as the address is used.
+struct Address {
+    address: SocketAddrUnix,
+    _directory: Option<OwnedFd>,
+}
+
+fn address_in(directory: &Path) -> io::Result<Address> {
+    if let Ok(address) = SocketAddrUnix::new(directory.join(SOCKET)) {
+        return Ok(Address { address, _directory: None });
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+    let address = SocketAddrUnix::new(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))?;
+    Ok(Address { address, _directory: Some(opened) })
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Makes the socket of a vault. Only its owner does this, so one that is there belongs to a dead owner.
+pub(super) fn listen_in(directory: &Path) -> io::Result<UnixListener> {
+    remove_from(directory)?;
+    let (socket, place) = (new_socket()?, address_in(directory)?);
+    bind(&socket, &place.address)?;
+    // Nobody can connect before it listens.
+    std::fs::set_permissions(directory.join(SOCKET), std::fs::Permissions::from_mode(0o600))?;
+    listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+pub(super) fn remove_from(directory: &Path) -> io::Result<()> {
+    match std::fs::remove_file(directory.join(SOCKET)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Connects to whoever serves a vault; `None` if nobody does.
+pub(super) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Option<UnixStream>> {
+    // Not before the socket is there: most of the time it is not.
+    match std::fs::symlink_metadata(directory.join(SOCKET)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let (socket, place) = (new_socket()?, address_in(directory)?);
+    set_socket_timeout(&socket, Timeout::Send, Some(patience.max(Duration::from_millis(1))))?;
+    loop {
+        match connect(&socket, &place.address) {
+            Ok(()) => return Ok(Some(UnixStream::from(socket))),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::CONNREFUSED) => return Ok(None),
+            Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Whether the process at the other end may ask for anything: it runs as the same user, or as root.
+pub(super) fn may_ask(stream: &UnixStream) -> bool {
+    socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+}
+
+/// Whether the process at the other end is one that owns the store: the user whose directory this is, or
+/// root.
+pub(super) fn may_answer(stream: &UnixStream, directory: &Path) -> io::Result<bool> {
+    let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(directory)?);
+    let peer = socket_peercred(stream)?;
+    Ok(peer.uid.is_root() || peer.uid.as_raw() == owner)
+}

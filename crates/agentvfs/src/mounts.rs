@@ -1,0 +1,150 @@
+//! Which mounts a vault has: a list beside the lock of its owner, so that what a killed owner leaves behind
+//! can be found and taken away.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::Bytes;
+use crate::error::{Error, Result};
+use crate::name::VaultName;
+use crate::owner;
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// The file of the list in the work directory of a vault.
+const LIST: &str = "mounts.json";
+
+/// One mount of a vault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountRecord {
+    #[serde(with = "host_path")]
+    pub dir: PathBuf,
+    pub options: Vec<String>,
+    /// The process that serves it.
+    pub pid: u32,
+}
+
+/// A mount of some vault of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownMount {
+    pub vault: VaultName,
+    pub mount: MountRecord,
+    /// Whether the process that serves it lives.
+    pub alive: bool,
+}
+
+impl MountRecord {
+    /// A mount that this process serves.
+    pub fn ours(dir: &Path, options: &[String]) -> MountRecord {
+        MountRecord { dir: dir.to_owned(), options: options.to_vec(), pid: std::process::id() }
+    }
+}
+
+impl Vault {
+    fn mount_list(&self) -> Option<PathBuf> {
+        Some(owner::work_directory(self.store().home()?, self.id()).join(LIST))
+    }
+
+    /// The mounts of the vault, also those that a killed process left behind.
+    pub fn mount_records(&self) -> Result<Vec<MountRecord>> {
+        let Some(list) = self.mount_list() else { return Ok(Vec::new()) };
+        let bytes = match std::fs::read(&list) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(failed("reading", &list, source)),
+        };
+        serde_json::from_slice(&bytes).map_err(|error| Error::DamagedRecord {
+            key: list.display().to_string(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Writes a mount down. Only the owner of the vault does this.
+    pub(crate) fn note_mount(&self, mount: &MountRecord) -> Result<()> {
+        let mut mounts = self.mount_records()?;
+        mounts.retain(|known| known.dir != mount.dir);
+        mounts.push(mount.clone());
+        self.write_mounts(&mounts)
+    }
+
+    /// Strikes a mount from the list. Only the owner of the vault does this.
+    pub(crate) fn forget_mount(&self, dir: &Path) -> Result<()> {
+        let mut mounts = self.mount_records()?;
+        let before = mounts.len();
+        mounts.retain(|known| known.dir != dir);
+        if mounts.len() == before { Ok(()) } else { self.write_mounts(&mounts) }
+    }
+
+    /// The list is replaced as a whole: whoever reads it sees the old one or the new one.
+    fn write_mounts(&self, mounts: &[MountRecord]) -> Result<()> {
+        let Some(list) = self.mount_list() else { return Ok(()) };
+        let draft = list.with_extension("new");
+        std::fs::write(&draft, crate::record::encode(&mounts))
+            .and_then(|()| std::fs::rename(&draft, &list))
+            .map_err(|source| failed("writing", &list, source))
+    }
+}
+
+impl Store {
+    /// The mounts of all vaults.
+    pub fn mounts(&self) -> Result<Vec<KnownMount>> {
+        let mut known = Vec::new();
+        for record in self.vault_records()? {
+            let vault = Vault::new(self.clone(), record.id);
+            let mounts = vault.mount_records()?;
+            if mounts.is_empty() {
+                continue;
+            }
+            let alive = match self.own_at_once(record.id, record.name.as_str()) {
+                Ok(_) => false,
+                Err(Error::Busy { .. }) => true,
+                Err(error) => return Err(error),
+            };
+            let name = record.name;
+            known.extend(mounts.into_iter().map(|mount| KnownMount { vault: name.clone(), mount, alive }));
+        }
+        Ok(known)
+    }
+
+    /// Calls `take_away` with every mount whose owner is dead, and forgets those that it could take away.
+    /// Nobody can own such a vault meanwhile.
+    pub fn clean_up_mounts(&self, take_away: &mut dyn FnMut(&MountRecord) -> Result<()>) -> Result<()> {
+        for record in self.vault_records()? {
+            let vault = Vault::new(self.clone(), record.id);
+            if vault.mount_records()?.is_empty() {
+                continue;
+            }
+            let _ownership = match self.own_at_once(record.id, record.name.as_str()) {
+                Ok(ownership) => ownership,
+                Err(Error::Busy { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            for mount in vault.mount_records()? {
+                take_away(&mount)?;
+                vault.forget_mount(&mount.dir)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(action: &'static str, list: &Path, source: io::Error) -> Error {
+    Error::Host { action, place: list.display().to_string(), source }
+}
+
+mod host_path {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        Bytes::of_host(path).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        let path = Bytes::deserialize(deserializer)?.to_host();
+        path.ok_or_else(|| serde::de::Error::custom("not the bytes of a path"))
+    }
+}

@@ -1,0 +1,125 @@
+//! What other processes give the owner of a vault: a stored state, which becomes the head of a live tree.
+
+use avfs_core::{Snapshot, SnapshotId};
+use avfs_tree::{Base, Still};
+
+use super::{Hold, OpenVault};
+use crate::control::Adopt;
+use crate::deed::{Deed, Landing};
+use crate::error::{Error, Result};
+use crate::merge;
+use crate::record::{Head, VaultRecord};
+use crate::restore::check_growth;
+
+/// What the history says of a snapshot that nobody asked for.
+const AUTOMATIC: (&str, &str) = ("mount", "automatic");
+
+/// A stored state that can be the next head.
+struct Landed {
+    snapshot: SnapshotId,
+    base: Base,
+}
+
+impl OpenVault {
+    /// Takes a snapshot of what was changed since the last one, so that others see it in the store.
+    pub fn settle(&self) -> Result<SnapshotId> {
+        self.save(AUTOMATIC.0, AUTOMATIC.1)?;
+        Ok(self.record().head.snapshot)
+    }
+
+    /// Makes what another process has stored the head, and moves the tree there. What was changed here
+    /// since its base stays; if that were the same paths, nothing happens and it is told so.
+    pub(crate) fn adopt(&self, adopt: &Adopt) -> Result<(u64, Head)> {
+        if !matches!(self.hold, Hold::Owner(_)) {
+            return Err(Error::Busy { vault: self.name.to_string(), owner: "another one".into() });
+        }
+        let mut record = self.record();
+        let store = self.vault.store().clone();
+        let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
+        let mut still = self.tree.stand_still();
+        let journal = self.save_before(&mut still, &mut record)?;
+        let given = self.vault.snapshot(adopt.snapshot)?;
+        let landed = self.land(&record, adopt, &given)?;
+        let head = Head { snapshot: landed.snapshot, inodes: landed.base.inodes, journal };
+        let deed = adopt.deed(&given.author);
+        let seq = self.move_to(&mut still, &mut record, landed.base, head, &deed, adopt.landing())?;
+        drop(still);
+        self.held.release(mark);
+        self.after_save(&record);
+        Ok((seq, head))
+    }
+
+    /// Makes what is in the tree a snapshot of its own and leaves no journal behind; returns the number of
+    /// the last one that the head contains.
+    fn save_before(&self, still: &mut Still<'_>, record: &mut VaultRecord) -> Result<u64> {
+        self.store_still(still, record, &self.vault.deed(AUTOMATIC.0, AUTOMATIC.1, None))?;
+        // A journal whose operations came to nothing may be left.
+        let stored = still.freeze()?;
+        let journal = stored.journal().max(record.head.journal);
+        still.settle(stored);
+        Ok(journal)
+    }
+
+    /// Moves the tree, then the head. A tree that cannot go there leaves everything as it was; so does a
+    /// head that cannot, because the tree goes back.
+    fn move_to(
+        &self,
+        still: &mut Still<'_>,
+        record: &mut VaultRecord,
+        to: Base,
+        head: Head,
+        deed: &Deed<'_>,
+        landing: Landing,
+    ) -> Result<u64> {
+        let before = self.vault.base_of(&record.head)?;
+        let mut changes = self.vault.changed_paths(&before.root, &to.root)?;
+        still.rebase(to, &changes, landing.renews())?;
+        self.vault.advance(record, head, deed).or_else(|error| {
+            changes.iter_mut().for_each(|change| std::mem::swap(&mut change.before, &mut change.after));
+            still.rebase(before, &changes, landing.renews())?;
+            Err(error)
+        })
+    }
+
+    /// Where the given state lands on the present one.
+    fn land(&self, record: &VaultRecord, adopt: &Adopt, given: &Snapshot) -> Result<Landed> {
+        if given.parents.first() != Some(&adopt.base) {
+            let reason = format!("snapshot {} does not follow {}", adopt.snapshot, adopt.base);
+            return Err(Error::BadRequest { reason });
+        }
+        let base = Base { root: given.root.clone(), inodes: adopt.inodes };
+        if record.head.snapshot == adopt.base {
+            return Ok(Landed { snapshot: adopt.snapshot, base });
+        }
+        // What the last thing was that could be undone has changed with the head.
+        if adopt.undoes.is_some() {
+            return Err(Error::Overtaken { vault: self.name.to_string(), path: None });
+        }
+        let base = match adopt.landing() {
+            Landing::Whole => self.land_whole(record, base)?,
+            Landing::InPlace | Landing::Renewed => self.land_merged(record, adopt.base, base)?,
+        };
+        let mut parents = given.parents.clone();
+        parents[0] = record.head.snapshot;
+        let deed = adopt.deed(&given.author);
+        let snapshot = self.vault.store().put_snapshot(base.root.clone(), parents, &deed)?;
+        Ok(Landed { snapshot, base })
+    }
+
+    /// The given state as it is; only the times at which paths changed are new.
+    fn land_whole(&self, record: &VaultRecord, given: Base) -> Result<Base> {
+        let present = self.vault.base_of(&record.head)?;
+        check_growth(&present.root.totals, &given.root.totals, super::limits_of(record))?;
+        let changes = self.vault.changed_paths(&present.root, &given.root)?;
+        let inodes = self.vault.touch(given.clone(), &changes)?;
+        Ok(Base { inodes, ..given })
+    }
+
+    /// The present state with what changed from the base to the given one.
+    fn land_merged(&self, record: &VaultRecord, base: SnapshotId, given: Base) -> Result<Base> {
+        let base = self.vault.snapshot(base)?.root;
+        let scratch = OpenVault::scratch(self.vault.clone(), record.clone())?;
+        merge::bring_onto(&scratch, base, given.root)?;
+        Ok(scratch.tree.freeze()?.base().clone())
+    }
+}

@@ -1,0 +1,12 @@
+//! A vault that another process serves: everyone sees and changes the same state. The owner is this test
+//! binary, started again, and told what to do through its standard input.
+
+#![allow(clippy::unwrap_used, reason = "this is test code")]
+
+mod busy;
+mod mounting;
+mod owner;
+mod sharing;
+mod socket;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,15 @@
+//! A mounted working tree, used as programs use it, over `/dev/fuse`. Needs `/dev/fuse` and the right to mount.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod attributes;
+mod contents;
+mod fixture;
+mod locks;
+mod names;
+mod notifications;
+mod requests;
+
+use avfs_fuse::transport::Transport;
+
+const TRANSPORT: Transport = Transport::Device;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use avfs_core::{Entry, Meta, Root, Totals};
 use avfs_fuse::mounting::{MountOptions, mount};
-use avfs_fuse::transport::device::{DeviceOptions, Serving};
+use avfs_fuse::transport::{Serving, ServingOptions};
 use avfs_fuse::{Log, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
 use avfs_tree::{Base, Objects, SystemClock, WorkTree};
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let skin = Arc::new(Skin::new(&empty_tree()?, options));
     let session = Arc::new(Session::new(skin, Settings { log, ..Settings::default() }));
     let connection = mount(&at, &MountOptions { allow_other: true, ..MountOptions::new("memory") })?;
-    Serving::start(session.clone(), connection, DeviceOptions::default())?.wait();
+    Serving::start(session.clone(), connection, ServingOptions::default())?.wait();
     for one in session.counters().operations() {
         let mean = one.nanos / one.requests;
         report(&format!("{:?}: {} requests, {mean} ns each", one.opcode, one.requests));

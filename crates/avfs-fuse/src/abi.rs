@@ -7,6 +7,7 @@ pub mod flags;
 mod input;
 mod opcode;
 mod output;
+pub mod uring;
 
 pub use input::*;
 pub use opcode::Opcode;

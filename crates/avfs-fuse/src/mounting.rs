@@ -136,12 +136,15 @@ pub enum Unmount {
     IfUnused,
     /// Take the name away now, the mount when nobody uses it any more.
     Detach,
+    /// Take it away now; whoever uses it gets errors. An ordinary user can only detach.
+    Force,
 }
 
 pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
     let flags = match how {
         Unmount::IfUnused => UnmountFlags::NOFOLLOW,
         Unmount::Detach => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+        Unmount::Force => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH | UnmountFlags::FORCE,
     };
     let path = at.to_owned();
     match rustix::mount::unmount(at, flags) {
@@ -154,9 +157,13 @@ pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
     }
 }
 
-/// Whether something is mounted here that nobody serves any more.
+/// Whether something is mounted here that nobody serves any more. If its server is just dying, this waits
+/// until it is dead.
 pub fn is_dead(at: &Path) -> bool {
-    std::fs::metadata(at).is_err_and(|error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()))
+    let error = std::fs::metadata(at).err().and_then(|error| error.raw_os_error());
+    // The others: the connection, or a thread that served it, ended while it was asked.
+    const DEAD: [Errno; 3] = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
+    error.is_some_and(|error| DEAD.contains(&Errno::from_raw_os_error(error)))
 }
 
 /// Takes away what a process that died left mounted here; returns whether there was something.

@@ -27,14 +27,12 @@ pub struct Settings {
     pub max_write: u32,
     /// How many requests the kernel sends ahead (read-ahead and asynchronous ones).
     pub max_background: u16,
-    /// Whether the kernel may send requests over io_uring.
-    pub over_io_uring: bool,
     pub log: Log,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { max_write: 1 << 20, max_background: 64, over_io_uring: false, log: Arc::new(|_| {}) }
+        Settings { max_write: 1 << 20, max_background: 64, log: Arc::new(|_| {}) }
     }
 }
 
@@ -58,6 +56,7 @@ pub struct Session {
     service: Arc<dyn Service>,
     settings: Settings,
     negotiated: OnceLock<Negotiated>,
+    wants_io_uring: AtomicBool,
     destroyed: AtomicBool,
     counters: Counters,
 }
@@ -68,6 +67,7 @@ impl Session {
             service,
             settings,
             negotiated: OnceLock::new(),
+            wants_io_uring: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
             counters: Counters::default(),
         }
@@ -85,6 +85,12 @@ impl Session {
     /// What was agreed on; `None` before the kernel's first request was answered.
     pub fn negotiated(&self) -> Option<Negotiated> {
         self.negotiated.get().copied()
+    }
+
+    /// From the handshake on, requests may come over io_uring. A transport says so when its rings are ready:
+    /// once it is agreed on, the kernel holds every request back until they are registered.
+    pub fn want_io_uring(&self) {
+        self.wants_io_uring.store(true, Ordering::Release);
     }
 
     /// How requests are to be divided into their parts.
@@ -137,7 +143,7 @@ impl Session {
             return reply.error(Errno::PROTO);
         }
         let mut wanted = self.service.init(kernel);
-        if self.settings.over_io_uring {
+        if self.wants_io_uring.load(Ordering::Acquire) {
             wanted |= init::OVER_IO_URING;
         }
         let flags = wanted & kernel.offered();

@@ -1,3 +1,165 @@
 //! How requests come from the kernel and answers go back.
 
 pub mod device;
+pub mod uring;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::notify::Notifier;
+use crate::session::Session;
+use device::Worker;
+use uring::{Gate, Queues, Unavailable};
+
+/// Which way requests are to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Over io_uring where it can be had, else over `/dev/fuse`.
+    #[default]
+    Auto,
+    Device,
+    /// Over io_uring, or not at all.
+    Uring,
+}
+
+/// Which way requests do come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InUse {
+    Device,
+    Uring,
+}
+
+/// How a connection is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServingOptions {
+    pub transport: Transport,
+    /// How many threads read from `/dev/fuse` if requests come that way.
+    pub device_threads: usize,
+}
+
+impl Default for ServingOptions {
+    fn default() -> ServingOptions {
+        ServingOptions { transport: Transport::Auto, device_threads: 2 }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServingError {
+    #[error("requests cannot come over io_uring")]
+    Uring(#[from] Unavailable),
+    #[error("starting a thread")]
+    Thread(#[source] std::io::Error),
+    #[error("waiting for requests of /dev/fuse")]
+    Device(#[source] std::io::Error),
+}
+
+/// A connection that is being served until it is unmounted.
+#[must_use = "the threads go on, but nobody can wait for them"]
+pub struct Serving {
+    session: Arc<Session>,
+    notifier: Notifier,
+    threads: Vec<JoinHandle<()>>,
+    /// Of the rings, and how many there are.
+    gate: Option<(Arc<Gate>, usize)>,
+}
+
+impl Serving {
+    /// Starts to serve a connection. Unmounting ends it.
+    pub fn start(
+        session: Arc<Session>,
+        connection: OwnedFd,
+        options: ServingOptions,
+    ) -> Result<Serving, ServingError> {
+        let connection = Arc::new(connection);
+        let notifier = Notifier::start(&connection, session.settings().log.clone());
+        let notifier = notifier.map_err(ServingError::Thread)?;
+        let queues = queues(&session, &connection, options.transport)?;
+        let serving = Serving { session, notifier, threads: Vec::new(), gate: None };
+        match queues {
+            Some(queues) => serving.over_rings(connection, queues),
+            None => serving.over_device(&connection, options.device_threads),
+        }
+    }
+
+    fn over_device(mut self, connection: &Arc<OwnedFd>, threads: usize) -> Result<Serving, ServingError> {
+        let workers = device::workers(&self.session, connection, threads).map_err(ServingError::Device)?;
+        for (number, worker) in workers.into_iter().enumerate() {
+            self.spawn(format!("fuse-{number}"), move || worker.run())?;
+        }
+        Ok(self)
+    }
+
+    /// One thread reads from `/dev/fuse`: what the kernel forgets comes that way, and everything else too if
+    /// it turns down the rings.
+    fn over_rings(mut self, connection: Arc<OwnedFd>, queues: Queues) -> Result<Serving, ServingError> {
+        self.session.want_io_uring();
+        let Queues { threads, gate } = queues;
+        self.gate = Some((gate.clone(), threads.len()));
+        self.threads = threads;
+        let started = self.read_beside_rings(connection, gate.clone());
+        // Without it there is no handshake.
+        started.inspect_err(|_| gate.open(None))?;
+        Ok(self)
+    }
+
+    fn read_beside_rings(&mut self, connection: Arc<OwnedFd>, gate: Arc<Gate>) -> Result<(), ServingError> {
+        let session = self.session.clone();
+        let worker = Worker::new(session.clone(), connection).map_err(ServingError::Device)?;
+        self.spawn("fuse-0".into(), move || shake_hands_and_run(worker, &session, &gate))
+    }
+
+    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), ServingError> {
+        let thread = std::thread::Builder::new().name(name);
+        self.threads.push(thread.spawn(work).map_err(ServingError::Thread)?);
+        Ok(())
+    }
+
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Tells the kernel of changes behind its back.
+    pub fn notifier(&self) -> &Notifier {
+        &self.notifier
+    }
+
+    /// Which way requests come; `None` until that is decided.
+    pub fn transport(&self) -> Option<InUse> {
+        self.session.negotiated()?;
+        match &self.gate {
+            None => Some(InUse::Device),
+            Some((gate, _)) if gate.is_refused() => Some(InUse::Device),
+            Some((gate, rings)) => (gate.registered() == *rings).then_some(InUse::Uring),
+        }
+    }
+
+    /// Returns when the mount is gone and every request is served.
+    pub fn wait(mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                self.session.log("a thread that serves requests has failed");
+            }
+        }
+        self.session.destroy();
+    }
+}
+
+fn queues(
+    session: &Arc<Session>,
+    connection: &Arc<OwnedFd>,
+    transport: Transport,
+) -> Result<Option<Queues>, Unavailable> {
+    match transport {
+        Transport::Device => Ok(None),
+        Transport::Auto => Ok(uring::start(session, connection).ok()),
+        Transport::Uring => uring::start(session, connection).map(Some),
+    }
+}
+
+/// The first request is the handshake; when it has been answered, the kernel waits for the rings.
+fn shake_hands_and_run(mut worker: Worker, session: &Session, gate: &Gate) {
+    while session.negotiated().is_none() && worker.turn() {}
+    gate.open(session.negotiated());
+    worker.run();
+}

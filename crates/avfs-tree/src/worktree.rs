@@ -266,7 +266,7 @@ impl WorkTree {
         *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Limits {
         *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -95,6 +95,15 @@ kernel_structures! {
 
     InvalInodeOut { ino: u64, off: i64, len: i64, }
     InvalEntryOut { parent: u64, namelen: u32, flags: u32, }
+    RetrieveOut {
+        /// What the request with the contents is to be numbered.
+        notify_unique: u64,
+        nodeid: u64,
+        offset: u64,
+        size: u32,
+        padding: u32,
+    }
+
     DeleteOut { parent: u64, child: u64, namelen: u32, padding: u32, }
 }
 
@@ -102,6 +111,7 @@ kernel_structures! {
 pub mod notification {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
+    pub const RETRIEVE: i32 = 5;
     pub const DELETE: i32 = 6;
     pub const RESEND: i32 = 7;
     pub const INC_EPOCH: i32 = 8;

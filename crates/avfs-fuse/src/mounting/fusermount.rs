@@ -48,8 +48,11 @@ pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
 pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
     let mut helper = Command::new(PROGRAM);
     helper.arg("-u");
-    if how == Unmount::Detach {
-        helper.arg("-z");
+    match how {
+        Unmount::IfUnused => {}
+        Unmount::Detach | Unmount::Force => {
+            helper.arg("-z");
+        }
     }
     let output = helper.arg("--").arg(at).stdin(Stdio::null()).output().map_err(start_error)?;
     let path = at.to_owned();

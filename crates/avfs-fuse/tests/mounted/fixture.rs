@@ -7,7 +7,7 @@ use std::time::Duration;
 use avfs_core::{Entry, Meta, Root, Totals};
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
-use avfs_fuse::transport::device::{DeviceOptions, Serving};
+use avfs_fuse::transport::{Serving, ServingOptions, Transport};
 use avfs_fuse::{Log, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
 use avfs_tree::{Base, Objects, SystemClock, WorkTree};
@@ -41,7 +41,7 @@ impl Mounted {
         let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
         let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };
         let connection = mount(directory.path(), &options).unwrap();
-        let serving = Serving::start(Arc::new(session), connection, DeviceOptions::default()).unwrap();
+        let serving = Serving::start(Arc::new(session), connection, serving_options()).unwrap();
         skin.watch(serving.notifier());
         let tree = Arc::new(tree.another_door());
         Mounted { directory, serving: Some(serving), tree, log: lines }
@@ -88,8 +88,8 @@ impl Drop for Mounted {
     /// Must not wait for what a failed test has left open.
     fn drop(&mut self) {
         if let Some(serving) = self.serving.take() {
-            let _ = unmount(self.directory.path(), Unmount::Detach);
-            serving.stop();
+            let _ = unmount(self.directory.path(), Unmount::Force);
+            serving.wait();
         }
     }
 }
@@ -104,4 +104,15 @@ pub fn empty_tree() -> Arc<WorkTree> {
 /// Which errno a call failed with.
 pub fn errno<T>(result: std::io::Result<T>) -> Option<avfs_fuse::Errno> {
     result.err().and_then(|error| error.raw_os_error()).map(avfs_fuse::Errno::from_raw_os_error)
+}
+
+/// FUSE over io_uring has a switch for the whole system. Root switches it on, and leaves it on: that does
+/// nothing to mounts which do not ask for it.
+fn serving_options() -> ServingOptions {
+    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+    let transport = crate::TRANSPORT;
+    if transport == Transport::Uring && !std::fs::read(SWITCH).is_ok_and(|state| state.starts_with(b"Y")) {
+        std::fs::write(SWITCH, "Y").expect("root can switch FUSE over io_uring on (Linux 6.14 or later)");
+    }
+    ServingOptions { transport, ..ServingOptions::default() }
 }

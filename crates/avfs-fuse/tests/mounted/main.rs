@@ -1,4 +1,4 @@
-//! A mounted working tree, used as programs use it. Needs `/dev/fuse` and the right to mount.
+//! A mounted working tree, used as programs use it, over `/dev/fuse`. Needs `/dev/fuse` and the right to mount.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,3 +9,7 @@ mod locks;
 mod names;
 mod notifications;
 mod requests;
+
+use avfs_fuse::transport::Transport;
+
+const TRANSPORT: Transport = Transport::Device;

@@ -9,32 +9,19 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-const REQUEST: EventData = EventData::new_u64(0);
-const STOP: EventData = EventData::new_u64(1);
-
 pub struct Waiting(OwnedFd);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// There may be a request, or another thread has taken it.
-    Request,
-    Stop,
-}
-
 impl Waiting {
-    pub fn new(connection: impl AsFd, stop: impl AsFd) -> std::io::Result<Waiting> {
+    pub fn new(connection: impl AsFd) -> std::io::Result<Waiting> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&set, connection, REQUEST, EventFlags::IN | EventFlags::EXCLUSIVE)?;
-        epoll::add(&set, stop, STOP, EventFlags::IN)?;
+        epoll::add(&set, connection, EventData::new_u64(0), EventFlags::IN | EventFlags::EXCLUSIVE)?;
         Ok(Waiting(set))
     }
 
-    pub fn wait(&self) -> Next {
-        let mut room = [MaybeUninit::uninit(); 2];
-        match epoll::wait(&self.0, &mut room, None) {
-            Ok((events, _)) if events.iter().any(|event| event.data.u64() == STOP.u64()) => Next::Stop,
-            // An interrupted wait says nothing, as if another thread had taken the request.
-            _ => Next::Request,
-        }
+    /// Returns when there may be a request, which another thread may have taken, or when the mount is gone.
+    pub fn wait(&self) {
+        let mut room = [MaybeUninit::uninit(); 1];
+        // An interrupted wait says nothing, as if another thread had taken the request.
+        let _ = epoll::wait(&self.0, &mut room, None);
     }
 }

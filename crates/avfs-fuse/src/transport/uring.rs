@@ -1,0 +1,141 @@
+//! Requests over io_uring: a ring and a thread for each CPU, so that a request is served where its caller
+//! runs, and one system call both answers it and waits for the next.
+//!
+//! The handshake, what the kernel forgets, interruptions and notifications still go over `/dev/fuse`.
+
+mod cpus;
+mod outbox;
+mod queue;
+mod ring;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use crate::abi::MIN_READ_BUFFER;
+use crate::abi::flags::init;
+use crate::session::{Negotiated, Session};
+use queue::Queue;
+
+/// Where the system's switch is.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// How many requests of one CPU are with us at a time; the kernel keeps the others.
+pub const DEPTH: usize = 4;
+
+/// Why requests cannot go over io_uring.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    #[error("this kernel has no FUSE over io_uring: Linux 6.14 or later is needed")]
+    NotInKernel,
+    #[error("FUSE over io_uring is switched off: as root, echo Y > {SWITCH}")]
+    SwitchedOff,
+    #[error("the CPUs of this machine are not known")]
+    Cpus(#[source] io::Error),
+    #[error("io_uring cannot be used")]
+    Ring(#[source] io::Error),
+    #[error("starting a thread")]
+    Thread(#[source] io::Error),
+}
+
+/// Threads with rings that wait for the handshake.
+pub(super) struct Queues {
+    pub threads: Vec<JoinHandle<()>>,
+    pub gate: Arc<Gate>,
+}
+
+/// What the threads wait for before they register anything, and what has become of that.
+#[derive(Default)]
+pub(super) struct Gate {
+    /// How long payloads may be, or `None` if the kernel does not want rings.
+    payload: OnceLock<Option<usize>>,
+    registered: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Gate {
+    /// To be called when the handshake is over; threads that wait go on.
+    pub fn open(&self, agreed: Option<Negotiated>) {
+        let agreed = agreed.filter(|agreed| agreed.has(init::OVER_IO_URING));
+        // A second opening changes nothing.
+        let _ = self.payload.set(agreed.map(|agreed| payload(&agreed)));
+    }
+
+    pub fn registered(&self) -> usize {
+        self.registered.load(Ordering::Acquire)
+    }
+
+    /// Whether the kernel has refused rings, or a part of one.
+    pub fn is_refused(&self) -> bool {
+        self.payload.get().is_some_and(Option::is_none) || self.refused.load(Ordering::Acquire) > 0
+    }
+}
+
+/// The kernel wants as much room as the longest request and the longest answer need.
+fn payload(agreed: &Negotiated) -> usize {
+    (agreed.max_write as usize).next_multiple_of(4096).max(MIN_READ_BUFFER)
+}
+
+/// Makes rings and starts their threads. Nothing is asked of the kernel's side of the connection yet.
+pub(super) fn start(session: &Arc<Session>, connection: &Arc<OwnedFd>) -> Result<Queues, Unavailable> {
+    check(Path::new(SWITCH))?;
+    let places = cpus::places().map_err(Unavailable::Cpus)?;
+    let queues =
+        places.into_iter().map(|place| Queue::new(session.clone(), place, connection.clone(), DEPTH));
+    let queues: Vec<Queue> = queues.collect::<io::Result<_>>().map_err(Unavailable::Ring)?;
+    let gate = Arc::new(Gate::default());
+    let mut threads = Vec::new();
+    for queue in queues {
+        let (session, gate_of_thread) = (session.clone(), gate.clone());
+        let thread = std::thread::Builder::new().name(format!("fuse-ring-{}", queue.cpu()));
+        match thread.spawn(move || serve(queue, &session, &gate_of_thread)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                gate.open(None);
+                return Err(Unavailable::Thread(error));
+            }
+        }
+    }
+    Ok(Queues { threads, gate })
+}
+
+fn serve(mut queue: Queue, session: &Session, gate: &Gate) {
+    let Some(payload) = *gate.payload.wait() else { return };
+    let cpu = queue.cpu();
+    let outcome = queue.register(payload).and_then(|is_taken| {
+        let counter = if is_taken { &gate.registered } else { &gate.refused };
+        counter.fetch_add(1, Ordering::AcqRel);
+        queue.run()
+    });
+    if let Err(error) = outcome {
+        gate.refused.fetch_add(1, Ordering::AcqRel);
+        session.log(&format!("the ring of CPU {cpu} has failed: {error}"));
+    }
+}
+
+fn check(switch: &Path) -> Result<(), Unavailable> {
+    match std::fs::read(switch) {
+        Ok(state) if state.starts_with(b"Y") => Ok(()),
+        Ok(_) => Err(Unavailable::SwitchedOff),
+        Err(_) => Err(Unavailable::NotInKernel),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_decides() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let switch = directory.path().join("switch");
+        assert!(matches!(check(&switch), Err(Unavailable::NotInKernel)));
+        for (state, is_on) in [("Y\n", true), ("N\n", false)] {
+            std::fs::write(&switch, state).expect("written");
+            assert_eq!(check(&switch).is_ok(), is_on, "{state:?}");
+        }
+    }
+}

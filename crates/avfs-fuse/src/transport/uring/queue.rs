@@ -1,0 +1,272 @@
+//! The thread of one CPU: takes requests out of its ring, serves them, and answers by the same system call
+//! that waits for the next.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::cpus::{self, Place};
+use super::outbox::{Answer, Outbox, RingCourier};
+use super::ring::{Completion, Ring};
+use crate::abi::uring::{EntryInOut, HEADER_ARGUMENT, HEADER_ENTRY, HEADER_IN_OUT};
+use crate::abi::{InHeader, Opcode, OutHeader, RetrieveOut, notification};
+use crate::reply::{Courier, Slot};
+use crate::session::Session;
+
+/// A request and its answer have the same memory. Names, which are short, make room for the answer; what is
+/// longer stays, and the answer, which is short then, is copied in behind it.
+const SHORT: usize = 512;
+
+/// Requests that [`Queue::stir`] causes are numbered from here on; the kernel counts its own up from one.
+/// Numbers are even.
+const STIRRING: u64 = 1 << 62;
+
+pub struct Queue {
+    session: Arc<Session>,
+    connection: Arc<OwnedFd>,
+    place: Place,
+    ring: Ring,
+    outbox: Arc<Outbox>,
+    /// How many entries each queue begins with.
+    depth: usize,
+    /// How long the payload of an entry is.
+    payload: usize,
+    /// Of each entry.
+    progress: Vec<Progress>,
+    /// What cannot be in the memory of the entry: a short request, or the answer to a long one.
+    beside: Vec<u8>,
+    /// How often it was stirred.
+    stirred: u64,
+    /// The kernel has begun to end the connection, or does not want rings.
+    has_ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Registered,
+    /// It had a request at least once.
+    Served,
+    /// Its request is to be answered by another thread.
+    Deferred,
+}
+
+impl Queue {
+    /// Everything that can fail is done here, before the kernel is told that rings are wanted.
+    pub fn new(
+        session: Arc<Session>,
+        place: Place,
+        connection: Arc<OwnedFd>,
+        depth: usize,
+    ) -> io::Result<Queue> {
+        let outbox = Arc::new(Outbox::new()?);
+        let entries = u32::try_from(depth * place.queues.len()).map_err(io::Error::other)?;
+        let ring = Ring::new(connection.as_fd(), outbox.bell(), entries)?;
+        Ok(Queue {
+            session,
+            connection,
+            place,
+            ring,
+            outbox,
+            depth,
+            payload: 0,
+            progress: Vec::new(),
+            beside: Vec::new(),
+            stirred: 0,
+            has_ended: false,
+        })
+    }
+
+    pub fn cpu(&self) -> usize {
+        self.place.cpu
+    }
+
+    /// Registers all entries from the thread that will serve them, and says whether the kernel took them.
+    pub fn register(&mut self, payload: usize) -> io::Result<bool> {
+        if let Err(error) = cpus::stay_on(self.place.cpu) {
+            self.session.log(&format!("a thread cannot stay on CPU {}: {error}", self.place.cpu));
+        }
+        self.payload = payload;
+        self.beside.resize(payload, 0);
+        self.ring.enable()?;
+        self.ring.listen()?;
+        for queue in self.place.queues.clone() {
+            for _ in 0..self.depth {
+                self.add_entry(queue)?;
+            }
+        }
+        // What the kernel does not take completes at once.
+        self.ring.submit()?;
+        self.take_completions()?;
+        Ok(!self.has_ended)
+    }
+
+    fn add_entry(&mut self, queue: u16) -> io::Result<()> {
+        self.ring.add_entry(queue, self.payload)?;
+        self.progress.push(Progress::Registered);
+        Ok(())
+    }
+
+    /// Serves until the mount is gone. Requests that other threads have not answered by then are left to
+    /// them: nobody waits for the answers.
+    pub fn run(mut self) -> io::Result<()> {
+        while !self.has_ended || self.ring.is_in_use() {
+            self.ring.submit_and_wait()?;
+            self.take_completions()?;
+        }
+        Ok(())
+    }
+
+    fn take_completions(&mut self) -> io::Result<()> {
+        while let Some(completion) = self.ring.completion() {
+            match completion {
+                Completion::Request(entry) => self.serve(entry)?,
+                Completion::Bell => self.send_deferred()?,
+                Completion::Ended(entry, error) => self.ended(entry, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, entry: usize, error: Errno) -> io::Result<()> {
+        let queue = self.ring.queue(entry);
+        match (error, self.progress[entry]) {
+            (Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED, _) => self.has_ended = true,
+            (_, Progress::Registered) => {
+                self.session.log(&format!("the kernel does not take an entry for queue {queue}: {error}"));
+                self.has_ended = true;
+            }
+            // The mount lives on, and its queue must not run out of entries.
+            (_, Progress::Served | Progress::Deferred) => {
+                self.session.log(&format!("the kernel does not take an answer by queue {queue}: {error}"));
+                self.add_entry(queue)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, entry: usize) -> io::Result<()> {
+        self.progress[entry] = Progress::Served;
+        let (header, payload) = self.ring.memory(entry);
+        let request = InHeader::read_from_prefix(&header[HEADER_IN_OUT..]).expect("the header has room").0;
+        if request.opcode == Opcode::NotifyReply as u32 {
+            return self.send(entry, request.unique, None, 0);
+        }
+        let shared = shared(header);
+        let argument = &header[HEADER_ARGUMENT..HEADER_ENTRY];
+        let len = (shared.payload_sz as usize).min(payload.len());
+        let is_short = len <= SHORT;
+        let (incoming, answer) = if is_short {
+            self.beside[..len].copy_from_slice(&payload[..len]);
+            (&self.beside[..len], &mut payload[..])
+        } else {
+            (&payload[..len], &mut self.beside[..])
+        };
+        let mut slot = RingSlot { outbox: &self.outbox, entry, answer, outcome: Outcome::Sent(None, 0) };
+        self.session.handle(&request, argument, incoming, &mut slot);
+        match slot.outcome {
+            Outcome::Deferred => self.put_off(entry, request.nodeid),
+            Outcome::Sent(error, len) => {
+                if !is_short {
+                    payload[..len].copy_from_slice(&self.beside[..len]);
+                }
+                self.send(entry, request.unique, error, len)
+            }
+        }
+    }
+
+    /// An entry whose request is put off is lost to its queue until it is answered. The last one is made up
+    /// for by another, so that requests which wait for each other never wait for an entry.
+    fn put_off(&mut self, entry: usize, node: u64) -> io::Result<()> {
+        self.progress[entry] = Progress::Deferred;
+        let queue = self.ring.queue(entry);
+        let is_lost = |(other, progress): (usize, &Progress)| {
+            *progress == Progress::Deferred || self.ring.queue(other) != queue
+        };
+        if self.progress.iter().enumerate().all(is_lost) {
+            self.add_entry(queue)?;
+            self.ring.submit()?;
+            self.stir(node);
+        }
+        Ok(())
+    }
+
+    /// Requests that came while all entries were lost are looked at by the kernel when an answer comes, but
+    /// not when there is a new entry. So that one does come, the kernel is asked for no bytes of a file: it
+    /// sends them by a request that goes into the queue of this CPU.
+    ///
+    /// It does so for files only. What is put off without an end are locks, and only files have them.
+    fn stir(&mut self, node: u64) {
+        self.stirred += 2;
+        let notify_unique = STIRRING + self.stirred;
+        let body = RetrieveOut { notify_unique, nodeid: node, offset: 0, size: 0, padding: 0 };
+        let len = (size_of::<OutHeader>() + size_of::<RetrieveOut>()) as u32;
+        let header = OutHeader { len, error: notification::RETRIEVE, unique: 0 };
+        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body.as_bytes())];
+        match rustix::io::writev(&*self.connection, &parts) {
+            Ok(_) | Err(Errno::INVAL | Errno::NODEV | Errno::NOENT) => {}
+            Err(error) => self.session.log(&format!("stirring up CPU {}: {error}", self.place.cpu)),
+        }
+    }
+
+    fn send_deferred(&mut self) -> io::Result<()> {
+        for Answer { entry, unique, error, result } in self.outbox.take() {
+            self.progress[entry] = Progress::Served;
+            let (_, payload) = self.ring.memory(entry);
+            let error = match payload.get_mut(..result.len()) {
+                Some(room) => {
+                    room.copy_from_slice(&result);
+                    error
+                }
+                None => Some(Errno::IO),
+            };
+            self.send(entry, unique, error, result.len().min(self.payload))?;
+        }
+        self.ring.listen()
+    }
+
+    fn send(&mut self, entry: usize, unique: u64, error: Option<Errno>, len: usize) -> io::Result<()> {
+        let (header, _) = self.ring.memory(entry);
+        let mut shared = shared(header);
+        shared.payload_sz = len as u32;
+        header[HEADER_ENTRY..].copy_from_slice(shared.as_bytes());
+        let error = error.map_or(0, |error| -error.raw_os_error());
+        let answer = OutHeader { len: (size_of::<OutHeader>() + len) as u32, error, unique };
+        header[HEADER_IN_OUT..][..size_of::<OutHeader>()].copy_from_slice(answer.as_bytes());
+        self.ring.commit(entry, shared.commit_id)
+    }
+}
+
+fn shared(header: &[u8]) -> EntryInOut {
+    EntryInOut::read_from_bytes(&header[HEADER_ENTRY..]).expect("the header ends with it")
+}
+
+/// Remembers the answer until the service has returned.
+struct RingSlot<'a> {
+    outbox: &'a Arc<Outbox>,
+    entry: usize,
+    answer: &'a mut [u8],
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Sent(Option<Errno>, usize),
+    Deferred,
+}
+
+impl Slot for RingSlot<'_> {
+    fn buffer(&mut self) -> &mut [u8] {
+        self.answer
+    }
+
+    fn send(&mut self, _unique: u64, error: Option<Errno>, len: usize) {
+        self.outcome = Outcome::Sent(error, len);
+    }
+
+    fn defer(&mut self, _unique: u64) -> Box<dyn Courier> {
+        self.outcome = Outcome::Deferred;
+        Box::new(RingCourier { outbox: self.outbox.clone(), entry: self.entry })
+    }
+}

@@ -1,0 +1,23 @@
+//! A mounted working tree, used as programs use it, over io_uring. Needs `/dev/fuse`, the right to mount, and
+//! Linux 6.14.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "mounted/attributes.rs"]
+mod attributes;
+#[path = "mounted/contents.rs"]
+mod contents;
+#[path = "mounted/fixture.rs"]
+mod fixture;
+#[path = "mounted/locks.rs"]
+mod locks;
+#[path = "mounted/names.rs"]
+mod names;
+#[path = "mounted/notifications.rs"]
+mod notifications;
+#[path = "mounted/requests.rs"]
+mod requests;
+
+use avfs_fuse::transport::Transport;
+
+const TRANSPORT: Transport = Transport::Uring;

@@ -4,6 +4,8 @@ use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
 use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 
+use avfs_fuse::transport::ServingError;
+
 use crate::mount::MountError;
 use crate::transfer::TransferError;
 
@@ -67,6 +69,8 @@ pub enum Error {
     BadRequest { reason: String },
     #[error(transparent)]
     Mount(#[from] MountError),
+    #[error("a mount cannot be served")]
+    Serving(#[from] ServingError),
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
@@ -153,6 +157,7 @@ impl Error {
             Error::BadRequest { .. } => "owner-failed",
             Error::NoMounts { .. } => "no-mounts",
             Error::Mount(source) => mount_code(source),
+            Error::Serving(_) => "mount-refused",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
             Error::HistoryThinned { .. } => "history-thinned",
@@ -195,6 +200,10 @@ impl Error {
             }
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
             Error::OwnerFailed { hint, .. } => hint.clone(),
+            Error::Serving(ServingError::Uring(_)) => Some(
+                "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device"
+                    .into(),
+            ),
             Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
             Error::Mount(MountError::Busy { .. }) => {
                 Some("`--force` takes the mount away from those who use it".into())

@@ -332,10 +332,11 @@ impl State {
         if !inode.linked {
             inode.place = Some(place.clone());
         }
-        let totals = inode.totals_in_parent();
+        let (totals, is_directory) = (inode.totals_in_parent(), inode.is_directory());
         let directory = self.directory_mut(place.parent)?;
         directory.children.insert(place.name.clone(), ino);
         directory.changed.insert(place.name.clone());
+        directory.directories = directory.directories.map(|count| count + u32::from(is_directory));
         self.adjust(place.parent, |below| below.plus(totals))?;
         self.mark_dirty(place.parent)
     }
@@ -343,10 +344,13 @@ impl State {
     /// Takes the child at `place` out of its directory; it keeps its names as they are counted.
     pub fn detach(&mut self, place: &Place) -> Result<Option<Ino>, FsError> {
         let Some(ino) = self.lookup(place)? else { return Ok(None) };
-        let totals = self.inode(ino)?.totals_in_parent();
+        let inode = self.inode(ino)?;
+        let (totals, is_directory) = (inode.totals_in_parent(), inode.is_directory());
         let directory = self.directory_mut(place.parent)?;
         directory.children.remove(&place.name);
         directory.changed.insert(place.name.clone());
+        directory.directories =
+            directory.directories.map(|count| count.saturating_sub(u32::from(is_directory)));
         self.adjust(place.parent, |below| below.minus(totals))?;
         self.mark_dirty(place.parent)?;
         self.inode_mut(ino)?.place = None;

@@ -57,7 +57,16 @@ impl OpenVault {
         OpenVault { vault, name, record: Mutex::new(record), tree, held, hold }
     }
 
-    /// A tree in memory that belongs to nobody else: a guest's, or one to work something out in.
+    /// A copy of what another process owns. It stays pinned: the head may move on, and what this one was made
+    /// from must not be collected.
+    pub(crate) fn guest(vault: Vault) -> Result<OpenVault> {
+        let pin = vault.store().objects().store().pin()?;
+        let record = vault.record()?.0;
+        let tree = vault.tree_in_memory(&record)?;
+        Ok(OpenVault::new(vault, record, tree, Some(pin), Hold::Guest))
+    }
+
+    /// A tree in memory to work something out in, under the pin of the caller.
     pub(crate) fn scratch(vault: Vault, record: VaultRecord) -> Result<OpenVault> {
         let tree = vault.tree_in_memory(&record)?;
         Ok(OpenVault::new(vault, record, tree, None, Hold::Guest))

@@ -92,7 +92,7 @@ impl Vault {
                     Err(Error::OwnerGone { .. }) => {}
                     settled => {
                         settled?;
-                        return OpenVault::scratch(self.clone(), self.record()?.0);
+                        return OpenVault::guest(self.clone());
                     }
                 },
             }

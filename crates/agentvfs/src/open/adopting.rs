@@ -117,9 +117,10 @@ impl OpenVault {
 
     /// The present state with what changed from the base to the given one.
     fn land_merged(&self, record: &VaultRecord, base: SnapshotId, given: Base) -> Result<Base> {
-        let base = self.vault.snapshot(base)?.root;
+        let kept = self.vault.kept_anywhere(base)?;
+        let base = Base { root: self.vault.snapshot(base)?.root, inodes: kept.and_then(|kept| kept.inodes) };
         let scratch = OpenVault::scratch(self.vault.clone(), record.clone())?;
-        merge::bring_onto(&scratch, base, given.root)?;
+        merge::bring_onto(&scratch, base, given)?;
         Ok(scratch.tree.freeze()?.base().clone())
     }
 }

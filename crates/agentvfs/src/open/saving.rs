@@ -13,6 +13,9 @@ use crate::record::{Head, VaultRecord};
 /// After so many snapshots the history is thinned.
 const THIN_EVERY: u64 = 64;
 
+/// How far back a state is looked for that was given to an owner a moment ago.
+const RECENT: usize = 64;
+
 /// A snapshot that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
@@ -44,13 +47,15 @@ impl OpenVault {
         let deed = self.vault.deed(action, detail, None);
         // Before the tree stands still: a garbage collection may make us wait for the pin.
         let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
-        let saved = match self.hold {
-            Hold::Owner(_) => self.store_still(&mut self.tree.stand_still(), &mut record, &deed)?,
-            Hold::Guest => self.hand_over(&mut record, &deed, landing)?,
-        };
-        self.held.release(mark);
-        self.after_save(&record);
-        Ok(saved)
+        match self.hold {
+            Hold::Owner(_) => {
+                let saved = self.store_still(&mut self.tree.stand_still(), &mut record, &deed)?;
+                self.held.release(mark);
+                self.after_save(&record);
+                Ok(saved)
+            }
+            Hold::Guest => self.hand_over(&mut record, &deed, landing),
+        }
     }
 
     /// Takes a snapshot of a tree that stands still, if anything changed.
@@ -109,10 +114,21 @@ impl OpenVault {
         self.vault.store().objects().store().sync()?;
         let adopt = Adopt::new(record.head.snapshot, &head, deed, landing);
         match self.vault.live_owner()? {
-            Some(owner) => owner.adopt(&adopt),
+            Some(owner) => owner.adopt(&adopt).or_else(|error| self.done_after_all(head, error)),
             // It is gone. Starting anew finds its successor, or becomes it.
             None => Err(Error::Overtaken { vault: self.name.to_string(), path: None }),
         }
+    }
+
+    /// An owner may have ended between its commit and its answer; then the history has the state.
+    fn done_after_all(&self, head: Head, error: Error) -> Result<(u64, Head)> {
+        if let Error::OwnerGone { .. } = error {
+            let recent = self.vault.history(None, RECENT)?;
+            if let Some(entry) = recent.iter().find(|entry| entry.snapshot == head.snapshot) {
+                return Ok((entry.seq, head));
+            }
+        }
+        Err(error)
     }
 
     /// Makes an already stored state the present one; the tree in memory ends with this value.

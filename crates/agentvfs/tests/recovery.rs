@@ -72,7 +72,7 @@ fn a_file_without_a_name_does_not_keep_a_vault_from_being_opened() {
         let open = fixture.vault.open().unwrap();
         open.write_bytes(&path("/scratch"), b"x").unwrap();
         let ino = open.stat(&path("/scratch")).unwrap().ino;
-        open.tree().open(ino).unwrap();
+        open.tree().hold(ino).unwrap();
         if linked {
             open.hard_link(&path("/scratch"), &path("/other")).unwrap();
             open.remove(&path("/other"), false).unwrap();
@@ -163,7 +163,7 @@ fn a_file_without_names_counts_for_nothing() {
     open.write_bytes(&path("/a"), &[1; 100]).unwrap();
     open.hard_link(&path("/a"), &path("/b")).unwrap();
     let ino = open.stat(&path("/a")).unwrap().ino;
-    open.tree().open(ino).unwrap();
+    open.tree().hold(ino).unwrap();
     open.remove(&path("/a"), false).unwrap();
     open.remove(&path("/b"), false).unwrap();
     open.tree().write(ino, 100, &[2; 900]).unwrap();
@@ -300,7 +300,7 @@ fn nothing_is_put_into_a_directory_that_was_removed() {
     let inner = tree.create(directory, &entry("inner"), NewEntry::directory(0o755)).unwrap().ino;
     let file = tree.create(inner, &entry("file"), NewEntry::file(0o644)).unwrap().ino;
     for ino in [directory, inner, file] {
-        tree.open(ino).unwrap();
+        tree.hold(ino).unwrap();
     }
     tree.remove_tree(Ino::ROOT, &entry("d")).unwrap();
     tree.write(file, 0, b"scratch").unwrap();

@@ -42,9 +42,9 @@ impl Timestamp {
     }
 }
 
-/// Extended attributes, sorted by name; most files have none.
+/// Extended attributes, sorted by name; most files have none, and then they take no room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Xattrs(Vec<Xattr>);
+pub struct Xattrs(Box<[Xattr]>);
 
 /// Name and value.
 type Xattr = (Box<[u8]>, Box<[u8]>);
@@ -62,14 +62,20 @@ impl Xattrs {
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         match self.0.binary_search_by(|pair| pair.0[..].cmp(name)) {
             Ok(index) => self.0[index].1 = value.into(),
-            Err(index) => self.0.insert(index, (name.into(), value.into())),
+            Err(index) => self.edit(|pairs| pairs.insert(index, (name.into(), value.into()))),
         }
     }
 
     /// Returns whether there was one.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let found = self.0.binary_search_by(|pair| pair.0[..].cmp(name));
-        found.map(|index| self.0.remove(index)).is_ok()
+        found.map(|index| self.edit(|pairs| drop(pairs.remove(index)))).is_ok()
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut Vec<Xattr>)) {
+        let mut pairs = std::mem::take(&mut self.0).into_vec();
+        change(&mut pairs);
+        self.0 = pairs.into();
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -94,7 +100,7 @@ impl Xattrs {
             }
             pairs.push((name, reader.bytes()?.into()));
         }
-        Ok(Xattrs(pairs))
+        Ok(Xattrs(pairs.into()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
 /// The longest name, in bytes.
 pub const NAME_MAX: usize = 255;
@@ -25,8 +26,9 @@ pub enum BadName {
 }
 
 /// One path component: 1 to 255 bytes, no `/`, no NUL, not `.` or `..`. Any other bytes are allowed.
+/// Clones share their bytes: a tree in memory holds each name in several places.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EntryName(Box<[u8]>);
+pub struct EntryName(Arc<[u8]>);
 
 impl EntryName {
     pub fn new(raw: &[u8]) -> Result<EntryName, BadName> {

@@ -3,15 +3,18 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 const PLACE: &str = "AVFS_TEST_CHILD_PLACE";
 const SCRIPT: &str = "AVFS_TEST_CHILD_SCRIPT";
 
 /// A running child.
 pub struct TestChild {
-    process: Child,
+    process: Process,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    output: Output,
 }
 
 /// What is known of a child that was killed.
@@ -35,12 +38,12 @@ impl TestChild {
             .spawn()
             .unwrap();
         let input = process.stdin.take();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        TestChild { process, input, output }
+        let output = Output(BufReader::new(process.stdout.take().unwrap()));
+        TestChild { process: Process(process), input, output }
     }
 
     pub fn pid(&self) -> u32 {
-        self.process.id()
+        self.process.0.id()
     }
 
     /// Says a line to the child on its standard input, and waits for what it acknowledges.
@@ -52,15 +55,7 @@ impl TestChild {
 
     /// The next thing that the child has acknowledged; `None` when it has ended.
     pub fn acknowledged(&mut self) -> Option<String> {
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line).unwrap_or(0) == 0 {
-                return None;
-            }
-            if let Some(text) = line.trim_end().strip_prefix("ack ") {
-                return Some(text.to_owned());
-            }
-        }
+        self.output.next()
     }
 
     /// Waits for `count` acknowledgements, or fewer if it ends before; returns how many came.
@@ -70,17 +65,124 @@ impl TestChild {
 
     /// Ends it as a crash would.
     pub fn kill(mut self) -> Killed {
-        self.process.kill().unwrap();
-        let last_words = std::iter::from_fn(|| self.acknowledged()).collect();
-        let finished_before = self.process.wait().unwrap().success();
+        self.process.0.kill().unwrap();
+        let last_words = self.output.by_ref().collect();
+        let finished_before = self.process.0.wait().unwrap().success();
         Killed { last_words, finished_before }
     }
 
     /// Waits for its end, which must be a good one.
     pub fn finish(mut self) {
         self.input = None;
-        while self.acknowledged().is_some() {}
-        assert!(self.process.wait().unwrap().success(), "the child failed");
+        self.output.by_ref().for_each(drop);
+        assert!(self.process.0.wait().unwrap().success(), "the child failed");
+    }
+
+    /// Reads what it acknowledges as it comes, so that a slow test does not hear of it late.
+    pub fn watched(self) -> WatchedChild {
+        let heard = Arc::<Heard>::default();
+        let (output, notebook) = (self.output, Arc::clone(&heard));
+        let listener = std::thread::spawn(move || {
+            output.for_each(|text| notebook.change(|so_far| so_far.texts.push(text)));
+            notebook.change(|so_far| so_far.ended = true);
+        });
+        WatchedChild { process: self.process, _input: self.input, heard, listener }
+    }
+}
+
+/// A child that is listened to all the time.
+pub struct WatchedChild {
+    process: Process,
+    _input: Option<ChildStdin>,
+    heard: Arc<Heard>,
+    listener: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Heard {
+    so_far: Mutex<SoFar>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SoFar {
+    texts: Vec<String>,
+    ended: bool,
+}
+
+impl Heard {
+    /// Longer than anything that a test waits for takes on a slow machine.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn change(&self, edit: impl FnOnce(&mut SoFar)) {
+        edit(&mut self.so_far.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    fn wait_while(&self, waits: impl FnMut(&mut SoFar) -> bool) -> MutexGuard<'_, SoFar> {
+        let so_far = self.so_far.lock().unwrap();
+        self.changed.wait_timeout_while(so_far, Self::PATIENCE, waits).unwrap().0
+    }
+}
+
+impl WatchedChild {
+    /// All that it has acknowledged.
+    pub fn so_far(&self) -> Vec<String> {
+        self.heard.so_far.lock().unwrap().texts.clone()
+    }
+
+    /// Waits until it has acknowledged `count` things in total. Its end comes too early.
+    pub fn await_total(&self, count: usize) {
+        let so_far = self.heard.wait_while(|so_far| so_far.texts.len() < count && !so_far.ended);
+        assert!(so_far.texts.len() >= count, "{} of {count} were acknowledged", so_far.texts.len());
+    }
+
+    /// Ends it as a crash would; returns all that it acknowledged.
+    pub fn kill(mut self) -> Vec<String> {
+        self.process.0.kill().unwrap();
+        self.hear_the_end()
+    }
+
+    /// Waits until it ends by itself, well or not; returns all that it acknowledged.
+    pub fn await_end(self) -> Vec<String> {
+        assert!(self.heard.wait_while(|so_far| !so_far.ended).ended, "the child does not end");
+        self.hear_the_end()
+    }
+
+    fn hear_the_end(mut self) -> Vec<String> {
+        self.listener.join().unwrap();
+        self.process.0.wait().unwrap();
+        std::mem::take(&mut self.heard.so_far.lock().unwrap().texts)
+    }
+}
+
+/// A test that fails leaves no child behind.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// What a child acknowledges, as it comes.
+struct Output(BufReader<ChildStdout>);
+
+impl Iterator for Output {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).unwrap_or(0) == 0 {
+                return None;
+            }
+            // A line without its end is what death cut off.
+            if let Some(text) = line.strip_prefix("ack ").and_then(|text| text.strip_suffix('\n')) {
+                return Some(text.to_owned());
+            }
+        }
     }
 }
 

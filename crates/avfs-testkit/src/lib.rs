@@ -8,13 +8,17 @@ mod conformance;
 mod counting;
 mod flaky;
 mod fuzz;
+mod load;
+mod power_cut;
 mod small_disk;
 
-pub use child::{Killed, TestChild, acknowledge, child_task};
+pub use child::{Killed, TestChild, WatchedChild, acknowledge, child_task};
 pub use conformance::store_conformance;
 pub use counting::{CountingStore, Counts};
 pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};
+pub use load::LoadWriter;
+pub use power_cut::{Image, PowerCut};
 pub use small_disk::SmallDisk;
 
 use avfs_core::{ObjectId, ObjectKind};

@@ -5,6 +5,9 @@
 //! beside its snapshot: entries that were moved and keep their number, and change times that are not
 //! the modification time.
 
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
 use avfs_core::map::Record;
 use avfs_core::{DecodeError, EntryName, LinkId, Reader, Timestamp, Totals};
 
@@ -34,6 +37,29 @@ impl Ino {
         let mut bytes = [0u8; 8];
         bytes.copy_from_slice(&hash.as_bytes()[..8]);
         Ino((u64::from_le_bytes(bytes) >> 1).max(RESERVED))
+    }
+}
+
+/// A map by inode number.
+pub(crate) type InoMap<V> = HashMap<Ino, V, BuildHasherDefault<InoHasher>>;
+/// A set of inode numbers.
+pub(crate) type InoSet = HashSet<Ino, BuildHasherDefault<InoHasher>>;
+
+/// Inode numbers are hashes already; only their unused top bit must not be the one that tables look at first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InoHasher(u64);
+
+impl Hasher for InoHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(20);
     }
 }
 

@@ -1,19 +1,26 @@
 //! The journal of a working tree: operations in the order in which they were made.
 //!
-//! One append-only file per span between two snapshots. A record is found again after damage by the salt
+//! One append-only file per span between two snapshots; while a snapshot is being stored, the next one is
+//! written already. A record is found again after damage by the salt
 //! of its journal, and is valid only where it was written: its checksum covers its position. Bytes behind
 //! the last valid record are what a crash left and are dropped; but a bad record before a point that is
 //! known to have been synced is damage, and is reported.
+
+mod log;
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use avfs_core::Reader;
 use avfs_core::codec::put_number;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::op::Op;
+pub(crate) use log::LogFile;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -33,7 +40,7 @@ pub enum JournalError {
     Failed { place: PathBuf },
 }
 
-const MAGIC: &[u8; 8] = b"avfsjrn1";
+const MAGIC: &[u8; 8] = b"avfsjrn2";
 const SALT_LEN: usize = 8;
 const FILE_HEADER: u64 = (MAGIC.len() + SALT_LEN) as u64;
 /// Salt, payload length, checksum.
@@ -42,98 +49,123 @@ const RECORD_HEADER: usize = SALT_LEN + 4 + 8;
 const BUFFER_BYTES: usize = 256 << 10;
 /// How much is held back in memory for objects that are not durable.
 const HELD_BYTES: usize = 8 << 20;
+/// A write of this many bytes goes to the file past the buffer.
+const DIRECT_BYTES: usize = 64 << 10;
 /// A record that says up to where an earlier sync had succeeded.
 const SYNC_TAG: u8 = 0;
+/// The last record of a journal that is followed by another one.
+const SEAL_TAG: u8 = 255;
 
 /// An open journal that takes operations.
 pub struct Journal {
-    file: File,
-    place: PathBuf,
+    log: Arc<LogFile>,
     salt: [u8; SALT_LEN],
-    /// What is in the file already ends here.
-    written: u64,
     buffer: Vec<u8>,
     /// The buffer names objects that may not be durable yet: it must not be written before they are.
     held: bool,
-    /// Up to here a sync has succeeded.
-    durable: u64,
-    failed: bool,
 }
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Journal({})", self.place.display())
+        write!(f, "Journal({})", self.log.place.display())
     }
 }
 
 impl Journal {
-    /// Makes a new journal. It is durable, with its directory, at the first [`Journal::sync`].
+    /// Makes a new journal. It is durable, with its directory, at the first sync.
     pub fn create(place: &Path) -> Result<Journal, JournalError> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
         let file = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600).open(place);
         let file = file.map_err(|source| io_error("creating", place, source))?;
-        let mut journal = Journal {
-            file,
-            place: place.to_owned(),
-            salt: random_salt(place)?,
-            written: 0,
-            buffer: Vec::new(),
-            held: false,
-            durable: 0,
-            failed: false,
-        };
+        let salt = random_salt(place)?;
+        let log = Arc::new(LogFile::new(file, place, 0));
+        let mut journal = Journal { log, salt, buffer: Vec::new(), held: false };
         journal.buffer.extend_from_slice(MAGIC);
         journal.buffer.extend_from_slice(&journal.salt);
         Ok(journal)
     }
 
     pub fn place(&self) -> &Path {
-        &self.place
+        &self.log.place
+    }
+
+    pub(crate) fn log(&self) -> &Arc<LogFile> {
+        &self.log
     }
 
     pub fn len(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.log.written() + self.buffer.len() as u64
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() <= FILE_HEADER
     }
 
+    /// Whether everything appended is durable.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.log.durable() == self.len()
+    }
+
     /// Appends an operation and the bytes that belong to it; returns where the bytes are.
     pub(crate) fn append(&mut self, op: &Op, data: &[u8]) -> Result<u64, JournalError> {
-        self.check()?;
-        let mut payload = Vec::with_capacity(64 + data.len());
-        op.encode(&mut payload);
-        let data_start = self.len() + (RECORD_HEADER + payload.len()) as u64;
-        payload.extend_from_slice(data);
-        self.append_payload(&payload)?;
+        self.log.check()?;
+        if data.len() >= DIRECT_BYTES && !self.held {
+            return self.append_directly(op, data);
+        }
+        let start = self.start_record();
+        op.encode(&mut self.buffer);
+        let data_start = self.len();
+        self.buffer.extend_from_slice(data);
+        self.finish_record(start)?;
         Ok(data_start)
     }
 
     fn append_payload(&mut self, payload: &[u8]) -> Result<(), JournalError> {
-        let position = self.len();
-        self.buffer.extend_from_slice(&self.salt);
-        self.buffer.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(&checksum(position, payload));
+        let start = self.start_record();
         self.buffer.extend_from_slice(payload);
+        self.finish_record(start)
+    }
+
+    /// Leaves room for the header of a record; returns where it is in the buffer.
+    fn start_record(&mut self) -> usize {
+        let start = self.buffer.len();
+        self.buffer.resize(start + RECORD_HEADER, 0);
+        start
+    }
+
+    fn finish_record(&mut self, start: usize) -> Result<(), JournalError> {
+        let position = self.log.written() + start as u64;
+        let (header, payload) = self.buffer[start..].split_at_mut(RECORD_HEADER);
+        header.copy_from_slice(&record_header(self.salt, payload.len(), checksum(position, &[payload])));
         if self.held || self.buffer.len() < BUFFER_BYTES {
             return Ok(());
         }
         // What could not be written has not happened: its caller is told so.
-        self.flush().inspect_err(|_| self.buffer.truncate((position - self.written) as usize))
+        self.flush().inspect_err(|_| self.buffer.truncate(start))
     }
 
-    /// Reads bytes that were appended before.
-    pub(crate) fn read(&self, position: u64, out: &mut [u8]) -> Result<(), JournalError> {
-        if position >= self.written {
-            let start = (position - self.written) as usize;
-            let bytes = self.buffer.get(start..start + out.len());
-            out.copy_from_slice(bytes.ok_or_else(|| self.damaged(position))?);
-            return Ok(());
-        }
-        let read = self.file.read_exact_at(out, position);
-        read.map_err(|source| io_error("reading", &self.place, source))
+    /// Appends a large write without copying its bytes into the buffer.
+    fn append_directly(&mut self, op: &Op, data: &[u8]) -> Result<u64, JournalError> {
+        self.flush()?;
+        let position = self.log.written();
+        let mut encoded = Vec::with_capacity(64);
+        op.encode(&mut encoded);
+        let sum = checksum(position, &[&encoded, data]);
+        let header = record_header(self.salt, encoded.len() + data.len(), sum);
+        let head = [&header[..], &encoded].concat();
+        let io = |source| io_error("writing", &self.log.place, source);
+        self.log.file.write_all_at(data, position + head.len() as u64).map_err(io)?;
+        self.log.file.write_all_at(&head, position).map_err(io)?;
+        let data_start = position + head.len() as u64;
+        self.log.written.store(data_start + data.len() as u64, Ordering::Release);
+        Ok(data_start)
+    }
+
+    /// Bytes that were appended to this journal and are not in its file yet.
+    pub(crate) fn buffered(&self, position: u64, len: usize) -> Option<&[u8]> {
+        let start = position.checked_sub(self.log.written())? as usize;
+        self.buffer.get(start..start + len)
     }
 
     /// From now on nothing is written until [`Journal::release`]: what comes next names objects.
@@ -157,70 +189,78 @@ impl Journal {
 
     /// Hands everything to the operating system. A failed write can be tried again: it goes to its place.
     pub fn flush(&mut self) -> Result<(), JournalError> {
-        self.check()?;
-        let written = self.file.write_all_at(&self.buffer, self.written);
-        written.map_err(|source| io_error("writing", &self.place, source))?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
+        self.log.check()?;
+        let written = self.log.written();
+        let done = self.log.file.write_all_at(&self.buffer, written);
+        done.map_err(|source| io_error("writing", &self.log.place, source))?;
+        self.log.written.store(written + self.buffer.len() as u64, Ordering::Release);
+        match self.buffer.capacity() > 2 * BUFFER_BYTES {
+            true => self.buffer = Vec::new(),
+            false => self.buffer.clear(),
+        }
         Ok(())
+    }
+
+    /// Writes everything to the file, with a mark of how much is known to be durable. A sync of the file up to
+    /// the returned position makes it durable.
+    pub(crate) fn mark(&mut self) -> Result<u64, JournalError> {
+        self.log.check()?;
+        if !self.is_durable() {
+            let mut mark = vec![SYNC_TAG];
+            put_number(&mut mark, self.log.durable());
+            self.append_payload(&mark)?;
+            self.flush()?;
+        }
+        Ok(self.log.written())
     }
 
     /// Returns once everything appended before survives a power loss.
     pub fn sync(&mut self) -> Result<(), JournalError> {
-        self.check()?;
-        if self.durable == self.len() {
-            return Ok(());
-        }
-        let mut mark = vec![SYNC_TAG];
-        put_number(&mut mark, self.durable);
-        self.append_payload(&mark)?;
-        self.flush()?;
-        let synced = match self.durable {
-            0 => self.file.sync_all().and_then(|()| sync_parent(&self.place)),
-            _ => self.file.sync_data(),
-        };
-        if let Err(source) = synced {
-            self.failed = true;
-            return Err(io_error("syncing", &self.place, source));
-        }
-        self.durable = self.written;
-        Ok(())
+        let end = self.mark()?;
+        self.log.sync_to(end)
     }
 
-    fn check(&self) -> Result<(), JournalError> {
-        if self.failed { Err(JournalError::Failed { place: self.place.clone() }) } else { Ok(()) }
+    /// Ends the journal: the next one goes on where this one stops.
+    pub(crate) fn seal(&mut self) -> Result<(), JournalError> {
+        self.append_payload(&[SEAL_TAG])?;
+        self.flush()
     }
 
     fn damaged(&self, position: u64) -> JournalError {
-        JournalError::Damaged { place: self.place.clone(), position }
+        JournalError::Damaged { place: self.log.place.clone(), position }
     }
 
     /// Opens a journal that an earlier owner left: calls `replay` with each operation and the position
-    /// of its bytes, drops what a crash left behind the last one, and goes on from there.
+    /// of its bytes, drops what a crash left behind the last one, and goes on from there. Says whether it was
+    /// sealed.
     pub(crate) fn recover<E: From<JournalError>>(
         place: &Path,
-        mut replay: impl FnMut(&Journal, Op, u64) -> Result<(), E>,
-    ) -> Result<Journal, E> {
-        let mut journal = Journal::open_existing(place)?;
-        let mut position = FILE_HEADER;
+        mut replay: impl FnMut(&Arc<LogFile>, Op, u64) -> Result<(), E>,
+    ) -> Result<(Journal, bool), E> {
+        let journal = Journal::open_existing(place)?;
+        let (mut position, mut sealed) = (FILE_HEADER, false);
         while let Some(payload) = journal.record_at(position)? {
             let end = position + (RECORD_HEADER + payload.len()) as u64;
-            if payload.first() != Some(&SYNC_TAG) {
-                let mut reader = Reader::new(&payload);
-                let op = Op::decode(&mut reader).map_err(|_| journal.damaged(position))?;
-                let data = end - reader.len() as u64;
-                replay(&journal, op, data)?;
+            match payload.first() {
+                Some(&SYNC_TAG) => {}
+                Some(&SEAL_TAG) => sealed = true,
+                _ => {
+                    let mut reader = Reader::new(&payload);
+                    let op = Op::decode(&mut reader).map_err(|_| journal.damaged(position))?;
+                    let data = end - reader.len() as u64;
+                    replay(&journal.log, op, data)?;
+                }
             }
             position = end;
         }
         journal.check_tail(position)?;
-        journal.written = position;
-        journal.durable = position;
+        let file = &journal.log.file;
         // Its maker may have died before the name was synced.
-        let cut = journal.file.set_len(position).and_then(|()| journal.file.sync_all());
-        let cut = cut.and_then(|()| sync_parent(place));
+        let cut = file.set_len(position).and_then(|()| file.sync_all()).and_then(|()| sync_parent(place));
         cut.map_err(|source| io_error("cutting", place, source))?;
-        Ok(journal)
+        journal.log.written.store(position, Ordering::Release);
+        journal.log.durable.store(position, Ordering::Release);
+        Ok((journal, sealed))
     }
 
     fn open_existing(place: &Path) -> Result<Journal, JournalError> {
@@ -241,45 +281,37 @@ impl Journal {
             header[MAGIC.len()..].copy_from_slice(&salt);
             file.write_all_at(&header, 0).map_err(|source| io_error("writing", place, source))?;
         }
-        let journal = Journal {
-            file,
-            place: place.to_owned(),
-            salt,
-            written: written.max(FILE_HEADER),
-            buffer: Vec::new(),
-            held: false,
-            durable: 0,
-            failed: false,
-        };
+        let log = Arc::new(LogFile::new(file, place, written.max(FILE_HEADER)));
+        let journal = Journal { log, salt, buffer: Vec::new(), held: false };
         if header[..MAGIC.len()] == *MAGIC { Ok(journal) } else { Err(journal.damaged(0)) }
     }
 
     /// The payload of the valid record at `position`, if there is one.
     fn record_at(&self, position: u64) -> Result<Option<Vec<u8>>, JournalError> {
         let mut header = [0u8; RECORD_HEADER];
-        if position + RECORD_HEADER as u64 > self.written {
+        let written = self.log.written();
+        if position + RECORD_HEADER as u64 > written {
             return Ok(None);
         }
-        let io = |source| io_error("reading", &self.place, source);
-        self.file.read_exact_at(&mut header, position).map_err(io)?;
+        self.log.read(position, &mut header)?;
         let (salt, rest) = header.split_at(SALT_LEN);
         let (len, sum) = rest.split_at(4);
         let len = u64::from(u32::from_le_bytes([len[0], len[1], len[2], len[3]]));
         let start = position + RECORD_HEADER as u64;
-        if salt != self.salt || start + len > self.written {
+        if salt != self.salt || start + len > written {
             return Ok(None);
         }
         let mut payload = vec![0; len as usize];
-        self.file.read_exact_at(&mut payload, start).map_err(io)?;
-        Ok((checksum(position, &payload) == sum).then_some(payload))
+        self.log.read(start, &mut payload)?;
+        Ok((checksum(position, &[&payload]) == sum).then_some(payload))
     }
 
     /// Behind the last record in sequence there may be what a crash tore; but if a later record says
     /// that this place had been synced, the file is damaged.
     fn check_tail(&self, end: u64) -> Result<(), JournalError> {
-        let mut tail = vec![0; (self.written - end.min(self.written)) as usize];
-        let read = self.file.read_exact_at(&mut tail, end);
-        read.map_err(|source| io_error("reading", &self.place, source))?;
+        let written = self.log.written();
+        let mut tail = vec![0; (written - end.min(written)) as usize];
+        self.log.read(end, &mut tail)?;
         let candidates = tail.windows(SALT_LEN).enumerate().filter(|(_, window)| *window == self.salt);
         for (offset, _) in candidates {
             let Some(payload) = self.record_at(end + offset as u64)? else { continue };
@@ -309,12 +341,25 @@ fn is_all_zeros(file: &File, len: u64, place: &Path) -> Result<bool, JournalErro
     Ok(true)
 }
 
-fn checksum(position: u64, payload: &[u8]) -> [u8; 8] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&position.to_le_bytes()).update(payload);
-    let mut sum = [0u8; 8];
-    sum.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-    sum
+/// Tells a torn or damaged record from a whole one; it is no protection against forgery.
+fn checksum(position: u64, payload: &[&[u8]]) -> [u8; 8] {
+    let sum = match payload {
+        [whole] => xxh3_64_with_seed(whole, position),
+        parts => {
+            let mut hasher = Xxh3::with_seed(position);
+            parts.iter().for_each(|part| hasher.update(part));
+            hasher.digest()
+        }
+    };
+    sum.to_le_bytes()
+}
+
+fn record_header(salt: [u8; SALT_LEN], len: usize, sum: [u8; 8]) -> [u8; RECORD_HEADER] {
+    let mut header = [0; RECORD_HEADER];
+    header[..SALT_LEN].copy_from_slice(&salt);
+    header[SALT_LEN..SALT_LEN + 4].copy_from_slice(&(len as u32).to_le_bytes());
+    header[SALT_LEN + 4..].copy_from_slice(&sum);
+    header
 }
 
 fn random_salt(place: &Path) -> Result<[u8; SALT_LEN], JournalError> {

@@ -5,6 +5,7 @@ mod error;
 mod file;
 pub mod inodes;
 mod journal;
+pub mod locks;
 mod objects;
 mod op;
 mod overlay;
@@ -22,6 +23,6 @@ pub use reach::{Needed, link_bearing_slots, walk_needed};
 pub use reader::{Found, Listing, ReadError, TreeReader};
 pub use validate::{Flaw, validate};
 pub use worktree::{
-    Attr, Base, Clock, FrozenTree, JournalPlace, Kind, Limits, NewEntry, SetAttr, Still, Stored, StoredTree,
-    SystemClock, WorkTree,
+    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, NewEntry, Seen, SetAttr, Still,
+    Stored, StoredTree, SystemClock, Watcher, WorkTree,
 };

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
+
+use crate::journal::LogFile;
 
 /// Where the bytes of an extent are.
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
     Memory(Bytes),
-    /// In the journal, from this position on.
-    Logged(u64),
+    /// In a journal, from this position on.
+    Logged(Arc<LogFile>, u64),
     /// Zeros that take no room.
     Hole,
 }
@@ -24,7 +27,7 @@ impl Data {
     fn advance(&self, skip: u64, len: u64) -> Data {
         match self {
             Data::Memory(bytes) => Data::Memory(bytes.slice(skip as usize..(skip + len) as usize)),
-            Data::Logged(position) => Data::Logged(position + skip),
+            Data::Logged(log, position) => Data::Logged(Arc::clone(log), position + skip),
             Data::Hole => Data::Hole,
         }
     }
@@ -144,7 +147,7 @@ mod tests {
                 for position in range.clone() {
                     seen[position as usize] = Some(match &data {
                         Data::Memory(bytes) => Some(bytes[(position - range.start) as usize]),
-                        Data::Logged(_) | Data::Hole => None,
+                        Data::Logged(..) | Data::Hole => None,
                     });
                 }
             }

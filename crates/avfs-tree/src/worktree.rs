@@ -5,28 +5,38 @@
 //! (storing what changed), committing the new head, and settling (noting that nothing differs any more).
 
 mod apply;
+mod capture;
 mod change;
 mod copy;
+mod evict;
 mod freeze;
 mod inode;
 mod introduce;
 mod query;
+mod rebase;
 mod state;
 mod still;
+mod stubs;
+mod watch;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
 
+use capture::Captured;
 pub use change::{NewEntry, SetAttr};
+use freeze::Frozen;
 pub use state::Base;
 use state::State;
 pub use still::{Still, Stored};
+pub use watch::{Door, Seen, Watcher};
 
 use crate::error::FsError;
 use crate::inodes::Ino;
-use crate::journal::Journal;
+use crate::journal::{Journal, LogFile};
+use crate::locks::LockTable;
 use crate::objects::{ObjectWriter, Objects};
 use crate::op::Op;
 use crate::overlay::Data;
@@ -62,10 +72,34 @@ pub struct Attr {
     pub ino: Ino,
     pub meta: Meta,
     pub ctime: Timestamp,
+    pub atime: Timestamp,
     pub kind: Kind,
     pub size: u64,
-    /// How many names it has; for a directory, two and one for each directory in it, is not counted.
+    /// How many names it has; a directory counts as one, whatever is in it.
     pub names: u32,
+    /// Counts how often its contents were replaced by those of another time: see [`At`].
+    pub incarnation: u32,
+}
+
+/// An inode as a handle knows it: if its contents were replaced by those of another time since, the handle
+/// is stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    pub ino: Ino,
+    /// `None`: whatever it holds now.
+    pub incarnation: Option<u32>,
+}
+
+impl From<Ino> for At {
+    fn from(ino: Ino) -> At {
+        At { ino, incarnation: None }
+    }
+}
+
+impl From<&Attr> for At {
+    fn from(attr: &Attr) -> At {
+        At { ino: attr.ino, incarnation: Some(attr.incarnation) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,22 +142,38 @@ pub struct JournalPlace {
     pub included: u64,
 }
 
+/// A working tree, as one of the doors to it sees it: a mount, a command, a program that embeds it. Doors share
+/// the tree; what is changed through one is told to the [`Watcher`]s of the others.
 pub struct WorkTree {
+    shared: Arc<Shared>,
+    door: Door,
+}
+
+/// Lock order: `turn`, `state`, then the others.
+struct Shared {
     state: Mutex<State>,
+    /// One snapshot at a time.
+    turn: Mutex<()>,
     clock: Arc<dyn Clock>,
     limits: Mutex<Limits>,
     journal: Mutex<Option<JournalPlace>>,
+    doors: AtomicU64,
+    locks: LockTable,
 }
 
 impl WorkTree {
     /// Opens the tree of a head snapshot without a journal: changes live in memory until a snapshot.
     pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
-        Ok(WorkTree {
+        let shared = Shared {
             state: Mutex::new(State::new(objects, base)?),
+            turn: Mutex::new(()),
             clock,
             limits: Mutex::default(),
             journal: Mutex::default(),
-        })
+            doors: AtomicU64::new(1),
+            locks: LockTable::default(),
+        };
+        Ok(WorkTree { shared: Arc::new(shared), door: Door(0) })
     }
 
     /// Opens the tree of a head snapshot with a journal. What an earlier owner did after that snapshot and
@@ -138,9 +188,28 @@ impl WorkTree {
         let mut state = tree.state();
         let last = replay_journals(&mut state, &place)?;
         drop(state);
-        *tree.journal.lock().expect("no panic happens while the lock is held") =
-            Some(JournalPlace { included: last, ..place });
+        *tree.journal_place() = Some(JournalPlace { included: last, ..place });
         Ok(tree)
+    }
+
+    /// Another door to the same tree.
+    pub fn another_door(&self) -> WorkTree {
+        let door = Door(self.shared.doors.fetch_add(1, Ordering::Relaxed));
+        WorkTree { shared: Arc::clone(&self.shared), door }
+    }
+
+    /// Tells `watcher` what is changed through other doors, until this door is closed.
+    pub fn watch(&self, watcher: Arc<dyn Watcher>) {
+        self.state().watchers.push((self.door, watcher));
+    }
+
+    pub fn door(&self) -> Door {
+        self.door
+    }
+
+    /// The locks on files, shared by all doors.
+    pub fn locks(&self) -> &LockTable {
+        &self.shared.locks
     }
 
     /// Whether journals with operations that the head lacks were left in a directory.
@@ -148,20 +217,32 @@ impl WorkTree {
         Ok(journals_in(place)?.iter().any(|number| *number > place.included))
     }
 
+    /// A request that panicked must not take all others with it: what it left is used as it is.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic happens while the lock is held")
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tree, with this inode loaded if there is one of that number.
+    fn state_with(&self, ino: Ino) -> Result<MutexGuard<'_, State>, FsError> {
+        let mut state = self.state();
+        state.revive(ino)?;
+        Ok(state)
+    }
+
+    fn journal_place(&self) -> MutexGuard<'_, Option<JournalPlace>> {
+        self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.shared.clock.now()
     }
 
     pub fn set_limits(&self, limits: Limits) {
-        *self.limits.lock().expect("no panic happens while the lock is held") = limits;
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     fn limits(&self) -> Limits {
-        *self.limits.lock().expect("no panic happens while the lock is held")
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn objects(&self) -> Objects {
@@ -186,14 +267,18 @@ impl WorkTree {
             state.introduce(&op)?;
         }
         let data = match &mut state.journal {
-            Some(journal) if outlives_crash => {
+            _ if data.is_empty() && !outlives_crash => Data::Hole,
+            _ if !outlives_crash => self.spill(state, data)?,
+            Some(journal) => {
                 if op.names_objects() {
                     journal.hold();
                 }
-                Data::Logged(journal.append(&op, data)?)
+                let position = journal.append(&op, data)?;
+                Data::Logged(Arc::clone(journal.log()), position)
             }
-            _ => Data::Memory(bytes::Bytes::copy_from_slice(data)),
+            None => Data::Memory(bytes::Bytes::copy_from_slice(data)),
         };
+        state.tell_watchers(self.door, &op);
         state.apply(op, data)?;
         match state.journal.as_ref().is_some_and(Journal::is_overdue) {
             true => release_journal(state),
@@ -201,12 +286,26 @@ impl WorkTree {
         }
     }
 
+    /// Bytes of a file without a name: they need not outlive a crash, but need not stay in memory either.
+    fn spill(&self, state: &mut State, data: &[u8]) -> Result<Data, FsError> {
+        let place = self.journal_place();
+        let Some(place) = place.as_ref() else {
+            return Ok(Data::Memory(bytes::Bytes::copy_from_slice(data)));
+        };
+        let spill = match &mut state.spill {
+            Some(spill) => spill,
+            None => state.spill.insert(Arc::new(LogFile::nameless(&place.directory)?)),
+        };
+        let position = spill.append(data)?;
+        Ok(Data::Logged(Arc::clone(spill), position))
+    }
+
     /// The first operation after a snapshot starts a journal.
     fn open_journal(&self, state: &mut State) -> Result<(), FsError> {
         if state.journal.is_some() {
             return Ok(());
         }
-        let mut place = self.journal.lock().expect("no panic happens while the lock is held");
+        let mut place = self.journal_place();
         if let Some(place) = place.as_mut() {
             place.included += 1;
             state.journal = Some(Journal::create(&place.directory.join(journal_name(place.included)))?);
@@ -214,50 +313,82 @@ impl WorkTree {
         Ok(())
     }
 
-    /// Returns once everything done before survives a power loss.
+    /// Returns once everything done before survives a power loss. The tree goes on meanwhile.
     pub fn sync(&self) -> Result<(), FsError> {
         let mut state = self.state();
         release_journal(&mut state)?;
-        match &mut state.journal {
-            Some(journal) => Ok(journal.sync()?),
-            None => Ok(()),
+        let mut logs: Vec<(Arc<LogFile>, u64)> =
+            state.sealed.iter().map(|log| (Arc::clone(log), log.written())).collect();
+        if let Some(journal) = &mut state.journal {
+            let end = journal.mark()?;
+            logs.push((Arc::clone(journal.log()), end));
         }
+        drop(state);
+        // In their order: a journal is believed only if the one before it is whole.
+        logs.into_iter().try_for_each(|(log, end)| Ok(log.sync_to(end)?))
     }
 
-    /// Takes away a journal whose operations came to nothing.
+    /// How many bytes of journal a snapshot would make superfluous.
+    pub fn journal_len(&self) -> u64 {
+        let state = self.state();
+        let sealed: u64 = state.sealed.iter().map(|log| log.written()).sum();
+        sealed + state.journal.as_ref().map_or(0, Journal::len)
+    }
+
+    /// Takes away journals whose operations came to nothing.
     pub fn drop_journal(&self) {
         let mut state = self.state();
-        if !state.is_dirty()
-            && let Some(journal) = state.journal.take()
-        {
+        if !state.is_dirty() && state.settling.is_none() {
             state.journaled.clear();
-            remove_journal(journal.place());
+            let journal = state.journal.take().map(|journal| Arc::clone(journal.log()));
+            let logs: Vec<_> = state.sealed.drain(..).chain(journal).collect();
+            logs.iter().for_each(|log| remove_journal(log.place()));
         }
     }
 
-    /// Stores what changed. While the returned value lives, the tree stands still; commit the new head
-    /// and call [`FrozenTree::settle`], or drop it and nothing has happened.
+    /// Stores what changed, as it is now, while the tree goes on. Commit the new head and call
+    /// [`FrozenTree::settle`], or drop the returned value and nothing has happened.
     pub fn freeze(&self) -> Result<FrozenTree<'_>, FsError> {
-        let state = self.state();
-        let writer = ObjectWriter::new(&state.objects);
-        let frozen = state.freeze(&writer)?;
-        let included = self.journal.lock().expect("no panic happens while the lock is held");
-        let included = included.as_ref().map_or(0, |place| place.included);
-        Ok(FrozenTree { state, frozen, included })
+        let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        let (captured, included) = self.capture(&mut state)?;
+        let objects = state.objects.clone();
+        let sealed = state.sealed.len();
+        drop(state);
+        let mut tree = FrozenTree { tree: self, _turn: turn, frozen: None, included, sealed };
+        tree.frozen = Some(captured.store(&objects, &ObjectWriter::new(&objects))?);
+        Ok(tree)
+    }
+
+    /// Takes what changed; operations from now on go to a new journal.
+    fn capture(&self, state: &mut State) -> Result<(Captured, u64), FsError> {
+        release_journal(state)?;
+        if let Some(journal) = &mut state.journal {
+            journal.seal()?;
+        }
+        let captured = state.capture()?;
+        if let Some(journal) = state.journal.take() {
+            state.sealed.push(Arc::clone(journal.log()));
+            state.journaled.clear();
+        }
+        Ok((captured, self.journal_place().as_ref().map_or(0, |place| place.included)))
     }
 }
 
-/// A tree whose every part is stored, on its way to becoming the head.
+/// A state whose every part is stored, on its way to becoming the head.
 #[must_use = "a frozen tree that is not settled stays changed"]
 pub struct FrozenTree<'a> {
-    state: MutexGuard<'a, State>,
-    frozen: freeze::Frozen,
+    tree: &'a WorkTree,
+    _turn: MutexGuard<'a, ()>,
+    frozen: Option<Frozen>,
     included: u64,
+    /// How many of the sealed journals are in it.
+    sealed: usize,
 }
 
 impl FrozenTree<'_> {
     pub fn base(&self) -> &Base {
-        &self.frozen.base
+        &self.frozen.as_ref().expect("it is there until the tree is settled").base
     }
 
     /// The number of the last journal whose operations are in this tree.
@@ -265,13 +396,31 @@ impl FrozenTree<'_> {
         self.included
     }
 
-    /// The new head is durable: the journal up to here is not needed any more.
+    /// The new head is durable: the journals up to here are not needed any more.
     pub fn settle(mut self) {
-        self.state.settle(self.frozen);
-        self.state.journaled.clear();
-        if let Some(journal) = self.state.journal.take() {
-            remove_journal(journal.place());
+        if let Some(frozen) = self.frozen.take() {
+            let mut state = self.tree.state();
+            state.settle(frozen);
+            let logs: Vec<Arc<LogFile>> = state.sealed.drain(..self.sealed).collect();
+            drop(state);
+            logs.iter().for_each(|log| remove_journal(log.place()));
         }
+    }
+}
+
+impl Drop for WorkTree {
+    fn drop(&mut self) {
+        let door = self.door;
+        self.state().watchers.retain(|(other, _)| *other != door);
+        self.shared.locks.release_door(door.0);
+    }
+}
+
+impl Drop for FrozenTree<'_> {
+    fn drop(&mut self) {
+        // Settled already if it succeeded. Taking changes back touches only what is in memory.
+        let abandoned = self.tree.state().abandon();
+        debug_assert!(abandoned.is_ok(), "{abandoned:?}");
     }
 }
 
@@ -314,22 +463,30 @@ fn journal_io(place: &JournalPlace, source: std::io::Error) -> FsError {
     crate::journal::JournalError::Io { action: "listing", place, source }.into()
 }
 
-/// Does again what the journal says that the head does not contain; it stays open. Older ones, which a crash
-/// kept from being removed, are removed. Returns the number of the last one.
+/// Does again what the journals say that the head does not contain; the last one stays open. Older ones, which
+/// a crash kept from being removed, are removed. Returns the number of the last one.
 fn replay_journals(state: &mut State, place: &JournalPlace) -> Result<u64, FsError> {
     let path = |number: u64| place.directory.join(journal_name(number));
     let (old, new): (Vec<u64>, Vec<u64>) =
         journals_in(place)?.into_iter().partition(|number| *number <= place.included);
     old.into_iter().for_each(|number| remove_journal(&path(number)));
-    let number = match new[..] {
-        [] => return Ok(place.included),
-        [number] => number,
-        // A journal is started only when the one before is part of the head.
-        _ => return Err(FsError::Invalid("there is more than one journal")),
-    };
-    let journal = Journal::recover(&path(number), |_, op, position| -> Result<(), FsError> {
-        state.apply(op, Data::Logged(position))
-    })?;
-    state.journal = Some(journal);
-    Ok(number)
+    let mut last = place.included;
+    let mut is_whole = true;
+    for number in new {
+        if !is_whole {
+            // Nothing in it was ever synced, or the one before would have been whole by then.
+            remove_journal(&path(number));
+            continue;
+        }
+        let (journal, sealed) =
+            Journal::recover(&path(number), |log, op, position| -> Result<(), FsError> {
+                state.apply(op, Data::Logged(Arc::clone(log), position))
+            })?;
+        (last, is_whole) = (number, sealed);
+        match sealed {
+            true => state.sealed.push(Arc::clone(journal.log())),
+            false => state.journal = Some(journal),
+        }
+    }
+    Ok(last)
 }

@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use avfs_core::diff::diff_trees;
 use avfs_core::{Entry, EntryName, Meta, Root, Snapshot, Timestamp, Totals};
 use avfs_store::MemoryStore;
 use avfs_tree::{
-    Attr, Base, Clock, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, ObjectWriter, Objects, Place,
-    SetAttr, WorkTree, validate,
+    Attr, Base, Clock, FrozenTree, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, ObjectWriter,
+    Objects, Place, SetAttr, WorkTree, validate,
 };
 use model::{Kind, Listing, Model, Node, Path};
 use proptest::prelude::*;
@@ -38,6 +39,24 @@ enum Op {
     Reopen,
     Sync,
     Crash,
+    /// Every file is held, as by a kernel that knows it.
+    Hold,
+    /// Everything is let go.
+    Forget,
+    /// An earlier state becomes the present one.
+    Travel(usize),
+    /// A snapshot that is being stored while other things happen.
+    SlowSnapshot(Vec<Op>, End),
+}
+
+/// How a slow snapshot ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Settled,
+    Abandoned,
+    /// The process dies before the new head is committed, or right behind that.
+    CrashedBefore,
+    CrashedAfter,
 }
 
 fn path() -> impl Strategy<Value = Path> {
@@ -49,6 +68,25 @@ fn offset() -> impl Strategy<Value = u32> {
 }
 
 fn operation() -> impl Strategy<Value = Op> {
+    let ends = prop_oneof![
+        Just(End::Settled),
+        Just(End::Abandoned),
+        Just(End::CrashedBefore),
+        Just(End::CrashedAfter)
+    ];
+    let slow = (proptest::collection::vec(change(), 0..20), ends)
+        .prop_map(|(meanwhile, end)| Op::SlowSnapshot(meanwhile, end));
+    prop_oneof![
+        50 => change(),
+        2 => Just(Op::Snapshot),
+        1 => Just(Op::Reopen),
+        1 => Just(Op::Crash),
+        2 => any::<usize>().prop_map(Op::Travel),
+        3 => slow,
+    ]
+}
+
+fn change() -> impl Strategy<Value = Op> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
     prop_oneof![
         6 => (path(), 0u16..0o1000).prop_map(|(path, mode)| Op::Create(path, mode)),
@@ -65,10 +103,9 @@ fn operation() -> impl Strategy<Value = Op> {
         4 => (path(), path()).prop_map(|(from, to)| Op::Link(from, to)),
         2 => (path(), 0u16..0o1000).prop_map(|(path, mode)| Op::SetMode(path, mode)),
         2 => (path(), proptest::option::of(bytes())).prop_map(|(path, value)| Op::SetXattr(path, value)),
-        2 => Just(Op::Snapshot),
-        1 => Just(Op::Reopen),
         2 => Just(Op::Sync),
-        1 => Just(Op::Crash),
+        2 => Just(Op::Hold),
+        2 => Just(Op::Forget),
     ]
 }
 
@@ -87,7 +124,8 @@ struct Subject {
     directory: tempfile::TempDir,
     base: Base,
     included: u64,
-    tree: WorkTree,
+    tree: Arc<WorkTree>,
+    held: Vec<Ino>,
 }
 
 impl Subject {
@@ -100,14 +138,21 @@ impl Subject {
         let base = Base { root, inodes: None };
         let place = JournalPlace { directory: directory.path().into(), included: 0 };
         let tree = WorkTree::journaled(objects.clone(), base.clone(), clock.clone(), place).unwrap();
-        Subject { objects, clock, directory, base, included: 0, tree }
+        tree.set_loaded_files(2);
+        let (tree, held) = (Arc::new(tree), Vec::new());
+        Subject { objects, clock, directory, base, included: 0, tree, held }
     }
 
     fn snapshot(&mut self) {
-        let frozen = self.tree.freeze().unwrap();
+        let tree = Arc::clone(&self.tree);
+        let frozen = tree.freeze().unwrap();
+        self.commit(&frozen);
+        frozen.settle();
+    }
+
+    fn commit(&mut self, frozen: &FrozenTree<'_>) {
         self.base = frozen.base().clone();
         self.included = frozen.journal();
-        frozen.settle();
         self.assert_valid();
     }
 
@@ -126,8 +171,24 @@ impl Subject {
     /// Opens the tree anew, from the last snapshot and what the journal holds.
     fn open_again(&mut self) {
         let place = JournalPlace { directory: self.directory.path().into(), included: self.included };
-        self.tree =
-            WorkTree::journaled(self.objects.clone(), self.base.clone(), self.clock.clone(), place).unwrap();
+        let (objects, base, clock) = (self.objects.clone(), self.base.clone(), self.clock.clone());
+        self.tree = Arc::new(WorkTree::journaled(objects, base, clock, place).unwrap());
+        self.tree.set_loaded_files(2);
+        self.held.clear();
+    }
+
+    fn hold(&mut self) {
+        for ino in self.listing().1.into_values() {
+            self.tree.hold(ino).unwrap();
+            self.held.push(ino);
+        }
+    }
+
+    fn forget(&mut self) {
+        for ino in std::mem::take(&mut self.held) {
+            self.tree.attr(ino).unwrap();
+            self.tree.release(ino, 1).unwrap();
+        }
     }
 
     fn place(&self, path: &[u8]) -> Result<Place, FsError> {
@@ -297,7 +358,9 @@ fn perform(model: &mut Model, subject: &mut Subject, op: &Op) -> Result<(), FsEr
             subject.open_again();
         }
         Op::Sync => tree.sync()?,
-        Op::Crash => subject.open_again(),
+        Op::Crash | Op::Travel(_) | Op::SlowSnapshot(..) => subject.open_again(),
+        Op::Hold => subject.hold(),
+        Op::Forget => subject.forget(),
     }
     Ok(())
 }
@@ -334,53 +397,149 @@ fn check_refusal(model: &Model, op: &Op, error: &FsError) {
             model.node(from).is_some() && model.node(to).is_some() && !nested
         }
         Op::Link(from, to) => model.node(from).is_some() && !model.is_directory(from) && model.is_free(to),
-        Op::Snapshot | Op::Reopen | Op::Sync | Op::Crash => true,
+        Op::Snapshot
+        | Op::Reopen
+        | Op::Sync
+        | Op::Crash
+        | Op::Hold
+        | Op::Forget
+        | Op::Travel(_)
+        | Op::SlowSnapshot(..) => true,
     };
     assert!(!possible, "{op:?} was refused: {error}");
 }
 
 fn run(operations: &[Op]) {
-    let mut model = Model::new();
-    let mut subject = Subject::new();
-    // What a crash may bring back: the states since the last promise of durability.
-    let mut candidates = vec![model.clone()];
+    let mut run = Run {
+        model: Model::new(),
+        subject: Subject::new(),
+        candidates: Vec::new(),
+        kept: Vec::new(),
+        numbers_lent: false,
+    };
+    run.candidates.push(run.model.clone());
     for op in operations {
-        let before = subject.listing().1;
-        let outcome = perform(&mut model, &mut subject, op);
-        if let Err(error) = &outcome {
-            check_refusal(&model, op, error);
-        }
-        let (listing, numbers) = subject.listing();
         match op {
-            Op::Crash => {
-                let survivor = candidates.iter().rev().find(|candidate| candidate.listing() == listing);
-                model = survivor.expect("a crash brings back a state since the last sync").clone();
-                candidates = vec![model.clone()];
-            }
-            Op::Snapshot | Op::Reopen | Op::Sync => candidates = vec![model.clone()],
-            _ => candidates.push(model.clone()),
-        }
-        assert_eq!(listing, model.listing(), "after {op:?}");
-        let totals = subject.tree.totals();
-        assert_eq!(
-            (totals.inodes, totals.bytes),
-            (model.names.len() as u64 - 1, model.bytes()),
-            "totals after {op:?}"
-        );
-        let mut distinct: HashMap<Ino, usize> = HashMap::new();
-        for (path, ino) in &numbers {
-            let node = model.names[path];
-            assert_eq!(*distinct.entry(*ino).or_insert(node), node, "two files share inode {ino:?}");
-        }
-        if matches!(op, Op::Snapshot | Op::Reopen | Op::Sync) {
-            assert_eq!(numbers, before, "inode numbers are the same after {op:?}");
+            Op::SlowSnapshot(meanwhile, end) => run.slow_snapshot(meanwhile, *end),
+            Op::Travel(seed) => run.travel(*seed),
+            op => run.step(op),
         }
     }
     assert_eq!(
-        same_tree_at_once(&mut subject),
-        subject.base.root.directory.kind,
+        same_tree_at_once(&mut run.subject),
+        run.subject.base.root.directory.kind,
         "equal trees have equal ids"
     );
+}
+
+struct Run {
+    model: Model,
+    subject: Subject,
+    /// What a crash may bring back: the states since the last promise of durability.
+    candidates: Vec<Model>,
+    /// Earlier states.
+    kept: Vec<(Base, Model)>,
+    /// A file that is held without a name may have the number that another one gets back when all is reopened.
+    numbers_lent: bool,
+}
+
+impl Run {
+    fn step(&mut self, op: &Op) {
+        let before = self.subject.listing().1;
+        let outcome = perform(&mut self.model, &mut self.subject, op);
+        if let Err(error) = &outcome {
+            check_refusal(&self.model, op, error);
+        }
+        match op {
+            Op::Crash => self.survive(),
+            Op::Snapshot | Op::Reopen | Op::Sync => self.candidates = vec![self.model.clone()],
+            _ => self.candidates.push(self.model.clone()),
+        }
+        let numbers = self.check(op);
+        let lent = matches!(op, Op::Reopen) && std::mem::take(&mut self.numbers_lent);
+        if matches!(op, Op::Snapshot | Op::Reopen | Op::Sync) && !lent {
+            assert_eq!(numbers, before, "inode numbers are the same after {op:?}");
+        }
+    }
+
+    /// The tree was opened anew: it shows one of the states that it may.
+    fn survive(&mut self) {
+        let listing = self.subject.listing().0;
+        let survivor = self.candidates.iter().rev().find(|candidate| candidate.listing() == listing);
+        self.model = survivor.expect("a crash brings back a state since the last sync").clone();
+        self.candidates = vec![self.model.clone()];
+    }
+
+    fn check(&self, after: &Op) -> HashMap<Path, Ino> {
+        let (listing, numbers) = self.subject.listing();
+        assert_eq!(listing, self.model.listing(), "after {after:?}");
+        let totals = self.subject.tree.totals();
+        assert_eq!(
+            (totals.inodes, totals.bytes),
+            (self.model.names.len() as u64 - 1, self.model.bytes()),
+            "totals after {after:?}"
+        );
+        let mut distinct: HashMap<Ino, usize> = HashMap::new();
+        for (path, ino) in &numbers {
+            let node = self.model.names[path];
+            assert_eq!(*distinct.entry(*ino).or_insert(node), node, "two files share inode {ino:?}");
+        }
+        numbers
+    }
+
+    /// Goes to a kept state, and keeps the present one.
+    fn travel(&mut self, seed: usize) {
+        let tree = Arc::clone(&self.subject.tree);
+        self.numbers_lent |= !self.subject.held.is_empty();
+        let mut still = tree.stand_still();
+        let stored = still.freeze().unwrap();
+        (self.subject.base, self.subject.included) = (stored.base().clone(), stored.journal());
+        self.subject.assert_valid();
+        still.settle(stored);
+        self.kept.push((self.subject.base.clone(), self.model.clone()));
+        let (to, model) = self.kept[seed % self.kept.len()].clone();
+        let mut changes = Vec::new();
+        diff_trees(&self.subject.objects, &self.subject.base.root, &to.root, &mut |change| {
+            changes.push(change);
+            Ok::<(), avfs_tree::ObjectError>(())
+        })
+        .unwrap();
+        still.rebase(to.clone(), &changes, seed.is_multiple_of(2)).unwrap();
+        drop(still);
+        (self.subject.base, self.model) = (to, model);
+        self.candidates = vec![self.model.clone()];
+        self.check(&Op::Travel(seed));
+    }
+
+    fn slow_snapshot(&mut self, meanwhile: &[Op], end: End) {
+        let tree = Arc::clone(&self.subject.tree);
+        let frozen = tree.freeze().unwrap();
+        let taken = self.model.clone();
+        let before = self.candidates.len();
+        meanwhile.iter().for_each(|op| self.step(op));
+        match end {
+            End::Settled => {
+                self.subject.commit(&frozen);
+                frozen.settle();
+            }
+            End::Abandoned => drop(frozen),
+            End::CrashedBefore => std::mem::forget(frozen),
+            End::CrashedAfter => {
+                self.subject.commit(&frozen);
+                std::mem::forget(frozen);
+            }
+        }
+        let synced = meanwhile.iter().any(|op| matches!(op, Op::Sync));
+        if matches!(end, End::Settled | End::CrashedAfter) && !synced {
+            self.candidates.drain(..before);
+            self.candidates.insert(0, taken);
+        }
+        if matches!(end, End::CrashedBefore | End::CrashedAfter) {
+            self.subject.open_again();
+            self.survive();
+        }
+        self.check(&Op::SlowSnapshot(meanwhile.to_vec(), end));
+    }
 }
 
 /// The id that the tree has when its last snapshot is loaded, touched everywhere and stored again.

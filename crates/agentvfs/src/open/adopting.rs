@@ -1,5 +1,7 @@
 //! What other processes give the owner of a vault: a stored state, which becomes the head of a live tree.
 
+use std::sync::atomic::Ordering;
+
 use avfs_core::{Snapshot, SnapshotId};
 use avfs_tree::{Base, Still};
 
@@ -34,6 +36,7 @@ impl OpenVault {
             return Err(Error::Busy { vault: self.name.to_string(), owner: "another one".into() });
         }
         let mut record = self.record();
+        self.check_whole()?;
         let store = self.vault.store().clone();
         let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
         let mut still = self.tree.stand_still();
@@ -60,8 +63,7 @@ impl OpenVault {
         Ok(journal)
     }
 
-    /// Moves the tree, then the head. A tree that cannot go there leaves everything as it was; so does a
-    /// head that cannot, because the tree goes back.
+    /// Moves the tree, then the head. If either cannot go there, the tree goes back and nothing has happened.
     fn move_to(
         &self,
         still: &mut Still<'_>,
@@ -73,11 +75,12 @@ impl OpenVault {
     ) -> Result<u64> {
         let before = self.vault.base_of(&record.head)?;
         let mut changes = self.vault.changed_paths(&before.root, &to.root)?;
-        still.rebase(to, &changes, landing.renews())?;
-        self.vault.advance(record, head, deed).or_else(|error| {
+        let moved = still.rebase(to, &changes, landing.renews()).map_err(Error::from);
+        moved.and_then(|()| self.vault.advance(record, head, deed)).inspect_err(|_| {
             changes.iter_mut().for_each(|change| std::mem::swap(&mut change.before, &mut change.after));
-            still.rebase(before, &changes, landing.renews())?;
-            Err(error)
+            if still.rebase(before, &changes, landing.renews()).is_err() {
+                self.torn.store(true, Ordering::Relaxed);
+            }
         })
     }
 

@@ -1,6 +1,7 @@
 //! Snapshots of an open vault: taken by its owner, or handed to it.
 
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 
 use avfs_tree::Still;
 
@@ -40,6 +41,7 @@ impl OpenVault {
     pub(crate) fn save_as(&self, action: &str, detail: &str, landing: Landing) -> Result<Option<Saved>> {
         // Snapshots of one vault are taken one after the other; whoever waits here does not hold the tree.
         let mut record = self.record();
+        self.check_whole()?;
         if !self.tree.is_dirty() {
             return Ok(None);
         }
@@ -49,13 +51,24 @@ impl OpenVault {
         let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
         match self.hold {
             Hold::Owner(_) => {
-                let saved = self.store_still(&mut self.tree.stand_still(), &mut record, &deed)?;
+                let saved = self.store_moving(&mut record, &deed)?;
                 self.held.release(mark);
                 self.after_save(&record);
-                Ok(saved)
+                Ok(Some(saved))
             }
             Hold::Guest => self.hand_over(&mut record, &deed, landing),
         }
+    }
+
+    /// Takes a snapshot while the tree goes on.
+    fn store_moving(&self, record: &mut VaultRecord, deed: &Deed<'_>) -> Result<Saved> {
+        let frozen = self.tree.freeze()?;
+        let (root, inodes) = (frozen.base().root.clone(), frozen.base().inodes);
+        let snapshot = self.vault.store().put_snapshot(root, vec![record.head.snapshot], deed)?;
+        let head = Head { snapshot, inodes, journal: frozen.journal().max(record.head.journal) };
+        let seq = self.vault.advance(record, head, deed)?;
+        frozen.settle();
+        Ok(Saved { seq, snapshot })
     }
 
     /// Takes a snapshot of a tree that stands still, if anything changed.
@@ -96,7 +109,10 @@ impl OpenVault {
             // Others changed something else meanwhile, and both are in the new state.
             let base = self.vault.base_of(&landed)?;
             let changes = self.vault.changed_paths(&given.root, &base.root)?;
-            still.rebase(base, &changes, false)?;
+            if still.rebase(base, &changes, false).is_err() {
+                // It is done all the same, but this tree cannot go on.
+                self.torn.store(true, Ordering::Relaxed);
+            }
         }
         (record.head, record.seq) = (landed, seq);
         Ok(Some(Saved { seq, snapshot: landed.snapshot }))
@@ -146,6 +162,14 @@ impl OpenVault {
         if record.seq.is_multiple_of(THIN_EVERY) {
             // The snapshot is taken whatever becomes of older ones: they are thinned the next time.
             let _ = self.vault.thin_history(&self.vault.store().retention().times);
+        }
+    }
+
+    /// Nothing may come of a tree that is not whole: what is stored is.
+    pub(super) fn check_whole(&self) -> Result<()> {
+        match self.torn.load(Ordering::Relaxed) {
+            true => Err(Error::Torn { vault: self.name.to_string() }),
+            false => Ok(()),
         }
     }
 

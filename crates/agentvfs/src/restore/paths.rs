@@ -308,7 +308,7 @@ pub(crate) fn set_meta(
         uid: Some(entry.meta.uid),
         gid: Some(entry.meta.gid),
         mtime: Some(mtime),
-        size: None,
+        ..SetAttr::default()
     };
     tree.set_attr(attr.ino, set).map(|_| ())
 }

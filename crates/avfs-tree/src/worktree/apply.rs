@@ -6,6 +6,7 @@ use avfs_core::map::Record;
 use avfs_core::{Entry, EntryKind, LinkId, LinkedFile, NodeId, Slot, Timestamp, Totals};
 
 use crate::error::FsError;
+use crate::file::FileBody;
 use crate::inodes::Ino;
 use crate::op::{Op, Place};
 use crate::overlay::Data;
@@ -40,9 +41,10 @@ impl State {
             Op::Write { ino, offset, len, time } => {
                 self.change_file(ino, time, |file| file.put(offset, len, data))
             }
-            Op::SetContent { ino, size, content, time } => {
-                self.change_file(ino, time, |file| file.replace(size, content))
-            }
+            Op::SetContent { ino, size, content, time } => self.change_contents(ino, time, |inode| {
+                inode.body = Body::Stored { size, content };
+                Ok(())
+            }),
             Op::Punch { ino, offset, len, time } => self.change_file(ino, time, |file| {
                 let end = (offset + len).min(file.size);
                 file.put(offset.min(end), end.saturating_sub(offset), Data::Hole);
@@ -57,28 +59,37 @@ impl State {
         self.mark_dirty(ino)
     }
 
-    /// Changes contents: times and totals follow.
     fn change_file(
         &mut self,
         ino: Ino,
         time: Timestamp,
-        edit: impl FnOnce(&mut crate::file::FileBody),
+        edit: impl FnOnce(&mut FileBody),
     ) -> Result<(), FsError> {
-        let file = self.file_mut(ino)?;
-        let before = file.size;
-        edit(file);
-        let after = file.size;
+        self.change_contents(ino, time, |inode| inode.edit_file().map(edit))
+    }
+
+    /// Changes contents: times and totals follow.
+    fn change_contents(
+        &mut self,
+        ino: Ino,
+        time: Timestamp,
+        edit: impl FnOnce(&mut Inode) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
         let inode = self.inode_mut(ino)?;
+        let before = inode.file_size()?;
+        edit(inode)?;
+        let after = inode.file_size()?;
         (inode.meta.mtime, inode.ctime) = (time, time);
-        let (place, link) = (inode.place.clone(), inode.link.filter(|_| inode.names > 0));
-        if link.is_some() {
-            self.linked_bytes = self.linked_bytes.saturating_sub(before).saturating_add(after);
-        } else if let Some(place) = place.filter(|_| before != after) {
-            let resized = |below: Totals| Totals {
-                bytes: below.bytes.saturating_sub(before).saturating_add(after),
-                ..below
-            };
-            self.adjust(place.parent, resized)?;
+        if before != after {
+            if inode.linked && inode.names > 0 {
+                self.linked_bytes = self.linked_bytes.saturating_sub(before).saturating_add(after);
+            } else if let Some(parent) = inode.place.as_ref().map(|place| place.parent) {
+                let resized = |below: Totals| Totals {
+                    bytes: below.bytes.saturating_sub(before).saturating_add(after),
+                    ..below
+                };
+                self.adjust(parent, resized)?;
+            }
         }
         self.mark_dirty(ino)
     }
@@ -108,8 +119,8 @@ impl State {
     fn add_links(&mut self, links: Vec<(LinkId, LinkedFile)>) {
         for (id, file) in links {
             self.linked_bytes = self.linked_bytes.saturating_add(file.totals().bytes);
-            self.new_links.insert(id, file);
-            self.dirty_links.insert(id);
+            self.links.new.insert(id, file);
+            self.links.dirty.insert(id);
         }
     }
 
@@ -140,12 +151,12 @@ impl State {
         let inode = self.inode_mut(ino)?;
         inode.names = inode.names.saturating_sub(1);
         inode.ctime = time;
-        let (link, names, size) = (inode.link, inode.names, inode.file_bytes());
-        if let Some(link) = link {
-            self.dirty_links.insert(link);
+        let (linked, names, size) = (inode.linked, inode.names, inode.file_bytes());
+        if linked {
+            self.links.dirty.insert(LinkId(ino.0));
             if names == 0 {
                 self.linked_bytes = self.linked_bytes.saturating_sub(size);
-                self.new_links.remove(&link);
+                self.links.new.remove(&LinkId(ino.0));
             }
         }
         self.drop_if_unused(ino)
@@ -173,13 +184,14 @@ impl State {
             let directory = self.directory(ino)?;
             for child in directory.children.values() {
                 let inode = self.inode(*child)?;
-                links.extend(inode.link);
+                if inode.linked {
+                    links.push(LinkId(child.0));
+                }
                 if inode.is_directory() {
                     loaded.push(*child);
                 }
             }
-            let known =
-                |name: &[u8]| directory.changed.contains(name) || directory.children.contains_key(name);
+            let known = |name: &[u8]| directory.is_overlaid(name) || directory.children.contains_key(name);
             collect_links(self, directory.base, &known, &mut links, &mut stored)?;
         }
         while let Some(node) = stored.pop() {
@@ -212,7 +224,7 @@ impl State {
     }
 
     fn apply_link(&mut self, ino: Ino, at: &Place, time: Timestamp) -> Result<(), FsError> {
-        if self.inode(ino)?.link.is_none() {
+        if !self.inode(ino)?.linked {
             self.make_linked(ino)?;
         }
         let inode = self.inode_mut(ino)?;
@@ -226,12 +238,12 @@ impl State {
     fn make_linked(&mut self, ino: Ino) -> Result<(), FsError> {
         let inode = self.inode_mut(ino)?;
         let before = inode.totals_in_parent();
-        inode.link = Some(LinkId(ino.0));
+        inode.linked = true;
         let after = inode.totals_in_parent();
         let size = inode.file_bytes();
         let place = inode.place.take();
         self.linked_bytes = self.linked_bytes.saturating_add(size);
-        self.dirty_links.insert(LinkId(ino.0));
+        self.links.dirty.insert(LinkId(ino.0));
         if let Some(place) = place {
             self.adjust(place.parent, |below| below.minus(before).plus(after))?;
             self.directory_mut(place.parent)?.changed.insert(place.name);

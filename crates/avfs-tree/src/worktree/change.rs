@@ -5,7 +5,7 @@ use avfs_core::map::Record;
 use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Timestamp, Totals, Xattrs};
 
 use super::query::attr;
-use super::{Attr, StoredTree, WorkTree};
+use super::{At, Attr, StoredTree, WorkTree};
 use crate::error::FsError;
 use crate::inodes::Ino;
 use crate::op::{Op, Place};
@@ -54,6 +54,8 @@ pub struct SetAttr {
     pub gid: Option<u32>,
     pub size: Option<u64>,
     pub mtime: Option<Timestamp>,
+    /// Kept in memory alone.
+    pub atime: Option<Timestamp>,
 }
 
 impl WorkTree {
@@ -226,7 +228,7 @@ impl WorkTree {
 
     /// Gives a file another name.
     pub fn link(&self, ino: Ino, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
-        let mut state = self.state();
+        let mut state = self.state_with(ino)?;
         let at = Place::new(parent, name.clone());
         let inode = state.inode(ino)?;
         if inode.is_directory() {
@@ -249,49 +251,79 @@ impl WorkTree {
     }
 
     /// Writes bytes at `offset`, as one step if they are not more than 1 MiB.
-    pub fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<(), FsError> {
+    pub fn write(&self, at: impl Into<At>, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
+        state.inode_at(at)?;
+        self.write_at(&mut state, at.ino, offset, data)
+    }
+
+    /// Writes bytes at the end, wherever that is by now; returns where they are.
+    pub fn append(&self, at: impl Into<At>, data: &[u8]) -> Result<u64, FsError> {
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
+        let end = state.inode_at(at)?.file_size()?;
+        self.write_at(&mut state, at.ino, end, data)?;
+        Ok(end)
+    }
+
+    fn write_at(&self, state: &mut State, ino: Ino, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= FILE_MAX);
         let end = end.ok_or(FsError::TooLarge)?;
-        let mut state = self.state();
-        let size = state.file_mut(ino)?.size;
-        self.check_room(&state, 0, end.saturating_sub(size))?;
+        let size = state.inode(ino)?.file_size()?;
+        self.check_room(state, 0, end.saturating_sub(size))?;
         let mut position = offset;
         for part in data.chunks(WRITE_MAX) {
             let len = part.len() as u64;
             let time = self.now();
-            self.perform(&mut state, Op::Write { ino, offset: position, len, time }, part)?;
+            self.perform(state, Op::Write { ino, offset: position, len, time }, part)?;
             position += len;
         }
         Ok(())
     }
 
+    /// Makes a file at least so large; what is added reads as zeros. Room on the disk is taken only by what
+    /// is written.
+    pub fn allocate(&self, at: impl Into<At>, end: u64) -> Result<(), FsError> {
+        let at = at.into();
+        let size = self.state_with(at.ino)?.inode_at(at)?.file_size()?;
+        if end <= size {
+            return Ok(());
+        }
+        self.set_attr(at, SetAttr { size: Some(end), ..SetAttr::default() }).map(|_| ())
+    }
+
     /// Replaces the contents of a file by stored ones.
     pub fn set_content(&self, ino: Ino, size: u64, content: Content) -> Result<(), FsError> {
-        let mut state = self.state();
-        let grown = size.saturating_sub(state.file_mut(ino)?.size);
+        let mut state = self.state_with(ino)?;
+        let grown = size.saturating_sub(state.inode(ino)?.file_size()?);
         self.check_room(&state, 0, grown)?;
         let time = self.now();
         self.perform(&mut state, Op::SetContent { ino, size, content, time }, &[])
     }
 
     /// Makes a range of a file a hole; the size stays.
-    pub fn punch_hole(&self, ino: Ino, offset: u64, len: u64) -> Result<(), FsError> {
+    pub fn punch_hole(&self, at: impl Into<At>, offset: u64, len: u64) -> Result<(), FsError> {
         offset.checked_add(len).ok_or(FsError::TooLarge)?;
-        let mut state = self.state();
-        state.file_mut(ino)?;
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
+        state.inode_at(at)?.file_size()?;
+        let ino = at.ino;
         let time = self.now();
         self.perform(&mut state, Op::Punch { ino, offset, len, time }, &[])
     }
 
-    pub fn set_attr(&self, ino: Ino, set: SetAttr) -> Result<Attr, FsError> {
-        let mut state = self.state();
-        let time = self.now();
-        let meta = state.inode(ino)?.meta.clone();
+    pub fn set_attr(&self, at: impl Into<At>, set: SetAttr) -> Result<Attr, FsError> {
+        let at = at.into();
+        let mut state = self.state_with(at.ino)?;
+        let (ino, time) = (at.ino, self.now());
+        let inode = state.inode_at(at)?;
+        let (uid, gid) = (inode.meta.uid, inode.meta.gid);
         if let Some(size) = set.size {
             if size > FILE_MAX {
                 return Err(FsError::TooLarge);
             }
-            let grown = size.saturating_sub(state.file_mut(ino)?.size);
+            let grown = size.saturating_sub(state.inode(ino)?.file_size()?);
             self.check_room(&state, 0, grown)?;
             self.perform(&mut state, Op::Resize { ino, size, time }, &[])?;
         }
@@ -299,11 +331,15 @@ impl WorkTree {
             self.perform(&mut state, Op::SetMode { ino, mode: mode & 0o7777, time }, &[])?;
         }
         if set.uid.is_some() || set.gid.is_some() {
-            let (uid, gid) = (set.uid.unwrap_or(meta.uid), set.gid.unwrap_or(meta.gid));
+            let (uid, gid) = (set.uid.unwrap_or(uid), set.gid.unwrap_or(gid));
             self.perform(&mut state, Op::SetOwner { ino, uid, gid, time }, &[])?;
         }
         if let Some(mtime) = set.mtime {
             self.perform(&mut state, Op::SetMtime { ino, mtime, time }, &[])?;
+        }
+        if let Some(atime) = set.atime {
+            let inode = state.inode_mut(ino)?;
+            (inode.atime, inode.ctime) = (Some(Box::new(atime)), time);
         }
         Ok(attr(ino, state.inode(ino)?))
     }
@@ -314,7 +350,7 @@ impl WorkTree {
                 "an extended attribute has a name of at most 255 bytes and at most 64 KiB",
             ));
         }
-        let mut state = self.state();
+        let mut state = self.state_with(ino)?;
         state.inode(ino)?;
         let time = self.now();
         let op = Op::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), time };
@@ -322,7 +358,7 @@ impl WorkTree {
     }
 
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), FsError> {
-        let mut state = self.state();
+        let mut state = self.state_with(ino)?;
         if state.inode(ino)?.meta.xattrs.get(name).is_none() {
             return Err(FsError::NoXattr);
         }
@@ -330,17 +366,14 @@ impl WorkTree {
         self.perform(&mut state, Op::RemoveXattr { ino, name: name.to_vec(), time }, &[])
     }
 
-    /// Keeps an inode alive without a name, until [`WorkTree::release`].
-    pub fn open(&self, ino: Ino) -> Result<(), FsError> {
-        self.state().inode_mut(ino)?.opens += 1;
-        Ok(())
+    /// Keeps an inode alive, with or without a name, until [`WorkTree::release`].
+    pub fn hold(&self, ino: Ino) -> Result<(), FsError> {
+        self.state().hold(ino)
     }
 
-    pub fn release(&self, ino: Ino) -> Result<(), FsError> {
-        let mut state = self.state();
-        let inode = state.inode_mut(ino)?;
-        inode.opens = inode.opens.saturating_sub(1);
-        state.drop_if_unused(ino)
+    /// Gives `count` holds back.
+    pub fn release(&self, ino: Ino, count: u32) -> Result<(), FsError> {
+        self.state().release(ino, count)
     }
 }
 

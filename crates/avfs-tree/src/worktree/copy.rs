@@ -10,6 +10,7 @@ use crate::error::FsError;
 use crate::inodes::Ino;
 use crate::objects::ObjectWriter;
 use crate::reach::link_bearing_slots;
+use crate::worktree::freeze::store_entry;
 use crate::worktree::state::State;
 
 impl WorkTree {
@@ -23,8 +24,9 @@ impl WorkTree {
     /// Gives a file the contents of another one.
     pub fn copy_content(&self, from: Ino, to: Ino) -> Result<(), FsError> {
         let entry = {
-            let state = self.state();
-            state.freeze_entry(from, &ObjectWriter::new(&state.objects))?
+            let mut state = self.state_with(from)?;
+            let writer = ObjectWriter::new(&state.objects);
+            state.freeze_entry(from, &writer)?
         };
         match entry.kind {
             EntryKind::File { size, content } => self.set_content(to, size, content),
@@ -38,7 +40,7 @@ impl WorkTree {
     }
 
     fn stored(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<StoredTree, FsError> {
-        let mut state = self.state();
+        let mut state = self.state_with(from)?;
         let writer = ObjectWriter::new(&state.objects);
         let entry = state.freeze_entry(from, &writer)?;
         let has_links = matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0);
@@ -75,6 +77,12 @@ impl WorkTree {
 }
 
 impl State {
+    /// Stores one entry with everything below it, as it is now, and returns it.
+    fn freeze_entry(&mut self, ino: Ino, writer: &ObjectWriter) -> Result<Entry, FsError> {
+        let (entry, directories) = self.capture_entry(ino)?;
+        store_entry(&self.objects, writer, &entry, &directories)
+    }
+
     /// A link id that nobody has, the same for the same copy.
     fn free_link(&self, seed: Ino, old: LinkId) -> Result<LinkId, FsError> {
         for attempt in 0u32.. {

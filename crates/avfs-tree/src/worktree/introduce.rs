@@ -3,6 +3,8 @@
 //! Replay starts from the head with nothing in memory. An inode that was loaded from the head is therefore
 //! introduced to each journal once, with the directories above it, by the place where it was found.
 
+use avfs_core::LinkId;
+
 use crate::error::FsError;
 use crate::inodes::Ino;
 use crate::op::{Op, Place};
@@ -53,11 +55,11 @@ impl State {
         let mut current = ino;
         while current != Ino::ROOT && !self.journaled.contains(&current) {
             let inode = self.inode(current)?;
-            let (op, above) = match (inode.link, &inode.place) {
-                (Some(link), _) => (Op::FoundLink { link }, Ino::ROOT),
-                (None, Some(place)) => (Op::Found { ino: current, at: place.clone() }, place.parent),
+            let (op, above) = match (inode.linked, &inode.place) {
+                (true, _) => (Op::FoundLink { link: LinkId(current.0) }, Ino::ROOT),
+                (false, Some(place)) => (Op::Found { ino: current, at: place.clone() }, place.parent),
                 // Without a name it does not outlive a crash, so replay need not know it.
-                (None, None) => break,
+                (false, None) => break,
             };
             unknown.push((current, op));
             current = above;

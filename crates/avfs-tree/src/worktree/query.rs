@@ -1,10 +1,14 @@
 //! Asking a working tree: by inode, as a mount does, or by path.
 
-use avfs_core::{EntryName, TreePath};
+use std::borrow::Cow;
+
+use avfs_core::{EntryName, Slot, TreePath};
 use bytes::Bytes;
 
-use super::{Attr, Kind, WorkTree};
+use super::{At, Attr, Kind, WorkTree};
+use crate::content;
 use crate::error::FsError;
+use crate::file::FileBody;
 use crate::inodes::Ino;
 use crate::op::Place;
 use crate::worktree::inode::{Body, Inode};
@@ -18,7 +22,7 @@ impl WorkTree {
     }
 
     pub fn attr(&self, ino: Ino) -> Result<Attr, FsError> {
-        Ok(attr(ino, self.state().inode(ino)?))
+        Ok(attr(ino, self.state_with(ino)?.inode(ino)?))
     }
 
     /// Follows a path from the root, without following symbolic links.
@@ -49,45 +53,93 @@ impl WorkTree {
         Ok(entries)
     }
 
-    /// Reads into `out` from `offset` on; returns how many bytes there were.
-    pub fn read(&self, ino: Ino, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
-        let state = self.state();
-        file(&state, ino)?.read(state.sources(), offset, out)
+    /// The names in a directory behind `after` with numbers and kinds, in order, at most `limit`. Nothing is
+    /// loaded for it.
+    pub fn read_names(
+        &self,
+        ino: Ino,
+        after: Option<&EntryName>,
+        limit: usize,
+    ) -> Result<Vec<(EntryName, Ino, Kind)>, FsError> {
+        let mut state = self.state();
+        let mut entries = Vec::new();
+        for (name, slot) in state.names_after(ino, after, limit)? {
+            let loaded = state.directory(ino)?.children.get(&name).copied();
+            let (child, kind) = match (loaded, slot) {
+                (Some(child), _) => (child, kind(state.inode(child)?)),
+                (None, Some(Slot::Link(link))) => {
+                    let child = state.load_link(link)?;
+                    (child, kind(state.inode(child)?))
+                }
+                (None, Some(Slot::Own(entry))) => {
+                    (state.number_of(&Place::new(ino, name.clone()))?, Kind::from(&entry.kind))
+                }
+                (None, None) => continue,
+            };
+            entries.push((name, child, kind));
+        }
+        Ok(entries)
+    }
+
+    /// Reads into `out` from `offset` on; returns how many bytes there were. The tree stands still only
+    /// while it is found out where they are.
+    pub fn read(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let at = at.into();
+        let state = self.state_with(at.ino)?;
+        let objects = state.objects.clone();
+        let plan = match &state.inode_at(at)?.body {
+            Body::Stored { size, content } => {
+                let (size, content) = (*size, *content);
+                drop(state);
+                return Ok(content::read_at(&objects, content, size, offset, out)?);
+            }
+            Body::Edited(file) => file.plan(state.journal.as_ref(), offset, out.len() as u64),
+            Body::Directory(_) => return Err(FsError::IsADirectory),
+            _ => return Err(FsError::Invalid("not a regular file")),
+        };
+        drop(state);
+        plan.fill(&objects, out)
     }
 
     pub fn read_all(&self, ino: Ino) -> Result<Bytes, FsError> {
-        let state = self.state();
-        file(&state, ino)?.read_all(state.sources())
+        let state = self.state_with(ino)?;
+        file(&state, ino)?.read_all(&state.objects, state.journal.as_ref())
     }
 
     /// The next data at or behind `offset`; `None` if only a hole follows.
     pub fn seek_data(&self, ino: Ino, offset: u64) -> Result<Option<u64>, FsError> {
-        let state = self.state();
-        file(&state, ino)?.seek_data(state.sources(), offset)
+        let state = self.state_with(ino)?;
+        file(&state, ino)?.seek_data(&state.objects, offset)
     }
 
     /// The next hole at or behind `offset`, or the end of the file.
     pub fn seek_hole(&self, ino: Ino, offset: u64) -> Result<u64, FsError> {
-        let state = self.state();
-        file(&state, ino)?.seek_hole(state.sources(), offset)
+        let state = self.state_with(ino)?;
+        file(&state, ino)?.seek_hole(&state.objects, offset)
     }
 
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>, FsError> {
-        match &self.state().inode(ino)?.body {
+        match &self.state_with(ino)?.inode(ino)?.body {
             Body::Symlink(target) => Ok(target.to_vec()),
             _ => Err(FsError::Invalid("not a symbolic link")),
         }
     }
 
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {
-        let state = self.state();
+        let state = self.state_with(ino)?;
         let value = state.inode(ino)?.meta.xattrs.get(name);
         value.map(<[u8]>::to_vec).ok_or(FsError::NoXattr)
     }
 
+    /// The names of the extended attributes.
+    pub fn list_xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>, FsError> {
+        let state = self.state_with(ino)?;
+        Ok(state.inode(ino)?.meta.xattrs.iter().map(|(name, _)| name.to_vec()).collect())
+    }
+
     /// The path of an inode that has one name; `None` for others.
     pub fn path(&self, ino: Ino) -> Result<Option<TreePath>, FsError> {
-        let state = self.state();
+        let state = self.state_with(ino)?;
         let mut names = Vec::new();
         let mut current = ino;
         while current != Ino::ROOT {
@@ -101,9 +153,10 @@ impl WorkTree {
     }
 }
 
-fn file(state: &State, ino: Ino) -> Result<&crate::file::FileBody, FsError> {
+fn file(state: &State, ino: Ino) -> Result<Cow<'_, FileBody>, FsError> {
     match &state.inode(ino)?.body {
-        Body::File(file) => Ok(file),
+        Body::Stored { size, content } => Ok(Cow::Owned(FileBody::stored(*size, *content))),
+        Body::Edited(file) => Ok(Cow::Borrowed(file)),
         Body::Directory(_) => Err(FsError::IsADirectory),
         _ => Err(FsError::Invalid("not a regular file")),
     }
@@ -119,15 +172,20 @@ impl State {
     }
 }
 
-pub(crate) fn attr(ino: Ino, inode: &Inode) -> Attr {
-    let kind = match &inode.body {
-        Body::File(_) => Kind::File,
+fn kind(inode: &Inode) -> Kind {
+    match &inode.body {
+        Body::Stored { .. } | Body::Edited(_) => Kind::File,
         Body::Directory(_) => Kind::Directory,
         Body::Symlink(_) => Kind::Symlink,
         Body::Fifo => Kind::Fifo,
         Body::Socket => Kind::Socket,
         Body::CharDevice(device) => Kind::CharDevice { device: *device },
         Body::BlockDevice(device) => Kind::BlockDevice { device: *device },
-    };
-    Attr { ino, meta: inode.meta.clone(), ctime: inode.ctime, kind, size: inode.size(), names: inode.names }
+    }
+}
+
+pub(crate) fn attr(ino: Ino, inode: &Inode) -> Attr {
+    let atime = inode.atime.as_deref().copied().unwrap_or(inode.meta.mtime);
+    let (meta, ctime, size, names) = (inode.meta.clone(), inode.ctime, inode.size(), inode.names);
+    Attr { ino, meta, ctime, atime, kind: kind(inode), size, names, incarnation: inode.incarnation }
 }

@@ -1,17 +1,21 @@
 //! The tree in memory: inodes loaded on demand from the head snapshot, with what changed since.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
 
 use avfs_core::map::{self, Nodes};
-use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Totals};
+use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
 
 use crate::error::FsError;
-use crate::file::{FileBody, Sources};
-use crate::inodes::{Ino, InodeRecord, link_key, place_key, place_mark, taken_key};
-use crate::journal::Journal;
+use crate::inodes::{Ino, InoMap, InoSet, InodeRecord, link_key, place_key, place_mark, taken_key};
+use crate::journal::{Journal, LogFile};
 use crate::objects::{ObjectError, Objects};
 use crate::op::Place;
+use crate::worktree::At;
 use crate::worktree::inode::{Body, DirectoryBody, Inode};
+use crate::worktree::stubs::Stubs;
+use crate::worktree::watch::Watchers;
 
 /// A snapshot's tree with the inode table that the vault keeps beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,22 +27,45 @@ pub struct Base {
 pub(crate) struct State {
     pub objects: Objects,
     pub journal: Option<Journal>,
+    /// Journals that are complete and not part of the head, oldest first.
+    pub sealed: Vec<Arc<LogFile>>,
     /// The inodes that the journal knows: those it saw made and those it was told the place of.
-    pub journaled: HashSet<Ino>,
+    pub journaled: InoSet,
+    /// Where bytes of files without a name go.
+    pub spill: Option<Arc<LogFile>>,
+    pub watchers: Watchers,
     pub base: Base,
-    pub inodes: HashMap<Ino, Inode>,
+    pub inodes: InoMap<Inode>,
+    /// What is known of files that are not loaded.
+    pub stubs: Stubs,
     /// The inodes that are marked as dirty.
-    pub dirty: HashSet<Ino>,
+    pub dirty: InoSet,
     /// The inodes that live through open handles alone.
-    pub nameless: HashSet<Ino>,
+    pub nameless: InoSet,
     /// Bytes in files with several names.
     pub linked_bytes: u64,
-    /// Linked files whose record changed; `None` in the map of inodes: the file is gone.
-    pub dirty_links: BTreeSet<LinkId>,
-    /// Linked files that came with a stored tree and are not in memory: their records as they came.
-    pub new_links: BTreeMap<LinkId, LinkedFile>,
+    pub links: ChangedLinks,
     /// Numbers of inodes that are gone since the last snapshot.
     pub freed: BTreeSet<Ino>,
+    /// What a snapshot has taken and not stored yet.
+    pub settling: Option<Settling>,
+}
+
+/// What differs from the link table of the last snapshot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChangedLinks {
+    /// Linked files whose record changed; `None` in the map of inodes: the file is gone.
+    pub dirty: BTreeSet<LinkId>,
+    /// Linked files that came with a stored tree and are not in memory: their records as they came.
+    pub new: BTreeMap<LinkId, LinkedFile>,
+}
+
+/// The part of the changes that a snapshot has taken: it lies between the base and what changed since.
+#[derive(Debug, Default)]
+pub(crate) struct Settling {
+    pub links: ChangedLinks,
+    pub freed: BTreeSet<Ino>,
+    pub dirty: Vec<Ino>,
 }
 
 impl State {
@@ -52,21 +79,25 @@ impl State {
         Ok(State {
             objects,
             journal: None,
-            journaled: HashSet::new(),
+            sealed: Vec::new(),
+            journaled: InoSet::default(),
+            spill: None,
+            watchers: Watchers::new(),
             base,
-            inodes: HashMap::from([(Ino::ROOT, root)]),
-            dirty: HashSet::new(),
-            nameless: HashSet::new(),
+            inodes: InoMap::from_iter([(Ino::ROOT, root)]),
+            stubs: Stubs::default(),
+            dirty: InoSet::default(),
+            nameless: InoSet::default(),
             linked_bytes,
-            dirty_links: BTreeSet::new(),
-            new_links: BTreeMap::new(),
+            links: ChangedLinks::default(),
             freed: BTreeSet::new(),
+            settling: None,
         })
     }
 
     pub fn is_dirty(&self) -> bool {
         let root_dirty = self.inodes.get(&Ino::ROOT).is_some_and(|root| root.dirty);
-        root_dirty || !self.dirty_links.is_empty()
+        root_dirty || !self.links.dirty.is_empty()
     }
 
     pub fn totals(&self) -> Totals {
@@ -75,12 +106,17 @@ impl State {
         below.plus(Totals { bytes: self.linked_bytes, ..Totals::default() })
     }
 
-    pub fn sources(&self) -> Sources<'_> {
-        Sources { objects: &self.objects, journal: self.journal.as_ref() }
-    }
-
     pub fn inode(&self, ino: Ino) -> Result<&Inode, FsError> {
         self.inodes.get(&ino).ok_or(FsError::Stale(ino))
+    }
+
+    /// The inode that a handle was opened on.
+    pub fn inode_at(&self, at: At) -> Result<&Inode, FsError> {
+        let inode = self.inode(at.ino)?;
+        match at.incarnation.is_none_or(|incarnation| incarnation == inode.incarnation) {
+            true => Ok(inode),
+            false => Err(FsError::Stale(at.ino)),
+        }
     }
 
     pub fn inode_mut(&mut self, ino: Ino) -> Result<&mut Inode, FsError> {
@@ -101,21 +137,13 @@ impl State {
         }
     }
 
-    pub fn file_mut(&mut self, ino: Ino) -> Result<&mut FileBody, FsError> {
-        match &mut self.inode_mut(ino)?.body {
-            Body::File(file) => Ok(file),
-            Body::Directory(_) => Err(FsError::IsADirectory),
-            _ => Err(FsError::Invalid("not a regular file")),
-        }
-    }
-
     /// The inode at a place, loaded if it must be.
     pub fn lookup(&mut self, place: &Place) -> Result<Option<Ino>, FsError> {
         let directory = self.directory(place.parent)?;
         if let Some(child) = directory.children.get(&place.name) {
             return Ok(Some(*child));
         }
-        if directory.changed.contains(&place.name) {
+        if directory.is_overlaid(place.name.as_bytes()) {
             return Ok(None);
         }
         let slot: Option<Slot> = map::get(&self.objects, directory.base, place.name.as_bytes())?;
@@ -130,31 +158,40 @@ impl State {
     /// Replays that an inode was found at a place, with the number that it had then.
     pub fn find_again(&mut self, place: &Place, ino: Ino) -> Result<(), FsError> {
         let directory = self.directory(place.parent)?;
-        if directory.children.contains_key(&place.name) || directory.changed.contains(&place.name) {
+        if directory.children.contains_key(&place.name) || directory.is_overlaid(place.name.as_bytes()) {
             return Ok(());
         }
         let slot: Option<Slot> = map::get(&self.objects, directory.base, place.name.as_bytes())?;
         slot.map(|slot| self.load_as(place, slot, Some(ino))).transpose().map(|_| ())
     }
 
-    fn load_as(&mut self, place: &Place, slot: Slot, number: Option<Ino>) -> Result<Ino, FsError> {
+    pub fn load_as(&mut self, place: &Place, slot: Slot, number: Option<Ino>) -> Result<Ino, FsError> {
         let ino = match slot {
             Slot::Link(link) => self.load_link(link)?,
             Slot::Own(entry) => {
                 let record = self.place_record(place)?;
-                let ino = match number.or(record.and_then(|record| record.ino)) {
+                let ino = match number {
                     Some(ino) => ino,
-                    None => self.free_number(place)?,
+                    None => self.number_of(place)?,
                 };
                 let ctime = record.and_then(|record| record.ctime).unwrap_or(entry.meta.mtime);
                 let mut inode = Inode::from_entry(entry, ctime);
                 inode.place = Some(place.clone());
+                inode.holds = self.stubs.take_holds(ino);
                 self.inodes.insert(ino, inode);
                 ino
             }
         };
         self.directory_mut(place.parent)?.children.insert(place.name.clone(), ino);
         Ok(ino)
+    }
+
+    /// The number of an entry that is not loaded.
+    pub fn number_of(&self, place: &Place) -> Result<Ino, FsError> {
+        match self.place_record(place)?.and_then(|record| record.ino) {
+            Some(ino) => Ok(ino),
+            None => self.free_number(place),
+        }
     }
 
     pub fn load_link(&mut self, link: LinkId) -> Result<Ino, FsError> {
@@ -167,34 +204,64 @@ impl State {
             .ok_or(ObjectError::Structure(avfs_core::DecodeError::Invalid("a linked file has no record")))?;
         let ctime = self.record(&link_key(link))?.and_then(|record| record.ctime);
         let ctime = ctime.unwrap_or(file.entry.meta.mtime);
-        let inode = Inode { link: Some(link), names: file.names, ..Inode::from_entry(file.entry, ctime) };
+        let inode = Inode { linked: true, names: file.names, ..Inode::from_entry(file.entry, ctime) };
         self.inodes.insert(ino, inode);
         Ok(ino)
     }
 
     /// The stored record of a linked file that is not in memory.
     pub fn link_record(&self, link: LinkId) -> Result<Option<LinkedFile>, FsError> {
-        if let Some(file) = self.new_links.get(&link) {
-            return Ok(Some(file.clone()));
-        }
-        if self.dirty_links.contains(&link) {
-            return Ok(None);
+        for layer in [Some(&self.links), self.settling.as_ref().map(|settling| &settling.links)] {
+            let Some(layer) = layer else { continue };
+            if let Some(file) = layer.new.get(&link) {
+                return Ok(Some(file.clone()));
+            }
+            if layer.dirty.contains(&link) {
+                return Ok(None);
+            }
         }
         Ok(map::get(&self.objects, self.base.root.links, &link.key())?)
     }
 
+    /// What the table says about a place, unless its number has been given away in memory.
+    fn place_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
+        let record = self.marked_record(place)?;
+        Ok(record.filter(|record| {
+            record.ino.is_none_or(|ino| !self.inodes.contains_key(&ino) && !self.is_freed(ino))
+        }))
+    }
+
     /// What the table says about a place. A record can outlive the directory that it was about; its number
     /// is believed only if the number, too, says that it is here.
-    fn place_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
+    fn marked_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
         let key = place_key(place.parent, &place.name);
         let Some(record) = self.record(&key)? else { return Ok(None) };
         let Some(ino) = record.ino else { return Ok(Some(record)) };
         let taken = self.record(&taken_key(ino))?;
-        let is_here = taken.is_some_and(|taken| taken.ino == Some(place_mark(&key)));
-        Ok((is_here && !self.inodes.contains_key(&ino) && !self.freed.contains(&ino)).then_some(record))
+        Ok(taken.is_some_and(|taken| taken.ino == Some(place_mark(&key))).then_some(record))
     }
 
-    fn record(&self, key: &[u8]) -> Result<Option<InodeRecord>, FsError> {
+    /// The number that the base gives to a place, as long as nobody else has it; `None` if nothing is there.
+    pub fn number_at(&self, place: &Place) -> Result<Option<Ino>, FsError> {
+        let directory = self.directory(place.parent)?;
+        let slot: Option<Slot> = map::get(&self.objects, directory.base, place.name.as_bytes())?;
+        let number = match slot {
+            None => return Ok(None),
+            Some(Slot::Link(link)) => Ino::of_link(link),
+            Some(Slot::Own(_)) => {
+                let recorded = self.marked_record(place)?.and_then(|record| record.ino);
+                recorded.unwrap_or_else(|| Ino::derived(place.parent, &place.name, 0))
+            }
+        };
+        Ok(Some(number))
+    }
+
+    /// The change time that the base gives to a place, if it is not the modification time.
+    pub fn place_ctime(&self, place: &Place) -> Result<Option<Timestamp>, FsError> {
+        Ok(self.marked_record(place)?.and_then(|record| record.ctime))
+    }
+
+    pub fn record(&self, key: &[u8]) -> Result<Option<InodeRecord>, FsError> {
         Ok(map::get(&self.objects, self.base.inodes, key)?)
     }
 
@@ -202,11 +269,15 @@ impl State {
     pub fn free_number(&self, place: &Place) -> Result<Ino, FsError> {
         for attempt in 0.. {
             let ino = Ino::derived(place.parent, &place.name, attempt);
-            if !self.is_taken(ino)? {
+            if !self.is_taken(ino)? && !self.stubs.is_elsewhere(ino, place) {
                 return Ok(ino);
             }
         }
         unreachable!("there are more numbers than inodes")
+    }
+
+    fn is_freed(&self, ino: Ino) -> bool {
+        self.freed.contains(&ino) || self.settling.as_ref().is_some_and(|taken| taken.freed.contains(&ino))
     }
 
     pub fn is_taken(&self, ino: Ino) -> Result<bool, FsError> {
@@ -216,7 +287,7 @@ impl State {
         if self.link_record(LinkId(ino.0))?.is_some() {
             return Ok(true);
         }
-        Ok(!self.freed.contains(&ino) && self.record(&taken_key(ino))?.is_some())
+        Ok(!self.is_freed(ino) && self.record(&taken_key(ino))?.is_some())
     }
 
     /// Marks an inode, and everything above it, as different from the last snapshot.
@@ -228,8 +299,8 @@ impl State {
                 self.dirty.insert(current);
             }
             let inode = self.inode_mut(current)?;
-            if let Some(link) = inode.link {
-                self.dirty_links.insert(link);
+            if inode.linked {
+                self.links.dirty.insert(LinkId(current.0));
                 return Ok(());
             }
             let Some(place) = inode.place.clone() else { return Ok(()) };
@@ -256,7 +327,7 @@ impl State {
     /// Makes `ino` the child at `place`, whose slot is then to be written anew.
     pub fn attach(&mut self, place: &Place, ino: Ino) -> Result<(), FsError> {
         let inode = self.inode_mut(ino)?;
-        if inode.link.is_none() {
+        if !inode.linked {
             inode.place = Some(place.clone());
         }
         let totals = inode.totals_in_parent();
@@ -296,15 +367,18 @@ impl State {
         let start = after.map(EntryName::as_bytes);
         let mut walk = map::walk_after(&self.objects, directory.base, start)?;
         let mut found: BTreeMap<EntryName, Option<Slot>> = BTreeMap::new();
-        let changed = directory.changed.iter().filter(|name| after.is_none_or(|after| *name > after));
-        let present = changed.filter(|name| directory.children.contains_key(*name));
-        found.extend(present.take(limit).map(|name| (name.clone(), None)));
+        for names in [&directory.changed, &directory.settling] {
+            let bound = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let behind = names.range::<EntryName, _>((bound, Bound::Unbounded));
+            let present = behind.filter(|name| directory.children.contains_key(*name));
+            found.extend(present.take(limit).map(|name| (name.clone(), None)));
+        }
         let mut stored = 0;
         while stored < limit {
             let Some((key, slot)) = walk.advance()? else { break };
             let name = EntryName::new(&key)
                 .map_err(|_| ObjectError::from(avfs_core::DecodeError::Invalid("a bad name is stored")))?;
-            if !directory.changed.contains(&name) {
+            if !directory.is_overlaid(name.as_bytes()) {
                 found.insert(name, Some(slot));
                 stored += 1;
             }
@@ -328,12 +402,12 @@ impl State {
         if inode.names > 0 || ino == Ino::ROOT {
             return Ok(());
         }
-        let is_open = inode.opens > 0;
+        let is_held = inode.holds > 0;
         if let Body::Directory(directory) = &mut inode.body {
-            let below = std::mem::take(directory);
+            let below = std::mem::take(&mut **directory);
             self.forget_below(below);
         }
-        if is_open {
+        if is_held {
             self.nameless.insert(ino);
         } else {
             self.nameless.remove(&ino);
@@ -348,15 +422,15 @@ impl State {
         let mut removed = vec![directory];
         while let Some(directory) = removed.pop() {
             for child in directory.children.into_values() {
-                let Some(inode) = self.inodes.get_mut(&child).filter(|inode| inode.link.is_none()) else {
+                let Some(inode) = self.inodes.get_mut(&child).filter(|inode| !inode.linked) else {
                     continue;
                 };
                 inode.place = None;
                 inode.names = 0;
                 if let Body::Directory(below) = &mut inode.body {
-                    removed.push(std::mem::take(below));
+                    removed.push(std::mem::take(&mut **below));
                 }
-                if inode.opens > 0 {
+                if inode.holds > 0 {
                     self.nameless.insert(child);
                 } else {
                     self.inodes.remove(&child);

@@ -1,21 +1,15 @@
-//! A tree that stands still: nobody changes it while a guard lives, and its owner may move it elsewhere.
+//! A tree that stands still: nobody changes it while a state that was made elsewhere becomes the present one.
 
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use avfs_core::diff::Change;
 
-use super::freeze::Frozen;
-use super::state::{Base, State};
 use super::{WorkTree, remove_journal};
 use crate::error::FsError;
+use crate::journal::LogFile;
 use crate::objects::ObjectWriter;
-
-/// Holds a tree still until it is dropped.
-#[must_use = "the tree moves again when this is dropped"]
-pub struct Still<'a> {
-    tree: &'a WorkTree,
-    state: MutexGuard<'a, State>,
-}
+use crate::worktree::freeze::Frozen;
+use crate::worktree::state::{Base, State};
 
 /// What changed, stored: to be settled once it is the head, or dropped and nothing has happened.
 #[must_use = "a stored tree that is not settled stays changed"]
@@ -29,56 +23,69 @@ impl Stored {
         &self.frozen.base
     }
 
-    /// The number of the last journal whose operations are in this tree.
+    /// The number of the last journal whose operations are in it.
     pub fn journal(&self) -> u64 {
         self.included
     }
 }
 
-impl WorkTree {
-    pub fn stand_still(&self) -> Still<'_> {
-        Still { tree: self, state: self.state() }
-    }
+/// While this lives, everybody else waits.
+#[must_use = "the tree moves again when this is dropped"]
+pub struct Still<'a> {
+    tree: &'a WorkTree,
+    state: MutexGuard<'a, State>,
+    _turn: MutexGuard<'a, ()>,
+}
 
-    /// How much the journal holds: it grows with every change until a snapshot.
-    pub fn journal_len(&self) -> u64 {
-        self.state().journal.as_ref().map_or(0, |journal| journal.len())
+impl WorkTree {
+    /// Waits for a snapshot that is being stored, and makes everybody else wait.
+    pub fn stand_still(&self) -> Still<'_> {
+        let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        Still { tree: self, state: self.state(), _turn: turn }
     }
 }
 
 impl Still<'_> {
-    /// Whether anything differs from the head.
     pub fn is_dirty(&self) -> bool {
         self.state.is_dirty()
     }
 
-    /// Stores what changed.
-    pub fn freeze(&self) -> Result<Stored, FsError> {
-        let writer = ObjectWriter::new(&self.state.objects);
-        let frozen = self.state.freeze(&writer)?;
-        let place = self.tree.journal.lock().expect("no panic happens while the lock is held");
-        let included = place.as_ref().map_or(0, |place| place.included);
+    /// The stored state that the tree is based on.
+    pub fn base(&self) -> &Base {
+        &self.state.base
+    }
+
+    /// Stores what changed. What was stored before and not settled counts as changed.
+    pub fn freeze(&mut self) -> Result<Stored, FsError> {
+        self.state.abandon()?;
+        let (captured, included) = self.tree.capture(&mut self.state)?;
+        let objects = self.state.objects.clone();
+        let frozen = captured.store(&objects, &ObjectWriter::new(&objects))?;
         Ok(Stored { frozen, included })
     }
 
-    /// What was stored is the head: the journal up to here is not needed any more.
+    /// What was stored is the head: nothing differs from it.
     pub fn settle(&mut self, stored: Stored) {
         self.state.settle(stored.frozen);
-        self.state.journaled.clear();
-        if let Some(journal) = self.state.journal.take() {
-            remove_journal(journal.place());
-        }
+        let logs: Vec<Arc<LogFile>> = self.state.sealed.drain(..).collect();
+        logs.iter().for_each(|log| remove_journal(log.place()));
     }
 
-    /// Moves a settled tree to another stored state. If this fails, the tree is where it was.
-    ///
-    /// Everything in memory is loaded anew from there, whatever differs and whether or not files are
-    /// renewed: numbers of inodes hold again once they were looked up.
-    pub fn rebase(&mut self, to: Base, _changes: &[Change], _renew: bool) -> Result<(), FsError> {
-        if self.state.is_dirty() || self.state.journal.is_some() {
-            return Err(FsError::Invalid("a changed tree cannot be moved to another state"));
+    /// Makes another stored state the present one, in the time of what differs. The tree must not be dirty,
+    /// and `changes` are the differences of its base and `to`. With `renew`, handles on files whose contents
+    /// change are stale from now on; otherwise it is as if somebody had written to them.
+    pub fn rebase(&mut self, to: Base, changes: &[Change], renew: bool) -> Result<(), FsError> {
+        if self.state.is_dirty() || self.state.settling.is_some() {
+            return Err(FsError::Invalid("a changed tree cannot be based on another state"));
         }
-        *self.state = State::new(self.state.objects.clone(), to)?;
-        Ok(())
+        self.state.rebase(to, changes, renew)
+    }
+}
+
+impl Drop for Still<'_> {
+    fn drop(&mut self) {
+        // Settled already if it succeeded. Taking changes back touches only what is in memory.
+        let abandoned = self.state.abandon();
+        debug_assert!(abandoned.is_ok(), "{abandoned:?}");
     }
 }

@@ -1,0 +1,96 @@
+//! Mounts of ordinary users, through the helper program of the system that may mount for them.
+
+use std::io::{IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+};
+
+use super::{MountError, MountOptions, Unmount};
+
+const PROGRAM: &str = "fusermount3";
+
+/// The helper opens `/dev/fuse`, mounts, and sends the descriptor over the socket that is its standard input.
+pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    let refused = |reason: String| MountError::Refused { path: at.to_owned(), reason };
+    let (ours, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(|error| refused(error.to_string()))?;
+    let mut words = options.words();
+    words.push(format!("fsname={}", escape(&options.source)));
+    words.push("subtype=avfs".into());
+    if options.read_only {
+        words.push("ro".into());
+    }
+    let mut helper = Command::new(PROGRAM);
+    helper.arg("-o").arg(words.join(",")).arg("--").arg(at).env("_FUSE_COMMFD", "0");
+    helper.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = helper.spawn().map_err(start_error)?;
+    // The command holds its end of the socket; without it the receiving ends when the helper does.
+    drop(helper);
+    let connection = receive(&ours);
+    let mut words = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        // What cannot be read is only the explanation.
+        let _ = stderr.read_to_string(&mut words);
+    }
+    let _ = child.wait();
+    connection.ok_or_else(|| match words.contains("failed to open /dev/fuse: Permission denied") {
+        true => MountError::DeviceDenied,
+        false => refused(explanation(&words)),
+    })
+}
+
+pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
+    let mut helper = Command::new(PROGRAM);
+    helper.arg("-u");
+    if how == Unmount::Detach {
+        helper.arg("-z");
+    }
+    let output = helper.arg("--").arg(at).stdin(Stdio::null()).output().map_err(start_error)?;
+    let path = at.to_owned();
+    let words = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(()),
+        false if words.contains("busy") => Err(MountError::Busy { path }),
+        false if words.contains("not found") => Err(MountError::NotMounted { path }),
+        false => Err(MountError::Stuck { path, reason: explanation(&words) }),
+    }
+}
+
+fn start_error(error: std::io::Error) -> MountError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => MountError::NoFusermount,
+        _ => MountError::Device(error),
+    }
+}
+
+/// The descriptor that comes over the socket; `None` if the other side ends without sending one.
+fn receive(socket: impl AsFd) -> Option<OwnedFd> {
+    let mut byte = [0];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    })
+}
+
+/// A comma would begin another option.
+fn escape(source: &str) -> String {
+    source.replace('\\', "\\\\").replace(',', "\\,")
+}
+
+fn explanation(words: &str) -> String {
+    let words = words.trim().trim_start_matches(PROGRAM).trim_start_matches(':').trim();
+    match words {
+        "" => format!("{PROGRAM} gave no reason"),
+        words => words.replace('\n', "; "),
+    }
+}

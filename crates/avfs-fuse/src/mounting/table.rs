@@ -1,0 +1,83 @@
+//! The table of mounts of this process.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use super::{FILE_SYSTEM, MountError};
+
+/// One of our mounts, as the kernel lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    pub at: PathBuf,
+    /// What was given as the source.
+    pub source: String,
+    /// The device number, `major:minor`; the minor names the connection in `/sys/fs/fuse/connections`.
+    pub device: String,
+    pub read_only: bool,
+}
+
+/// Our mounts, in the order in which they were made.
+pub fn mounts() -> Result<Vec<Mounted>, MountError> {
+    let table = std::fs::read("/proc/self/mountinfo").map_err(MountError::Table)?;
+    Ok(table.split(|byte| *byte == b'\n').filter_map(parse).collect())
+}
+
+/// Fields are divided by spaces: id, parent, device, root, place, options, any number of others, a hyphen,
+/// type, source, options of the file system.
+fn parse(line: &[u8]) -> Option<Mounted> {
+    let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let hyphen = fields.iter().position(|field| *field == b"-")?;
+    let (device, at, options) = (fields.get(2)?, fields.get(4)?, fields.get(5)?);
+    let (kind, source) = (fields.get(hyphen + 1)?, fields.get(hyphen + 2)?);
+    (*kind == FILE_SYSTEM.as_bytes()).then(|| Mounted {
+        at: OsString::from_vec(unescape(at)).into(),
+        source: String::from_utf8_lossy(&unescape(source)).into_owned(),
+        device: String::from_utf8_lossy(device).into_owned(),
+        read_only: options.split(|byte| *byte == b',').any(|option| option == b"ro"),
+    })
+}
+
+/// The kernel writes a blank, a tab, a line end and a backslash as `\` and three octal digits.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        match (first, tail) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                plain.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                plain.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_table() {
+        let line = br"36 35 0:52 / /mnt/a\040b\134c ro,relatime shared:1 - fuse.avfs vault\0401 rw,user_id=0";
+        let mounted = Mounted {
+            at: r"/mnt/a b\c".into(),
+            source: "vault 1".into(),
+            device: "0:52".into(),
+            read_only: true,
+        };
+        assert_eq!(parse(line), Some(mounted));
+    }
+
+    #[test]
+    fn other_mounts_and_nonsense() {
+        for line in [&b"36 35 0:52 / /mnt rw - ext4 /dev/a rw"[..], b"", b"- fuse.avfs x", b"1 2 3 4 5 6 7 -"]
+        {
+            assert_eq!(parse(line), None);
+        }
+    }
+}

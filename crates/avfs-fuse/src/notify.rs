@@ -1,0 +1,135 @@
+//! Telling the kernel that something changed behind its back.
+//!
+//! A notification waits for locks that the kernel holds while it waits for one of our answers, so it must
+//! never come from a thread that serves requests, nor from one that holds a lock of the tree.
+
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
+use crate::abi::flags::inval_entry;
+use crate::abi::{DeleteOut, InvalEntryOut, InvalInodeOut, OutHeader, notification};
+use crate::session::Log;
+
+/// Queues notifications for the thread that sends them. Clones share the queue.
+#[derive(Clone, Debug)]
+pub struct Notifier {
+    queue: Sender<Notice>,
+}
+
+#[derive(Debug)]
+enum Notice {
+    Inode {
+        node: u64,
+        offset: i64,
+        len: i64,
+    },
+    Entry {
+        parent: u64,
+        name: Box<[u8]>,
+        expire_only: bool,
+    },
+    Delete {
+        parent: u64,
+        child: u64,
+        name: Box<[u8]>,
+    },
+    /// Everything before has been sent when this is answered.
+    Flush(Sender<()>),
+}
+
+/// The queue was not emptied in time: the kernel holds a lock that a notification needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the kernel has not taken every notification yet")]
+pub struct NotFlushed;
+
+impl Notifier {
+    /// Starts the thread. It ends with the last clone, and lets the connection end before.
+    pub fn start(connection: &Arc<OwnedFd>, log: Log) -> std::io::Result<Notifier> {
+        let (queue, receiver) = channel();
+        let connection = Arc::downgrade(connection);
+        let thread = std::thread::Builder::new().name("fuse-notify".into());
+        thread.spawn(move || run(&connection, &log, &receiver))?;
+        Ok(Notifier { queue })
+    }
+
+    /// The attributes of a node changed, and its contents from `offset` on; a `len` of zero means up to the
+    /// end, a negative offset the attributes alone.
+    pub fn inval_inode(&self, node: u64, offset: i64, len: i64) {
+        self.push(Notice::Inode { node, offset, len });
+    }
+
+    /// A name stands for something else now. With `expire_only` it is looked up again at its next use, but
+    /// whoever is in that directory stays there.
+    pub fn inval_entry(&self, parent: u64, name: &[u8], expire_only: bool) {
+        self.push(Notice::Entry { parent, name: name.into(), expire_only });
+    }
+
+    /// A name is gone, with the node that it stood for.
+    pub fn delete(&self, parent: u64, child: u64, name: &[u8]) {
+        self.push(Notice::Delete { parent, child, name: name.into() });
+    }
+
+    /// Waits until the kernel has taken everything that was queued before.
+    pub fn flush(&self, at_most: Duration) -> Result<(), NotFlushed> {
+        let (done, wait) = channel();
+        self.push(Notice::Flush(done));
+        match wait.recv_timeout(at_most) {
+            // A thread that has ended has nobody to tell.
+            Ok(()) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(()),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err(NotFlushed),
+        }
+    }
+
+    fn push(&self, notice: Notice) {
+        // Without a thread there is no mount whose caches could be wrong.
+        let _ = self.queue.send(notice);
+    }
+}
+
+fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>) {
+    while let Ok(notice) = queue.recv() {
+        let sent = match &notice {
+            Notice::Inode { node, offset, len } => {
+                let body = InvalInodeOut { ino: *node, off: *offset, len: *len };
+                send(connection, notification::INVAL_INODE, body.as_bytes(), None)
+            }
+            Notice::Entry { parent, name, expire_only } => {
+                let flags = if *expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
+                let body = InvalEntryOut { parent: *parent, namelen: name.len() as u32, flags };
+                send(connection, notification::INVAL_ENTRY, body.as_bytes(), Some(name))
+            }
+            Notice::Delete { parent, child, name } => {
+                let namelen = name.len() as u32;
+                let body = DeleteOut { parent: *parent, child: *child, namelen, padding: 0 };
+                send(connection, notification::DELETE, body.as_bytes(), Some(name))
+            }
+            // Whoever asked may have stopped waiting.
+            Notice::Flush(done) => done.send(()).or(Ok(())),
+        };
+        if let Err(error) = sent {
+            log(&format!("telling the kernel {notice:?}: {error}"));
+        }
+    }
+}
+
+fn send(connection: &Weak<OwnedFd>, code: i32, body: &[u8], name: Option<&[u8]>) -> Result<(), Errno> {
+    let Some(connection) = connection.upgrade() else { return Ok(()) };
+    let end: &[u8] = if name.is_some() { b"\0" } else { b"" };
+    let name = name.unwrap_or_default();
+    let len = size_of::<OutHeader>() + body.len() + name.len() + end.len();
+    let header = OutHeader { len: len as u32, error: code, unique: 0 };
+    let parts = [header.as_bytes(), body, name, end].map(IoSlice::new);
+    match rustix::io::writev(connection, &parts) {
+        // The kernel does not know the node or the name, or the mount is gone.
+        Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
+        // The directory is not empty or in use: the name stays until that is over.
+        Err(Errno::NOTEMPTY | Errno::BUSY) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

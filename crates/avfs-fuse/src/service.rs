@@ -1,0 +1,44 @@
+//! What serves requests, whatever transport they came by.
+
+use crate::abi::InitIn;
+use crate::abi::flags::init;
+use crate::reply::{Answered, Reply};
+use crate::request::Request;
+
+pub trait Service: Send + Sync {
+    /// Serves one request. Called from several threads at a time; what may take long is put off with
+    /// [`Reply::defer`]. A panic is answered with EIO and the mount lives on.
+    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered;
+
+    /// Which capabilities are wanted of those that the kernel offers.
+    fn init(&self, _kernel: &InitIn) -> u64 {
+        WRITABLE
+    }
+
+    /// The mount is gone; called once, after the last request.
+    fn destroy(&self) {}
+}
+
+/// What every mount wants. Not WRITEBACK_CACHE: each write is to be known when it returns. Not
+/// AUTO_INVAL_DATA: whoever changes contents behind the kernel says so.
+pub const USUAL: u64 = init::ASYNC_READ
+    | init::ATOMIC_O_TRUNC
+    | init::BIG_WRITES
+    | init::PARALLEL_DIROPS
+    | init::MAX_PAGES
+    | init::DO_READDIRPLUS
+    | init::READDIRPLUS_AUTO
+    | init::CACHE_SYMLINKS
+    | init::EXPLICIT_INVAL_DATA
+    | init::HANDLE_KILLPRIV_V2
+    | init::SETXATTR_EXT
+    | init::HAS_EXPIRE_ONLY
+    | init::INIT_EXT
+    | init::ASYNC_DIO
+    | init::DIRECT_IO_ALLOW_MMAP;
+
+/// A mount that can be written to, whose locks hold for all that use the same tree.
+pub const WRITABLE: u64 = USUAL | init::POSIX_LOCKS | init::FLOCK_LOCKS;
+
+/// A mount that cannot be written to: the kernel keeps locks itself and opens without asking.
+pub const READ_ONLY: u64 = USUAL | init::NO_OPEN_SUPPORT | init::NO_OPENDIR_SUPPORT;

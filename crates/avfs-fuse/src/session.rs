@@ -1,0 +1,182 @@
+//! One mount being served: the handshake, each request on its way from a transport to the service, and what
+//! is counted about them. Knows no transport.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use rustix::io::Errno;
+
+use crate::abi::flags::init;
+use crate::abi::{InHeader, InitIn, InitOut, MAJOR, MINOR, MINOR_OLDEST};
+use crate::counters::Counters;
+use crate::reply::{Reply, Slot};
+use crate::request::{Dialect, Operation, Request};
+use crate::service::Service;
+
+/// Where a session tells of what an operator should know.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The kernel moves at most this much in one request, whatever is negotiated.
+const PAGE: u32 = 4096;
+
+#[derive(Clone)]
+pub struct Settings {
+    /// The longest write in one request, and the longest read.
+    pub max_write: u32,
+    /// How many requests the kernel sends ahead (read-ahead and asynchronous ones).
+    pub max_background: u16,
+    /// Whether the kernel may send requests over io_uring.
+    pub over_io_uring: bool,
+    pub log: Log,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { max_write: 1 << 20, max_background: 64, over_io_uring: false, log: Arc::new(|_| {}) }
+    }
+}
+
+/// What the kernel and the service agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// The minor version of the kernel's protocol.
+    pub minor: u32,
+    /// The flags that both want.
+    pub flags: u64,
+    pub max_write: u32,
+}
+
+impl Negotiated {
+    pub fn has(&self, flag: u64) -> bool {
+        self.flags & flag == flag
+    }
+}
+
+pub struct Session {
+    service: Arc<dyn Service>,
+    settings: Settings,
+    negotiated: OnceLock<Negotiated>,
+    destroyed: AtomicBool,
+    counters: Counters,
+}
+
+impl Session {
+    pub fn new(service: Arc<dyn Service>, settings: Settings) -> Session {
+        Session {
+            service,
+            settings,
+            negotiated: OnceLock::new(),
+            destroyed: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How often each operation was asked for, and how long serving took.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What was agreed on; `None` before the kernel's first request was answered.
+    pub fn negotiated(&self) -> Option<Negotiated> {
+        self.negotiated.get().copied()
+    }
+
+    /// How requests are to be divided into their parts.
+    pub fn dialect(&self) -> Dialect {
+        let long_setxattr = self.negotiated.get().is_some_and(|agreed| agreed.has(init::SETXATTR_EXT));
+        Dialect { long_setxattr }
+    }
+
+    pub fn log(&self, line: &str) {
+        (self.settings.log)(line);
+    }
+
+    /// Serves one request that came in two parts: the structure of its first argument, and the rest.
+    pub fn handle(&self, header: &InHeader, argument: &[u8], payload: &[u8], slot: &mut dyn Slot) {
+        let started = Instant::now();
+        self.counters.begin(header.opcode);
+        let request = Request::decode(header, argument, payload);
+        let is_awaited = request.as_ref().map_or(true, |request| request.opcode.is_answered());
+        let reply = Reply::new(header.unique, slot, is_awaited);
+        match request {
+            Ok(request) => self.serve(&request, reply),
+            Err(error) => drop(reply.error(error)),
+        }
+        self.counters.end(header.opcode, started.elapsed());
+    }
+
+    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) {
+        let answered = catch_unwind(AssertUnwindSafe(|| match request.operation {
+            Operation::Init(kernel) => drop(self.init(&kernel, reply)),
+            _ if self.negotiated.get().is_none() => drop(reply.error(Errno::IO)),
+            Operation::Destroy => {
+                self.destroy();
+                drop(reply.ok());
+            }
+            _ => drop(self.service.serve(request, reply)),
+        }));
+        // The reply was dropped while the panic went by, and has said EIO.
+        if let Err(panic) = answered {
+            let opcode = request.opcode;
+            self.log(&format!("serving {opcode:?} of node {} failed: {}", request.nodeid, text(&*panic)));
+        }
+    }
+
+    fn init(&self, kernel: &InitIn, reply: Reply<'_>) -> crate::reply::Answered {
+        if kernel.major != MAJOR || kernel.minor < MINOR_OLDEST {
+            self.log(&format!(
+                "the kernel speaks version {}.{} of the protocol, at least {MAJOR}.{MINOR_OLDEST} is needed",
+                kernel.major, kernel.minor
+            ));
+            return reply.error(Errno::PROTO);
+        }
+        let mut wanted = self.service.init(kernel);
+        if self.settings.over_io_uring {
+            wanted |= init::OVER_IO_URING;
+        }
+        let flags = wanted & kernel.offered();
+        let max_write = if flags & init::MAX_PAGES == 0 { 32 * PAGE } else { self.settings.max_write };
+        let agreed = Negotiated { minor: kernel.minor, flags, max_write };
+        let agreed = *self.negotiated.get_or_init(|| agreed);
+        reply.init(&self.init_out(kernel, agreed))
+    }
+
+    fn init_out(&self, kernel: &InitIn, agreed: Negotiated) -> InitOut {
+        let max_background = self.settings.max_background;
+        InitOut {
+            major: MAJOR,
+            minor: MINOR.min(kernel.minor),
+            max_readahead: kernel.max_readahead,
+            flags: agreed.flags as u32,
+            max_background,
+            congestion_threshold: max_background / 4 * 3,
+            max_write: agreed.max_write,
+            time_gran: 1,
+            max_pages: (agreed.max_write / PAGE) as u16,
+            map_alignment: 0,
+            flags2: (agreed.flags >> 32) as u32,
+            max_stack_depth: 0,
+            request_timeout: 0,
+            unused: [0; 11],
+        }
+    }
+
+    /// The mount is gone. Transports call this when the connection ends without a word; later calls do
+    /// nothing.
+    pub fn destroy(&self) {
+        if !self.destroyed.swap(true, Ordering::AcqRel) {
+            self.service.destroy();
+        }
+    }
+}
+
+fn text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let string = panic.downcast_ref::<String>().map(String::as_str);
+    string.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
+}

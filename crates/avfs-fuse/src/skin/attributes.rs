@@ -1,0 +1,165 @@
+//! Attributes, as the kernel shows and sets them.
+
+use avfs_core::Timestamp;
+use avfs_tree::{Attr, Clock, Ino, Kind, SetAttr, SystemClock};
+
+use super::error::SkinError;
+use super::{Skin, missing};
+use crate::abi::flags::setattr;
+use crate::abi::{self, AttrOut, EntryOut, SetattrIn};
+use crate::request::Request;
+
+/// How many seconds the kernel may cache: a day, because it is told of every change behind its back.
+const VALID: u64 = 86_400;
+
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+impl Skin {
+    pub(super) fn get_attr(&self, request: &Request<'_>) -> Result<AttrOut, SkinError> {
+        Ok(attr_out(&self.tree.attr(self.ino(request)?)?))
+    }
+
+    pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetattrIn) -> Result<AttrOut, SkinError> {
+        let ino = self.ino(request)?;
+        let mut wanted = wanted(set);
+        if set.valid & setattr::KILL_SUIDGID != 0 {
+            wanted.mode = wanted.mode.or(self.mode_without_privileges(ino)?);
+        }
+        Ok(attr_out(&self.tree.set_attr(ino, wanted)?))
+    }
+
+    /// Takes the privileges away that a file gives to whoever executes it.
+    pub(super) fn drop_privileges(&self, ino: Ino) -> Result<(), SkinError> {
+        if let Some(mode) = self.mode_without_privileges(ino)? {
+            self.tree.set_attr(ino, SetAttr { mode: Some(mode), ..SetAttr::default() })?;
+        }
+        Ok(())
+    }
+
+    /// `None` if the file gives no privileges. Setgid without the right to execute is none.
+    fn mode_without_privileges(&self, ino: Ino) -> Result<Option<u32>, SkinError> {
+        let attr = self.tree.attr(ino)?;
+        let mode = attr.meta.mode;
+        let gives_group = mode & (SET_GID | GROUP_EXECUTE) == SET_GID | GROUP_EXECUTE;
+        let dropped = SET_UID | if gives_group { SET_GID } else { 0 };
+        Ok((attr.kind != Kind::Directory && mode & dropped != 0).then_some(mode & !dropped))
+    }
+
+    /// What the kernel is told of an inode, once more.
+    pub(super) fn remembered(&self, attr: &Attr) -> Result<EntryOut, SkinError> {
+        Ok(entry_out(self.nodes.remember(attr.ino)?, attr))
+    }
+}
+
+fn wanted(set: &SetattrIn) -> SetAttr {
+    let has = |flag: u32| set.valid & flag != 0;
+    let mtime = match () {
+        () if has(setattr::MTIME_NOW) => Some(SystemClock.now()),
+        () if has(setattr::MTIME) => Timestamp::new(set.mtime as i64, set.mtimensec),
+        () => None,
+    };
+    SetAttr {
+        mode: has(setattr::MODE).then_some(set.mode & 0o7777),
+        uid: has(setattr::UID).then_some(set.uid),
+        gid: has(setattr::GID).then_some(set.gid),
+        size: has(setattr::SIZE).then_some(set.size),
+        mtime,
+    }
+}
+
+/// A name that exists.
+fn entry_out(nodeid: u64, attr: &Attr) -> EntryOut {
+    EntryOut {
+        nodeid,
+        generation: 0,
+        entry_valid: VALID,
+        attr_valid: VALID,
+        entry_valid_nsec: 0,
+        attr_valid_nsec: 0,
+        attr: kernel_attr(attr),
+    }
+}
+
+/// A name that does not exist, which the kernel may remember as such; also what stands for `.` and `..` in a
+/// listing.
+pub(super) fn no_entry() -> EntryOut {
+    EntryOut {
+        nodeid: 0,
+        generation: 0,
+        entry_valid: VALID,
+        attr_valid: 0,
+        entry_valid_nsec: 0,
+        attr_valid_nsec: 0,
+        attr: zerocopy::FromZeros::new_zeroed(),
+    }
+}
+
+fn attr_out(attr: &Attr) -> AttrOut {
+    AttrOut { attr_valid: VALID, attr_valid_nsec: 0, dummy: 0, attr: kernel_attr(attr) }
+}
+
+fn kernel_attr(attr: &Attr) -> abi::Attr {
+    let atime = missing::atime(attr);
+    abi::Attr {
+        ino: attr.ino.0,
+        size: attr.size,
+        blocks: missing::blocks(attr),
+        atime: atime.seconds as u64,
+        mtime: attr.meta.mtime.seconds as u64,
+        ctime: attr.ctime.seconds as u64,
+        atimensec: atime.nanos,
+        mtimensec: attr.meta.mtime.nanos,
+        ctimensec: attr.ctime.nanos,
+        mode: format(attr.kind) | attr.meta.mode,
+        nlink: attr.names,
+        uid: attr.meta.uid,
+        gid: attr.meta.gid,
+        rdev: device(attr.kind),
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+/// The kind of a file in the upper bits of its mode.
+pub(super) fn format(kind: Kind) -> u32 {
+    match kind {
+        Kind::Fifo => 0o010_000,
+        Kind::CharDevice { .. } => 0o020_000,
+        Kind::Directory => 0o040_000,
+        Kind::BlockDevice { .. } => 0o060_000,
+        Kind::File => 0o100_000,
+        Kind::Symlink => 0o120_000,
+        Kind::Socket => 0o140_000,
+    }
+}
+
+/// The kernel's 32-bit form: twelve bits of the major number between twenty of the minor one.
+fn device(kind: Kind) -> u32 {
+    match kind {
+        Kind::CharDevice { device } | Kind::BlockDevice { device } => {
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12
+        }
+        Kind::File | Kind::Directory | Kind::Symlink | Kind::Fifo | Kind::Socket => 0,
+    }
+}
+
+/// A device number from the kernel's 32-bit form.
+pub(super) fn device_number(rdev: u32) -> u64 {
+    rustix::fs::makedev(rdev >> 8 & 0xfff, rdev & 0xff | rdev >> 12 & !0xff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_survive_the_kernels_form() {
+        for (major, minor) in [(1, 3), (8, 17), (259, 70_000), (4095, (1 << 20) - 1)] {
+            let number = rustix::fs::makedev(major, minor);
+            assert_eq!(device_number(device(Kind::BlockDevice { device: number })), number);
+        }
+    }
+}

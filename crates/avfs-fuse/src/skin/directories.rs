@@ -1,0 +1,210 @@
+//! Reading directories, with cookies that survive concurrent changes.
+//!
+//! A cookie counts the names that were handed out; reading goes on behind the name that the cookie stands
+//! for, in the order of names. So names that are added or removed meanwhile make no other name come twice or
+//! not at all.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use avfs_core::EntryName;
+use avfs_tree::{Attr, FsError, Ino, WorkTree};
+
+use super::attributes::{format, no_entry};
+use super::error::SkinError;
+use super::{Skin, missing};
+use crate::abi::ReadIn;
+use crate::reply::{Answered, Listing, Reply};
+use crate::request::Request;
+
+/// `.` and `..` have the first two cookies.
+const DOTS: u64 = 2;
+/// How many entries are asked of the tree at a time.
+const AT_ONCE: usize = 256;
+/// The kind of a directory entry that is a directory.
+const DIRECTORY: u32 = 4;
+
+/// How many directories without a handle are being read at a time, before they are counted anew.
+const UNOPENED_MAX: usize = 64;
+
+/// The open directories.
+#[derive(Default)]
+pub(super) struct DirectoryHandles {
+    last: AtomicU64,
+    open: Mutex<HashMap<u64, Shared>>,
+    /// Directories that are read without being opened, on a mount that never changes.
+    unopened: Mutex<HashMap<Ino, Shared>>,
+}
+
+type Shared = Arc<Mutex<Handle>>;
+
+/// The names that were handed out through one open directory, by their cookies.
+#[derive(Default)]
+struct Handle {
+    names: Vec<EntryName>,
+}
+
+impl DirectoryHandles {
+    pub fn open(&self) -> u64 {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.table().insert(number, Arc::default());
+        number
+    }
+
+    pub fn release(&self, number: u64) {
+        self.table().remove(&number);
+    }
+
+    pub fn clear(&self) {
+        self.table().clear();
+    }
+
+    fn get(&self, number: u64, ino: Ino) -> Shared {
+        if let Some(handle) = self.table().get(&number) {
+            return handle.clone();
+        }
+        let mut unopened = self.unopened();
+        // A handle that is lost only costs the names before a cookie being listed again.
+        if unopened.len() >= UNOPENED_MAX {
+            unopened.clear();
+        }
+        unopened.entry(ino).or_default().clone()
+    }
+
+    /// A directory was read to its end.
+    fn finish(&self, ino: Ino) {
+        self.unopened().remove(&ino);
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<u64, Shared>> {
+        self.open.lock().expect("no panic happens while the lock is held")
+    }
+
+    fn unopened(&self) -> MutexGuard<'_, HashMap<Ino, Shared>> {
+        self.unopened.lock().expect("no panic happens while the lock is held")
+    }
+}
+
+impl Handle {
+    /// Makes the names up to a cookie known, as far as there are so many; they were handed out through
+    /// another handle of the same directory, whose listing the kernel has kept.
+    fn fill(&mut self, tree: &WorkTree, ino: Ino, count: usize) -> Result<(), FsError> {
+        while self.names.len() < count {
+            let missing = (count - self.names.len()).min(AT_ONCE);
+            let entries = tree.read_directory(ino, self.names.last(), missing)?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            self.names.extend(entries.into_iter().map(|(name, _)| name));
+        }
+        Ok(())
+    }
+
+    /// The number of a name that follows the first `before` ones. A name that was handed out at this place
+    /// keeps its number; another one is put behind all, so that no number changes its meaning.
+    fn number(&mut self, before: usize, name: EntryName) -> usize {
+        if self.names.get(before) == Some(&name) {
+            return before + 1;
+        }
+        self.names.push(name);
+        self.names.len()
+    }
+}
+
+impl Skin {
+    pub(super) fn read_directory(
+        &self,
+        request: &Request<'_>,
+        read: &ReadIn,
+        plus: bool,
+        reply: Reply<'_>,
+    ) -> Answered {
+        reply.directory(read.size as usize, |listing| {
+            self.list(request, read, plus, listing).map_err(|error| self.errno(request, error))
+        })
+    }
+
+    fn list(
+        &self,
+        request: &Request<'_>,
+        read: &ReadIn,
+        plus: bool,
+        listing: &mut Listing<'_>,
+    ) -> Result<(), SkinError> {
+        let ino = self.ino(request)?;
+        let handle = self.directories.get(read.fh, ino);
+        let mut handle = handle.lock().unwrap_or_else(|poisoned| {
+            // What a panic left is a list of names like any other.
+            poisoned.into_inner()
+        });
+        if read.offset == 0 && read.fh != 0 {
+            handle.names.clear();
+        }
+        if !self.list_dots(ino, read.offset, plus, listing)? {
+            return Ok(());
+        }
+        let mut before = usize::try_from(read.offset.saturating_sub(DOTS)).unwrap_or(usize::MAX);
+        handle.fill(&self.tree, ino, before)?;
+        before = before.min(handle.names.len());
+        loop {
+            let after = before.checked_sub(1).map(|index| handle.names[index].clone());
+            let entries = self.tree.read_directory(ino, after.as_ref(), AT_ONCE)?;
+            let is_last = entries.len() < AT_ONCE;
+            for (name, attr) in entries {
+                let number = handle.number(before, name);
+                let cookie = number as u64 + DOTS;
+                if !self.list_entry(&handle.names[number - 1], &attr, cookie, plus, listing)? {
+                    return Ok(());
+                }
+                before = number;
+            }
+            if is_last {
+                self.directories.finish(ino);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns whether there was room.
+    fn list_dots(
+        &self,
+        ino: Ino,
+        offset: u64,
+        plus: bool,
+        listing: &mut Listing<'_>,
+    ) -> Result<bool, SkinError> {
+        for (cookie, name) in [(1, &b"."[..]), (2, b"..")] {
+            if offset >= cookie {
+                continue;
+            }
+            let node = if cookie == 1 { ino } else { missing::parent(&self.tree, ino)? };
+            let fits = match plus {
+                true => listing.add_plus(node.0, cookie, DIRECTORY, name, no_entry),
+                false => listing.add(node.0, cookie, DIRECTORY, name),
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether there was room. An entry with attributes counts as looked up.
+    fn list_entry(
+        &self,
+        name: &EntryName,
+        attr: &Attr,
+        cookie: u64,
+        plus: bool,
+        listing: &mut Listing<'_>,
+    ) -> Result<bool, SkinError> {
+        let (ino, kind, name) = (attr.ino.0, format(attr.kind) >> 12, name.as_bytes());
+        Ok(match plus {
+            // One that has just gone is listed without attributes, and looked up when it is used.
+            true => listing
+                .add_plus(ino, cookie, kind, name, || self.remembered(attr).unwrap_or_else(|_| no_entry())),
+            false => listing.add(ino, cookie, kind, name),
+        })
+    }
+}

@@ -1,0 +1,155 @@
+//! Names: looking them up, making, moving and removing them.
+
+use avfs_core::{EntryKind, EntryName};
+use avfs_tree::{FsError, Ino, Kind, NewEntry, Place, SetAttr};
+use rustix::io::Errno;
+
+use super::Skin;
+use super::attributes::{device_number, no_entry};
+use super::error::SkinError;
+use crate::abi::flags::open_in;
+use crate::abi::{CreateIn, EntryOut, MknodIn, OpenIn};
+use crate::request::Request;
+
+const FORMAT: u32 = 0o170_000;
+const SET_GID: u32 = 0o2000;
+
+/// Of `renameat2(2)`.
+const NO_REPLACE: u32 = 1 << 0;
+const EXCHANGE: u32 = 1 << 1;
+
+impl Skin {
+    pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8]) -> Result<EntryOut, SkinError> {
+        match self.tree.lookup(self.ino(request)?, &EntryName::new(name)?) {
+            Ok(attr) => self.remembered(&attr),
+            Err(FsError::NotFound) => Ok(no_entry()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn forget(&self, node: u64, lookups: u64) {
+        self.nodes.forget(node, lookups);
+    }
+
+    pub(super) fn read_link(&self, request: &Request<'_>) -> Result<Vec<u8>, SkinError> {
+        Ok(self.tree.read_link(self.ino(request)?)?)
+    }
+
+    pub(super) fn symlink(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<EntryOut, SkinError> {
+        self.make(request, name, NewEntry::symlink(target))
+    }
+
+    pub(super) fn make_directory(
+        &self,
+        request: &Request<'_>,
+        mode: u32,
+        name: &[u8],
+    ) -> Result<EntryOut, SkinError> {
+        self.make(request, name, NewEntry::directory(mode))
+    }
+
+    pub(super) fn make_node(
+        &self,
+        request: &Request<'_>,
+        node: &MknodIn,
+        name: &[u8],
+    ) -> Result<EntryOut, SkinError> {
+        let device = device_number(node.rdev);
+        let kind = match node.mode & FORMAT {
+            0o010_000 => EntryKind::Fifo,
+            0o020_000 => EntryKind::CharDevice { device },
+            0o060_000 => EntryKind::BlockDevice { device },
+            0o140_000 => EntryKind::Socket,
+            0 | 0o100_000 => return self.make(request, name, NewEntry::file(node.mode)),
+            _ => return Err(Errno::INVAL.into()),
+        };
+        self.make(request, name, NewEntry { kind, mode: node.mode, uid: 0, gid: 0 })
+    }
+
+    /// Makes an entry that belongs to the caller; in a directory with setgid, to the directory's group.
+    fn make(&self, request: &Request<'_>, name: &[u8], new: NewEntry) -> Result<EntryOut, SkinError> {
+        let (parent, name) = (self.ino(request)?, EntryName::new(name)?);
+        let directory = self.tree.attr(parent)?.meta;
+        let (mut new, inherits) = (new, directory.mode & SET_GID != 0);
+        if inherits && matches!(new.kind, EntryKind::Directory { .. }) {
+            new.mode |= SET_GID;
+        }
+        let gid = if inherits { directory.gid } else { request.caller.gid };
+        let attr = self.tree.create(parent, &name, new.owned_by(request.caller.uid, gid))?;
+        self.remembered(&attr)
+    }
+
+    /// Makes a file, or opens the one that another door has just made.
+    pub(super) fn create(
+        &self,
+        request: &Request<'_>,
+        create: &CreateIn,
+        name: &[u8],
+    ) -> Result<EntryOut, SkinError> {
+        let made = self.make(request, name, NewEntry::file(create.mode));
+        let exclusive = create.flags & rustix::fs::OFlags::EXCL.bits() != 0;
+        match made {
+            Err(SkinError::Tree(FsError::Exists)) if !exclusive => {}
+            made => return made,
+        }
+        let attr = self.tree.lookup(self.ino(request)?, &EntryName::new(name)?)?;
+        match attr.kind {
+            Kind::File => {}
+            // The kernel opens these itself; it has to look the name up again.
+            _ => return Err(Errno::STALE.into()),
+        }
+        self.open_inode(attr.ino, create.flags, create.open_flags)?;
+        self.remembered(&self.tree.attr(attr.ino)?)
+    }
+
+    pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn) -> Result<(), SkinError> {
+        self.open_inode(self.ino(request)?, open.flags, open.open_flags)
+    }
+
+    fn open_inode(&self, ino: Ino, flags: u32, open_flags: u32) -> Result<(), SkinError> {
+        if open_flags & open_in::KILL_SUIDGID != 0 {
+            self.drop_privileges(ino)?;
+        }
+        if flags & rustix::fs::OFlags::TRUNC.bits() != 0 {
+            self.tree.set_attr(ino, SetAttr { size: Some(0), ..SetAttr::default() })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn link(&self, request: &Request<'_>, node: u64, name: &[u8]) -> Result<EntryOut, SkinError> {
+        let (ino, parent) = (self.nodes.ino(node)?, self.ino(request)?);
+        let attr = self.tree.link(ino, parent, &EntryName::new(name)?)?;
+        self.remembered(&attr)
+    }
+
+    pub(super) fn unlink(&self, request: &Request<'_>, name: &[u8]) -> Result<(), SkinError> {
+        Ok(self.tree.unlink(self.ino(request)?, &EntryName::new(name)?)?)
+    }
+
+    pub(super) fn remove_directory(&self, request: &Request<'_>, name: &[u8]) -> Result<(), SkinError> {
+        Ok(self.tree.remove_directory(self.ino(request)?, &EntryName::new(name)?)?)
+    }
+
+    pub(super) fn rename(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        new_parent: u64,
+        new_name: &[u8],
+        flags: u32,
+    ) -> Result<(), SkinError> {
+        let from = Place::new(self.ino(request)?, EntryName::new(name)?);
+        let to = Place::new(self.nodes.ino(new_parent)?, EntryName::new(new_name)?);
+        match flags {
+            0 => Ok(self.tree.rename(from, to)?),
+            NO_REPLACE => Ok(self.tree.rename_no_replace(from, to)?),
+            EXCHANGE => Ok(self.tree.exchange(from, to)?),
+            _ => Err(Errno::INVAL.into()),
+        }
+    }
+}

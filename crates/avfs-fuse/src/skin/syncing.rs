@@ -1,0 +1,59 @@
+//! Making changes durable, on a thread of its own: requests of the kernel go on meanwhile.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use avfs_tree::WorkTree;
+use rustix::io::Errno;
+
+use crate::reply::{Answered, Reply};
+use crate::session::Log;
+
+/// Everyone who asks while the disk is busy is served by the next round together.
+pub(super) struct Syncing {
+    tree: Arc<WorkTree>,
+    log: Log,
+    /// The thread starts with the first request and ends with this.
+    queue: OnceLock<Mutex<Sender<Reply<'static>>>>,
+}
+
+impl Syncing {
+    pub fn new(tree: Arc<WorkTree>, log: Log) -> Syncing {
+        Syncing { tree, log, queue: OnceLock::new() }
+    }
+
+    /// Answers when everything that was done before is durable.
+    pub fn sync(&self, reply: Reply<'_>) -> Answered {
+        let (answered, reply) = reply.defer();
+        let queue = self.queue.get_or_init(|| Mutex::new(self.start()));
+        let queue = queue.lock().expect("no panic happens while the lock is held");
+        // Without a thread the reply is dropped, which answers it with EIO.
+        let _ = queue.send(reply);
+        answered
+    }
+
+    fn start(&self) -> Sender<Reply<'static>> {
+        let (sender, receiver) = channel();
+        let (tree, log) = (self.tree.clone(), self.log.clone());
+        let thread = std::thread::Builder::new().name("fuse-sync".into());
+        if let Err(error) = thread.spawn(move || run(&tree, &log, &receiver)) {
+            (self.log)(&format!("starting the thread that syncs: {error}"));
+        }
+        sender
+    }
+}
+
+fn run(tree: &WorkTree, log: &Log, queue: &Receiver<Reply<'static>>) {
+    while let Ok(first) = queue.recv() {
+        let waiting: Vec<Reply<'static>> = [first].into_iter().chain(queue.try_iter()).collect();
+        let result = tree.sync().map_err(|error| {
+            log(&format!("syncing: {}", super::error::chain(&error)));
+            error.errno()
+        });
+        waiting.into_iter().for_each(|reply| tell(reply, result));
+    }
+}
+
+fn tell(reply: Reply<'static>, result: Result<(), Errno>) {
+    let _ = reply.done(result);
+}

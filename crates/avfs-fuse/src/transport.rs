@@ -1,0 +1,3 @@
+//! How requests come from the kernel and answers go back.
+
+pub mod device;

@@ -1,0 +1,103 @@
+//! A working tree in memory, mounted on a temporary directory and unmounted at the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use avfs_core::{Entry, Meta, Root, Totals};
+use avfs_fuse::abi::Opcode;
+use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
+use avfs_fuse::transport::device::{DeviceOptions, Serving};
+use avfs_fuse::{Log, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_store::MemoryStore;
+use avfs_tree::{Base, Objects, SystemClock, WorkTree};
+
+pub struct Mounted {
+    directory: tempfile::TempDir,
+    serving: Option<Serving>,
+    pub tree: Arc<WorkTree>,
+    pub skin: Arc<Skin>,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Mounted {
+    pub fn new() -> Mounted {
+        Mounted::of(empty_tree(), false)
+    }
+
+    pub fn read_only(tree: Arc<WorkTree>) -> Mounted {
+        Mounted::of(tree, true)
+    }
+
+    pub fn of(tree: Arc<WorkTree>, read_only: bool) -> Mounted {
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log: Log = {
+            let lines = lines.clone();
+            Arc::new(move |line| lines.lock().unwrap().push(line.to_owned()))
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let options = SkinOptions { read_only, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
+        let skin = Arc::new(Skin::new(tree.clone(), options));
+        let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
+        let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };
+        let connection = mount(directory.path(), &options).unwrap();
+        let serving = Serving::start(Arc::new(session), connection, DeviceOptions::default()).unwrap();
+        Mounted { directory, serving: Some(serving), tree, skin, log: lines }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub fn session(&self) -> &Arc<Session> {
+        self.serving.as_ref().unwrap().session()
+    }
+
+    pub fn notifier(&self) -> &Notifier {
+        self.serving.as_ref().unwrap().notifier()
+    }
+
+    /// Which requests an action costs. Those that the kernel sends in its own time, when a file is released
+    /// or a node forgotten, are left out.
+    pub fn requests_of(&self, action: impl FnOnce()) -> Vec<(Opcode, u64)> {
+        let asynchronous =
+            [Opcode::Release, Opcode::Releasedir, Opcode::Forget, Opcode::BatchForget, Opcode::Interrupt];
+        let count = |opcode: Opcode| self.session().counters().requests(opcode);
+        let before: Vec<u64> = Opcode::ALL.iter().map(|opcode| count(*opcode)).collect();
+        action();
+        let after = Opcode::ALL.iter().zip(before).map(|(opcode, before)| (*opcode, count(*opcode) - before));
+        after.filter(|(opcode, requests)| *requests > 0 && !asynchronous.contains(opcode)).collect()
+    }
+
+    /// Unmounts and waits until everything is released; returns what was logged.
+    pub fn end(mut self) -> Vec<String> {
+        unmount(self.directory.path(), Unmount::IfUnused).unwrap();
+        self.serving.take().unwrap().wait();
+        std::mem::take(&mut *self.log.lock().unwrap())
+    }
+}
+
+impl Drop for Mounted {
+    /// Must not wait for what a failed test has left open.
+    fn drop(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            let _ = unmount(self.directory.path(), Unmount::Detach);
+            serving.stop();
+        }
+    }
+}
+
+pub fn empty_tree() -> Arc<WorkTree> {
+    let meta = Meta { mode: 0o755, ..Meta::default() };
+    let root = Root { directory: Entry::empty_directory(meta), links: None, totals: Totals::default() };
+    let objects = Objects::new(Arc::new(MemoryStore::new()));
+    Arc::new(WorkTree::in_memory(objects, Base { root, inodes: None }, Arc::new(SystemClock)).unwrap())
+}
+
+/// Which errno a call failed with.
+pub fn errno<T>(result: std::io::Result<T>) -> Option<avfs_fuse::Errno> {
+    result.err().and_then(|error| error.raw_os_error()).map(avfs_fuse::Errno::from_raw_os_error)
+}

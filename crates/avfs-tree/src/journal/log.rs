@@ -1,0 +1,106 @@
+//! The file under a journal: written by its journal, read by everybody, synced without the tree's lock.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::{JournalError, io_error, sync_parent};
+
+/// The file of a journal. Extents of files refer to it, so it outlives the journal that wrote it, and its
+/// name in the directory, until the last of them is gone.
+pub(crate) struct LogFile {
+    pub(super) file: File,
+    pub(super) place: PathBuf,
+    /// What is in the file ends here; what was appended behind it is in the journal's buffer.
+    pub(super) written: AtomicU64,
+    /// Up to here a sync has succeeded.
+    pub(super) durable: AtomicU64,
+    failed: AtomicBool,
+    /// One sync at a time: those who wait for it find their bytes durable and need none of their own.
+    syncing: Mutex<()>,
+}
+
+impl std::fmt::Debug for LogFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LogFile({})", self.place.display())
+    }
+}
+
+impl LogFile {
+    pub(super) fn new(file: File, place: &Path, written: u64) -> LogFile {
+        LogFile {
+            file,
+            place: place.to_owned(),
+            written: AtomicU64::new(written),
+            durable: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            syncing: Mutex::new(()),
+        }
+    }
+
+    /// A file that is gone when nobody refers to it any more.
+    pub fn nameless(directory: &Path) -> Result<LogFile, JournalError> {
+        let file = tempfile::tempfile_in(directory);
+        let file = file.map_err(|source| io_error("making a file beside", directory, source))?;
+        Ok(LogFile::new(file, directory, 0))
+    }
+
+    /// Puts bytes behind what is there. Callers take turns: the tree stands still.
+    pub fn append(&self, data: &[u8]) -> Result<u64, JournalError> {
+        let position = self.written();
+        let done = self.file.write_all_at(data, position);
+        done.map_err(|source| io_error("writing beside", &self.place, source))?;
+        self.written.store(position + data.len() as u64, Ordering::Release);
+        Ok(position)
+    }
+
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(super) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Reads bytes that are in the file.
+    pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), JournalError> {
+        let read = self.file.read_exact_at(out, position);
+        read.map_err(|source| io_error("reading", &self.place, source))
+    }
+
+    /// Returns once everything up to `end` survives a power loss. Needs no lock of the tree.
+    pub fn sync_to(&self, end: u64) -> Result<(), JournalError> {
+        if self.durable() >= end {
+            return Ok(());
+        }
+        let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
+        let (before, written) = (self.durable(), self.written());
+        if before >= end {
+            return Ok(());
+        }
+        let synced = match before {
+            0 => self.file.sync_all().and_then(|()| sync_parent(&self.place)),
+            _ => self.file.sync_data(),
+        };
+        if let Err(source) = synced {
+            self.failed.store(true, Ordering::Release);
+            return Err(io_error("syncing", &self.place, source));
+        }
+        self.durable.store(written, Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn check(&self) -> Result<(), JournalError> {
+        match self.failed.load(Ordering::Acquire) {
+            true => Err(JournalError::Failed { place: self.place.clone() }),
+            false => Ok(()),
+        }
+    }
+}

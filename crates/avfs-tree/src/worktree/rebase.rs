@@ -1,0 +1,228 @@
+//! Moving a tree in memory onto another stored state: only what is loaded and differs is touched.
+
+use std::collections::BTreeSet;
+
+use avfs_core::diff::Change;
+use avfs_core::map::{self, Difference, Nodes};
+use avfs_core::{Entry, EntryKind, LinkId, LinkedFile, Slot, Timestamp, TreePath};
+
+use crate::error::FsError;
+use crate::inodes::{Ino, InoMap, link_key};
+use crate::objects::ObjectError;
+use crate::op::Place;
+use crate::worktree::inode::{Body, Inode};
+use crate::worktree::state::{Base, State};
+use crate::worktree::watch::Seen;
+
+impl State {
+    pub fn rebase(&mut self, to: Base, changes: &[Change], renew: bool) -> Result<(), FsError> {
+        self.revive_changed(changes)?;
+        let from = std::mem::replace(&mut self.base, to);
+        self.linked_bytes = match self.base.root.links {
+            Some(id) => Nodes::<LinkedFile>::load(&self.objects, id)?.totals().bytes,
+            None => 0,
+        };
+        self.rebase_links(&from, renew)?;
+        self.rebase_directories(changes)?;
+        for change in changes {
+            self.rebase_path(change, renew)?;
+        }
+        Ok(())
+    }
+
+    /// Loads, as they were, the changed files that doors know by number.
+    fn revive_changed(&mut self, changes: &[Change]) -> Result<(), FsError> {
+        for change in changes {
+            let Some((parent, name)) = change.path.split_last() else { continue };
+            let Some(parent) = self.loaded(&parent).filter(|ino| self.directory(*ino).is_ok()) else {
+                continue;
+            };
+            let place = Place::new(parent, name);
+            if let Some(ino) = self.number_at(&place)?
+                && self.stubs.contains(ino)
+            {
+                self.revive(ino)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Files in memory whose records in the link table differ take the new ones. Where they are children is
+    /// found anew: names of a file with several are not known from it.
+    fn rebase_links(&mut self, from: &Base, renew: bool) -> Result<(), FsError> {
+        let mut differing = InoMap::default();
+        map::diff(&self.objects, from.root.links, self.base.root.links, |found: Difference<LinkedFile>| {
+            if let Ok(key) = <[u8; 8]>::try_from(&found.key[..]) {
+                differing.insert(Ino(u64::from_be_bytes(key)), found.after);
+            }
+            Ok::<(), ObjectError>(())
+        })?;
+        differing.retain(|ino, _| self.inodes.contains_key(ino));
+        if differing.is_empty() {
+            return Ok(());
+        }
+        self.forget_names(|child| differing.contains_key(&child));
+        for (ino, after) in differing {
+            let Some(file) = after else {
+                self.inode_mut(ino)?.linked = false;
+                self.lose_place(ino, renew)?;
+                continue;
+            };
+            let ctime = self.record(&link_key(LinkId(ino.0)))?.and_then(|record| record.ctime);
+            let ctime = ctime.unwrap_or(file.entry.meta.mtime);
+            let new = Inode { linked: true, names: file.names, ..Inode::from_entry(file.entry, ctime) };
+            self.replace_inode(ino, new, renew)?;
+        }
+        Ok(())
+    }
+
+    /// Takes children out of all directories in memory; they are looked up again when they are needed.
+    fn forget_names(&mut self, is_meant: impl Fn(Ino) -> bool) {
+        let mut forgotten = Vec::new();
+        for (parent, inode) in self.inodes.iter_mut() {
+            if let Body::Directory(directory) = &mut inode.body {
+                directory.children.retain(|name, child| {
+                    if is_meant(*child) {
+                        forgotten.push(Seen::Name { parent: *parent, name: name.clone() });
+                    }
+                    !is_meant(*child)
+                });
+            }
+        }
+        forgotten.into_iter().for_each(|seen| self.tell(None, seen));
+    }
+
+    /// The directories above what changed take their new entries.
+    fn rebase_directories(&mut self, changes: &[Change]) -> Result<(), FsError> {
+        let mut above: BTreeSet<TreePath> = BTreeSet::from([TreePath::root()]);
+        for change in changes {
+            let mut path = change.path.clone();
+            if change.after.as_ref().is_some_and(Entry::is_directory) {
+                above.insert(path.clone());
+            }
+            while let Some((parent, _)) = path.split_last() {
+                if !above.insert(parent.clone()) {
+                    break;
+                }
+                path = parent;
+            }
+        }
+        for path in above {
+            if let Some(ino) = self.loaded(&path)
+                && let Some((entry, ctime)) = self.stored_at(&path)?
+                && let EntryKind::Directory { entries, below } = entry.kind
+                && let Body::Directory(directory) = &mut self.inode_mut(ino)?.body
+            {
+                (directory.base, directory.below) = (entries, below);
+                let inode = self.inode_mut(ino)?;
+                (inode.meta, inode.ctime) = (entry.meta, ctime);
+                self.tell(None, Seen::Attributes(ino));
+            }
+        }
+        Ok(())
+    }
+
+    fn rebase_path(&mut self, change: &Change, renew: bool) -> Result<(), FsError> {
+        let Some((parent, name)) = change.path.split_last() else { return Ok(()) };
+        let Some(parent) = self.loaded(&parent) else { return Ok(()) };
+        let place = Place::new(parent, name);
+        let loaded = self.directory(parent).ok().and_then(|above| above.children.get(&place.name).copied());
+        let Some(ino) = loaded else {
+            self.tell(None, Seen::Name { parent, name: place.name });
+            return Ok(());
+        };
+        let is_kept = self.number_at(&place)? == Some(ino) && self.has_kind(ino, change.after.as_ref());
+        if !is_kept {
+            self.directory_mut(parent)?.children.remove(&place.name);
+            self.lose_place(ino, renew)?;
+            self.tell(None, Seen::Name { parent, name: place.name });
+            return Ok(());
+        }
+        match &change.after {
+            Some(entry) if !entry.is_directory() && !self.inode(ino)?.linked => {
+                let ctime = self.place_ctime(&place)?.unwrap_or(entry.meta.mtime);
+                let mut new = Inode::from_entry(entry.clone(), ctime);
+                new.place = Some(place.clone());
+                if self.replace_inode(ino, new, renew)? {
+                    self.tell(None, Seen::Name { parent, name: place.name });
+                }
+                Ok(())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Gives an inode in memory another state; says whether its contents did change and handles are stale.
+    fn replace_inode(&mut self, ino: Ino, new: Inode, renew: bool) -> Result<bool, FsError> {
+        let old = self.inode(ino)?;
+        let same = match (&old.body, &new.body) {
+            (Body::Stored { size, content }, Body::Stored { size: new_size, content: new_content }) => {
+                size == new_size && content == new_content
+            }
+            (Body::Symlink(old), Body::Symlink(new)) => old == new,
+            _ => false,
+        };
+        let stale = renew && !same;
+        let incarnation = old.incarnation + u32::from(stale);
+        let (holds, atime) = (old.holds, old.atime.clone());
+        self.inodes.insert(ino, Inode { holds, atime, incarnation, ..new });
+        self.tell(None, Seen::Attributes(ino));
+        match (same, stale) {
+            (true, _) => {}
+            (false, true) => self.tell(None, Seen::Replaced(ino)),
+            (false, false) => self.tell(None, Seen::Contents { ino, offset: 0, len: 0 }),
+        }
+        Ok(stale)
+    }
+
+    /// The place of an inode is another's now. Without a name, it lives as long as it is held.
+    fn lose_place(&mut self, ino: Ino, renew: bool) -> Result<(), FsError> {
+        // The record of a linked file says how many names it has.
+        let Some(inode) = self.inodes.get_mut(&ino).filter(|inode| !inode.linked) else { return Ok(()) };
+        (inode.place, inode.names) = (None, 0);
+        if renew {
+            inode.incarnation += 1;
+        }
+        self.tell(None, if renew { Seen::Replaced(ino) } else { Seen::Attributes(ino) });
+        self.drop_if_unused(ino)
+    }
+
+    fn has_kind(&self, ino: Ino, entry: Option<&Entry>) -> bool {
+        let (Ok(inode), Some(entry)) = (self.inode(ino), entry) else { return false };
+        match (&inode.body, &entry.kind) {
+            (Body::Stored { .. } | Body::Edited(_), EntryKind::File { .. }) => true,
+            (Body::Directory(_), EntryKind::Directory { .. }) => true,
+            (Body::Symlink(_), EntryKind::Symlink { .. }) => true,
+            (Body::Fifo, EntryKind::Fifo) | (Body::Socket, EntryKind::Socket) => true,
+            (Body::CharDevice(old), EntryKind::CharDevice { device }) => old == device,
+            (Body::BlockDevice(old), EntryKind::BlockDevice { device }) => old == device,
+            _ => false,
+        }
+    }
+
+    /// The inode at a path, if every step to it is in memory.
+    fn loaded(&self, path: &TreePath) -> Option<Ino> {
+        let mut ino = Ino::ROOT;
+        for name in path.components() {
+            ino = *self.directory(ino).ok()?.children.get(&name)?;
+        }
+        Some(ino)
+    }
+
+    /// The entry at a path of the base, with its change time. Every step to it is in memory.
+    fn stored_at(&self, path: &TreePath) -> Result<Option<(Entry, Timestamp)>, FsError> {
+        let root = self.base.root.directory.clone();
+        let mut found = (root.clone(), root.meta.mtime);
+        let mut parent = Ino::ROOT;
+        for name in path.components() {
+            let EntryKind::Directory { entries, .. } = found.0.kind else { return Ok(None) };
+            let slot: Option<Slot> = map::get(&self.objects, entries, name.as_bytes())?;
+            let Some(Slot::Own(entry)) = slot else { return Ok(None) };
+            let place = Place::new(parent, name);
+            let ctime = self.place_ctime(&place)?.unwrap_or(entry.meta.mtime);
+            let Some(child) = self.directory(parent)?.children.get(&place.name) else { return Ok(None) };
+            (found, parent) = ((entry, ctime), *child);
+        }
+        Ok(Some(found))
+    }
+}

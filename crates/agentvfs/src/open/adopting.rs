@@ -127,3 +127,58 @@ impl OpenVault {
         Ok(scratch.tree.freeze()?.base().clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use avfs_core::TreePath;
+
+    use super::*;
+    use crate::{Store, VaultName};
+
+    fn path() -> TreePath {
+        TreePath::parse(b"/a").unwrap()
+    }
+
+    /// A vault with `/a`, and a state in which it is another.
+    fn scene() -> (OpenVault, Adopt) {
+        let vault = Store::in_memory().create_vault(&VaultName::new("main").unwrap()).unwrap();
+        let open = vault.open().unwrap();
+        open.write_bytes(&path(), b"old").unwrap();
+        let base = open.settle().unwrap();
+        let guest = OpenVault::scratch(vault.clone(), open.record().clone()).unwrap();
+        guest.write_bytes(&path(), b"new").unwrap();
+        let frozen = guest.tree().freeze().unwrap();
+        let deed = vault.deed("write", "/a", None);
+        let root = frozen.base().root.clone();
+        let snapshot = vault.store().put_snapshot(root, vec![base], &deed).unwrap();
+        let head = Head { snapshot, inodes: frozen.base().inodes, journal: 0 };
+        (open, Adopt::new(base, &head, &deed, Landing::InPlace))
+    }
+
+    #[test]
+    fn a_given_state_is_the_head_and_in_the_tree() {
+        let (open, adopt) = scene();
+        let (_, head) = open.adopt(&adopt).unwrap();
+        assert_eq!(head.snapshot, adopt.snapshot);
+        assert_eq!(&open.read(&path()).unwrap()[..], b"new");
+        assert_eq!(open.vault().head().unwrap(), adopt.snapshot);
+    }
+
+    #[test]
+    fn a_given_state_that_cannot_be_committed_leaves_the_tree_as_it_was() {
+        let (open, adopt) = scene();
+        open.vault().clone().delete(true).unwrap();
+        assert_eq!(open.adopt(&adopt).unwrap_err().code(), "unknown-vault");
+        assert_eq!(&open.read(&path()).unwrap()[..], b"old");
+        assert!(!open.tree().is_dirty());
+        open.check_whole().unwrap();
+    }
+
+    #[test]
+    fn a_state_that_does_not_follow_its_base_is_refused() {
+        let (open, adopt) = scene();
+        let wrong = Adopt { base: adopt.snapshot, ..adopt };
+        assert_eq!(open.adopt(&wrong).unwrap_err().code(), "owner-failed");
+        assert_eq!(&open.read(&path()).unwrap()[..], b"old");
+    }
+}

@@ -76,6 +76,7 @@ impl OpenVault {
         let before = self.vault.base_of(&record.head)?;
         let mut changes = self.vault.changed_paths(&before.root, &to.root)?;
         let moved = still.rebase(to, &changes, landing.renews()).map_err(Error::from);
+        record.nameless = still.nameless_contents();
         moved.and_then(|()| self.vault.advance(record, head, deed)).inspect_err(|_| {
             changes.iter_mut().for_each(|change| std::mem::swap(&mut change.before, &mut change.after));
             if still.rebase(before, &changes, landing.renews()).is_err() {

@@ -66,6 +66,7 @@ impl OpenVault {
         let (root, inodes) = (frozen.base().root.clone(), frozen.base().inodes);
         let snapshot = self.vault.store().put_snapshot(root, vec![record.head.snapshot], deed)?;
         let head = Head { snapshot, inodes, journal: frozen.journal().max(record.head.journal) };
+        record.nameless = self.tree.nameless_contents();
         let seq = self.vault.advance(record, head, deed)?;
         frozen.settle();
         Ok(Saved { seq, snapshot })
@@ -85,6 +86,7 @@ impl OpenVault {
         let (root, inodes) = (stored.base().root.clone(), stored.base().inodes);
         let snapshot = self.vault.store().put_snapshot(root, vec![record.head.snapshot], deed)?;
         let head = Head { snapshot, inodes, journal: stored.journal().max(record.head.journal) };
+        record.nameless = still.nameless_contents();
         let seq = self.vault.advance(record, head, deed)?;
         still.settle(stored);
         Ok(Some(Saved { seq, snapshot }))

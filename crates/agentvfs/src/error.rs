@@ -4,6 +4,7 @@ use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
 use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 
+use crate::mount::MountError;
 use crate::transfer::TransferError;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -66,6 +67,8 @@ pub enum Error {
     Torn { vault: String },
     #[error("this is no request: {reason}")]
     BadRequest { reason: String },
+    #[error(transparent)]
+    Mount(#[from] MountError),
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
@@ -152,6 +155,7 @@ impl Error {
             Error::Torn { .. } => "torn-tree",
             Error::BadRequest { .. } => "owner-failed",
             Error::NoMounts { .. } => "no-mounts",
+            Error::Mount(source) => mount_code(source),
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
             Error::HistoryThinned { .. } => "history-thinned",
@@ -197,6 +201,10 @@ impl Error {
             }
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
             Error::OwnerFailed { hint, .. } => hint.clone(),
+            Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
+            Error::Mount(MountError::Busy { .. }) => {
+                Some("`--force` takes the mount away from those who use it".into())
+            }
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
             }
@@ -225,7 +233,7 @@ impl Error {
 }
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 57] = {
+pub const CODES: [(&str, ErrorKind); 61] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -245,6 +253,10 @@ pub const CODES: [(&str, ErrorKind); 57] = {
         ("owner-failed", Internal),
         ("torn-tree", Corrupt),
         ("no-mounts", Conflict),
+        ("no-fuse", Internal),
+        ("mount-refused", Internal),
+        ("mount-busy", Busy),
+        ("not-mounted", NotFound),
         ("vault-needed", Conflict),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),
@@ -307,6 +319,21 @@ fn fs_code(error: &FsError) -> &'static str {
         FsError::Journal(JournalError::Full { .. }) => "disk-full",
         FsError::Journal(JournalError::Damaged { .. }) => "damaged-journal",
         FsError::Journal(JournalError::Io { .. } | JournalError::Failed { .. }) => "journal-io",
+    }
+}
+
+fn mount_code(error: &MountError) -> &'static str {
+    match error {
+        MountError::NoSuchPlace { .. } => "host-not-found",
+        MountError::NotADirectory { .. } => "host-not-a-directory",
+        MountError::NoDevice
+        | MountError::DeviceDenied
+        | MountError::Device(_)
+        | MountError::NoFusermount => "no-fuse",
+        MountError::Refused { .. } | MountError::Stuck { .. } => "mount-refused",
+        MountError::Busy { .. } => "mount-busy",
+        MountError::NotMounted { .. } => "not-mounted",
+        MountError::Look { source, .. } | MountError::Table(source) => host_code(source),
     }
 }
 

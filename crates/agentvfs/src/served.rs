@@ -53,6 +53,11 @@ impl ServedVault {
         self.desk.await_stop();
     }
 
+    /// Waits for the same, without keeping the vault open.
+    pub fn stop_waiter(&self) -> StopWaiter {
+        StopWaiter(Arc::clone(&self.desk))
+    }
+
     pub fn ask_to_stop(&self) {
         self.desk.ask_to_stop();
     }
@@ -64,6 +69,15 @@ impl ServedVault {
         self.server = None;
         self.keeper = None;
         Ok(self.open.save("unmount", "")?.or(saved))
+    }
+}
+
+/// Waits until somebody asks an owner for its end.
+pub struct StopWaiter(Arc<Desk>);
+
+impl StopWaiter {
+    pub fn wait(&self) {
+        self.0.await_stop();
     }
 }
 

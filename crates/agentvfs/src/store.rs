@@ -127,6 +127,13 @@ impl Store {
         self.inner.place.as_ref().map(|place| place.home.as_path())
     }
 
+    /// How many bytes the disk of the store has left; for a store in memory, as many as one can count.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let disk = self.home().map(rustix::fs::statvfs);
+        let Some(Ok(disk)) = disk else { return i64::MAX as u64 };
+        disk.f_bavail.saturating_mul(disk.f_frsize)
+    }
+
     pub(crate) fn embedded(&self) -> Option<&EmbeddedStore> {
         self.inner.place.as_ref().map(|place| &*place.store)
     }

@@ -5,6 +5,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,6 +21,8 @@ use crate::session::Log;
 #[derive(Clone, Debug)]
 pub struct Notifier {
     queue: Sender<Notice>,
+    /// How many notices are queued or being sent.
+    pending: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -39,8 +42,16 @@ enum Notice {
         child: u64,
         name: Box<[u8]>,
     },
-    /// Everything before has been sent when this is answered.
-    Flush(Sender<()>),
+    /// To be done when everything before has been sent.
+    Then(Then),
+}
+
+struct Then(Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Then {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Then")
+    }
 }
 
 /// The queue was not emptied in time: the kernel holds a lock that a notification needs.
@@ -54,8 +65,10 @@ impl Notifier {
         let (queue, receiver) = channel();
         let connection = Arc::downgrade(connection);
         let thread = std::thread::Builder::new().name("fuse-notify".into());
-        thread.spawn(move || run(&connection, &log, &receiver))?;
-        Ok(Notifier { queue })
+        let pending = Arc::<AtomicUsize>::default();
+        let counter = pending.clone();
+        thread.spawn(move || run(&connection, &log, &receiver, &counter))?;
+        Ok(Notifier { queue, pending })
     }
 
     /// The attributes of a node changed, and its contents from `offset` on; a `len` of zero means up to the
@@ -78,7 +91,10 @@ impl Notifier {
     /// Waits until the kernel has taken everything that was queued before.
     pub fn flush(&self, at_most: Duration) -> Result<(), NotFlushed> {
         let (done, wait) = channel();
-        self.push(Notice::Flush(done));
+        // Whoever asked may have stopped waiting.
+        self.then(move || {
+            let _ = done.send(());
+        });
         match wait.recv_timeout(at_most) {
             // A thread that has ended has nobody to tell.
             Ok(()) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(()),
@@ -86,35 +102,53 @@ impl Notifier {
         }
     }
 
+    /// Does something, on the thread that sends, when the kernel has taken everything that was queued before.
+    pub fn then(&self, act: impl FnOnce() + Send + 'static) {
+        self.push(Notice::Then(Then(Box::new(act))));
+    }
+
+    /// Whether the kernel has taken everything.
+    pub fn is_idle(&self) -> bool {
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
     fn push(&self, notice: Notice) {
+        self.pending.fetch_add(1, Ordering::AcqRel);
         // Without a thread there is no mount whose caches could be wrong.
         let _ = self.queue.send(notice);
     }
 }
 
-fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>) {
+fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>, pending: &AtomicUsize) {
     while let Ok(notice) = queue.recv() {
-        let sent = match &notice {
-            Notice::Inode { node, offset, len } => {
-                let body = InvalInodeOut { ino: *node, off: *offset, len: *len };
-                send(connection, notification::INVAL_INODE, body.as_bytes(), None)
-            }
-            Notice::Entry { parent, name, expire_only } => {
-                let flags = if *expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
-                let body = InvalEntryOut { parent: *parent, namelen: name.len() as u32, flags };
-                send(connection, notification::INVAL_ENTRY, body.as_bytes(), Some(name))
-            }
-            Notice::Delete { parent, child, name } => {
-                let namelen = name.len() as u32;
-                let body = DeleteOut { parent: *parent, child: *child, namelen, padding: 0 };
-                send(connection, notification::DELETE, body.as_bytes(), Some(name))
-            }
-            // Whoever asked may have stopped waiting.
-            Notice::Flush(done) => done.send(()).or(Ok(())),
-        };
-        if let Err(error) = sent {
-            log(&format!("telling the kernel {notice:?}: {error}"));
+        deliver(connection, log, notice);
+        pending.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) {
+    if let Notice::Then(Then(act)) = notice {
+        return act();
+    }
+    let sent = match &notice {
+        Notice::Inode { node, offset, len } => {
+            let body = InvalInodeOut { ino: *node, off: *offset, len: *len };
+            send(connection, notification::INVAL_INODE, body.as_bytes(), None)
         }
+        Notice::Entry { parent, name, expire_only } => {
+            let flags = if *expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
+            let body = InvalEntryOut { parent: *parent, namelen: name.len() as u32, flags };
+            send(connection, notification::INVAL_ENTRY, body.as_bytes(), Some(name))
+        }
+        Notice::Delete { parent, child, name } => {
+            let namelen = name.len() as u32;
+            let body = DeleteOut { parent: *parent, child: *child, namelen, padding: 0 };
+            send(connection, notification::DELETE, body.as_bytes(), Some(name))
+        }
+        Notice::Then(_) => Ok(()),
+    };
+    if let Err(error) = sent {
+        log(&format!("telling the kernel {notice:?}: {error}"));
     }
 }
 

@@ -8,22 +8,28 @@ mod attributes;
 mod contents;
 mod directories;
 mod error;
-mod missing;
+mod handles;
+mod locks;
 mod names;
 mod nodes;
 mod space;
 mod syncing;
+mod watching;
 mod xattrs;
 
 use std::sync::Arc;
 
-use avfs_tree::{Ino, WorkTree};
+use avfs_tree::{At, Ino, WorkTree};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use self::directories::DirectoryHandles;
 use self::error::SkinError;
+use self::handles::Handles;
+use self::locks::Waiting;
 use self::nodes::Nodes;
 use self::syncing::Syncing;
+use self::watching::Notices;
 use crate::abi::flags::open_out;
 use crate::abi::{EntryOut, InitIn};
 use crate::reply::{Answered, Reply};
@@ -43,38 +49,39 @@ pub struct SkinOptions {
 
 pub struct Skin {
     tree: Arc<WorkTree>,
-    nodes: Nodes,
+    nodes: Arc<Nodes>,
+    handles: Handles,
     directories: DirectoryHandles,
+    waiting: Arc<Waiting>,
+    notices: Notices,
     syncing: Syncing,
     options: SkinOptions,
 }
 
 impl Skin {
-    pub fn new(tree: Arc<WorkTree>, options: SkinOptions) -> Skin {
+    /// A skin with a door of its own to a tree.
+    pub fn new(tree: &WorkTree, options: SkinOptions) -> Skin {
+        let tree = Arc::new(tree.holding_door());
         Skin {
-            nodes: Nodes::new(tree.clone()),
+            nodes: Arc::new(Nodes::new(tree.clone())),
+            handles: Handles::default(),
             directories: DirectoryHandles::default(),
+            waiting: Arc::default(),
+            notices: Notices::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),
             tree,
             options,
         }
     }
 
-    /// The contents of a file changed behind the kernel. Whoever opens it from now on gets a new node; the
-    /// old one, whose pages the kernel may still show, answers ESTALE. Returns the old node id if the kernel
-    /// knows one, which is to be invalidated together with the file's names.
-    pub fn replace(&self, ino: Ino) -> Option<u64> {
-        self.nodes.replace(ino)
-    }
-
-    /// The node id under which the kernel knows an inode, if it does.
-    pub fn known_node(&self, ino: Ino) -> Option<u64> {
-        self.nodes.known(ino)
-    }
-
     /// The inode that a request is about.
     fn ino(&self, request: &Request<'_>) -> Result<Ino, SkinError> {
         self.nodes.ino(request.nodeid)
+    }
+
+    /// The inode that a request is about, as it is known now.
+    fn at(&self, request: &Request<'_>) -> Result<At, SkinError> {
+        self.nodes.at(request.nodeid)
     }
 
     /// Answers with a result or its errno; what an operator should know of is logged.
@@ -109,6 +116,13 @@ impl Skin {
         self.answer(request, reply, result, |reply, entry| reply.entry(&entry))
     }
 
+    /// The handle of an open file, and what the kernel may do with it.
+    fn opened(&self, flags: u32) -> (u64, u32) {
+        let is_quiet = flags & OFlags::RWMODE.bits() == OFlags::RDONLY.bits();
+        let quiet = if is_quiet { open_out::NOFLUSH } else { 0 };
+        (self.handles.open(is_quiet), open_out::KEEP_CACHE | quiet)
+    }
+
     fn done(&self, request: &Request<'_>, reply: Reply<'_>, result: Result<(), SkinError>) -> Answered {
         self.answer(request, reply, result, |reply, ()| reply.ok())
     }
@@ -118,7 +132,7 @@ impl Service for Skin {
     fn init(&self, _kernel: &InitIn) -> u64 {
         match self.options.read_only {
             true => service::READ_ONLY,
-            false => service::USUAL | missing::LOCKS,
+            false => service::WRITABLE,
         }
     }
 
@@ -162,23 +176,29 @@ impl Service for Skin {
             // A file is kept alive by its node, so a handle would have nothing to say.
             Operation::Open(_) if self.options.read_only => reply.error(Errno::NOSYS),
             Operation::Open(open) => {
-                let opened = self.open(request, &open);
-                self.answer(request, reply, opened, |reply, ()| reply.open(0, open_out::KEEP_CACHE))
+                let (handle, flags) = self.opened(open.flags);
+                match self.open(request, &open) {
+                    Ok(()) => self.when_up_to_date(reply, move |reply| reply.open(handle, flags)),
+                    Err(error) => reply.error(self.errno(request, error)),
+                }
             }
             Operation::Create { create, name } => {
                 let created = self.create(request, &create, name);
-                self.answer(request, reply, created, |reply, entry| {
-                    reply.create(&entry, 0, open_out::KEEP_CACHE)
-                })
+                let (handle, flags) = self.opened(create.flags);
+                self.answer(request, reply, created, |reply, entry| reply.create(&entry, handle, flags))
             }
-            Operation::TemporaryFile(_) => reply.error(missing::TEMPORARY_FILE),
+            // A file that never has a name cannot be made. This answer makes the kernel never ask again.
+            Operation::TemporaryFile(_) => reply.error(Errno::NOSYS),
             Operation::Read(read) => self.read(request, &read, reply),
             Operation::Write { write, data } => {
                 let written = self.write(request, &write, data);
                 self.answer(request, reply, written, |reply, ()| reply.written(write.size))
             }
-            Operation::Flush(_) => reply.error(missing::FLUSH),
-            Operation::Release(_) => reply.ok(),
+            Operation::Flush(flush) => self.done(request, reply, self.flush(request, &flush)),
+            Operation::Release(release) => {
+                self.release_file(request, &release);
+                reply.ok()
+            }
             Operation::Sync(_) | Operation::SyncDirectory(_) | Operation::SyncFilesystem => {
                 self.syncing.sync(reply)
             }
@@ -216,20 +236,25 @@ impl Service for Skin {
                 let copied = self.copy_range(request, &copy);
                 self.answer(request, reply, copied, |reply, bytes| reply.copied(bytes, wide))
             }
-            Operation::Interrupt { .. } => reply.nothing(),
+            Operation::GetLock(lock) => {
+                self.answer(request, reply, self.get_lock(request, &lock), |reply, lock| reply.lock(lock))
+            }
+            Operation::SetLock { lock, wait } => self.set_lock(request, &lock, wait, reply),
+            Operation::Interrupt { unique } => {
+                self.interrupt(unique);
+                reply.nothing()
+            }
             Operation::DeviceControl { .. } => reply.error(Errno::NOTTY),
             // Each is asked for once; then the kernel does what it can by itself.
-            Operation::Access { .. }
-            | Operation::Statx(_)
-            | Operation::GetLock(_)
-            | Operation::SetLock { .. }
-            | Operation::BlockMap(_)
-            | Operation::Poll(_) => reply.error(Errno::NOSYS),
+            Operation::Access { .. } | Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => {
+                reply.error(Errno::NOSYS)
+            }
             Operation::Init(_) | Operation::Destroy => reply.error(Errno::IO),
         }
     }
 
     fn destroy(&self) {
+        self.tree.locks().release_door(self.tree.door().0);
         self.directories.clear();
         self.nodes.forget_all();
     }

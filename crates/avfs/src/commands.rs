@@ -26,6 +26,8 @@ mod ln;
 mod log;
 mod ls;
 mod mkdir;
+mod mount;
+mod mounts;
 mod moves;
 mod mv;
 mod prune;
@@ -39,6 +41,7 @@ mod touch;
 mod transferred;
 mod tree;
 mod undo;
+mod unmount;
 mod vault;
 mod write;
 
@@ -77,6 +80,9 @@ pub enum Command {
     Search(search::SearchArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Mount(mount::MountArgs),
+    Unmount(unmount::UnmountArgs),
+    Mounts(mounts::MountsArgs),
     Stats(stats::StatsArgs),
     #[command(subcommand)]
     Quota(quota::QuotaCommand),
@@ -117,6 +123,9 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Mount(args) => mount::run(&mut context(out)?, args),
+        Command::Unmount(args) => unmount::run(&mut context(out)?, args),
+        Command::Mounts(args) => mounts::run(&mut context(out)?, args),
         Command::Stats(args) => stats::run(&mut context(out)?, args),
         Command::Quota(command) => quota::run(&mut context(out)?, command),
         Command::Audit(args) => audit::run(&mut context(out)?, args),

@@ -68,7 +68,12 @@ impl<'a> Context<'a> {
             Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
                 .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
         };
-        Ok(store.vault(&chosen.ok_or_else(none)?)?)
+        known_vault(&store, &chosen.ok_or_else(none)?)
+    }
+
+    /// A vault by its name.
+    pub fn vault_named(&self, name: &str) -> Result<Vault> {
+        known_vault(&self.store()?, name)
     }
 
     /// The name of the vault that commands work on, if one is chosen.
@@ -84,6 +89,15 @@ impl<'a> Context<'a> {
         let revision = at.at.as_ref().map_or_else(|| "@".to_owned(), ToString::to_string);
         Ok(View::of(self.vault()?.revision(&revision)?)?)
     }
+}
+
+/// A vault, without the mounts that a process left which died.
+fn known_vault(store: &Store, name: &str) -> Result<Vault> {
+    let vault = store.vault(name)?;
+    if !vault.mount_records()?.is_empty() {
+        store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
+    }
+    Ok(vault)
 }
 
 fn flags(global: &GlobalArgs) -> Vec<(Key, OsString)> {

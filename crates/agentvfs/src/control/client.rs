@@ -11,7 +11,7 @@ use super::channel::Channel;
 use super::place;
 use super::protocol::{Adopt, Bytes, NO_ROOM, Reply, Request, VERSION};
 use crate::error::{CODES, Error, Result};
-use crate::mounts::MountRecord;
+use crate::mount::MountState;
 use crate::owner;
 use crate::record::Head;
 use crate::vault::Vault;
@@ -137,7 +137,7 @@ impl LiveOwner {
     }
 
     /// Where it serves the vault.
-    pub fn mounts(self) -> Result<Vec<MountRecord>> {
+    pub fn mounts(self) -> Result<Vec<MountState>> {
         let vault = self.vault.clone();
         match self.ask(&Request::Mounts, None)? {
             Reply::Mounts { mounts } => Ok(mounts),

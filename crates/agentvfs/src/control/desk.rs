@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::protocol::{Bytes, Reply, Request, VERSION};
 use crate::error::{Error, Result};
+use crate::mount::MountState;
 use crate::mounts::MountRecord;
 use crate::open::OpenVault;
 
@@ -19,7 +20,10 @@ pub trait Host: Send + Sync {
     fn unmount(&self, dir: &Path, force: bool) -> Result<()>;
 
     /// What is mounted now.
-    fn mounts(&self) -> Vec<MountRecord>;
+    fn mounts(&self) -> Vec<MountState>;
+
+    /// Returns when the mounts show what was changed behind them.
+    fn catch_up(&self) {}
 }
 
 /// An owner without mounts.
@@ -35,7 +39,7 @@ impl Host for NoMounts {
         Err(Error::NoMounts { pid: std::process::id() })
     }
 
-    fn mounts(&self) -> Vec<MountRecord> {
+    fn mounts(&self) -> Vec<MountState> {
         Vec::new()
     }
 }
@@ -66,6 +70,7 @@ impl Desk {
             Request::Settle => Ok(Reply::Settled { head: self.open.settle()? }),
             Request::Adopt(adopt) => {
                 let (seq, head) = self.open.adopt(&adopt)?;
+                self.host.catch_up();
                 Ok(Reply::Adopted { seq, snapshot: head.snapshot, inodes: head.inodes })
             }
             Request::Limits => self.open.refresh_limits().map(|()| Reply::Done),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deed::{Deed, Landing};
 use crate::error::Error;
-use crate::mounts::MountRecord;
+use crate::mount::MountState;
 use crate::record::{Head, VaultId, node_id, snapshot_id};
 
 /// Grows with every change that an older process would misunderstand.
@@ -118,7 +118,7 @@ pub(crate) enum Reply {
     },
     Done,
     Mounts {
-        mounts: Vec<MountRecord>,
+        mounts: Vec<MountState>,
     },
     /// It could not be done; the code is one of [`crate::CODES`].
     Failed {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use agentvfs::{
     Error, Host, MountRecord, OpenVault, Result, Rhythm, ServedVault, Store, StoreOptions, Vault,
+    mount::MountState,
 };
 use avfs_testkit::{TestChild, acknowledge, child_task};
 
@@ -161,7 +162,15 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn mounts(&self) -> Vec<MountRecord> {
-        self.mounts.lock().unwrap().clone()
+    fn mounts(&self) -> Vec<MountState> {
+        let state = |record: &MountRecord| MountState {
+            record: record.clone(),
+            transport: "none".into(),
+            requests: 0,
+            by_opcode: Default::default(),
+            serve_ns: Vec::new(),
+            memory_bytes: 0,
+        };
+        self.mounts.lock().unwrap().iter().map(state).collect()
     }
 }

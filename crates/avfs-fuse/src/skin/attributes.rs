@@ -3,8 +3,8 @@
 use avfs_core::Timestamp;
 use avfs_tree::{Attr, Clock, Ino, Kind, SetAttr, SystemClock};
 
+use super::Skin;
 use super::error::SkinError;
-use super::{Skin, missing};
 use crate::abi::flags::setattr;
 use crate::abi::{self, AttrOut, EntryOut, SetattrIn};
 use crate::request::Request;
@@ -22,12 +22,12 @@ impl Skin {
     }
 
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetattrIn) -> Result<AttrOut, SkinError> {
-        let ino = self.ino(request)?;
+        let at = self.at(request)?;
         let mut wanted = wanted(set);
         if set.valid & setattr::KILL_SUIDGID != 0 {
-            wanted.mode = wanted.mode.or(self.mode_without_privileges(ino)?);
+            wanted.mode = wanted.mode.or(self.mode_without_privileges(at.ino)?);
         }
-        Ok(attr_out(&self.tree.set_attr(ino, wanted)?))
+        Ok(attr_out(&self.tree.set_attr(at, wanted)?))
     }
 
     /// Takes the privileges away that a file gives to whoever executes it.
@@ -48,16 +48,16 @@ impl Skin {
     }
 
     /// What the kernel is told of an inode, once more.
-    pub(super) fn remembered(&self, attr: &Attr) -> Result<EntryOut, SkinError> {
-        Ok(entry_out(self.nodes.remember(attr.ino)?, attr))
+    pub(super) fn remembered(&self, attr: &Attr) -> EntryOut {
+        entry_out(self.nodes.remember(attr.ino), attr)
     }
 }
 
 fn wanted(set: &SetattrIn) -> SetAttr {
     let has = |flag: u32| set.valid & flag != 0;
-    let mtime = match () {
-        () if has(setattr::MTIME_NOW) => Some(SystemClock.now()),
-        () if has(setattr::MTIME) => Timestamp::new(set.mtime as i64, set.mtimensec),
+    let time = |set: u32, now: u32, seconds: u64, nanos: u32| match () {
+        () if has(now) => Some(SystemClock.now()),
+        () if has(set) => Timestamp::new(seconds as i64, nanos),
         () => None,
     };
     SetAttr {
@@ -65,7 +65,8 @@ fn wanted(set: &SetattrIn) -> SetAttr {
         uid: has(setattr::UID).then_some(set.uid),
         gid: has(setattr::GID).then_some(set.gid),
         size: has(setattr::SIZE).then_some(set.size),
-        mtime,
+        mtime: time(setattr::MTIME, setattr::MTIME_NOW, set.mtime, set.mtimensec),
+        atime: time(setattr::ATIME, setattr::ATIME_NOW, set.atime, set.atimensec),
     }
 }
 
@@ -101,15 +102,15 @@ fn attr_out(attr: &Attr) -> AttrOut {
 }
 
 fn kernel_attr(attr: &Attr) -> abi::Attr {
-    let atime = missing::atime(attr);
     abi::Attr {
         ino: attr.ino.0,
         size: attr.size,
-        blocks: missing::blocks(attr),
-        atime: atime.seconds as u64,
+        // Holes count as if they were none.
+        blocks: attr.size.div_ceil(512),
+        atime: attr.atime.seconds as u64,
         mtime: attr.meta.mtime.seconds as u64,
         ctime: attr.ctime.seconds as u64,
-        atimensec: atime.nanos,
+        atimensec: attr.atime.nanos,
         mtimensec: attr.meta.mtime.nanos,
         ctimensec: attr.ctime.nanos,
         mode: format(attr.kind) | attr.meta.mode,

@@ -1,14 +1,22 @@
 //! The contents of files.
 
-use avfs_tree::FsError;
+use avfs_tree::{At, FsError};
 use rustix::io::Errno;
 
+use super::Skin;
 use super::error::SkinError;
-use super::{Skin, missing};
 use crate::abi::flags::write;
 use crate::abi::{CopyFileRangeIn, FallocateIn, LseekIn, ReadIn, WriteIn};
 use crate::reply::{Answered, Reply};
 use crate::request::Request;
+
+/// Of `fallocate(2)`.
+const KEEP_SIZE: u32 = 0x01;
+const PUNCH_HOLE: u32 = 0x02 | KEEP_SIZE;
+const ZERO_RANGE: u32 = 0x10;
+const ZERO_KEEPING_SIZE: u32 = ZERO_RANGE | KEEP_SIZE;
+
+const COPIED_AT_ONCE: u64 = 1 << 20;
 
 /// Of `lseek(2)`; the others the kernel does itself.
 const SEEK_DATA: u32 = 3;
@@ -17,12 +25,12 @@ const SEEK_HOLE: u32 = 4;
 impl Skin {
     /// Reads straight into the transport's buffer.
     pub(super) fn read(&self, request: &Request<'_>, read: &ReadIn, reply: Reply<'_>) -> Answered {
-        let ino = match self.ino(request) {
-            Ok(ino) => ino,
+        let at = match self.at(request) {
+            Ok(at) => at,
             Err(error) => return reply.error(self.errno(request, error)),
         };
         reply.read(read.size as usize, |buffer| {
-            let result = self.tree.read(ino, read.offset, buffer);
+            let result = self.tree.read(at, read.offset, buffer);
             result.map_err(|error| self.errno(request, error.into()))
         })
     }
@@ -34,21 +42,43 @@ impl Skin {
         arguments: &WriteIn,
         data: &[u8],
     ) -> Result<(), SkinError> {
-        let ino = self.ino(request)?;
+        let at = self.at(request)?;
         if arguments.write_flags & write::KILL_SUIDGID != 0 {
-            self.drop_privileges(ino)?;
+            self.drop_privileges(at.ino)?;
         }
         // What the page cache writes back lies where the mapping has it, however the file was opened.
         let from_cache = arguments.write_flags & write::CACHE != 0;
         match arguments.flags & rustix::fs::OFlags::APPEND.bits() != 0 && !from_cache {
-            true => missing::append(&self.tree, ino, data)?,
-            false => self.tree.write(ino, arguments.offset, data)?,
+            true => self.tree.append(at, data).map(|_| ())?,
+            false => self.tree.write(at, arguments.offset, data)?,
         }
         Ok(())
     }
 
     pub(super) fn allocate(&self, request: &Request<'_>, range: &FallocateIn) -> Result<(), SkinError> {
-        missing::allocate(&self.tree, self.ino(request)?, range)
+        let at = self.at(request)?;
+        let end = range.offset.checked_add(range.length).ok_or(FsError::TooLarge)?;
+        let size = self.tree.attr(at.ino)?.size;
+        match range.mode {
+            0 => self.tree.allocate(at, end)?,
+            // Room is taken by what is written, so there is nothing to be done ahead.
+            KEEP_SIZE => {}
+            PUNCH_HOLE | ZERO_KEEPING_SIZE => self.clear(at, range.offset, end.min(size))?,
+            ZERO_RANGE => {
+                self.clear(at, range.offset, end.min(size))?;
+                self.tree.allocate(at, end)?;
+            }
+            _ => return Err(Errno::OPNOTSUPP.into()),
+        }
+        Ok(())
+    }
+
+    /// Makes a range a hole.
+    fn clear(&self, at: At, start: u64, end: u64) -> Result<(), SkinError> {
+        match end.checked_sub(start) {
+            Some(len) if len > 0 => Ok(self.tree.punch_hole(at, start, len)?),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn seek(&self, request: &Request<'_>, seek: &LseekIn) -> Result<u64, SkinError> {
@@ -67,10 +97,14 @@ impl Skin {
         if copy.flags != 0 {
             return Err(Errno::INVAL.into());
         }
-        let (from, to) = (self.ino(request)?, self.nodes.ino(copy.nodeid_out)?);
+        let (from, to) = (self.at(request)?, self.nodes.at(copy.nodeid_out)?);
         let end = |offset: u64| offset.checked_add(copy.len).ok_or(FsError::TooLarge);
         end(copy.off_in)?;
         end(copy.off_out)?;
-        missing::copy_range(&self.tree, (from, copy.off_in), (to, copy.off_out), copy.len)
+        // A part of what was asked for; the caller comes back for more.
+        let mut buffer = vec![0; copy.len.min(COPIED_AT_ONCE) as usize];
+        let read = self.tree.read(from, copy.off_in, &mut buffer)?;
+        self.tree.write(to, copy.off_out, &buffer[..read])?;
+        Ok(read as u64)
     }
 }

@@ -9,9 +9,9 @@ mod replaced;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use avfs_tree::{Ino, WorkTree};
+use avfs_tree::{At, Ino, WorkTree};
 use rustix::io::Errno;
 
 use self::replaced::Replaced;
@@ -20,16 +20,17 @@ use super::error::SkinError;
 /// How many parts the table has, so that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Lookups that the kernel has not taken back, by node id. While there are any, the tree keeps the inode.
+/// Lookups that the kernel has not taken back, by node id. The tree holds each inode as often, which is counted
+/// by it when it tells us of one; this table is what knows of them when the kernel goes without a word.
 ///
-/// Lock order: a shard, then the table of replaced nodes, then the tree.
+/// No lock of this table is held while the tree is called: the tree calls it while it stands still.
 pub(super) struct Nodes {
     tree: Arc<WorkTree>,
     shards: [Mutex<Shard>; SHARDS],
     replaced: Replaced,
 }
 
-type Shard = HashMap<u64, u64, BuildHasherDefault<NodeHasher>>;
+type Shard = HashMap<u64, u32, BuildHasherDefault<NodeHasher>>;
 
 impl Nodes {
     pub fn new(tree: Arc<WorkTree>) -> Nodes {
@@ -41,45 +42,50 @@ impl Nodes {
         self.replaced.ino(node).ok_or(SkinError::Errno(Errno::STALE))
     }
 
+    /// The inode that a node id stands or stood for.
+    pub fn meant(&self, node: u64) -> Ino {
+        self.replaced.meaning(node)
+    }
+
+    /// The inode of a node id, as it is known now: if it is replaced before it is used, the tree says so.
+    pub fn at(&self, node: u64) -> Result<At, SkinError> {
+        let known = Some(self.tree.moment());
+        Ok(At { ino: self.ino(node)?, known })
+    }
+
     /// The kernel is about to be told of an inode once more; returns the node id to tell.
-    pub fn remember(&self, ino: Ino) -> Result<u64, SkinError> {
+    pub fn remember(&self, ino: Ino) -> u64 {
         let node = self.replaced.node(ino);
-        if ino == Ino::ROOT {
-            return Ok(node);
-        }
-        match self.shard(node).entry(node) {
-            Entry::Occupied(mut lookups) => *lookups.get_mut() += 1,
-            Entry::Vacant(vacant) => {
-                self.tree.open(ino)?;
-                vacant.insert(1);
-            }
-        }
-        Ok(node)
+        *self.shard(node).entry(node).or_default() += 1;
+        node
     }
 
     /// The kernel has taken lookups back.
     pub fn forget(&self, node: u64, lookups: u64) {
         let mut shard = self.shard(node);
         let Entry::Occupied(mut known) = shard.entry(node) else { return };
-        *known.get_mut() = known.get().saturating_sub(lookups);
-        if *known.get() == 0 {
+        let lookups = u32::try_from(lookups).unwrap_or(u32::MAX).min(*known.get());
+        *known.get_mut() -= lookups;
+        let is_last = *known.get() == 0;
+        if is_last {
             known.remove();
-            self.release(node);
         }
+        drop(shard);
+        self.release(node, lookups, is_last);
     }
 
     /// The kernel is gone.
     pub fn forget_all(&self) {
         for shard in &self.shards {
-            let nodes = std::mem::take(&mut *shard.lock().expect("no panic happens while the lock is held"));
-            nodes.into_keys().for_each(|node| self.release(node));
+            let nodes = std::mem::take(&mut *lock(shard));
+            nodes.into_iter().for_each(|(node, lookups)| self.release(node, lookups, true));
         }
     }
 
-    fn release(&self, node: u64) {
-        let ino = self.replaced.forget(node);
+    fn release(&self, node: u64, lookups: u32, is_last: bool) {
+        let ino = if is_last { self.replaced.forget(node) } else { self.replaced.meaning(node) };
         // An inode that is gone already has nothing to be released.
-        let _ = self.tree.release(ino);
+        let _ = self.tree.release(ino, lookups);
     }
 
     /// The node id under which the kernel knows an inode.
@@ -90,18 +96,18 @@ impl Nodes {
 
     /// From now on the inode is told under another node id. Returns the one that the kernel knew.
     pub fn replace(&self, ino: Ino) -> Option<u64> {
-        let old = self.replaced.node(ino);
-        let shard = self.shard(old);
-        shard.contains_key(&old).then(|| {
-            self.replaced.replace(ino, old);
-            old
-        })
+        let old = self.known(ino)?;
+        self.replaced.replace(ino, old);
+        Some(old)
     }
 
     fn shard(&self, node: u64) -> MutexGuard<'_, Shard> {
-        let shard = &self.shards[(node ^ node >> 32) as usize % SHARDS];
-        shard.lock().expect("no panic happens while the lock is held")
+        lock(&self.shards[(node ^ node >> 32) as usize % SHARDS])
     }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Inode numbers are hashes themselves; new node ids count up, which this spreads.

@@ -3,8 +3,8 @@
 use avfs_tree::FsError;
 use rustix::io::Errno;
 
+use super::Skin;
 use super::error::SkinError;
-use super::{Skin, missing};
 use crate::request::Request;
 
 /// Of `setxattr(2)`.
@@ -21,7 +21,9 @@ impl Skin {
     }
 
     pub(super) fn list_xattrs(&self, request: &Request<'_>) -> Result<Vec<u8>, SkinError> {
-        Ok(missing::list_xattrs(&self.tree, self.ino(request)?)?)
+        // Each with a NUL byte behind it.
+        let names = self.tree.list_xattrs(self.ino(request)?)?;
+        Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
     }
 
     pub(super) fn set_xattr(

@@ -2,20 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use avfs_core::{Entry, Meta, Root, Totals};
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
 use avfs_fuse::transport::device::{DeviceOptions, Serving};
-use avfs_fuse::{Log, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_fuse::{Log, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
 use avfs_tree::{Base, Objects, SystemClock, WorkTree};
 
 pub struct Mounted {
     directory: tempfile::TempDir,
     serving: Option<Serving>,
+    /// Another door to the tree than the mount is.
     pub tree: Arc<WorkTree>,
-    pub skin: Arc<Skin>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -36,12 +37,14 @@ impl Mounted {
         };
         let directory = tempfile::tempdir().unwrap();
         let options = SkinOptions { read_only, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
-        let skin = Arc::new(Skin::new(tree.clone(), options));
+        let skin = Arc::new(Skin::new(&tree, options));
         let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
         let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };
         let connection = mount(directory.path(), &options).unwrap();
         let serving = Serving::start(Arc::new(session), connection, DeviceOptions::default()).unwrap();
-        Mounted { directory, serving: Some(serving), tree, skin, log: lines }
+        skin.watch(serving.notifier());
+        let tree = Arc::new(tree.another_door());
+        Mounted { directory, serving: Some(serving), tree, log: lines }
     }
 
     pub fn path(&self) -> &Path {
@@ -56,8 +59,9 @@ impl Mounted {
         self.serving.as_ref().unwrap().session()
     }
 
-    pub fn notifier(&self) -> &Notifier {
-        self.serving.as_ref().unwrap().notifier()
+    /// Waits until the kernel knows what was changed through other doors.
+    pub fn flush(&self) {
+        self.serving.as_ref().unwrap().notifier().flush(Duration::from_secs(20)).unwrap();
     }
 
     /// Which requests an action costs. Those that the kernel sends in its own time, when a file is released

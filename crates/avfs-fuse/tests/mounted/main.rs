@@ -5,6 +5,7 @@
 mod attributes;
 mod contents;
 mod fixture;
+mod locks;
 mod names;
 mod notifications;
 mod requests;

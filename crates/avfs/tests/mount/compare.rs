@@ -25,8 +25,9 @@ pub struct Span {
 }
 
 impl Span {
-    /// The clock that files get their times from is read by the tick and lags behind by up to ten milliseconds.
-    const TICK: Duration = Duration::from_millis(10);
+    /// The clock that files get their times from advances by the tick, and lags behind by one, or by some on a busy
+    /// machine.
+    const TICK: Duration = Duration::from_millis(50);
 
     fn holds(&self, time: SystemTime) -> bool {
         time >= self.from - Span::TICK && time <= self.to

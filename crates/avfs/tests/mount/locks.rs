@@ -4,24 +4,26 @@ use std::fs;
 use std::path::Path;
 
 use crate::compare::Freedom;
-use crate::place::{Run, in_both};
+use crate::place::{Run, in_both_through_two_doors};
 use crate::shell::sh;
 
 /// Runs `counting` at both doors at once: each adds to the number in `counter`, reading and writing it in two
-/// steps, so that an addition is lost if both are in at once. `held` is the program that excludes.
+/// steps, so that an addition is lost if both are in at once.
 #[track_caller]
-fn exclude_each_other(run: &Run<'_>, held: &str, counting: &str) {
+fn exclude_each_other(run: &Run<'_>, counting: &str) {
     fs::write(run.dir.join("counter"), "0").unwrap();
     fs::write(run.dir.join("lock"), "").unwrap();
-    let script = format!("work() {{ cd \"$1\"\n{counting}\n}}\n{held}");
-    let both = format!(
-        "{script}\nwork '{}' & first=$!\nwork '{}' & second=$!\nwait $first\nwait $second",
-        run.dir.display(),
-        run.door.display()
-    );
-    sh(run.aside, &both);
+    at_both_doors(run, counting);
     assert_eq!(number(&run.dir.join("counter")), 200, "an addition was lost");
     assert_eq!(number(&run.door.join("counter")), 200, "the other door shows something else");
+}
+
+/// Runs a script twice at once, once at each door.
+#[track_caller]
+fn at_both_doors(run: &Run<'_>, script: &str) {
+    let (dir, door) = (run.dir.display(), run.door.display());
+    let both = "work \"$1\" & first=$!; work \"$2\" & second=$!; wait $first; wait $second";
+    sh(run.aside, &format!("work() {{ cd \"$1\"\n{script}\n}}\nset -- '{dir}' '{door}'\n{both}"));
 }
 
 fn number(path: &Path) -> u64 {
@@ -30,11 +32,11 @@ fn number(path: &Path) -> u64 {
 
 #[test]
 fn flock_excludes_through_two_doors() {
-    in_both(&Freedom::default(), |run| {
+    in_both_through_two_doors(&Freedom::default(), |run| {
         let counting = "for i in $(seq 100); do
             flock lock bash -c 'n=$(<counter); echo $((n + 1)) >counter'
         done";
-        exclude_each_other(run, "", counting);
+        exclude_each_other(run, counting);
         let door = run.door.display();
         sh(
             run.dir,
@@ -51,7 +53,7 @@ fn flock_excludes_through_two_doors() {
 
 #[test]
 fn record_locks_exclude_through_two_doors() {
-    in_both(&Freedom::default(), |run| {
+    in_both_through_two_doors(&Freedom::default(), |run| {
         let program = "import fcntl
 with open('lock', 'r+b') as lock:
     for _ in range(100):
@@ -61,7 +63,7 @@ with open('lock', 'r+b') as lock:
         fcntl.lockf(lock, fcntl.LOCK_UN, 10, 5)
 ";
         fs::write(run.aside.join("count.py"), program).unwrap();
-        exclude_each_other(run, "", &format!("python3 '{}'", run.aside.join("count.py").display()));
+        exclude_each_other(run, &format!("python3 '{}'", run.aside.join("count.py").display()));
         let program = format!(
             "import fcntl, os, subprocess, sys
 def tries(start, length, kind=fcntl.LOCK_EX):
@@ -90,7 +92,7 @@ assert tries(100, 10), 'closing any descriptor gives up all record locks of the 
 #[test]
 fn sqlite_excludes_through_two_doors() {
     let freedom = Freedom { left_out: &["data.db"], own_bytes: &[] };
-    in_both(&freedom, |run| {
+    in_both_through_two_doors(&freedom, |run| {
         sh(
             run.dir,
             "sqlite3 data.db 'PRAGMA journal_mode=delete; CREATE TABLE t(n); INSERT INTO t VALUES(0)'",
@@ -98,16 +100,8 @@ fn sqlite_excludes_through_two_doors() {
         let counting = "for i in $(seq 100); do
             echo 'BEGIN IMMEDIATE; UPDATE t SET n = n + 1; COMMIT;'
         done | sqlite3 -cmd '.timeout 60000' -bail data.db";
-        let (dir, door) = (run.dir.display(), run.door.display());
-        sh(
-            run.aside,
-            &format!(
-                "work() {{ cd \"$1\"; {counting}; }}
-                 work '{dir}' & first=$!; work '{door}' & second=$!
-                 wait $first; wait $second
-                 sqlite3 '{door}/data.db' 'PRAGMA integrity_check' | grep -qx ok
-                 sqlite3 '{dir}/data.db' 'SELECT n FROM t' | grep -qx 200"
-            ),
-        );
+        at_both_doors(run, counting);
+        sh(run.door, "sqlite3 data.db 'PRAGMA integrity_check' | grep -qx ok");
+        sh(run.dir, "sqlite3 data.db 'SELECT n FROM t' | grep -qx 200");
     });
 }

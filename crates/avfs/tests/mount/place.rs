@@ -20,7 +20,8 @@ const VAULT: &str = "work";
 pub struct Run<'a> {
     /// The directory that it works in, empty at first.
     pub dir: &'a Path,
-    /// Another way into the same directory; a second mount of the same vault, if `dir` is a mount.
+    /// Another way into the same directory, for scenarios with two doors: a second mount of the same vault, if
+    /// `dir` is a mount.
     pub door: &'a Path,
     /// A directory of the host that both runs share, for what need not be made twice.
     pub aside: &'a Path,
@@ -29,11 +30,22 @@ pub struct Run<'a> {
 /// Runs the scenario in both places. What it left must be the same, also after the mount was closed and opened.
 #[track_caller]
 pub fn in_both(freedom: &Freedom, scenario: impl Fn(&Run<'_>)) {
-    let ground = Ground::new();
-    let control = ground.run(&scenario, &Opened(Vec::new()));
-    let kept = ground.path("control");
-    fs::rename(ground.path("work"), &kept).unwrap();
-    let control = Side { dir: kept, span: control };
+    in_both_through(&["work"], freedom, scenario);
+}
+
+/// The same with a second way in.
+#[track_caller]
+pub fn in_both_through_two_doors(freedom: &Freedom, scenario: impl Fn(&Run<'_>)) {
+    in_both_through(&["work", "door"], freedom, scenario);
+}
+
+#[track_caller]
+fn in_both_through(doors: &'static [&'static str], freedom: &Freedom, scenario: impl Fn(&Run<'_>)) {
+    let ground = Ground::new(doors);
+    let span = ground.run(&scenario, &Opened(Vec::new()));
+    fs::rename(ground.path("work"), ground.path("control")).unwrap();
+    _ = fs::remove_file(ground.path("door"));
+    let control = Side { dir: ground.path("control"), span };
 
     let place = ground.open();
     let span = ground.run(&scenario, &place);
@@ -46,32 +58,35 @@ pub fn in_both(freedom: &Freedom, scenario: impl Fn(&Run<'_>)) {
 
 /// Runs what judges itself, in a mount only.
 pub fn in_a_mount(work: impl FnOnce(&Run<'_>)) {
-    let ground = Ground::new();
+    let ground = Ground::new(&["work"]);
     let place = ground.open();
     ground.run(work, &place);
     place.close();
 }
 
 /// A temporary directory with everything in it. Other users may pass through: some programs refuse root.
-struct Ground(tempfile::TempDir);
+struct Ground {
+    root: tempfile::TempDir,
+    /// Where the vault is mounted.
+    doors: &'static [&'static str],
+}
 
 impl Ground {
-    fn new() -> Ground {
-        let ground = Ground(tempfile::tempdir().unwrap());
-        fs::set_permissions(ground.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fn new(doors: &'static [&'static str]) -> Ground {
+        let ground = Ground { root: tempfile::tempdir().unwrap(), doors };
+        fs::set_permissions(ground.root.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(ground.path("aside")).unwrap();
         ground
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.root.path().join(name)
     }
 
     fn run(&self, scenario: impl FnOnce(&Run<'_>), place: &Opened) -> Span {
         let (dir, door) = (self.path("work"), self.path("door"));
         if place.0.is_empty() {
             fs::create_dir(&dir).unwrap();
-            _ = fs::remove_file(&door);
             std::os::unix::fs::symlink(&dir, &door).unwrap();
         }
         let from = SystemTime::now();
@@ -84,18 +99,17 @@ impl Ground {
             return Opened(Vec::new());
         }
         self.avfs(&["vault", "create", VAULT]);
-        _ = fs::remove_file(self.path("door"));
         self.mount()
     }
 
     fn mount(&self) -> Opened {
-        Opened(["work", "door"].map(|name| Mounted::new(self, self.path(name))).into())
+        Opened(self.doors.iter().map(|name| Mounted::new(self, self.path(name))).collect())
     }
 
     #[track_caller]
     fn avfs(&self, arguments: &[&str]) {
         let mut avfs = avfs();
-        avfs.args(arguments).env("AVFS_HOME", self.path("store")).current_dir(self.0.path());
+        avfs.args(arguments).env("AVFS_HOME", self.path("store")).current_dir(self.root.path());
         good(avfs);
     }
 }
@@ -134,7 +148,10 @@ impl Mounted {
     fn new(ground: &Ground, dir: PathBuf) -> Mounted {
         fs::create_dir_all(&dir).unwrap();
         let shown = dir.display().to_string();
-        ground.avfs(&["mount", VAULT, &shown, "--allow-other"]);
+        // Root lets others in, because some scenarios take on other users.
+        let for_others = rustix::process::geteuid().is_root().then_some("--allow-other");
+        let arguments: Vec<&str> = ["mount", VAULT, &shown].into_iter().chain(for_others).collect();
+        ground.avfs(&arguments);
         Mounted { dir, store: ground.path("store") }
     }
 

@@ -60,7 +60,7 @@ pub fn end_of(mut command: Command, limit: Duration) -> Ended {
         Ok(status) => Ended { status: status.unwrap(), text },
         Err(_) => {
             _ = rustix::process::kill_process_group(group, Signal::KILL);
-            panic!("{command:?} did not end within {limit:?}\n{text}")
+            panic!("{} did not end within {limit:?}\n{text}", shown(&command))
         }
     }
 }
@@ -68,10 +68,22 @@ pub fn end_of(mut command: Command, limit: Duration) -> Ended {
 /// Runs it; it must succeed. Returns what it printed.
 #[track_caller]
 pub fn good(command: Command) -> String {
-    let shown = format!("{command:?}");
-    let ended = end_of(command, LIMIT);
+    good_within(LIMIT, command)
+}
+
+/// The same with another bound on its time.
+#[track_caller]
+pub fn good_within(limit: Duration, command: Command) -> String {
+    let shown = shown(&command);
+    let ended = end_of(command, limit);
     assert!(ended.status.success(), "{shown}: {}\n{}", ended.status, ended.text);
     ended.text
+}
+
+/// Without its environment.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a script that stops at its first failure.
@@ -80,4 +92,24 @@ pub fn sh(dir: &Path, script: &str) -> String {
     let mut bash = command("bash", dir);
     bash.args(["-euo", "pipefail", "-c", script]);
     good(bash)
+}
+
+#[test]
+#[should_panic(expected = "sleep 1000 did not end within 100ms")]
+fn a_program_that_hangs_fails_its_test() {
+    let mut sleep = command("sleep", Path::new("/"));
+    sleep.arg("1000");
+    end_of(sleep, Duration::from_millis(100));
+}
+
+#[test]
+#[should_panic(expected = "\"no-such-program\" is not installed")]
+fn a_missing_program_is_named() {
+    good(command("no-such-program", Path::new("/")));
+}
+
+#[test]
+#[should_panic(expected = "one\ntwo")]
+fn a_script_ends_at_its_first_failure_and_shows_what_it_said() {
+    sh(Path::new("/"), "echo one; echo two >&2; false; echo three");
 }

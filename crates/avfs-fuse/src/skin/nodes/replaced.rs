@@ -43,6 +43,11 @@ impl Replaced {
         }
     }
 
+    /// The inode that a node id stands or stood for.
+    pub fn meaning(&self, node: u64) -> Ino {
+        self.look(|table| table.nodes.get(&node).copied()).flatten().map_or(Ino(node), |meaning| meaning.ino)
+    }
+
     /// The node id of an inode.
     pub fn node(&self, ino: Ino) -> u64 {
         self.look(|table| table.current.get(&ino).copied()).flatten().unwrap_or(ino.0)

@@ -25,7 +25,9 @@ impl Requests {
 
     fn parse(mount: &Value) -> Option<Requests> {
         let counts = mount["by_opcode"].as_object()?;
-        let by_opcode = counts.iter().filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)));
+        // A kind has a number, or an object with more than the number.
+        let number = |count: &Value| count.as_u64().or_else(|| count["requests"].as_u64());
+        let by_opcode = counts.iter().filter_map(|(name, count)| Some((name.clone(), number(count)?)));
         Some(Requests { total: mount["requests"].as_u64()?, by_opcode: by_opcode.collect() })
     }
 
@@ -58,7 +60,9 @@ mod tests {
         let answer = |lookups: u64| {
             serde_json::json!({ "mounts": [
                 { "vault": "a", "dir": "/other", "requests": 1, "by_opcode": { "read": 1 } },
-                { "vault": "b", "dir": "/here", "requests": lookups + 2, "by_opcode": { "lookup": lookups, "read": 2 } },
+                { "vault": "b", "dir": "/here", "requests": lookups + 2, "by_opcode": {
+                    "lookup": { "requests": lookups, "nanos": 900 }, "read": 2,
+                } },
             ] })
         };
         let at = |answer: &Value| Requests::parse(mount_at(answer, Path::new("/here")).unwrap()).unwrap();

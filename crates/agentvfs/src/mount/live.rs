@@ -1,0 +1,133 @@
+//! One mount that is being served.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use avfs_fuse::transport::device::{DeviceOptions, Serving};
+use avfs_fuse::{NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_tree::WorkTree;
+use serde::{Deserialize, Serialize};
+
+use super::{MountOptions, Report};
+use crate::error::{Error, Result};
+use crate::mounts::MountRecord;
+use crate::open::OpenVault;
+
+/// A mount, and what was asked of it so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountState {
+    #[serde(flatten)]
+    pub record: MountRecord,
+    /// Which way requests come from the kernel.
+    pub transport: String,
+    pub requests: u64,
+    pub by_opcode: BTreeMap<String, u64>,
+    /// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`.
+    pub serve_ns: Vec<u64>,
+    /// The memory of the process that serves it, with all its other mounts.
+    pub memory_bytes: u64,
+}
+
+pub(super) struct LiveMount {
+    dir: PathBuf,
+    options: MountOptions,
+    session: Arc<Session>,
+    notifier: Notifier,
+    ended: Mutex<bool>,
+    end: Condvar,
+}
+
+impl LiveMount {
+    /// Serves a connection until it is unmounted; `when_ended` is told so.
+    pub fn serve(
+        open: &OpenVault,
+        dir: &Path,
+        options: MountOptions,
+        connection: OwnedFd,
+        report: &Report,
+        when_ended: impl FnOnce(&Arc<LiveMount>) + Send + 'static,
+    ) -> Result<Arc<LiveMount>> {
+        let past = options.at.map(|snapshot| past_tree(open, snapshot)).transpose()?;
+        let store = open.vault().store().clone();
+        let skin = Arc::new(Skin::new(
+            past.as_ref().unwrap_or(open.tree()),
+            SkinOptions {
+                read_only: options.at.is_some(),
+                free_bytes: Arc::new(move || store.free_bytes()),
+                log: Arc::clone(report),
+            },
+        ));
+        let settings = Settings { log: Arc::clone(report), ..Settings::default() };
+        let session = Arc::new(Session::new(Arc::clone(&skin) as _, settings));
+        let serving = Serving::start(Arc::clone(&session), connection, DeviceOptions::default());
+        let failed = |source| Error::Host { action: "serving", place: dir.display().to_string(), source };
+        let serving = serving.map_err(failed)?;
+        let notifier = serving.notifier().clone();
+        skin.watch(&notifier);
+        let (ended, end) = (Mutex::new(false), Condvar::new());
+        let mount = LiveMount { dir: dir.to_owned(), options, session, notifier, ended, end };
+        let mount = Arc::new(mount);
+        let waiting = Arc::clone(&mount);
+        let thread = std::thread::Builder::new().name("mount".into()).spawn(move || {
+            serving.wait();
+            when_ended(&waiting);
+            *waiting.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            waiting.end.notify_all();
+        });
+        thread.map_err(failed)?;
+        Ok(mount)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn has_ended(&self) -> bool {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn await_end(&self) {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.end.wait_while(ended, |ended| !*ended));
+    }
+
+    /// Waits until the kernel has forgotten what was changed behind it.
+    pub fn flush(&self, at_most: Duration) -> Result<(), NotFlushed> {
+        self.notifier.flush(at_most)
+    }
+
+    pub fn state(&self) -> MountState {
+        let counters = self.session.counters();
+        let by_opcode = counters.operations().into_iter();
+        MountState {
+            record: MountRecord::ours(&self.dir, &self.options.words()),
+            transport: "device".into(),
+            requests: counters.total(),
+            by_opcode: by_opcode
+                .map(|count| (format!("{:?}", count.opcode).to_lowercase(), count.requests))
+                .collect(),
+            serve_ns: counters.histogram(),
+            memory_bytes: resident_bytes(),
+        }
+    }
+}
+
+/// A tree of its own for a state of the past.
+fn past_tree(open: &OpenVault, snapshot: avfs_core::SnapshotId) -> Result<WorkTree> {
+    let (vault, store) = (open.vault(), open.vault().store());
+    let root = vault.snapshot(snapshot)?.root;
+    // The numbers of the present are those that tools know.
+    let inodes = vault.record()?.0.head.inodes;
+    let base = avfs_tree::Base { root, inodes };
+    Ok(WorkTree::in_memory(store.objects().clone(), base, store.clock())?)
+}
+
+/// Zero where the system does not tell.
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}

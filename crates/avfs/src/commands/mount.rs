@@ -1,0 +1,159 @@
+//! `avfs mount`: a vault as a directory.
+
+mod background;
+mod serve;
+
+use std::path::{Path, PathBuf};
+
+use agentvfs::mount::{MountOptions, Transport, connect};
+use agentvfs::{Error, Vault};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+
+/// Show a vault as a directory, for any program
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What is done in the directory is in the vault at once, and the other way round: every other \
+command works on a mounted vault and sees the same state. A snapshot is taken whenever it has been quiet for a \
+moment, and at least every minute.
+
+The directory goes on to be served in the background until `avfs unmount DIR`. Whatever was synced (fsync) \
+survives the death of that process and a power loss; everything else is safe within a second.
+
+Examples:
+  avfs mount web ~/web
+  avfs mount ~/web                          the vault chosen with `avfs vault use`
+  avfs mount web /mnt/before --at stable    a checkpoint, to be read only
+  avfs mount web ~/web --foreground         until Ctrl-C"
+)]
+pub struct MountArgs {
+    /// The vault (default: the chosen one), and the directory
+    #[arg(value_names = ["VAULT", "DIR"], num_args = 1..=2, required = true)]
+    place: Vec<PathBuf>,
+    /// Allow no changes
+    #[arg(long)]
+    read_only: bool,
+    /// Show a checkpoint or another earlier state; it cannot be changed
+    #[arg(long, value_name = "REVISION")]
+    at: Option<String>,
+    /// Let other users in; ordinary users need `user_allow_other` in /etc/fuse.conf for this
+    #[arg(long)]
+    allow_other: bool,
+    /// Stay, and unmount at Ctrl-C
+    #[arg(long)]
+    foreground: bool,
+    /// How requests come from the kernel: auto, device or uring
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_transport)]
+    transport: Transport,
+    /// Said by a process to the one that it starts in the background
+    #[arg(long, hide = true)]
+    background_child: bool,
+}
+
+fn parse_transport(text: &str) -> Result<Transport, String> {
+    let known = Transport::ALL.into_iter().find(|transport| transport.as_str() == text);
+    known.ok_or_else(|| "one of auto, device and uring".to_owned())
+}
+
+/// A mount that was made, in JSON.
+#[derive(Serialize)]
+struct MountBody<'a> {
+    vault: &'a str,
+    dir: String,
+    pid: u32,
+    read_only: bool,
+}
+
+/// What is to be mounted where.
+struct Plan {
+    vault: Vault,
+    dir: PathBuf,
+    options: MountOptions,
+}
+
+pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
+    let plan = plan(context, args)?;
+    if args.background_child {
+        return serve::in_background(&plan);
+    }
+    if let Some(pid) = ask_owner(&plan)? {
+        report(context, &plan, pid)?;
+        return Ok(ExitStatus::Success);
+    }
+    match args.foreground {
+        true => serve::in_foreground(context, &plan),
+        false => match background::start(context, &plan, args)? {
+            background::Started::Ready(pid) => {
+                report(context, &plan, pid)?;
+                Ok(ExitStatus::Success)
+            }
+            background::Started::Failed(status) => Ok(status),
+        },
+    }
+}
+
+fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
+    let (vault, dir) = match &args.place[..] {
+        [vault, dir] => (context.vault_named(&vault.to_string_lossy())?, dir),
+        [dir] => (context.vault()?, dir),
+        _ => unreachable!("clap asks for one or two"),
+    };
+    let at = args.at.as_ref().map(|at| vault.revision(at)).transpose()?;
+    let options = MountOptions {
+        read_only: args.read_only,
+        allow_other: args.allow_other,
+        at: at.map(|revision| revision.snapshot),
+        transport: args.transport,
+    };
+    Ok(Plan { dir: place(&vault, dir)?, vault, options })
+}
+
+/// The directory by its whole name. A store must not be hidden below a mount of one of its own vaults.
+fn place(vault: &Vault, dir: &Path) -> Result<PathBuf> {
+    let whole = std::fs::canonicalize(dir).map_err(|source| Error::Host {
+        action: "looking at",
+        place: dir.display().to_string(),
+        source,
+    })?;
+    let home = vault.store().home().and_then(|home| std::fs::canonicalize(home).ok());
+    if home.is_some_and(|home| home.starts_with(&whole) || whole.starts_with(&home)) {
+        let text = format!("{} and the store lie in one another", whole.display());
+        return Err(Failure::new("bad-mount-place", ExitStatus::BadInput, text).into());
+    }
+    Ok(whole)
+}
+
+/// Has the process that owns the vault already serve one more directory; returns its id.
+fn ask_owner(plan: &Plan) -> Result<Option<u32>> {
+    let Some(owner) = plan.vault.live_owner()? else { return Ok(None) };
+    let pid = owner.pid();
+    let connection = connect(plan.vault.name()?.as_str(), &plan.dir, &plan.options)?;
+    let asked = owner.mount(&plan.dir, &plan.options.words(), Some(std::os::fd::AsFd::as_fd(&connection)));
+    match asked {
+        Ok(()) => Ok(Some(pid)),
+        Err(error) => {
+            drop(connection);
+            agentvfs::mount::detach(&plan.dir);
+            match error {
+                // It was about to end: we take its place.
+                Error::OwnerGone { .. } => Ok(None),
+                error => Err(error.into()),
+            }
+        }
+    }
+}
+
+fn report(context: &mut Context<'_>, plan: &Plan, pid: u32) -> Result<()> {
+    let name = plan.vault.name()?;
+    if context.out.is_json() {
+        let read_only = plan.options.is_read_only();
+        let dir = plan.dir.display().to_string();
+        return Ok(context.out.object("mount", &MountBody { vault: name.as_str(), dir, pid, read_only })?);
+    }
+    context.out.talk(format_args!("vault '{name}' is at {}", plan.dir.display()));
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! `avfs mounts`: what is mounted.
+
+use std::collections::HashMap;
+
+use agentvfs::mount::MountState;
+use agentvfs::{KnownMount, Store};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::size::HumanSize;
+
+/// List the mounts of all vaults
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Mounts whose process has died are cleaned up.
+
+Examples:
+  avfs mounts
+  avfs mounts --json")]
+pub struct MountsArgs {}
+
+#[derive(Serialize)]
+struct MountsBody {
+    mounts: Vec<MountLine>,
+}
+
+/// One mount, with what the process that serves it says of it.
+#[derive(Serialize)]
+struct MountLine {
+    vault: String,
+    #[serde(flatten)]
+    state: MountState,
+}
+
+pub fn run(context: &mut Context<'_>, _args: &MountsArgs) -> Result<ExitStatus> {
+    let store = context.store()?;
+    store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
+    let mounts = lines(&store)?;
+    if context.out.is_json() {
+        context.out.object("mounts", &MountsBody { mounts })?;
+        return Ok(ExitStatus::Success);
+    }
+    for line in mounts {
+        let (record, options) = (&line.state.record, line.state.record.options.join(","));
+        let memory = HumanSize(line.state.memory_bytes);
+        let dir = agentvfs::printable(std::os::unix::ffi::OsStrExt::as_bytes(record.dir.as_os_str()));
+        context.out.line(format_args!(
+            "{}\t{dir}\tprocess {} ({memory})\t{}\t{options}",
+            line.vault, record.pid, line.state.transport
+        ))?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn lines(store: &Store) -> Result<Vec<MountLine>> {
+    let mut asked: HashMap<String, Vec<MountState>> = HashMap::new();
+    let mut lines = Vec::new();
+    for KnownMount { vault, mount, .. } in store.mounts()? {
+        let name = vault.to_string();
+        if !asked.contains_key(&name) {
+            let owner = store.vault(&name)?.live_owner()?;
+            asked.insert(name.clone(), owner.map(|owner| owner.mounts()).transpose()?.unwrap_or_default());
+        }
+        let state = asked[&name].iter().find(|state| state.record.dir == mount.dir);
+        lines.extend(state.map(|state| MountLine { vault: name, state: state.clone() }));
+    }
+    Ok(lines)
+}

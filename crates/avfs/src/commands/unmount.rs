@@ -1,0 +1,68 @@
+//! `avfs unmount`: end a mount.
+
+use std::path::{Path, PathBuf};
+
+use agentvfs::mount::MountError;
+use agentvfs::{Error, KnownMount};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+
+/// End a mount
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Waits a while for programs that use the directory. When it returns, everything is stored.
+
+Examples:
+  avfs unmount ~/web
+  avfs unmount ~/web --force"
+)]
+pub struct UnmountArgs {
+    /// The directory
+    dir: PathBuf,
+    /// Take the directory away even from programs that use it; what they write goes on to be stored
+    #[arg(long, short)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct UnmountBody {
+    vault: String,
+    dir: String,
+}
+
+pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> {
+    let store = context.store()?;
+    store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
+    let dir = whole_name(&args.dir);
+    let found = store.mounts()?.into_iter().find(|known| known.mount.dir == dir);
+    let Some(KnownMount { vault, .. }) = found else {
+        return Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into());
+    };
+    match store.vault(vault.as_str())?.live_owner()? {
+        Some(owner) => owner.unmount(&dir, args.force)?,
+        // It has ended since, and its mounts with it.
+        None => store.clean_up_mounts(&mut agentvfs::mount::take_away)?,
+    }
+    if context.out.is_json() {
+        let body = UnmountBody { vault: vault.to_string(), dir: dir.display().to_string() };
+        context.out.object("unmount", &body)?;
+    } else {
+        context.out.talk(format_args!("{} is unmounted", dir.display()));
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// The name of a directory without asking what is mounted there: it may not answer.
+fn whole_name(dir: &Path) -> PathBuf {
+    let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => match std::fs::canonicalize(parent) {
+            Ok(parent) => parent.join(name),
+            Err(_) => absolute,
+        },
+        _ => absolute,
+    }
+}

@@ -65,6 +65,8 @@ pub enum Error {
     /// An error of the owner, in its words.
     #[error("{message}")]
     OwnerFailed { vault: String, code: &'static str, message: String, hint: Option<String> },
+    #[error("the tree of vault '{vault}' in memory is not whole")]
+    Torn { vault: String },
     #[error("this is no request: {reason}")]
     BadRequest { reason: String },
     #[error(transparent)]
@@ -154,6 +156,7 @@ impl Error {
             Error::OwnerSilent { .. } => "owner-silent",
             Error::OwnerGone { .. } => "owner-gone",
             Error::OwnerFailed { code, .. } => code,
+            Error::Torn { .. } => "torn-tree",
             Error::BadRequest { .. } => "owner-failed",
             Error::NoMounts { .. } => "no-mounts",
             Error::Mount(source) => mount_code(source),
@@ -198,6 +201,9 @@ impl Error {
             Error::OwnerVersion { .. } => {
                 Some("use the version of avfs that has it open, or end that process first".into())
             }
+            Error::Torn { .. } => {
+                Some("what is stored is whole: end the process that has the vault open".into())
+            }
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
             Error::OwnerFailed { hint, .. } => hint.clone(),
             Error::Serving(ServingError::Uring(_)) => Some(
@@ -236,7 +242,7 @@ impl Error {
 }
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 60] = {
+pub const CODES: [(&str, ErrorKind); 61] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -254,6 +260,7 @@ pub const CODES: [(&str, ErrorKind); 60] = {
         ("owner-silent", Busy),
         ("owner-gone", Busy),
         ("owner-failed", Internal),
+        ("torn-tree", Corrupt),
         ("no-mounts", Conflict),
         ("no-fuse", Internal),
         ("mount-refused", Internal),

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use avfs_core::map::{self, Nodes};
-use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
+use avfs_core::{Content, EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
 
 use crate::error::FsError;
 use crate::inodes::{Ino, InoMap, InoSet, InodeRecord, link_key, place_key, place_mark, taken_key};
@@ -395,6 +395,17 @@ impl State {
     /// Whether an inode lives through open handles alone.
     pub fn is_nameless(&self, ino: Ino) -> bool {
         ino != Ino::ROOT && self.inodes.get(&ino).is_some_and(|inode| inode.names == 0)
+    }
+
+    /// The stored contents that only open handles on files without a name still need.
+    pub fn nameless_contents(&self) -> Vec<Content> {
+        let inodes = self.nameless.iter().filter_map(|ino| self.inodes.get(ino));
+        let contents = inodes.filter_map(|inode| match &inode.body {
+            Body::Stored { content, .. } => Some(*content),
+            Body::Edited(file) => Some(file.stored_below()),
+            _ => None,
+        });
+        contents.filter(|content| *content != Content::Empty).collect()
     }
 
     /// Refuses to put anything into a directory that was removed.

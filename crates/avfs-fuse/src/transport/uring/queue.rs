@@ -89,7 +89,8 @@ impl Queue {
             self.session.log(&format!("a thread cannot stay on CPU {}: {error}", self.place.cpu));
         }
         self.payload = payload;
-        self.beside.resize(payload, 0);
+        // Made of zeros, it takes no room before it is used.
+        self.beside = vec![0; payload];
         self.ring.enable()?;
         self.ring.listen()?;
         for queue in self.place.queues.clone() {

@@ -1,4 +1,4 @@
-# Shared by scripts/tour and scripts/test, and sourced by them: checks for Rust, installs Debian packages
+# Shared by the scripts beside it, and sourced by them: checks for Rust, installs Debian packages
 # that are missing, and chooses where to build.
 
 say() { printf '%s\n' "$*" >&2; }
@@ -12,11 +12,12 @@ need_rust() {
     command -v cargo >/dev/null || die "cargo is not installed: see https://rustup.rs"
 }
 
-# need_tools TOOL=PACKAGE…: installs the Debian packages of the tools that are not there.
+# need_tools TOOL=PACKAGE…: installs the Debian packages of the tools that are not there. A tool is a command, a
+# pattern of paths, or python:MODULE.
 need_tools() {
     local pair missing=()
     for pair in "$@"; do
-        command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+        has_tool "${pair%%=*}" || missing+=("${pair#*=}")
     done
     [ ${#missing[@]} -eq 0 ] && return 0
     command -v apt-get >/dev/null || die "please install: ${missing[*]}"
@@ -27,7 +28,46 @@ need_tools() {
     fi
     say "installing Debian packages: ${missing[*]}"
     "${as_root[@]}" apt-get update -qq >&2
-    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+    no_cluster "${missing[@]}"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+has_tool() {
+    case "$1" in
+        python:*) python3 -c "import ${1#python:}" 2>/dev/null ;;
+        */*) compgen -G "$1" >/dev/null ;;
+        *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# Debian's PostgreSQL makes and starts a server of its own when it is installed, unless it is told not to.
+no_cluster() {
+    local settings=/etc/postgresql-common/createcluster.d
+    [[ " $* " == *" postgresql "* ]] || return 0
+    "${as_root[@]}" mkdir -p "$settings"
+    echo "create_main_cluster = false" | "${as_root[@]}" tee "$settings/no-cluster.conf" >/dev/null
+}
+
+# What the tests of mounts drive, beside what the others need.
+MOUNT_TOOLS=(
+    fusermount3=fuse3 umount=mount flock=util-linux timeout=coreutils
+    git=git tar=tar rsync=rsync vi=vim-tiny perl=perl
+    npm=npm python3=python3 python:ensurepip=python3-venv
+    sqlite3=sqlite3 "/usr/lib/postgresql/*/bin/initdb=postgresql"
+    fio=fio stress-ng=stress-ng
+)
+
+# Suites for file systems that come as crates, at the versions that the tests were written for. They are kept
+# beside what is built, and built once.
+need_suites() {
+    local place="${CARGO_TARGET_DIR:-target}/tools" pin
+    for pin in pjdfstest@0.2.2 fsx@0.3.2; do
+        if ! cargo install --list --root "$place" | grep -qx "${pin%@*} v${pin#*@}:"; then
+            say "building $pin"
+            cargo install --locked --quiet --root "$place" "$pin"
+        fi
+    done
 }
 
 # A build cache that outlives a checkout, if there is one: AVFS_BUILD_CACHE, or the default place if that

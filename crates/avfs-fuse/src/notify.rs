@@ -5,6 +5,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,11 +21,12 @@ use crate::session::Log;
 #[derive(Clone, Debug)]
 pub struct Notifier {
     queue: Sender<Notice>,
+    /// How many notices are queued or being sent.
+    pending: Arc<AtomicUsize>,
 }
 
-/// Something that the kernel is told.
 #[derive(Debug)]
-pub(crate) enum Notice {
+enum Notice {
     Inode {
         node: u64,
         offset: i64,
@@ -40,29 +42,15 @@ pub(crate) enum Notice {
         child: u64,
         name: Box<[u8]>,
     },
-    /// What is to be told is found out by the thread that tells it, which holds no locks.
-    Later(Later),
-    /// Everything before has been sent when this is answered.
-    Flush(Sender<()>),
+    /// To be done when everything before has been sent.
+    Then(Then),
 }
 
-impl Notice {
-    /// Zero for what is not told itself.
-    fn code(&self) -> i32 {
-        match self {
-            Notice::Inode { .. } => notification::INVAL_INODE,
-            Notice::Entry { .. } => notification::INVAL_ENTRY,
-            Notice::Delete { .. } => notification::DELETE,
-            Notice::Later(_) | Notice::Flush(_) => 0,
-        }
-    }
-}
+struct Then(Box<dyn FnOnce() + Send>);
 
-pub(crate) struct Later(pub Box<dyn FnOnce() -> Vec<Notice> + Send>);
-
-impl std::fmt::Debug for Later {
+impl std::fmt::Debug for Then {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Later")
+        f.write_str("Then")
     }
 }
 
@@ -77,8 +65,10 @@ impl Notifier {
         let (queue, receiver) = channel();
         let connection = Arc::downgrade(connection);
         let thread = std::thread::Builder::new().name("fuse-notify".into());
-        thread.spawn(move || run(&connection, &log, &receiver))?;
-        Ok(Notifier { queue })
+        let pending = Arc::<AtomicUsize>::default();
+        let counter = pending.clone();
+        thread.spawn(move || run(&connection, &log, &receiver, &counter))?;
+        Ok(Notifier { queue, pending })
     }
 
     /// The attributes of a node changed, and its contents from `offset` on; a `len` of zero means up to the
@@ -101,7 +91,10 @@ impl Notifier {
     /// Waits until the kernel has taken everything that was queued before.
     pub fn flush(&self, at_most: Duration) -> Result<(), NotFlushed> {
         let (done, wait) = channel();
-        self.push(Notice::Flush(done));
+        // Whoever asked may have stopped waiting.
+        self.then(move || {
+            let _ = done.send(());
+        });
         match wait.recv_timeout(at_most) {
             // A thread that has ended has nobody to tell.
             Ok(()) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(()),
@@ -109,43 +102,53 @@ impl Notifier {
         }
     }
 
-    pub(crate) fn push(&self, notice: Notice) {
+    /// Does something, on the thread that sends, when the kernel has taken everything that was queued before.
+    pub fn then(&self, act: impl FnOnce() + Send + 'static) {
+        self.push(Notice::Then(Then(Box::new(act))));
+    }
+
+    /// Whether the kernel has taken everything.
+    pub fn is_idle(&self) -> bool {
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
+    fn push(&self, notice: Notice) {
+        self.pending.fetch_add(1, Ordering::AcqRel);
         // Without a thread there is no mount whose caches could be wrong.
         let _ = self.queue.send(notice);
     }
 }
 
-fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>) {
+fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>, pending: &AtomicUsize) {
     while let Ok(notice) = queue.recv() {
-        tell(connection, log, notice);
+        deliver(connection, log, notice);
+        pending.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-fn tell(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) {
-    let code = notice.code();
-    let sent = match notice {
+fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) {
+    if let Notice::Then(Then(act)) = notice {
+        return act();
+    }
+    let sent = match &notice {
         Notice::Inode { node, offset, len } => {
-            let body = InvalInodeOut { ino: node, off: offset, len };
-            send(connection, code, body.as_bytes(), None)
+            let body = InvalInodeOut { ino: *node, off: *offset, len: *len };
+            send(connection, notification::INVAL_INODE, body.as_bytes(), None)
         }
         Notice::Entry { parent, name, expire_only } => {
-            let flags = if expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
-            let body = InvalEntryOut { parent, namelen: name.len() as u32, flags };
-            send(connection, code, body.as_bytes(), Some(&name))
+            let flags = if *expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
+            let body = InvalEntryOut { parent: *parent, namelen: name.len() as u32, flags };
+            send(connection, notification::INVAL_ENTRY, body.as_bytes(), Some(name))
         }
         Notice::Delete { parent, child, name } => {
-            let body = DeleteOut { parent, child, namelen: name.len() as u32, padding: 0 };
-            send(connection, code, body.as_bytes(), Some(&name))
+            let namelen = name.len() as u32;
+            let body = DeleteOut { parent: *parent, child: *child, namelen, padding: 0 };
+            send(connection, notification::DELETE, body.as_bytes(), Some(name))
         }
-        Notice::Later(Later(find_out)) => {
-            find_out().into_iter().for_each(|notice| tell(connection, log, notice));
-            Ok(())
-        }
-        // Whoever asked may have stopped waiting.
-        Notice::Flush(done) => done.send(()).or(Ok(())),
+        Notice::Then(_) => Ok(()),
     };
     if let Err(error) = sent {
-        log(&format!("notification {code} to the kernel: {error}"));
+        log(&format!("telling the kernel {notice:?}: {error}"));
     }
 }
 

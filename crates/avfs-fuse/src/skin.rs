@@ -5,28 +5,31 @@
 //! behind its back without a notification.
 
 mod attributes;
-mod changes;
 mod contents;
 mod directories;
 mod error;
+mod handles;
 mod locks;
-mod missing;
 mod names;
 mod nodes;
 mod space;
 mod syncing;
+mod watching;
 mod xattrs;
 
 use std::sync::Arc;
 
 use avfs_tree::{At, Ino, WorkTree};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use self::directories::DirectoryHandles;
 use self::error::SkinError;
-use self::locks::Waits;
+use self::handles::Handles;
+use self::locks::Waiting;
 use self::nodes::Nodes;
 use self::syncing::Syncing;
+use self::watching::Notices;
 use crate::abi::flags::open_out;
 use crate::abi::{EntryOut, InitIn};
 use crate::reply::{Answered, Reply};
@@ -46,28 +49,29 @@ pub struct SkinOptions {
 
 pub struct Skin {
     tree: Arc<WorkTree>,
-    nodes: Nodes,
+    nodes: Arc<Nodes>,
+    handles: Handles,
     directories: DirectoryHandles,
+    waiting: Arc<Waiting>,
+    notices: Notices,
     syncing: Syncing,
-    waits: Arc<Waits>,
     options: SkinOptions,
 }
 
 impl Skin {
-    pub fn new(tree: Arc<WorkTree>, options: SkinOptions) -> Skin {
+    /// A skin with a door of its own to a tree.
+    pub fn new(tree: &WorkTree, options: SkinOptions) -> Skin {
+        let tree = Arc::new(tree.holding_door());
         Skin {
-            nodes: Nodes::new(tree.clone()),
+            nodes: Arc::new(Nodes::new(tree.clone())),
+            handles: Handles::default(),
             directories: DirectoryHandles::default(),
+            waiting: Arc::default(),
+            notices: Notices::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),
-            waits: Arc::default(),
             tree,
             options,
         }
-    }
-
-    /// The node id under which the kernel knows an inode, if it does.
-    pub fn known_node(&self, ino: Ino) -> Option<u64> {
-        self.nodes.known(ino)
     }
 
     /// The inode that a request is about.
@@ -75,8 +79,7 @@ impl Skin {
         self.nodes.ino(request.nodeid)
     }
 
-    /// The same for what depends on the contents: a file that was replaced by that of another time since
-    /// the kernel was told of it is stale.
+    /// The inode that a request is about, as it is known now.
     fn at(&self, request: &Request<'_>) -> Result<At, SkinError> {
         self.nodes.at(request.nodeid)
     }
@@ -111,6 +114,13 @@ impl Skin {
         result: Result<EntryOut, SkinError>,
     ) -> Answered {
         self.answer(request, reply, result, |reply, entry| reply.entry(&entry))
+    }
+
+    /// The handle of an open file, and what the kernel may do with it.
+    fn opened(&self, flags: u32) -> (u64, u32) {
+        let is_quiet = flags & OFlags::RWMODE.bits() == OFlags::RDONLY.bits();
+        let quiet = if is_quiet { open_out::NOFLUSH } else { 0 };
+        (self.handles.open(is_quiet), open_out::KEEP_CACHE | quiet)
     }
 
     fn done(&self, request: &Request<'_>, reply: Reply<'_>, result: Result<(), SkinError>) -> Answered {
@@ -166,23 +176,29 @@ impl Service for Skin {
             // A file is kept alive by its node, so a handle would have nothing to say.
             Operation::Open(_) if self.options.read_only => reply.error(Errno::NOSYS),
             Operation::Open(open) => {
-                let opened = self.open(request, &open);
-                self.answer(request, reply, opened, |reply, ()| reply.open(0, open_out::KEEP_CACHE))
+                let (handle, flags) = self.opened(open.flags);
+                match self.open(request, &open) {
+                    Ok(()) => self.when_up_to_date(reply, move |reply| reply.open(handle, flags)),
+                    Err(error) => reply.error(self.errno(request, error)),
+                }
             }
             Operation::Create { create, name } => {
                 let created = self.create(request, &create, name);
-                self.answer(request, reply, created, |reply, entry| {
-                    reply.create(&entry, 0, open_out::KEEP_CACHE)
-                })
+                let (handle, flags) = self.opened(create.flags);
+                self.answer(request, reply, created, |reply, entry| reply.create(&entry, handle, flags))
             }
-            Operation::TemporaryFile(_) => reply.error(missing::TEMPORARY_FILE),
+            // A file that never has a name cannot be made. This answer makes the kernel never ask again.
+            Operation::TemporaryFile(_) => reply.error(Errno::NOSYS),
             Operation::Read(read) => self.read(request, &read, reply),
             Operation::Write { write, data } => {
                 let written = self.write(request, &write, data);
                 self.answer(request, reply, written, |reply, ()| reply.written(write.size))
             }
             Operation::Flush(flush) => self.done(request, reply, self.flush(request, &flush)),
-            Operation::Release(release) => self.done(request, reply, self.release(request, &release)),
+            Operation::Release(release) => {
+                self.release_file(request, &release);
+                reply.ok()
+            }
             Operation::Sync(_) | Operation::SyncDirectory(_) | Operation::SyncFilesystem => {
                 self.syncing.sync(reply)
             }
@@ -223,12 +239,9 @@ impl Service for Skin {
             Operation::GetLock(lock) => {
                 self.answer(request, reply, self.get_lock(request, &lock), |reply, lock| reply.lock(lock))
             }
-            Operation::SetLock { lock, wait: false } => {
-                self.done(request, reply, self.set_lock(request, &lock))
-            }
-            Operation::SetLock { lock, wait: true } => self.wait_for_lock(request, &lock, reply),
+            Operation::SetLock { lock, wait } => self.set_lock(request, &lock, wait, reply),
             Operation::Interrupt { unique } => {
-                self.waits.interrupt(self.tree.locks(), unique);
+                self.interrupt(unique);
                 reply.nothing()
             }
             Operation::DeviceControl { .. } => reply.error(Errno::NOTTY),
@@ -241,8 +254,8 @@ impl Service for Skin {
     }
 
     fn destroy(&self) {
-        self.directories.clear();
         self.tree.locks().release_door(self.tree.door().0);
+        self.directories.clear();
         self.nodes.forget_all();
     }
 }

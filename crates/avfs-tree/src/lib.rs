@@ -23,6 +23,6 @@ pub use reach::{Needed, link_bearing_slots, walk_needed};
 pub use reader::{Found, Listing, ReadError, TreeReader};
 pub use validate::{Flaw, validate};
 pub use worktree::{
-    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, NewEntry, Seen, SetAttr, Still,
-    Stored, StoredTree, SystemClock, Watcher, WorkTree,
+    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NewEntry, Seen, SetAttr,
+    Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
 };

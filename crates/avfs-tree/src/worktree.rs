@@ -20,7 +20,7 @@ mod stubs;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
@@ -77,28 +77,24 @@ pub struct Attr {
     pub size: u64,
     /// How many names it has; a directory counts as one, whatever is in it.
     pub names: u32,
-    /// Counts how often its contents were replaced by those of another time: see [`At`].
-    pub incarnation: u32,
 }
 
-/// An inode as a handle knows it: if its contents were replaced by those of another time since, the handle
-/// is stale.
+/// How often the tree was taken to another time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u32);
+
+/// An inode as it was known at a moment: if its contents were replaced by those of another time since, what is
+/// asked of it fails as stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     pub ino: Ino,
     /// `None`: whatever it holds now.
-    pub incarnation: Option<u32>,
+    pub known: Option<Moment>,
 }
 
 impl From<Ino> for At {
     fn from(ino: Ino) -> At {
-        At { ino, incarnation: None }
-    }
-}
-
-impl From<&Attr> for At {
-    fn from(attr: &Attr) -> At {
-        At { ino: attr.ino, incarnation: Some(attr.incarnation) }
+        At { ino, known: None }
     }
 }
 
@@ -147,6 +143,9 @@ pub struct JournalPlace {
 pub struct WorkTree {
     shared: Arc<Shared>,
     door: Door,
+    /// Whoever uses this door remembers inodes by number and gives them back: each one that it is told of by
+    /// name is held, from the same moment on.
+    holding: bool,
 }
 
 /// Lock order: `turn`, `state`, then the others.
@@ -158,6 +157,8 @@ struct Shared {
     limits: Mutex<Limits>,
     journal: Mutex<Option<JournalPlace>>,
     doors: AtomicU64,
+    /// What [`State::moment`] was when the watchers had been told of it.
+    moment: AtomicU32,
     locks: LockTable,
 }
 
@@ -171,9 +172,10 @@ impl WorkTree {
             limits: Mutex::default(),
             journal: Mutex::default(),
             doors: AtomicU64::new(1),
+            moment: AtomicU32::new(0),
             locks: LockTable::default(),
         };
-        Ok(WorkTree { shared: Arc::new(shared), door: Door(0) })
+        Ok(WorkTree { shared: Arc::new(shared), door: Door(0), holding: false })
     }
 
     /// Opens the tree of a head snapshot with a journal. What an earlier owner did after that snapshot and
@@ -195,12 +197,35 @@ impl WorkTree {
     /// Another door to the same tree.
     pub fn another_door(&self) -> WorkTree {
         let door = Door(self.shared.doors.fetch_add(1, Ordering::Relaxed));
-        WorkTree { shared: Arc::clone(&self.shared), door }
+        WorkTree { shared: Arc::clone(&self.shared), door, holding: false }
+    }
+
+    /// Another door to the same tree, for a kernel: what it looks up, makes or lists is held once each time,
+    /// until [`WorkTree::release`].
+    pub fn holding_door(&self) -> WorkTree {
+        let mut door = self.another_door();
+        door.holding = true;
+        door
+    }
+
+    /// What the caller is told of an inode; counts, if he counts.
+    fn told(&self, state: &mut State, ino: Ino) -> Result<Attr, FsError> {
+        let attr = query::attr(ino, state.inode(ino)?);
+        if self.holding {
+            state.hold(ino)?;
+        }
+        Ok(attr)
     }
 
     /// Tells `watcher` what is changed through other doors, until this door is closed.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
         self.state().watchers.push((self.door, watcher));
+    }
+
+    /// The present moment. Whoever asks for it before he finds out which inode is meant hears if that was
+    /// replaced before he uses it.
+    pub fn moment(&self) -> Moment {
+        Moment(self.shared.moment.load(Ordering::Acquire))
     }
 
     pub fn door(&self) -> Door {
@@ -241,7 +266,7 @@ impl WorkTree {
         *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    fn limits(&self) -> Limits {
+    pub fn limits(&self) -> Limits {
         *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

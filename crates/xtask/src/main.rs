@@ -18,7 +18,7 @@ const TASKS: &[Task] = &[
     Task { name: "help", about: "List the tasks", run: help },
     Task {
         name: "bench",
-        about: "Measure: `bench core` for the cost of vaults by their size",
+        about: "Measure: `bench core` for vaults by their size, `bench mount` for mounts beside a host directory",
         run: bench::run,
     },
 ];

@@ -1,10 +1,10 @@
 //! Attributes, as the kernel shows and sets them.
 
 use avfs_core::Timestamp;
-use avfs_tree::{At, Attr, Clock, FsError, Ino, Kind, SetAttr, SystemClock};
+use avfs_tree::{Attr, Clock, Ino, Kind, SetAttr, SystemClock};
 
+use super::Skin;
 use super::error::SkinError;
-use super::{Skin, missing};
 use crate::abi::flags::setattr;
 use crate::abi::{self, AttrOut, EntryOut, SetattrIn};
 use crate::request::Request;
@@ -18,16 +18,7 @@ const GROUP_EXECUTE: u32 = 0o010;
 
 impl Skin {
     pub(super) fn get_attr(&self, request: &Request<'_>) -> Result<AttrOut, SkinError> {
-        Ok(attr_out(&self.present(self.at(request)?)?))
-    }
-
-    /// The attributes of an inode whose contents are still those that the kernel was told of.
-    pub(super) fn present(&self, at: At) -> Result<Attr, SkinError> {
-        let attr = self.tree.attr(at.ino)?;
-        match at.incarnation.is_none_or(|told| told == attr.incarnation) {
-            true => Ok(attr),
-            false => Err(FsError::Stale(at.ino).into()),
-        }
+        Ok(attr_out(&self.tree.attr(self.ino(request)?)?))
     }
 
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetattrIn) -> Result<AttrOut, SkinError> {
@@ -57,16 +48,16 @@ impl Skin {
     }
 
     /// What the kernel is told of an inode, once more.
-    pub(super) fn remembered(&self, attr: &Attr) -> Result<EntryOut, SkinError> {
-        Ok(entry_out(self.nodes.remember(attr)?, attr))
+    pub(super) fn remembered(&self, attr: &Attr) -> EntryOut {
+        entry_out(self.nodes.remember(attr.ino), attr)
     }
 }
 
 fn wanted(set: &SetattrIn) -> SetAttr {
     let has = |flag: u32| set.valid & flag != 0;
-    let time = |now: u32, given: u32, seconds: u64, nanos: u32| match () {
+    let time = |set: u32, now: u32, seconds: u64, nanos: u32| match () {
         () if has(now) => Some(SystemClock.now()),
-        () if has(given) => Timestamp::new(seconds as i64, nanos),
+        () if has(set) => Timestamp::new(seconds as i64, nanos),
         () => None,
     };
     SetAttr {
@@ -74,8 +65,8 @@ fn wanted(set: &SetattrIn) -> SetAttr {
         uid: has(setattr::UID).then_some(set.uid),
         gid: has(setattr::GID).then_some(set.gid),
         size: has(setattr::SIZE).then_some(set.size),
-        mtime: time(setattr::MTIME_NOW, setattr::MTIME, set.mtime, set.mtimensec),
-        atime: time(setattr::ATIME_NOW, setattr::ATIME, set.atime, set.atimensec),
+        mtime: time(setattr::MTIME, setattr::MTIME_NOW, set.mtime, set.mtimensec),
+        atime: time(setattr::ATIME, setattr::ATIME_NOW, set.atime, set.atimensec),
     }
 }
 
@@ -114,7 +105,8 @@ fn kernel_attr(attr: &Attr) -> abi::Attr {
     abi::Attr {
         ino: attr.ino.0,
         size: attr.size,
-        blocks: missing::blocks(attr),
+        // Holes count as if they were none.
+        blocks: attr.size.div_ceil(512),
         atime: attr.atime.seconds as u64,
         mtime: attr.meta.mtime.seconds as u64,
         ctime: attr.ctime.seconds as u64,

@@ -3,22 +3,24 @@
 use avfs_tree::{At, FsError};
 use rustix::io::Errno;
 
+use super::Skin;
 use super::error::SkinError;
-use super::{Skin, missing};
 use crate::abi::flags::write;
 use crate::abi::{CopyFileRangeIn, FallocateIn, LseekIn, ReadIn, WriteIn};
 use crate::reply::{Answered, Reply};
 use crate::request::Request;
-
-/// Of `lseek(2)`; the others the kernel does itself.
-const SEEK_DATA: u32 = 3;
-const SEEK_HOLE: u32 = 4;
 
 /// Of `fallocate(2)`.
 const KEEP_SIZE: u32 = 0x01;
 const PUNCH_HOLE: u32 = 0x02 | KEEP_SIZE;
 const ZERO_RANGE: u32 = 0x10;
 const ZERO_KEEPING_SIZE: u32 = ZERO_RANGE | KEEP_SIZE;
+
+const COPIED_AT_ONCE: u64 = 1 << 20;
+
+/// Of `lseek(2)`; the others the kernel does itself.
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
 
 impl Skin {
     /// Reads straight into the transport's buffer.
@@ -47,7 +49,7 @@ impl Skin {
         // What the page cache writes back lies where the mapping has it, however the file was opened.
         let from_cache = arguments.write_flags & write::CACHE != 0;
         match arguments.flags & rustix::fs::OFlags::APPEND.bits() != 0 && !from_cache {
-            true => self.tree.append(at, data).map(drop)?,
+            true => self.tree.append(at, data).map(|_| ())?,
             false => self.tree.write(at, arguments.offset, data)?,
         }
         Ok(())
@@ -56,25 +58,26 @@ impl Skin {
     pub(super) fn allocate(&self, request: &Request<'_>, range: &FallocateIn) -> Result<(), SkinError> {
         let at = self.at(request)?;
         let end = range.offset.checked_add(range.length).ok_or(FsError::TooLarge)?;
+        let size = self.tree.attr(at.ino)?.size;
         match range.mode {
-            0 => Ok(self.tree.allocate(at, end)?),
-            // Room is taken when something is written, whatever was asked for before.
-            KEEP_SIZE => self.present(at).map(drop),
-            PUNCH_HOLE | ZERO_KEEPING_SIZE => self.punch(at, range.offset, end),
+            0 => self.tree.allocate(at, end)?,
+            // Room is taken by what is written, so there is nothing to be done ahead.
+            KEEP_SIZE => {}
+            PUNCH_HOLE | ZERO_KEEPING_SIZE => self.clear(at, range.offset, end.min(size))?,
             ZERO_RANGE => {
-                self.punch(at, range.offset, end)?;
-                Ok(self.tree.allocate(at, end)?)
+                self.clear(at, range.offset, end.min(size))?;
+                self.tree.allocate(at, end)?;
             }
-            _ => Err(Errno::OPNOTSUPP.into()),
+            _ => return Err(Errno::OPNOTSUPP.into()),
         }
+        Ok(())
     }
 
-    /// Zeros in a range, as far as the file goes.
-    fn punch(&self, at: At, offset: u64, end: u64) -> Result<(), SkinError> {
-        let end = end.min(self.present(at)?.size);
-        match end > offset {
-            true => Ok(self.tree.punch_hole(at, offset, end - offset)?),
-            false => Ok(()),
+    /// Makes a range a hole.
+    fn clear(&self, at: At, start: u64, end: u64) -> Result<(), SkinError> {
+        match end.checked_sub(start) {
+            Some(len) if len > 0 => Ok(self.tree.punch_hole(at, start, len)?),
+            _ => Ok(()),
         }
     }
 
@@ -98,6 +101,10 @@ impl Skin {
         let end = |offset: u64| offset.checked_add(copy.len).ok_or(FsError::TooLarge);
         end(copy.off_in)?;
         end(copy.off_out)?;
-        missing::copy_range(&self.tree, (from, copy.off_in), (to, copy.off_out), copy.len)
+        // A part of what was asked for; the caller comes back for more.
+        let mut buffer = vec![0; copy.len.min(COPIED_AT_ONCE) as usize];
+        let read = self.tree.read(from, copy.off_in, &mut buffer)?;
+        self.tree.write(to, copy.off_out, &buffer[..read])?;
+        Ok(read as u64)
     }
 }

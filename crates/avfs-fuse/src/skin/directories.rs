@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use avfs_core::EntryName;
 use avfs_tree::{Attr, FsError, Ino, Kind, WorkTree};
 
+use super::Skin;
 use super::attributes::{format, no_entry};
 use super::error::SkinError;
-use super::{Skin, missing};
 use crate::abi::ReadIn;
 use crate::reply::{Answered, Listing, Reply};
 use crate::request::Request;
@@ -96,7 +96,7 @@ impl Handle {
             if entries.is_empty() {
                 return Ok(());
             }
-            self.names.extend(entries.into_iter().map(|(name, _, _)| name));
+            self.names.extend(entries.into_iter().map(|(name, ..)| name));
         }
         Ok(())
     }
@@ -151,9 +151,12 @@ impl Skin {
             let after = before.checked_sub(1).map(|index| handle.names[index].clone());
             let entries = self.entries(ino, after.as_ref(), plus)?;
             let is_last = entries.len() < AT_ONCE;
-            for (name, entry) in entries {
-                let number = handle.number(before, name);
-                if !self.list_entry(&handle.names[number - 1], &entry, number as u64 + DOTS, listing) {
+            let mut entries = entries.into_iter();
+            for entry in entries.by_ref() {
+                let number = handle.number(before, entry.name().clone());
+                if !self.list_entry(&entry, number as u64 + DOTS, listing) {
+                    // The tree counts as told what it has given us.
+                    [entry].into_iter().chain(entries).for_each(|entry| self.give_back(&entry));
                     return Ok(());
                 }
                 before = number;
@@ -162,6 +165,26 @@ impl Skin {
                 self.directories.finish(ino);
                 return Ok(());
             }
+        }
+    }
+
+    fn entries(&self, ino: Ino, after: Option<&EntryName>, plus: bool) -> Result<Vec<Entry>, SkinError> {
+        Ok(match plus {
+            true => {
+                let entries = self.tree.read_directory(ino, after, AT_ONCE)?;
+                entries.into_iter().map(|(name, attr)| Entry::Plus(name, attr)).collect()
+            }
+            false => {
+                let entries = self.tree.read_names(ino, after, AT_ONCE)?;
+                entries.into_iter().map(|(name, ino, kind)| Entry::Plain(name, ino, kind)).collect()
+            }
+        })
+    }
+
+    fn give_back(&self, entry: &Entry) {
+        if let Entry::Plus(_, attr) = entry {
+            // One that is gone already has nothing to be released.
+            let _ = self.tree.release(attr.ino, 1);
         }
     }
 
@@ -177,7 +200,7 @@ impl Skin {
             if offset >= cookie {
                 continue;
             }
-            let node = if cookie == 1 { ino } else { missing::parent(&self.tree, ino)? };
+            let node = if cookie == 1 { ino } else { self.tree.parent(ino)? };
             let fits = match plus {
                 true => listing.add_plus(node.0, cookie, DIRECTORY, name, no_entry),
                 false => listing.add(node.0, cookie, DIRECTORY, name),
@@ -189,38 +212,28 @@ impl Skin {
         Ok(true)
     }
 
-    /// What comes behind a name. Without attributes nothing has to be loaded.
-    fn entries(
-        &self,
-        ino: Ino,
-        after: Option<&EntryName>,
-        plus: bool,
-    ) -> Result<Vec<(EntryName, Listed)>, SkinError> {
-        if plus {
-            let entries = self.tree.read_directory(ino, after, AT_ONCE)?;
-            return Ok(entries.into_iter().map(|(name, attr)| (name, Listed::Whole(attr))).collect());
-        }
-        let entries = self.tree.read_names(ino, after, AT_ONCE)?;
-        Ok(entries.into_iter().map(|(name, ino, kind)| (name, Listed::Plain(ino, kind))).collect())
-    }
-
     /// Returns whether there was room. An entry with attributes counts as looked up.
-    fn list_entry(&self, name: &EntryName, entry: &Listed, cookie: u64, listing: &mut Listing<'_>) -> bool {
-        let name = name.as_bytes();
+    fn list_entry(&self, entry: &Entry, cookie: u64, listing: &mut Listing<'_>) -> bool {
         match entry {
-            Listed::Plain(ino, kind) => listing.add(ino.0, cookie, format(*kind) >> 12, name),
-            // One that has just gone is listed without attributes, and looked up when it is used.
-            Listed::Whole(attr) => {
-                listing.add_plus(attr.ino.0, cookie, format(attr.kind) >> 12, name, || {
-                    self.remembered(attr).unwrap_or_else(|_| no_entry())
-                })
+            Entry::Plus(name, attr) => {
+                let kind = format(attr.kind) >> 12;
+                listing.add_plus(attr.ino.0, cookie, kind, name.as_bytes(), || self.remembered(attr))
             }
+            Entry::Plain(name, ino, kind) => listing.add(ino.0, cookie, format(*kind) >> 12, name.as_bytes()),
         }
     }
 }
 
-/// An entry of a directory, with all of its attributes or without.
-enum Listed {
-    Plain(Ino, Kind),
-    Whole(Attr),
+/// An entry of a directory, with or without attributes.
+enum Entry {
+    Plus(EntryName, Attr),
+    Plain(EntryName, Ino, Kind),
+}
+
+impl Entry {
+    fn name(&self) -> &EntryName {
+        match self {
+            Entry::Plus(name, _) | Entry::Plain(name, ..) => name,
+        }
+    }
 }

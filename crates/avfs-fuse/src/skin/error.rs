@@ -2,7 +2,6 @@
 
 use avfs_core::BadName;
 use avfs_tree::FsError;
-use avfs_tree::locks::LockError;
 use rustix::io::Errno;
 
 #[derive(Debug, thiserror::Error)]
@@ -11,8 +10,6 @@ pub(crate) enum SkinError {
     Tree(#[from] FsError),
     #[error(transparent)]
     Name(#[from] BadName),
-    #[error(transparent)]
-    Lock(#[from] LockError),
     #[error(transparent)]
     Errno(#[from] Errno),
 }
@@ -24,7 +21,6 @@ impl SkinError {
             SkinError::Name(BadName::TooLong(_) | BadName::PathTooLong(_)) => Errno::NAMETOOLONG,
             SkinError::Name(BadName::Empty) => Errno::NOENT,
             SkinError::Name(BadName::Nul | BadName::Slash | BadName::Dots(_)) => Errno::INVAL,
-            SkinError::Lock(error) => error.errno(),
             SkinError::Errno(errno) => *errno,
         }
     }

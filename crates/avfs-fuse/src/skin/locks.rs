@@ -1,9 +1,9 @@
-//! Locks on files, which the tree keeps for all of its doors.
+//! Locks on files. The table of the tree keeps them, so that they hold across all mounts of a vault.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use avfs_tree::locks::{ByteRange, LockKind, LockOwner, LockRequest, LockTable, Scope, WaitId};
+use avfs_tree::locks::{ByteRange, Conflict, LockError, LockKind, LockOwner, LockRequest, Scope, WaitId};
 use rustix::io::Errno;
 
 use super::Skin;
@@ -14,175 +14,179 @@ use crate::reply::{Answered, Reply};
 use crate::request::Request;
 
 /// Of `fcntl(2)`.
-const SHARED: u32 = 0;
-const EXCLUSIVE: u32 = 1;
+const READ: u32 = 0;
+const WRITE: u32 = 1;
 const UNLOCK: u32 = 2;
 
-/// How many interrupts are remembered that came before what they interrupt.
+/// How many interrupts that came before their requests are remembered.
 const EARLY_MAX: usize = 64;
 
-impl Skin {
-    pub(super) fn get_lock(&self, request: &Request<'_>, asked: &LkIn) -> Result<FileLock, SkinError> {
-        let Some(wanted) = self.lock_request(request, asked)? else { return Err(Errno::INVAL.into()) };
-        Ok(match self.tree.locks().test(&wanted) {
-            None => FileLock { kind: UNLOCK, ..asked.lk },
-            Some(conflict) => FileLock {
-                start: conflict.range.first(),
-                end: conflict.range.last(),
-                kind: match conflict.kind {
-                    LockKind::Shared => SHARED,
-                    LockKind::Exclusive => EXCLUSIVE,
-                },
-                pid: conflict.pid,
-            },
-        })
-    }
-
-    pub(super) fn set_lock(&self, request: &Request<'_>, asked: &LkIn) -> Result<(), SkinError> {
-        match self.lock_request(request, asked)? {
-            Some(wanted) => Ok(self.tree.locks().set(&wanted)?),
-            None => {
-                let (ino, owner) = (self.ino(request)?, self.owner(asked.owner));
-                Ok(self.tree.locks().unlock(ino, scope(asked)?, owner)?)
-            }
-        }
-    }
-
-    /// Answers when the lock is had, which may be never; an interrupt ends the waiting.
-    pub(super) fn wait_for_lock(&self, request: &Request<'_>, asked: &LkIn, reply: Reply<'_>) -> Answered {
-        let wanted = match self.lock_request(request, asked) {
-            Ok(Some(wanted)) => wanted,
-            Ok(None) => return self.done(request, reply, self.set_lock(request, asked)),
-            Err(error) => return reply.error(self.errno(request, error)),
-        };
-        let unique = request.unique;
-        if !self.waits.begin(unique) {
-            return reply.error(Errno::INTR);
-        }
-        let (answered, reply) = reply.defer();
-        let waits = self.waits.clone();
-        let wait = self.tree.locks().set_waiting(
-            &wanted,
-            Box::new(move |result| {
-                waits.end(unique);
-                let _ = reply.done(result.map_err(|error| error.errno()));
-            }),
-        );
-        if let Some(wait) = wait
-            && self.waits.started(unique, wait)
-        {
-            self.tree.locks().cancel(wait);
-        }
-        answered
-    }
-
-    /// A descriptor was closed: the process has no record locks on the file any more.
-    pub(super) fn flush(&self, request: &Request<'_>, flush: &FlushIn) -> Result<(), SkinError> {
-        // A file that was replaced is closed like any other.
-        if let Ok(ino) = self.ino(request) {
-            self.tree.locks().release_records(ino, self.owner(flush.lock_owner));
-        }
-        Ok(())
-    }
-
-    /// The last descriptor of an open file was closed.
-    pub(super) fn release(&self, request: &Request<'_>, closed: &ReleaseIn) -> Result<(), SkinError> {
-        if closed.release_flags & release::FLOCK_UNLOCK != 0
-            && let Ok(ino) = self.ino(request)
-        {
-            self.tree.locks().release_flock(ino, self.owner(closed.lock_owner));
-        }
-        Ok(())
-    }
-
-    /// `None`: what is asked for is to unlock.
-    fn lock_request(&self, request: &Request<'_>, asked: &LkIn) -> Result<Option<LockRequest>, SkinError> {
-        let kind = match asked.lk.kind {
-            SHARED => LockKind::Shared,
-            EXCLUSIVE => LockKind::Exclusive,
-            UNLOCK => return Ok(None),
-            _ => return Err(Errno::INVAL.into()),
-        };
-        let (ino, scope, owner) = (self.ino(request)?, scope(asked)?, self.owner(asked.owner));
-        Ok(Some(LockRequest { ino, scope, kind, owner, pid: asked.lk.pid }))
-    }
-
-    fn owner(&self, owner: u64) -> LockOwner {
-        LockOwner { door: self.tree.door().0, owner }
-    }
+/// Requests that wait for a lock, by their numbers.
+#[derive(Default)]
+pub(super) struct Waiting {
+    state: Mutex<State>,
 }
 
-fn scope(asked: &LkIn) -> Result<Scope, SkinError> {
-    Ok(match asked.lk_flags & lock::FLOCK != 0 {
-        true => Scope::Flock,
-        false => Scope::Record(ByteRange::new(asked.lk.start, asked.lk.end)?),
-    })
-}
-
-/// Requests that wait for a lock, so that an interrupt finds them. An interrupt may come at any time, even
-/// before the thread that took the request has got as far as here.
 #[derive(Default)]
-pub(super) struct Waits(Mutex<Waiting>);
-
-#[derive(Default)]
-struct Waiting {
-    by_request: HashMap<u64, Wait>,
+struct State {
+    waits: HashMap<u64, Wait>,
+    /// Interrupts of requests that nobody has seen yet, if they were about locks at all.
     early: VecDeque<u64>,
 }
 
-#[derive(Clone, Copy)]
 enum Wait {
+    /// The table has not said yet under which number it waits.
     Starting,
     Interrupted,
-    Waiting(WaitId),
+    Queued(WaitId),
 }
 
-impl Waits {
-    /// False if the request was interrupted already.
-    fn begin(&self, unique: u64) -> bool {
-        let mut waiting = self.waiting();
-        let is_early = waiting.early.iter().position(|early| *early == unique);
-        match is_early.and_then(|index| waiting.early.remove(index)) {
-            Some(_) => false,
-            None => waiting.by_request.insert(unique, Wait::Starting).is_none(),
-        }
+impl Waiting {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether it was interrupted meanwhile.
-    fn started(&self, unique: u64, wait: WaitId) -> bool {
-        match self.waiting().by_request.get_mut(&unique) {
-            Some(state @ Wait::Starting) => {
-                *state = Wait::Waiting(wait);
+    fn start(&self, unique: u64) {
+        let mut state = self.state();
+        let early = state.early.iter().position(|known| *known == unique);
+        let wait = match early.and_then(|index| state.early.remove(index)) {
+            Some(_) => Wait::Interrupted,
+            None => Wait::Starting,
+        };
+        state.waits.insert(unique, wait);
+    }
+
+    /// The request waits. Says whether it was interrupted meanwhile; it may also be over already.
+    fn queued(&self, unique: u64, id: WaitId) -> bool {
+        match self.state().waits.get_mut(&unique) {
+            Some(Wait::Interrupted) => true,
+            Some(wait) => {
+                *wait = Wait::Queued(id);
                 false
             }
-            Some(Wait::Interrupted) => true,
-            Some(Wait::Waiting(_)) | None => false,
+            None => false,
         }
     }
 
     fn end(&self, unique: u64) {
-        self.waiting().by_request.remove(&unique);
+        self.state().waits.remove(&unique);
     }
 
-    pub fn interrupt(&self, table: &LockTable, unique: u64) {
-        let mut waiting = self.waiting();
-        let wait = match waiting.by_request.get_mut(&unique) {
-            Some(Wait::Waiting(wait)) => *wait,
-            Some(state) => return *state = Wait::Interrupted,
+    fn interrupt(&self, unique: u64) -> Option<WaitId> {
+        let mut state = self.state();
+        match state.waits.get_mut(&unique) {
+            Some(Wait::Queued(id)) => return Some(*id),
+            Some(wait) => *wait = Wait::Interrupted,
             None => {
-                waiting.early.push_back(unique);
-                if waiting.early.len() > EARLY_MAX {
-                    waiting.early.pop_front();
+                state.early.push_back(unique);
+                if state.early.len() > EARLY_MAX {
+                    state.early.pop_front();
                 }
-                return;
+            }
+        }
+        None
+    }
+}
+
+impl Skin {
+    /// The first lock that would be in the way; none, if the lock could be had.
+    pub(super) fn get_lock(&self, request: &Request<'_>, lock: &LkIn) -> Result<FileLock, SkinError> {
+        let wanted = self.lock_request(request, lock)?;
+        Ok(match self.tree.locks().test(&wanted) {
+            Some(Conflict { range, kind, pid }) => {
+                let kind = if kind == LockKind::Shared { READ } else { WRITE };
+                FileLock { start: range.first(), end: range.last(), kind, pid }
+            }
+            None => FileLock { kind: UNLOCK, ..lock.lk },
+        })
+    }
+
+    /// Takes or gives up a lock. What is behind it is seen by whoever gets it next, through any mount: the
+    /// answer comes when the kernel has forgotten what others changed before.
+    pub(super) fn set_lock(
+        &self,
+        request: &Request<'_>,
+        lock: &LkIn,
+        wait: bool,
+        reply: Reply<'_>,
+    ) -> Answered {
+        let wanted = match self.lock_request(request, lock) {
+            Ok(wanted) => wanted,
+            Err(error) => return reply.error(self.errno(request, error)),
+        };
+        let table = self.tree.locks();
+        if lock.lk.kind == UNLOCK {
+            return reply.done(errno(table.unlock(wanted.ino, wanted.scope, wanted.owner)));
+        }
+        if matches!(wanted.scope, Scope::Record(_)) {
+            self.handles.locked(lock.fh, wanted.ino, lock.owner);
+        }
+        if !wait {
+            let result = errno(table.set(&wanted));
+            return self.when_up_to_date(reply, move |reply| reply.done(result));
+        }
+        let (answered, reply) = reply.defer();
+        let (waiting, unique, notices) = (Arc::clone(&self.waiting), request.unique, self.notices());
+        self.waiting.start(unique);
+        let id = table.set_waiting(
+            &wanted,
+            Box::new(move |result| {
+                waiting.end(unique);
+                notices.then(move || drop(reply.done(errno(result))));
+            }),
+        );
+        if let Some(id) = id
+            && self.waiting.queued(unique, id)
+        {
+            table.cancel(id);
+        }
+        answered
+    }
+
+    pub(super) fn interrupt(&self, unique: u64) {
+        if let Some(id) = self.waiting.interrupt(unique) {
+            self.tree.locks().cancel(id);
+        }
+    }
+
+    /// A descriptor was closed: the record locks of its process on the file are gone.
+    pub(super) fn flush(&self, request: &Request<'_>, flush: &FlushIn) -> Result<(), SkinError> {
+        self.tree
+            .locks()
+            .release_records(self.nodes.meant(request.nodeid), self.lock_owner(flush.lock_owner));
+        Ok(())
+    }
+
+    /// An open file is gone, with its lock of `flock(2)`, and with the record locks that were taken through it
+    /// if closing it told us nothing.
+    pub(super) fn release_file(&self, request: &Request<'_>, given: &ReleaseIn) {
+        let ino = self.nodes.meant(request.nodeid);
+        if given.release_flags & release::FLOCK_UNLOCK != 0 {
+            self.tree.locks().release_flock(ino, self.lock_owner(given.lock_owner));
+        }
+        for owner in self.handles.close(given.fh) {
+            self.tree.locks().release_records(ino, self.lock_owner(owner));
+        }
+    }
+
+    fn lock_owner(&self, owner: u64) -> LockOwner {
+        LockOwner { door: self.tree.door().0, owner }
+    }
+
+    fn lock_request(&self, request: &Request<'_>, lock: &LkIn) -> Result<LockRequest, SkinError> {
+        let scope = match lock.lk_flags & lock::FLOCK != 0 {
+            true => Scope::Flock,
+            false => {
+                let range = ByteRange::new(lock.lk.start, lock.lk.end);
+                Scope::Record(range.map_err(|error| SkinError::Errno(error.errno()))?)
             }
         };
-        // Whoever waited is told by the table, and ends the wait here.
-        drop(waiting);
-        table.cancel(wait);
+        let kind = if lock.lk.kind == WRITE { LockKind::Exclusive } else { LockKind::Shared };
+        let (ino, owner) = (self.ino(request)?, self.lock_owner(lock.owner));
+        Ok(LockRequest { ino, scope, kind, owner, pid: lock.lk.pid })
     }
+}
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn errno(result: Result<(), LockError>) -> Result<(), Errno> {
+    result.map_err(|error| error.errno())
 }

@@ -21,7 +21,7 @@ const EXCHANGE: u32 = 1 << 1;
 impl Skin {
     pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8]) -> Result<EntryOut, SkinError> {
         match self.tree.lookup(self.ino(request)?, &EntryName::new(name)?) {
-            Ok(attr) => self.remembered(&attr),
+            Ok(attr) => Ok(self.remembered(&attr)),
             Err(FsError::NotFound) => Ok(no_entry()),
             Err(error) => Err(error.into()),
         }
@@ -81,7 +81,7 @@ impl Skin {
         }
         let gid = if inherits { directory.gid } else { request.caller.gid };
         let attr = self.tree.create(parent, &name, new.owned_by(request.caller.uid, gid))?;
-        self.remembered(&attr)
+        Ok(self.remembered(&attr))
     }
 
     /// Makes a file, or opens the one that another door has just made.
@@ -98,20 +98,20 @@ impl Skin {
             made => return made,
         }
         let attr = self.tree.lookup(self.ino(request)?, &EntryName::new(name)?)?;
-        match attr.kind {
-            Kind::File => {}
+        let opened = match attr.kind {
+            Kind::File => self.open_inode(attr.ino.into(), create.flags, create.open_flags),
             // The kernel opens these itself; it has to look the name up again.
-            _ => return Err(Errno::STALE.into()),
+            _ => Err(Errno::STALE.into()),
+        };
+        if let Err(error) = opened {
+            self.tree.release(attr.ino, 1)?;
+            return Err(error);
         }
-        self.open_inode(At::from(&attr), create.flags, create.open_flags)?;
-        self.remembered(&self.tree.attr(attr.ino)?)
+        Ok(self.remembered(&self.tree.attr(attr.ino)?))
     }
 
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn) -> Result<(), SkinError> {
-        let at = self.at(request)?;
-        // What was replaced cannot be opened any more; the kernel looks the name up again.
-        self.present(at)?;
-        self.open_inode(at, open.flags, open.open_flags)
+        self.open_inode(self.at(request)?, open.flags, open.open_flags)
     }
 
     fn open_inode(&self, at: At, flags: u32, open_flags: u32) -> Result<(), SkinError> {
@@ -127,7 +127,7 @@ impl Skin {
     pub(super) fn link(&self, request: &Request<'_>, node: u64, name: &[u8]) -> Result<EntryOut, SkinError> {
         let (ino, parent) = (self.nodes.ino(node)?, self.ino(request)?);
         let attr = self.tree.link(ino, parent, &EntryName::new(name)?)?;
-        self.remembered(&attr)
+        Ok(self.remembered(&attr))
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>, name: &[u8]) -> Result<(), SkinError> {

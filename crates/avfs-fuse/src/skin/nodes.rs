@@ -9,9 +9,9 @@ mod replaced;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use avfs_tree::{At, Attr, Ino, WorkTree};
+use avfs_tree::{At, Ino, WorkTree};
 use rustix::io::Errno;
 
 use self::replaced::Replaced;
@@ -20,24 +20,17 @@ use super::error::SkinError;
 /// How many parts the table has, so that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// What the kernel knows, by node id. While it knows a node, the tree keeps the inode.
+/// Lookups that the kernel has not taken back, by node id. The tree holds each inode as often, which is counted
+/// by it when it tells us of one; this table is what knows of them when the kernel goes without a word.
 ///
-/// Lock order: a shard, then the table of replaced nodes, then the tree.
+/// No lock of this table is held while the tree is called: the tree calls it while it stands still.
 pub(super) struct Nodes {
     tree: Arc<WorkTree>,
     shards: [Mutex<Shard>; SHARDS],
     replaced: Replaced,
 }
 
-type Shard = HashMap<u64, Known, BuildHasherDefault<NodeHasher>>;
-
-#[derive(Clone, Copy)]
-struct Known {
-    /// Lookups that the kernel has not taken back. At the maximum the count is lost and stays there.
-    lookups: u32,
-    /// Which contents the kernel was told of: those of another time belong to another node.
-    incarnation: u32,
-}
+type Shard = HashMap<u64, u32, BuildHasherDefault<NodeHasher>>;
 
 impl Nodes {
     pub fn new(tree: Arc<WorkTree>) -> Nodes {
@@ -49,65 +42,50 @@ impl Nodes {
         self.replaced.ino(node).ok_or(SkinError::Errno(Errno::STALE))
     }
 
-    /// The inode of a node id with the contents that the kernel was told of, for what reads or changes them.
+    /// The inode that a node id stands or stood for.
+    pub fn meant(&self, node: u64) -> Ino {
+        self.replaced.meaning(node)
+    }
+
+    /// The inode of a node id, as it is known now: if it is replaced before it is used, the tree says so.
     pub fn at(&self, node: u64) -> Result<At, SkinError> {
-        let ino = self.ino(node)?;
-        let incarnation = self.shard(node).get(&node).map(|known| known.incarnation);
-        Ok(At { ino, incarnation })
+        let known = Some(self.tree.moment());
+        Ok(At { ino: self.ino(node)?, known })
     }
 
     /// The kernel is about to be told of an inode once more; returns the node id to tell.
-    pub fn remember(&self, attr: &Attr) -> Result<u64, SkinError> {
-        let ino = attr.ino;
-        if ino == Ino::ROOT {
-            return Ok(ino.0);
-        }
-        loop {
-            let node = self.replaced.node(ino);
-            match self.shard(node).entry(node) {
-                Entry::Occupied(mut known) if known.get().incarnation == attr.incarnation => {
-                    let known = known.get_mut();
-                    known.lookups = known.lookups.saturating_add(1);
-                    return Ok(node);
-                }
-                Entry::Occupied(_) => {}
-                Entry::Vacant(vacant) => {
-                    self.tree.hold(ino)?;
-                    vacant.insert(Known { lookups: 1, incarnation: attr.incarnation });
-                    return Ok(node);
-                }
-            }
-            self.replaced.replace(ino, node);
-        }
+    pub fn remember(&self, ino: Ino) -> u64 {
+        let node = self.replaced.node(ino);
+        *self.shard(node).entry(node).or_default() += 1;
+        node
     }
 
     /// The kernel has taken lookups back.
     pub fn forget(&self, node: u64, lookups: u64) {
         let mut shard = self.shard(node);
         let Entry::Occupied(mut known) = shard.entry(node) else { return };
-        let left = u64::from(known.get().lookups).saturating_sub(lookups);
-        match known.get().lookups {
-            u32::MAX => {}
-            _ if left > 0 => known.get_mut().lookups = left as u32,
-            _ => {
-                known.remove();
-                self.release(node);
-            }
+        let lookups = u32::try_from(lookups).unwrap_or(u32::MAX).min(*known.get());
+        *known.get_mut() -= lookups;
+        let is_last = *known.get() == 0;
+        if is_last {
+            known.remove();
         }
+        drop(shard);
+        self.release(node, lookups, is_last);
     }
 
     /// The kernel is gone.
     pub fn forget_all(&self) {
         for shard in &self.shards {
-            let nodes = std::mem::take(&mut *shard.lock().expect("no panic happens while the lock is held"));
-            nodes.into_keys().for_each(|node| self.release(node));
+            let nodes = std::mem::take(&mut *lock(shard));
+            nodes.into_iter().for_each(|(node, lookups)| self.release(node, lookups, true));
         }
     }
 
-    fn release(&self, node: u64) {
-        let ino = self.replaced.forget(node);
+    fn release(&self, node: u64, lookups: u32, is_last: bool) {
+        let ino = if is_last { self.replaced.forget(node) } else { self.replaced.meaning(node) };
         // An inode that is gone already has nothing to be released.
-        let _ = self.tree.release(ino, 1);
+        let _ = self.tree.release(ino, lookups);
     }
 
     /// The node id under which the kernel knows an inode.
@@ -116,10 +94,20 @@ impl Nodes {
         (ino == Ino::ROOT || self.shard(node).contains_key(&node)).then_some(node)
     }
 
-    fn shard(&self, node: u64) -> MutexGuard<'_, Shard> {
-        let shard = &self.shards[(node ^ node >> 32) as usize % SHARDS];
-        shard.lock().expect("no panic happens while the lock is held")
+    /// From now on the inode is told under another node id. Returns the one that the kernel knew.
+    pub fn replace(&self, ino: Ino) -> Option<u64> {
+        let old = self.known(ino)?;
+        self.replaced.replace(ino, old);
+        Some(old)
     }
+
+    fn shard(&self, node: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[(node ^ node >> 32) as usize % SHARDS])
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Inode numbers are hashes themselves; new node ids count up, which this spreads.

@@ -1,4 +1,4 @@
-//! How much there is room for.
+//! How much there is room for: on the disk of the store, and within the limits of the vault.
 
 use super::Skin;
 use crate::abi::StatfsOut;
@@ -9,14 +9,16 @@ const FILES_FREE: u64 = 1 << 32;
 
 impl Skin {
     pub(super) fn stat_filesystem(&self) -> StatfsOut {
-        let used = self.tree.totals();
-        let free = (self.options.free_bytes)() / BLOCK;
+        let (used, limits) = (self.tree.totals(), self.tree.limits());
+        let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
+        let free = (self.options.free_bytes)().min(left(limits.bytes, used.bytes)) / BLOCK;
+        let files_free = FILES_FREE.min(left(limits.files, used.inodes));
         StatfsOut {
-            blocks: (used.bytes.div_ceil(BLOCK)).saturating_add(free),
+            blocks: used.bytes.div_ceil(BLOCK).saturating_add(free),
             bfree: free,
             bavail: free,
-            files: used.inodes.saturating_add(FILES_FREE),
-            ffree: FILES_FREE,
+            files: used.inodes.saturating_add(files_free),
+            ffree: files_free,
             bsize: BLOCK as u32,
             namelen: avfs_core::NAME_MAX as u32,
             frsize: BLOCK as u32,

@@ -20,8 +20,8 @@ impl Skin {
         Ok(self.tree.xattr(self.ino(request)?, name)?)
     }
 
-    /// The names, each with a NUL byte behind it.
     pub(super) fn list_xattrs(&self, request: &Request<'_>) -> Result<Vec<u8>, SkinError> {
+        // Each with a NUL byte behind it.
         let names = self.tree.list_xattrs(self.ino(request)?)?;
         Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
     }

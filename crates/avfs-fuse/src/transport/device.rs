@@ -2,10 +2,13 @@
 //!
 //! Waking a thread on another idle processor costs several times what serving does, so as few threads as
 //! possible are awake: the kernel wakes the first one that waits ([`waiting`]), and the others sleep unless
-//! all before them are busy.
+//! all before them are busy. Two measures were tried with the file system of nothing and left out. Looking
+//! for the next request for a while before sleeping: on busy processors it takes time from the caller, the
+//! mean GETATTR took 18 to 48 µs instead of 11. Binding a thread to the processor where its caller ran last:
+//! no difference, 30 µs where the two run on different processors, because the scheduler moves the caller
+//! to the idle one when it is answered. What does serve a request where its caller runs is io_uring.
 
 mod clone;
-mod placement;
 mod waiting;
 
 use std::fs::File;
@@ -17,7 +20,6 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
-use self::placement::Placement;
 use self::waiting::Waiting;
 use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
 use crate::reply::{Courier, Slot};
@@ -43,7 +45,6 @@ pub(super) struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
     waiting: Waiting,
-    placement: Placement,
     /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
     request: Vec<u8>,
     answer: Vec<u8>,
@@ -57,7 +58,7 @@ impl Worker {
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
         let answer = vec![0; max_write.max(HEADERS)];
-        Ok(Worker { session, fd, waiting, placement: Placement::default(), request, answer })
+        Ok(Worker { session, fd, waiting, request, answer })
     }
 
     /// Serves until the mount is gone.
@@ -69,7 +70,6 @@ impl Worker {
     pub(super) fn turn(&mut self) -> bool {
         match rustix::io::read(&*self.fd, &mut self.request[..]) {
             Ok(len) => self.serve(len),
-            // Looking for a while before sleeping would take the processor from the caller.
             Err(Errno::AGAIN) => self.waiting.wait(),
             // The request was taken back before it could be read, or a signal came.
             Err(Errno::NOENT | Errno::INTR) => {}
@@ -89,7 +89,6 @@ impl Worker {
         let (argument, payload) = Request::split(&header, body, self.session.dialect());
         let mut slot = DeviceSlot { session: &self.session, fd: &self.fd, answer: &mut self.answer };
         self.session.handle(&header, argument, payload, &mut slot);
-        self.placement.served(header.pid);
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::time::{Duration, UNIX_EPOCH};
 
+use avfs_tree::Limits;
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr, statvfs};
 use rustix::io::Errno;
 
-use crate::fixture::Mounted;
+use crate::fixture::{Mounted, errno};
 
 #[test]
 fn modes_owners_and_times_are_set() {
@@ -72,4 +74,30 @@ fn the_room_that_is_left() {
     assert_eq!(room.f_bavail * room.f_frsize, 1 << 40);
     assert_eq!((room.f_blocks - room.f_bfree) * room.f_frsize, 1 << 20);
     assert_eq!((room.f_files - room.f_ffree, room.f_namemax), (1, 255));
+    mounted.tree.set_limits(Limits { bytes: Some(3 << 20), files: Some(10) });
+    let room = statvfs(mounted.path()).unwrap();
+    assert_eq!((room.f_bavail * room.f_frsize, room.f_ffree), (2 << 20, 9));
+    let refused = std::fs::write(mounted.at("b"), vec![1; 4 << 20]);
+    assert_eq!(errno(refused), Some(Errno::DQUOT), "a write that does not fit fails at once");
+}
+
+#[test]
+fn a_write_of_an_ordinary_user_takes_the_privileges_away() {
+    let mounted = Mounted::new();
+    let path = mounted.at("a");
+    File::create(&path).unwrap();
+    std::fs::set_permissions(mounted.path(), Permissions::from_mode(0o755)).unwrap();
+    let mode_after = |command: &str| {
+        std::fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
+        let nobody = 65_534;
+        let mut shell = std::process::Command::new("sh");
+        let status =
+            shell.arg("-c").arg(command).arg("sh").arg(&path).uid(nobody).gid(nobody).status().unwrap();
+        assert!(status.success(), "{command}");
+        path.metadata().unwrap().mode() & 0o7777
+    };
+    assert_eq!(mode_after(r#"echo more >> "$1""#), 0o777);
+    assert_eq!(mode_after(r#": > "$1""#), 0o777, "truncated when it was opened");
+    assert_eq!(mode_after(r#"truncate -s 3 "$1""#), 0o777);
+    assert_eq!(mode_after(r#"cat "$1""#), 0o6777, "reading takes nothing");
 }

@@ -37,12 +37,12 @@ impl Mounted {
         };
         let directory = tempfile::tempdir().unwrap();
         let options = SkinOptions { read_only, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
-        let skin = Arc::new(Skin::new(tree.clone(), options));
+        let skin = Arc::new(Skin::new(&tree, options));
         let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
         let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };
         let connection = mount(directory.path(), &options).unwrap();
         let serving = Serving::start(Arc::new(session), connection, serving_options()).unwrap();
-        skin.tell_changes(serving.notifier().clone());
+        skin.watch(serving.notifier());
         let tree = Arc::new(tree.another_door());
         Mounted { directory, serving: Some(serving), tree, log: lines }
     }

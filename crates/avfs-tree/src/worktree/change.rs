@@ -120,7 +120,7 @@ impl WorkTree {
         let ino = state.free_number(&at)?;
         let op = Op::Place { at, ino, entry: tree.entry, links: tree.links, ctime };
         self.perform(&mut state, op, &[])?;
-        Ok(attr(ino, state.inode(ino)?))
+        self.told(&mut state, ino)
     }
 
     /// Refuses what would not fit into the vault's limits.
@@ -247,7 +247,7 @@ impl WorkTree {
         self.check_room(&state, 1, 0)?;
         let time = self.now();
         self.perform(&mut state, Op::Link { ino, at, time }, &[])?;
-        Ok(attr(ino, state.inode(ino)?))
+        self.told(&mut state, ino)
     }
 
     /// Writes bytes at `offset`, as one step if they are not more than 1 MiB.

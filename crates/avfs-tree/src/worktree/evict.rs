@@ -1,6 +1,7 @@
 //! Letting go of inodes that can be loaded again: memory holds what is in use or changed, not what was seen.
 
 use crate::inodes::Ino;
+use crate::worktree::Moment;
 use crate::worktree::inode::Body;
 use crate::worktree::state::State;
 
@@ -35,7 +36,12 @@ impl State {
             Body::Edited(_) | Body::Fifo | Body::Socket | Body::CharDevice(_) | Body::BlockDevice(_) => false,
         };
         // A linked file may be a child in several directories, and nobody knows in which.
-        if !body_is_stored || inode.dirty || inode.linked || inode.names == 0 || inode.incarnation > 0 {
+        if !body_is_stored
+            || inode.dirty
+            || inode.linked
+            || inode.names == 0
+            || inode.replaced > Moment::default()
+        {
             return false;
         }
         let Some(place) = &inode.place else { return false };

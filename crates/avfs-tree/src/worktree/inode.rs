@@ -9,6 +9,7 @@ use crate::error::FsError;
 use crate::file::FileBody;
 use crate::inodes::Ino;
 use crate::op::Place;
+use crate::worktree::Moment;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
@@ -29,8 +30,8 @@ pub(crate) struct Inode {
     pub holds: u32,
     /// Was held, and nobody holds it any more: whoever knew its number has forgotten it.
     pub forgotten: bool,
-    /// Counts how often its contents were replaced by those of another time.
-    pub incarnation: u32,
+    /// When its contents were last replaced by those of another time.
+    pub replaced: Moment,
 }
 
 #[derive(Clone, Debug)]
@@ -94,7 +95,7 @@ impl Inode {
             names: 1,
             holds: 0,
             forgotten: false,
-            incarnation: 0,
+            replaced: Moment::default(),
         }
     }
 

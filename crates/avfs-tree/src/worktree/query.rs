@@ -18,7 +18,7 @@ impl WorkTree {
     pub fn lookup(&self, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
         let mut state = self.state();
         let ino = state.lookup(&Place::new(parent, name.clone()))?.ok_or(FsError::NotFound)?;
-        Ok(attr(ino, state.inode(ino)?))
+        self.told(&mut state, ino)
     }
 
     pub fn attr(&self, ino: Ino) -> Result<Attr, FsError> {
@@ -48,7 +48,7 @@ impl WorkTree {
                 (None, Some(slot)) => state.load(&place, slot)?,
                 (None, None) => continue,
             };
-            entries.push((name, attr(child, state.inode(child)?)));
+            entries.push((name, self.told(&mut state, child)?));
         }
         Ok(entries)
     }
@@ -137,6 +137,13 @@ impl WorkTree {
         Ok(state.inode(ino)?.meta.xattrs.iter().map(|(name, _)| name.to_vec()).collect())
     }
 
+    /// The directory that a directory lies in; the root lies in itself.
+    pub fn parent(&self, directory: Ino) -> Result<Ino, FsError> {
+        let state = self.state();
+        let place = state.inode(directory)?.place.as_ref();
+        Ok(place.map_or(directory, |place| place.parent))
+    }
+
     /// The path of an inode that has one name; `None` for others.
     pub fn path(&self, ino: Ino) -> Result<Option<TreePath>, FsError> {
         let state = self.state_with(ino)?;
@@ -187,5 +194,5 @@ fn kind(inode: &Inode) -> Kind {
 pub(crate) fn attr(ino: Ino, inode: &Inode) -> Attr {
     let atime = inode.atime.as_deref().copied().unwrap_or(inode.meta.mtime);
     let (meta, ctime, size, names) = (inode.meta.clone(), inode.ctime, inode.size(), inode.names);
-    Attr { ino, meta, ctime, atime, kind: kind(inode), size, names, incarnation: inode.incarnation }
+    Attr { ino, meta, ctime, atime, kind: kind(inode), size, names }
 }

@@ -163,9 +163,9 @@ impl State {
             _ => false,
         };
         let stale = renew && !same;
-        let incarnation = old.incarnation + u32::from(stale);
+        let replaced = if stale { self.moment } else { old.replaced };
         let (holds, atime) = (old.holds, old.atime.clone());
-        self.inodes.insert(ino, Inode { holds, atime, incarnation, ..new });
+        self.inodes.insert(ino, Inode { holds, atime, replaced, ..new });
         self.tell(None, Seen::Attributes(ino));
         match (same, stale) {
             (true, _) => {}
@@ -181,7 +181,7 @@ impl State {
         let Some(inode) = self.inodes.get_mut(&ino).filter(|inode| !inode.linked) else { return Ok(()) };
         (inode.place, inode.names) = (None, 0);
         if renew {
-            inode.incarnation += 1;
+            inode.replaced = self.moment;
         }
         self.tell(None, if renew { Seen::Replaced(ino) } else { Seen::Attributes(ino) });
         self.drop_if_unused(ino)

@@ -12,10 +12,10 @@ use crate::inodes::{Ino, InoMap, InoSet, InodeRecord, link_key, place_key, place
 use crate::journal::{Journal, LogFile};
 use crate::objects::{ObjectError, Objects};
 use crate::op::Place;
-use crate::worktree::At;
 use crate::worktree::inode::{Body, DirectoryBody, Inode};
 use crate::worktree::stubs::Stubs;
 use crate::worktree::watch::Watchers;
+use crate::worktree::{At, Moment};
 
 /// A snapshot's tree with the inode table that the vault keeps beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,7 @@ pub(crate) struct State {
     /// Where bytes of files without a name go.
     pub spill: Option<Arc<LogFile>>,
     pub watchers: Watchers,
+    pub moment: Moment,
     pub base: Base,
     pub inodes: InoMap<Inode>,
     /// What is known of files that are not loaded.
@@ -83,6 +84,7 @@ impl State {
             journaled: InoSet::default(),
             spill: None,
             watchers: Watchers::new(),
+            moment: Moment::default(),
             base,
             inodes: InoMap::from_iter([(Ino::ROOT, root)]),
             stubs: Stubs::default(),
@@ -113,7 +115,7 @@ impl State {
     /// The inode that a handle was opened on.
     pub fn inode_at(&self, at: At) -> Result<&Inode, FsError> {
         let inode = self.inode(at.ino)?;
-        match at.incarnation.is_none_or(|incarnation| incarnation == inode.incarnation) {
+        match at.known.is_none_or(|known| known >= inode.replaced) {
             true => Ok(inode),
             false => Err(FsError::Stale(at.ino)),
         }

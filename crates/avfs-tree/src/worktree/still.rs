@@ -1,10 +1,11 @@
 //! A tree that stands still: nobody changes it while a state that was made elsewhere becomes the present one.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use avfs_core::diff::Change;
 
-use super::{WorkTree, remove_journal};
+use super::{Moment, WorkTree, remove_journal};
 use crate::error::FsError;
 use crate::journal::LogFile;
 use crate::objects::ObjectWriter;
@@ -78,7 +79,12 @@ impl Still<'_> {
         if self.state.is_dirty() || self.state.settling.is_some() {
             return Err(FsError::Invalid("a changed tree cannot be based on another state"));
         }
-        self.state.rebase(to, changes, renew)
+        let Moment(before) = self.state.moment;
+        self.state.moment = Moment(before + 1);
+        let moved = self.state.rebase(to, changes, renew);
+        // Only now, when every watcher knows what was replaced.
+        self.tree.shared.moment.store(before + 1, Ordering::Release);
+        moved
     }
 }
 

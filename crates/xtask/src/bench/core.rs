@@ -59,7 +59,7 @@ impl Options {
     }
 }
 
-fn build_avfs() -> Result<PathBuf> {
+pub fn build_avfs() -> Result<PathBuf> {
     let built = Command::new(env!("CARGO")).args(["build", "--release", "-q", "-p", "avfs"]).status()?;
     anyhow::ensure!(built.success(), "avfs does not build");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from);

@@ -43,6 +43,11 @@ impl Replaced {
         }
     }
 
+    /// The inode that a node id stands or stood for.
+    pub fn meaning(&self, node: u64) -> Ino {
+        self.look(|table| table.nodes.get(&node).copied()).flatten().map_or(Ino(node), |meaning| meaning.ino)
+    }
+
     /// The node id of an inode.
     pub fn node(&self, ino: Ino) -> u64 {
         self.look(|table| table.current.get(&ino).copied()).flatten().unwrap_or(ino.0)
@@ -53,12 +58,9 @@ impl Replaced {
         used.then(|| ask(&self.table.read().expect("no panic happens while the lock is held")))
     }
 
-    /// Gives an inode a fresh node id, unless it has another one than `old` by now.
+    /// Gives an inode a fresh node id.
     pub fn replace(&self, ino: Ino, old: u64) {
         let mut table = self.table.write().expect("no panic happens while the lock is held");
-        if table.current.get(&ino).copied().unwrap_or(ino.0) != old {
-            return;
-        }
         table.fresh += 1;
         let fresh = FRESH | table.fresh;
         table.nodes.insert(old, Meaning { ino, stale: true });

@@ -1,0 +1,52 @@
+//! Open files, as far as there is anything to know about one: the record locks that were taken through it, if
+//! closing it is not told.
+//!
+//! A descriptor that cannot write seldom has locks, and being told of its closing costs a request, so the
+//! kernel is asked not to tell. Locks that were taken through such a one end with the open file itself.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use avfs_tree::Ino;
+
+/// Handles whose closing is not told are odd.
+const QUIET: u64 = 1;
+
+#[derive(Default)]
+pub(super) struct Handles {
+    last: AtomicU64,
+    /// The owners of record locks, by handle.
+    locked: Mutex<HashMap<u64, Vec<(Ino, u64)>>>,
+}
+
+impl Handles {
+    pub fn open(&self, is_quiet: bool) -> u64 {
+        let number = self.last.fetch_add(2, Ordering::Relaxed) + 2;
+        if is_quiet { number | QUIET } else { number }
+    }
+
+    /// A record lock is taken through a handle.
+    pub fn locked(&self, handle: u64, ino: Ino, owner: u64) {
+        if handle & QUIET != 0 {
+            let mut locked = self.table();
+            let owners = locked.entry(handle).or_default();
+            if !owners.contains(&(ino, owner)) {
+                owners.push((ino, owner));
+            }
+        }
+    }
+
+    /// The owners of locks that end with a handle.
+    pub fn close(&self, handle: u64) -> Vec<u64> {
+        if handle & QUIET == 0 {
+            return Vec::new();
+        }
+        let owners = self.table().remove(&handle).unwrap_or_default();
+        owners.into_iter().map(|(_, owner)| owner).collect()
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<u64, Vec<(Ino, u64)>>> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,91 @@
+//! Making the kernel forget what was changed through other doors.
+
+use std::sync::{Arc, OnceLock};
+
+use avfs_tree::{Seen, Watcher};
+
+use super::Skin;
+use super::nodes::Nodes;
+use crate::notify::Notifier;
+use crate::reply::{Answered, Reply};
+
+/// The way to the kernel, once there is one.
+#[derive(Clone, Default)]
+pub(super) struct Notices(Arc<OnceLock<Notifier>>);
+
+impl Notices {
+    /// Does something when the kernel has taken every notification that is under way now.
+    pub fn then(&self, act: impl FnOnce() + Send + 'static) {
+        match self.0.get() {
+            Some(notifier) => notifier.then(act),
+            None => act(),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.get().is_none_or(Notifier::is_idle)
+    }
+}
+
+/// What the tree tells of changes through other doors.
+struct Watching {
+    nodes: Arc<Nodes>,
+    notifier: Notifier,
+}
+
+impl Watcher for Watching {
+    fn seen(&self, seen: Seen) {
+        match seen {
+            Seen::Name { parent, name } => {
+                if let Some(parent) = self.nodes.known(parent) {
+                    self.notifier.inval_entry(parent, name.as_bytes(), true);
+                    // The listing that the kernel keeps is its contents.
+                    self.notifier.inval_inode(parent, 0, 0);
+                }
+            }
+            Seen::Attributes(ino) => {
+                if let Some(node) = self.nodes.known(ino) {
+                    self.notifier.inval_inode(node, -1, 0);
+                }
+            }
+            Seen::Contents { ino, offset, len } => {
+                if let Some(node) = self.nodes.known(ino) {
+                    self.notifier.inval_inode(node, offset as i64, len as i64);
+                }
+            }
+            Seen::Replaced(ino) => {
+                if let Some(old) = self.nodes.replace(ino) {
+                    self.notifier.inval_inode(old, 0, 0);
+                }
+            }
+        }
+    }
+}
+
+impl Skin {
+    /// From now on the kernel is told of what is changed through other doors.
+    pub fn watch(&self, notifier: &Notifier) {
+        if self.notices.0.set(notifier.clone()).is_ok() {
+            let nodes = Arc::clone(&self.nodes);
+            self.tree.watch(Arc::new(Watching { nodes, notifier: notifier.clone() }));
+        }
+    }
+
+    pub(super) fn notices(&self) -> Notices {
+        self.notices.clone()
+    }
+
+    /// Answers when the kernel has forgotten what others changed before; at once, if nobody did.
+    pub(super) fn when_up_to_date(
+        &self,
+        reply: Reply<'_>,
+        answer: impl FnOnce(Reply<'_>) -> Answered + Send + 'static,
+    ) -> Answered {
+        if self.notices.is_idle() {
+            return answer(reply);
+        }
+        let (answered, reply) = reply.defer();
+        self.notices.then(move || drop(answer(reply)));
+        answered
+    }
+}

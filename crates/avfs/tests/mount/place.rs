@@ -1,0 +1,171 @@
+//! Where a scenario runs: in a directory of the host, then in a mount at the same path, because programs write
+//! their own paths into files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use crate::compare::{Freedom, Side, Span, assert_same};
+use crate::shell::{end_of, good};
+
+/// Whether the second run is in a mount. Without it, it is in another directory of the host, which proves the
+/// scenarios and the comparison.
+const IN_A_MOUNT: bool = false;
+
+const VAULT: &str = "work";
+
+/// What a scenario gets.
+pub struct Run<'a> {
+    /// The directory that it works in, empty at first.
+    pub dir: &'a Path,
+    /// Another way into the same directory; a second mount of the same vault, if `dir` is a mount.
+    pub door: &'a Path,
+    /// A directory of the host that both runs share, for what need not be made twice.
+    pub aside: &'a Path,
+}
+
+/// Runs the scenario in both places. What it left must be the same, also after the mount was closed and opened.
+#[track_caller]
+pub fn in_both(freedom: &Freedom, scenario: impl Fn(&Run<'_>)) {
+    let ground = Ground::new();
+    let control = ground.run(&scenario, &Opened(Vec::new()));
+    let kept = ground.path("control");
+    fs::rename(ground.path("work"), &kept).unwrap();
+    let control = Side { dir: kept, span: control };
+
+    let place = ground.open();
+    let span = ground.run(&scenario, &place);
+    let side = Side { dir: ground.path("work"), span };
+    assert_same(&control, &side, freedom);
+    let place = place.again(&ground);
+    assert_same(&control, &side, freedom);
+    place.close();
+}
+
+/// Runs what judges itself, in a mount only.
+pub fn in_a_mount(work: impl FnOnce(&Run<'_>)) {
+    let ground = Ground::new();
+    let place = ground.open();
+    ground.run(work, &place);
+    place.close();
+}
+
+/// A temporary directory with everything in it. Other users may pass through: some programs refuse root.
+struct Ground(tempfile::TempDir);
+
+impl Ground {
+    fn new() -> Ground {
+        let ground = Ground(tempfile::tempdir().unwrap());
+        fs::set_permissions(ground.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(ground.path("aside")).unwrap();
+        ground
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, scenario: impl FnOnce(&Run<'_>), place: &Opened) -> Span {
+        let (dir, door) = (self.path("work"), self.path("door"));
+        if place.0.is_empty() {
+            fs::create_dir(&dir).unwrap();
+            _ = fs::remove_file(&door);
+            std::os::unix::fs::symlink(&dir, &door).unwrap();
+        }
+        let from = SystemTime::now();
+        scenario(&Run { dir: &dir, door: &door, aside: &self.path("aside") });
+        Span { from, to: SystemTime::now() }
+    }
+
+    fn open(&self) -> Opened {
+        if !IN_A_MOUNT {
+            return Opened(Vec::new());
+        }
+        self.avfs(&["vault", "create", VAULT]);
+        _ = fs::remove_file(self.path("door"));
+        self.mount()
+    }
+
+    fn mount(&self) -> Opened {
+        Opened(["work", "door"].map(|name| Mounted::new(self, self.path(name))).into())
+    }
+
+    #[track_caller]
+    fn avfs(&self, arguments: &[&str]) {
+        let mut avfs = avfs();
+        avfs.args(arguments).env("AVFS_HOME", self.path("store")).current_dir(self.0.path());
+        good(avfs);
+    }
+}
+
+fn avfs() -> Command {
+    let mut avfs = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
+    avfs.env_remove("AVFS_VAULT").env("XDG_CONFIG_HOME", "/nonexistent");
+    avfs
+}
+
+/// The mounts that a run has, none of them for one on the host.
+struct Opened(Vec<Mounted>);
+
+impl Opened {
+    /// Closed and opened: what is there now comes from the store.
+    fn again(self, ground: &Ground) -> Opened {
+        if self.0.is_empty() {
+            return self;
+        }
+        self.close();
+        ground.mount()
+    }
+
+    fn close(self) {
+        self.0.into_iter().for_each(Mounted::close);
+    }
+}
+
+/// A mount that goes away with this value, whatever happened to it.
+struct Mounted {
+    dir: PathBuf,
+    store: PathBuf,
+}
+
+impl Mounted {
+    fn new(ground: &Ground, dir: PathBuf) -> Mounted {
+        fs::create_dir_all(&dir).unwrap();
+        let shown = dir.display().to_string();
+        ground.avfs(&["mount", VAULT, &shown, "--allow-other"]);
+        Mounted { dir, store: ground.path("store") }
+    }
+
+    /// Unmounts it, which must succeed: nobody uses it any more.
+    #[track_caller]
+    fn close(self) {
+        let mut unmount = avfs();
+        unmount.arg("unmount").arg(&self.dir).env("AVFS_HOME", &self.store);
+        let ended = end_of(unmount, Duration::from_secs(60));
+        assert!(ended.status.success(), "{}", ended.text);
+        assert!(!is_mounted(&self.dir), "{} is still mounted", self.dir.display());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if !is_mounted(&self.dir) {
+            return;
+        }
+        // Force ends the connection, so that whoever hangs in it goes on with an error.
+        for flags in [&["-f"][..], &["-l"]] {
+            let mut umount = Command::new("umount");
+            umount.args(flags).arg(&self.dir).stdout(Stdio::null()).stderr(Stdio::null());
+            _ = umount.status();
+        }
+    }
+}
+
+/// Asks the table of mounts, not the mount, which may not answer.
+fn is_mounted(dir: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    let dir = dir.display().to_string();
+    table.lines().any(|line| line.split(' ').nth(1) == Some(&dir))
+}

@@ -1,0 +1,37 @@
+//! Programs that developers and their agents run all day: git and cargo.
+
+use super::{Step, Work, shell};
+
+const GIT: &str = "git -c user.name=bench -c user.email=bench@example.org -c gc.auto=0";
+
+const STATUS: Work = |dir, _| shell(dir, "cd tree; test -z \"$(git status --porcelain)\"");
+
+pub fn steps() -> Vec<Step> {
+    vec![
+        Step::new("git clone", |dir, supplies| {
+            shell(dir, &format!("git clone -q --no-local '{}' clone", supplies.repository.display()))
+        })
+        .needed(),
+        Step::new("git add, commit", |dir, _| {
+            shell(dir, &format!("cd tree; git init -q; {GIT} add -A; {GIT} commit -qm all"))
+        })
+        .needed(),
+        Step::new("git status", STATUS).warm(),
+        Step::new("cargo build", |dir, supplies| {
+            let copy = format!("cp -r '{}' workspace", supplies.workspace.display());
+            shell(dir, &format!("{copy}; cd workspace; cargo build -q --offline"))
+        })
+        .needed(),
+        Step::new("cargo build again", |dir, _| {
+            shell(
+                dir,
+                "cd workspace; cargo build -q --offline; target/debug/app >/dev/null; cd ..; rm -r workspace",
+            )
+        })
+        .needed(),
+    ]
+}
+
+pub fn cold_steps() -> Vec<Step> {
+    vec![Step::new("git status, cold", STATUS).cold()]
+}

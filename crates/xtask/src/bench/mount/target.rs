@@ -1,0 +1,97 @@
+//! Where the work is done: directories that are there, and mounts that are made for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::requests::Requests;
+
+/// How requests come when nobody chose.
+pub const DEFAULT_TRANSPORT: &str = "device";
+
+const VAULT: &str = "bench";
+
+pub struct Target {
+    pub label: String,
+    pub dir: PathBuf,
+    mount: Option<Mount>,
+}
+
+impl Target {
+    pub fn directory(label: &str, dir: &Path) -> Result<Target> {
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        Ok(Target { label: label.to_owned(), dir: fs::canonicalize(dir)?, mount: None })
+    }
+
+    /// A new vault in a new store beside the host directory, mounted.
+    pub fn mount(avfs: &Path, transport: &str, beside: &Path) -> Result<Target> {
+        let home = tempfile::Builder::new().prefix("store-").tempdir_in(beside)?;
+        let dir = tempfile::Builder::new().prefix("mount-").tempdir_in(beside)?;
+        let place = fs::canonicalize(dir.path())?;
+        let mount = Mount { avfs: avfs.to_owned(), transport: transport.to_owned(), home, dir };
+        mount.avfs(&["vault", "create", VAULT])?;
+        mount.open()?;
+        Ok(Target { label: format!("avfs {transport}"), dir: place, mount: Some(mount) })
+    }
+
+    /// Makes the kernel forget names, attributes and pages, and a mount everything else.
+    pub fn forget(&mut self) -> Result<()> {
+        rustix::fs::sync();
+        if let Some(mount) = &self.mount {
+            mount.close()?;
+            mount.open()?;
+        }
+        fs::write("/proc/sys/vm/drop_caches", "3").context("only root can measure with cold caches")
+    }
+
+    /// What the kernel has asked so far, where that is known.
+    pub fn requests(&self) -> Result<Option<Requests>> {
+        match &self.mount {
+            Some(mount) => Requests::read(&mount.avfs, mount.home.path(), &self.dir),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Whether this binary knows how to mount.
+pub fn can_mount(avfs: &Path) -> Result<bool> {
+    let mut help = Command::new(avfs);
+    Ok(help.args(["mount", "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
+}
+
+struct Mount {
+    avfs: PathBuf,
+    transport: String,
+    home: tempfile::TempDir,
+    dir: tempfile::TempDir,
+}
+
+impl Mount {
+    fn open(&self) -> Result<()> {
+        self.avfs(&["mount", VAULT, &self.dir.path().display().to_string(), "--transport", &self.transport])
+    }
+
+    fn close(&self) -> Result<()> {
+        self.avfs(&["unmount", &self.dir.path().display().to_string()])
+    }
+
+    /// Its output goes to a file, because the owner of the mount may keep it open.
+    fn avfs(&self, arguments: &[&str]) -> Result<()> {
+        let talk = tempfile::NamedTempFile::new()?;
+        let mut avfs = Command::new(&self.avfs);
+        avfs.args(arguments).env("AVFS_HOME", self.home.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        let status = avfs.stderr(talk.reopen()?).status()?;
+        ensure!(status.success(), "avfs {}: {}", arguments.join(" "), fs::read_to_string(talk.path())?);
+        Ok(())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.close().is_err() {
+            _ = Command::new("umount").arg("-l").arg(self.dir.path()).status();
+        }
+    }
+}

@@ -163,3 +163,43 @@ fn shake_hands_and_run(mut worker: Worker, session: &Session, gate: &Gate) {
     gate.open(session.negotiated());
     worker.run();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mounting::{MountOptions, Unmount, mount, unmount};
+    use crate::null::NullFilesystem;
+    use crate::session::{Negotiated, Settings};
+
+    /// Entries that are shorter than was agreed on are refused, and the kernel goes on without rings.
+    #[test]
+    fn what_the_kernel_refuses_for_rings_comes_over_the_device() {
+        uring::switch_on();
+        let directory = tempfile::tempdir().expect("a directory");
+        let connection = Arc::new(mount(directory.path(), &MountOptions::new("refused")).expect("a mount"));
+        let session = Arc::new(Session::new(Arc::new(NullFilesystem::default()), Settings::default()));
+        let Queues { threads, gate } = uring::start(&session, &connection).expect("rings");
+        session.want_io_uring();
+        let notifier = Notifier::start(&connection, session.settings().log.clone()).expect("a thread");
+        let mut serving = Serving {
+            session: session.clone(),
+            notifier,
+            gate: Some((gate.clone(), threads.len())),
+            threads,
+        };
+        let mut worker = Worker::new(session.clone(), connection).expect("a worker");
+        let lie = move || {
+            while session.negotiated().is_none() && worker.turn() {}
+            gate.open(session.negotiated().map(|agreed| Negotiated { max_write: 0, ..agreed }));
+            worker.run();
+        };
+        serving.spawn("fuse-0".into(), lie).expect("a thread");
+        assert!(std::fs::metadata(directory.path().join("file")).is_ok());
+        while serving.transport().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(serving.transport(), Some(InUse::Device));
+        unmount(directory.path(), Unmount::IfUnused).expect("unmounted");
+        serving.wait();
+    }
+}

@@ -126,6 +126,14 @@ fn check(switch: &Path) -> Result<(), Unavailable> {
     }
 }
 
+/// For tests, which root runs.
+#[cfg(test)]
+pub(super) fn switch_on() {
+    if check(Path::new(SWITCH)).is_err() {
+        std::fs::write(SWITCH, "Y").expect("root can switch FUSE over io_uring on (Linux 6.14 or later)");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

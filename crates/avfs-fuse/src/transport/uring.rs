@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use crate::abi::MIN_READ_BUFFER;
 use crate::abi::flags::init;
 use crate::session::{Negotiated, Session};
+pub use cpus::run_anywhere;
 use queue::Queue;
 
 /// Where the system's switch is.

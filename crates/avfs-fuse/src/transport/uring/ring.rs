@@ -89,6 +89,15 @@ impl Ring {
         unsafe { self.push(&command) }
     }
 
+    /// Makes the kernel go on without rings, as it does when it cannot take an entry: no queue has this number.
+    pub fn turn_down(&mut self) -> io::Result<()> {
+        let command = Command { flags: 0, commit_id: 0, qid: u16::MAX, padding: [0; 6] };
+        let command = opcode::UringCmd80::new(CONNECTION, REGISTER).cmd(area(&command)).build();
+        // SAFETY: the command names no memory.
+        unsafe { self.push(&command.user_data(BELL_RANG))? };
+        self.submit()
+    }
+
     /// The queue that an entry is of.
     pub fn queue(&self, entry: usize) -> u16 {
         self.entries[entry].queue

@@ -8,6 +8,9 @@ use crate::request::Request;
 pub trait Service: Send + Sync {
     /// Serves one request. Called from several threads at a time; what may take long is put off with
     /// [`Reply::defer`]. A panic is answered with EIO and the mount lives on.
+    ///
+    /// A thread that is started here is bound to the CPU of the request unless it calls
+    /// [`run_anywhere`](crate::transport::uring::run_anywhere).
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered;
 
     /// Which capabilities are wanted of those that the kernel offers.
@@ -20,9 +23,9 @@ pub trait Service: Send + Sync {
 }
 
 /// What every mount wants. Not WRITEBACK_CACHE: each write is to be known when it returns. Not
-/// AUTO_INVAL_DATA: whoever changes contents behind the kernel says so.
+/// AUTO_INVAL_DATA: whoever changes contents behind the kernel says so. Not ATOMIC_O_TRUNC: opening a running
+/// program with O_RDONLY and O_TRUNC would empty it before the kernel refuses.
 pub const USUAL: u64 = init::ASYNC_READ
-    | init::ATOMIC_O_TRUNC
     | init::BIG_WRITES
     | init::PARALLEL_DIROPS
     | init::MAX_PAGES

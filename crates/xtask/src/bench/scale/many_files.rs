@@ -65,7 +65,11 @@ fn walk(mount: &Mount<'_>, files: usize, idle: u64, report: &mut Report) -> Resu
     report.add(format!("find -size +0 of {files} files, cold"), start.elapsed().as_secs_f64(), "s");
     let known = mount.served()?.memory()?;
     let each = known.resident.saturating_sub(idle) as f64 / files as f64;
-    report.add_with_goal("memory for each known inode", each, "bytes", 250.0);
+    // Caches have a size of their own: among fewer files they would count for more than the inodes.
+    match files >= 1_000_000 {
+        true => report.add_with_goal("memory for each known inode, caches included", each, "bytes", 250.0),
+        false => report.add("memory for each known inode, caches included", each, "bytes"),
+    }
     let start = Instant::now();
     find(&mount.dir)?;
     report.add(format!("find -size +0 of {files} files, again"), start.elapsed().as_secs_f64(), "s");

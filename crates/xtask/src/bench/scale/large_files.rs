@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use super::many_files::{megabytes, millis};
 use super::site::{Mount, Site};
 use super::{Options, Report};
-use crate::bench::measure::disk_bytes;
+use crate::bench::measure::{Fsync, disk_bytes};
 
 const GIB: u64 = 1 << 30;
 const PIECE: usize = 1 << 20;
@@ -52,17 +52,22 @@ fn small_change(site: &Site, report: &mut Report) -> Result<()> {
     let took = site.avfs(&["vault", "fork", "gib", "gib-fork"])?;
     report.add("fork of a vault with a file of 1 GiB", millis(took), "ms");
     let mount = site.mount("gib-fork")?;
-    let (mut writes, mut snapshots) = (Vec::new(), Vec::new());
+    let (mut writes, mut snapshots, mut fsyncs) = (Vec::new(), Vec::new(), Vec::new());
+    let yardstick = Fsync::new(&site.home)?;
     for run in 0..5 {
         let start = Instant::now();
         let file = File::options().write(true).open(mount.path("large"))?;
         file.write_all_at(&[run as u8 + 1; 4096], run * 200_000_000 + 4096)?;
         file.sync_all()?;
         writes.push(start.elapsed());
-        snapshots.push(site.avfs(&["--vault", "gib-fork", "checkpoint", "save", &format!("c{run}")])?);
+        let save = || site.avfs(&["--vault", "gib-fork", "checkpoint", "save", &format!("c{run}")]);
+        let saved = yardstick.beside(save)?;
+        snapshots.push(saved.time);
+        fsyncs.push(saved.fsync);
     }
     report.add_with_goal("4 KiB in 1 GiB after a fork, with fsync", millis(middle(writes)), "ms", 20.0);
     report.add_with_goal("  and its snapshot", millis(middle(snapshots)), "ms", 20.0);
+    report.add("  one fsync of the host meanwhile", millis(middle(fsyncs)), "ms");
     Ok(())
 }
 

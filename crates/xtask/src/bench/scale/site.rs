@@ -113,7 +113,8 @@ impl Mount<'_> {
     }
 
     pub fn create(&self, name: &str) -> Result<()> {
-        Ok(drop(File::create_new(self.path(name))?))
+        File::create_new(self.path(name))?;
+        Ok(())
     }
 }
 

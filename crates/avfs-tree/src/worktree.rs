@@ -81,6 +81,13 @@ pub struct Attr {
     pub names: u32,
 }
 
+impl Attr {
+    /// Whether it is a file that has other names too.
+    pub fn has_other_names(&self) -> bool {
+        self.kind != Kind::Directory && self.names > 1
+    }
+}
+
 /// How often the tree was taken to another time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u32);

@@ -148,6 +148,7 @@ impl Store {
             parent: seed.parent,
             max_bytes: seed.limits.bytes,
             max_files: seed.limits.files,
+            nameless: Vec::new(),
             audit,
         };
         edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));

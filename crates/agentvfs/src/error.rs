@@ -4,6 +4,8 @@ use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
 use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 
+use avfs_fuse::transport::ServingError;
+
 use crate::mount::MountError;
 use crate::transfer::TransferError;
 
@@ -63,10 +65,14 @@ pub enum Error {
     /// An error of the owner, in its words.
     #[error("{message}")]
     OwnerFailed { vault: String, code: &'static str, message: String, hint: Option<String> },
+    #[error("the tree of vault '{vault}' in memory is not whole")]
+    Torn { vault: String },
     #[error("this is no request: {reason}")]
     BadRequest { reason: String },
     #[error(transparent)]
     Mount(#[from] MountError),
+    #[error("a mount cannot be served")]
+    Serving(#[from] ServingError),
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
@@ -150,9 +156,11 @@ impl Error {
             Error::OwnerSilent { .. } => "owner-silent",
             Error::OwnerGone { .. } => "owner-gone",
             Error::OwnerFailed { code, .. } => code,
+            Error::Torn { .. } => "torn-tree",
             Error::BadRequest { .. } => "owner-failed",
             Error::NoMounts { .. } => "no-mounts",
             Error::Mount(source) => mount_code(source),
+            Error::Serving(_) => "mount-refused",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
             Error::HistoryThinned { .. } => "history-thinned",
@@ -193,8 +201,15 @@ impl Error {
             Error::OwnerVersion { .. } => {
                 Some("use the version of avfs that has it open, or end that process first".into())
             }
+            Error::Torn { .. } => {
+                Some("what is stored is whole: end the process that has the vault open".into())
+            }
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
             Error::OwnerFailed { hint, .. } => hint.clone(),
+            Error::Serving(ServingError::Uring(_)) => Some(
+                "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device"
+                    .into(),
+            ),
             Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
             Error::Mount(MountError::Busy { .. }) => {
                 Some("`--force` takes the mount away from those who use it".into())
@@ -227,7 +242,7 @@ impl Error {
 }
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 60] = {
+pub const CODES: [(&str, ErrorKind); 61] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -245,6 +260,7 @@ pub const CODES: [(&str, ErrorKind); 60] = {
         ("owner-silent", Busy),
         ("owner-gone", Busy),
         ("owner-failed", Internal),
+        ("torn-tree", Corrupt),
         ("no-mounts", Conflict),
         ("no-fuse", Internal),
         ("mount-refused", Internal),

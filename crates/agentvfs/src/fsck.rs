@@ -179,6 +179,10 @@ impl Store {
 
     /// Repairs what another copy can repair: index rows from packs, objects from intact copies.
     pub fn repair(&self) -> Result<RepairReport> {
+        // Living owners let go of what they hold; whether there are any may be among what is damaged.
+        if let Ok(records) = self.vault_records() {
+            self.settle_owners(&records);
+        }
         match self.embedded() {
             Some(embedded) => Ok(embedded.exclusive(std::time::Duration::from_secs(30))?.repair()?),
             None => Ok(RepairReport::default()),

@@ -1,10 +1,10 @@
 //! Two sides changed one state: bringing the paths that one side changed onto the state of the other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use avfs_core::diff::Change;
 use avfs_core::{Entry, Root, TreePath};
-use avfs_tree::{ReadError, TreeReader};
+use avfs_tree::{Base, ReadError, TreeReader, WorkTree};
 
 use crate::error::{Error, Result};
 use crate::open::OpenVault;
@@ -13,15 +13,17 @@ use crate::restore::{Comeback, Names, Times, set_meta};
 /// Changes `onto`, whose head came from `base` too, as `given` differs from `base`. Fails with
 /// [`Error::Overtaken`], and then `onto` is not to be used, if both changed the same path or one removed what
 /// the other built upon. Two sides that only put different names into one directory do not meet.
-pub(crate) fn bring_onto(onto: &OpenVault, base: Root, given: Root) -> Result<()> {
+pub(crate) fn bring_onto(onto: &OpenVault, base: Base, given: Base) -> Result<()> {
     let present = onto.vault().base_of(&onto.record().head)?.root;
-    let ours = onto.vault().changed_paths(&base, &given)?;
-    let theirs = onto.vault().changed_paths(&base, &present)?;
+    let ours = onto.vault().changed_paths(&base.root, &given.root)?;
+    let theirs = onto.vault().changed_paths(&base.root, &present)?;
     let merge = Merge { onto, ours: by_path(&ours), theirs: by_path(&theirs) };
     merge.check_paths()?;
-    let reader = |root| TreeReader::new(onto.vault().store().objects().clone(), root);
-    let (base, given, present) = (reader(base), reader(given), reader(present));
-    let scope = merge.scope(&base, &given, &present)?;
+    let reader = |root: &Root| TreeReader::new(onto.vault().store().objects().clone(), root.clone());
+    let readers = [reader(&base.root), reader(&given.root), reader(&present)];
+    let scope = merge.scope(&readers)?;
+    merge.move_along(base, given)?;
+    let [_, given, present] = readers;
     Comeback::new(onto, present, given, &scope, Times::AsTheyWere)?.run()?;
     merge.finish_directories()
 }
@@ -62,13 +64,14 @@ impl Merge<'_> {
 
     /// The paths that come as a whole. A file with several names comes with all of them, and only if the
     /// other side left it and its names alone.
-    fn scope(&self, base: &TreeReader, given: &TreeReader, present: &TreeReader) -> Result<Vec<TreePath>> {
+    fn scope(&self, readers: &[TreeReader; 3]) -> Result<Vec<TreePath>> {
         let mut scope: BTreeSet<TreePath> =
             self.ours.values().filter(|change| !stays_directory(change)).map(|c| c.path.clone()).collect();
-        if [base, given, present].iter().all(|reader| reader.root().links.is_none()) {
+        if readers.iter().all(|reader| reader.root().links.is_none()) {
             return Ok(scope.into_iter().collect());
         }
         let names = |reader: &TreeReader| Names::of(reader).map_err(|error| self.unreadable(error));
+        let [base, given, present] = readers;
         let (in_base, in_given, in_present) = (names(base)?, names(given)?, names(present)?);
         let mut linked = BTreeSet::new();
         for path in &scope {
@@ -90,6 +93,46 @@ impl Merge<'_> {
 
     fn unreadable(&self, error: ReadError) -> Error {
         self.onto.vault().read_error(error)
+    }
+
+    /// Moves what was moved: it keeps its number, which comparing paths would not know of.
+    fn move_along(&self, base: Base, given: Base) -> Result<()> {
+        let gone: Vec<&TreePath> =
+            self.ours.values().filter(|change| change.after.is_none()).map(|change| &change.path).collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let store = self.onto.vault().store();
+        let tree = |base| WorkTree::in_memory(store.objects().clone(), base, store.clock());
+        let (before, after) = (tree(base)?, tree(given)?);
+        let mut places = HashMap::new();
+        for path in &gone {
+            places.insert(before.resolve(path)?.ino, *path);
+        }
+        for change in self.ours.values().filter(|change| change.after.is_some()) {
+            let attr = after.resolve(&change.path)?;
+            if let Some(from) = places.get(&attr.ino).filter(|_| attr.names == 1) {
+                self.move_one(from, &change.path, &gone, &after)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves one entry with what is below it, but for what is not there in the given state. What cannot be
+    /// moved, because a directory above it is still to be made, comes as something new.
+    fn move_one(&self, from: &TreePath, to: &TreePath, gone: &[&TreePath], given: &WorkTree) -> Result<()> {
+        let (Ok(source), Ok(target)) = (self.onto.place(from), self.onto.place(to)) else { return Ok(()) };
+        if self.onto.tree().rename(source, target).is_err() {
+            return Ok(());
+        }
+        let depth = from.components().count();
+        for path in gone.iter().filter(|path| path.starts_with(from) && **path != from) {
+            let now = path.components().skip(depth).fold(to.clone(), |at, name| at.join(&name));
+            if given.resolve(&now).is_err() && self.onto.exists(&now)? {
+                self.onto.remove(&now, true)?;
+            }
+        }
+        Ok(())
     }
 
     /// Attributes of directories that both sides have. Times go forward only.

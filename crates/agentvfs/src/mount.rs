@@ -106,11 +106,11 @@ impl Mounts {
                 ended => break ended?,
             }
         }
-        match force {
-            // Whoever uses it still is served until he is done.
-            true => Ok(()),
-            false => Ok(mount.await_end()),
+        // With force, whoever uses it still is served until he is done.
+        if !force {
+            mount.await_end();
         }
+        Ok(())
     }
 
     /// Strikes a mount that has ended from the list.

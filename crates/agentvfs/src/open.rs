@@ -6,6 +6,7 @@ mod saving;
 mod writing;
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 use avfs_core::{Entry, EntryName, PATH_MAX, Timestamp, TreePath};
 use avfs_tree::{Attr, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
@@ -34,6 +35,8 @@ pub struct OpenVault {
     tree: WorkTree,
     held: Held,
     hold: Hold,
+    /// The tree in memory is neither here nor there, after it could not be moved to another state.
+    torn: AtomicBool,
 }
 
 /// Who owns the tree.
@@ -54,10 +57,19 @@ impl OpenVault {
     ) -> OpenVault {
         tree.set_limits(limits_of(&record));
         let (name, held) = (record.name.clone(), Held::with(pin));
-        OpenVault { vault, name, record: Mutex::new(record), tree, held, hold }
+        OpenVault { vault, name, record: Mutex::new(record), tree, held, hold, torn: AtomicBool::new(false) }
     }
 
-    /// A tree in memory that belongs to nobody else: a guest's, or one to work something out in.
+    /// A copy of what another process owns. It stays pinned: the head may move on, and what this one was made
+    /// from must not be collected.
+    pub(crate) fn guest(vault: Vault) -> Result<OpenVault> {
+        let pin = vault.store().objects().store().pin()?;
+        let record = vault.record()?.0;
+        let tree = vault.tree_in_memory(&record)?;
+        Ok(OpenVault::new(vault, record, tree, Some(pin), Hold::Guest))
+    }
+
+    /// A tree in memory to work something out in, under the pin of the caller.
     pub(crate) fn scratch(vault: Vault, record: VaultRecord) -> Result<OpenVault> {
         let tree = vault.tree_in_memory(&record)?;
         Ok(OpenVault::new(vault, record, tree, None, Hold::Guest))
@@ -94,6 +106,7 @@ impl OpenVault {
 
     /// Returns once everything done before survives a power loss, with a journal also without a snapshot.
     pub fn sync(&self) -> Result<()> {
+        self.check_whole()?;
         Ok(self.tree.sync()?)
     }
 

@@ -10,7 +10,7 @@
 //! | `counter/vault` | the last vault id given out |
 //! | `setting/KEY` | what was chosen for the whole store |
 
-use avfs_core::{NodeId, ObjectId, SnapshotId, Timestamp};
+use avfs_core::{BlobId, ChunksId, Content, NodeId, ObjectId, SnapshotId, Timestamp};
 use avfs_store::{RefStore, StoreError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -49,6 +49,9 @@ pub(crate) struct VaultRecord {
     pub max_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_files: Option<u64>,
+    /// Contents of files that were removed while its owner had them open.
+    #[serde(with = "contents", default, skip_serializing_if = "Vec::is_empty")]
+    pub nameless: Vec<Content>,
     pub audit: AuditHead,
 }
 
@@ -201,6 +204,34 @@ pub(crate) mod node_id {
         let text = Option::<String>::deserialize(deserializer)?;
         let id = text.map(|text| ObjectId::parse_hex(&text)).transpose().map_err(serde::de::Error::custom)?;
         Ok(id.map(NodeId::from_object))
+    }
+}
+
+/// Contents as `blob ID` or `chunks ID`.
+mod contents {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(contents: &[Content], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(contents.iter().filter_map(|content| match content {
+            Content::Empty => None,
+            Content::Blob(id) => Some(format!("blob {id}")),
+            Content::Chunks(id) => Some(format!("chunks {id}")),
+        }))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Content>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let content = |text: &String| {
+            let (kind, id) = text.split_once(' ')?;
+            let id = ObjectId::parse_hex(id).ok()?;
+            match kind {
+                "blob" => Some(Content::Blob(BlobId::from_object(id))),
+                "chunks" => Some(Content::Chunks(ChunksId::from_object(id))),
+                _ => None,
+            }
+        };
+        let read: Option<Vec<Content>> = texts.iter().map(content).collect();
+        read.ok_or_else(|| serde::de::Error::custom("not the contents of a file"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use avfs_core::{NodeId, SnapshotId};
+use avfs_core::{Content, NodeId, SnapshotId};
 use avfs_store::RefRange;
 use avfs_tree::Needed;
 
@@ -27,7 +27,12 @@ pub(crate) struct VaultRoots {
 
 impl VaultRoots {
     pub fn all(&self) -> impl Iterator<Item = Needed> + '_ {
-        needed(self.states())
+        let nameless = self.record.nameless.iter().filter_map(|content| match content {
+            Content::Empty => None,
+            Content::Blob(id) => Some(Needed::Blob(*id)),
+            Content::Chunks(id) => Some(Needed::Chunks(*id)),
+        });
+        needed(self.states()).chain(nameless)
     }
 
     /// All states with their inode tables.

@@ -34,7 +34,7 @@ pub struct VaultStats {
 impl Store {
     /// Counts what each vault needs, its history included. Walks all that is stored.
     pub fn stats(&self) -> Result<StoreStats> {
-        self.settle_owners()?;
+        self.settle_owners(&self.vault_records()?);
         let sizes = self.object_sizes()?;
         let roots = self.roots()?;
         let mut needed_by: Vec<HashSet<ObjectId>> = Vec::new();

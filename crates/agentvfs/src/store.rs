@@ -197,8 +197,10 @@ impl Store {
 
     /// All vaults, by name. One that cannot be read does not hide the others.
     pub fn vaults(&self) -> Result<VaultList> {
-        self.settle_owners()?;
-        let records = self.vault_records()?;
+        let mut records = self.vault_records()?;
+        if self.settle_owners(&records) {
+            records = self.vault_records()?;
+        }
         let mut list = VaultList::default();
         for record in &records {
             match self.info_of(record, &records) {
@@ -210,13 +212,11 @@ impl Store {
         Ok(list)
     }
 
-    /// Has every owner that answers take a snapshot of what it has not stored yet. What one does not give that
-    /// does not answer, cannot be had.
-    pub(crate) fn settle_owners(&self) -> Result<()> {
-        for record in self.vault_records()? {
-            let _ = Vault::new(self.clone(), record.id).settle_owner();
-        }
-        Ok(())
+    /// Has the owners that answer take a snapshot of what they have not stored yet; returns whether there are
+    /// any. What one does not give that does not answer, cannot be had.
+    pub(crate) fn settle_owners(&self, records: &[VaultRecord]) -> bool {
+        let vaults = records.iter().map(|record| Vault::new(self.clone(), record.id));
+        vaults.filter(|vault| vault.settle_owner().unwrap_or(false)).count() > 0
     }
 
     pub(crate) fn vault_records(&self) -> Result<Vec<VaultRecord>> {

@@ -92,7 +92,7 @@ impl Vault {
                     Err(Error::OwnerGone { .. }) => {}
                     settled => {
                         settled?;
-                        return OpenVault::scratch(self.clone(), self.record()?.0);
+                        return OpenVault::guest(self.clone());
                     }
                 },
             }
@@ -108,7 +108,8 @@ impl Vault {
         // A journal that is replayed may name objects that nothing else needs; the pin of whoever put them
         // died with its process.
         let pin = if self.has_journal()? { Some(self.store.objects().store().pin()?) } else { None };
-        let record = self.record()?.0;
+        // What an earlier owner had open died with it.
+        let record = VaultRecord { nameless: Vec::new(), ..self.record()?.0 };
         let tree = match self.journal_place(&record.head) {
             Some(place) => {
                 let (objects, clock) = (self.store.objects().clone(), self.store.clock());
@@ -199,14 +200,15 @@ impl Vault {
         Ok(self.record()?.0.head.snapshot)
     }
 
-    /// Makes `head` the present state, with an entry in the history and in the audit log.
+    /// Makes `head` the present state, with an entry in the history and in the audit log. What `record` says of
+    /// files without a name goes along.
     pub(crate) fn advance(&self, record: &mut VaultRecord, head: Head, deed: &Deed<'_>) -> Result<u64> {
         let new = self.store.retry(|edits| {
             let (mut current, bytes) = self.record()?;
             if current.head != record.head {
                 return Err(Error::Contended { key: key::vault(self.id) });
             }
-            current.head = head;
+            (current.head, current.nameless) = (head, record.nameless.clone());
             current.seq += 1;
             edits.push(self.history_edit(&current, deed));
             edits.push(self.audit_edit(&mut current, deed, Some(head.snapshot)));

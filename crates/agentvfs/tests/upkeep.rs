@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use agentvfs::{CheckpointName, RetentionPolicy, Store, StoreOptions, Vault};
+use agentvfs::{CheckpointName, Retention, RetentionPolicy, Store, StoreOptions, Vault};
 use support::{SetClock, name, path, write};
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -267,4 +267,31 @@ fn an_appended_stream_is_stored_as_it_comes() {
         content(&again),
         "equal files have equal contents, however they were written"
     );
+}
+
+#[test]
+fn a_file_that_was_removed_while_it_was_open_is_kept_until_a_snapshot_behind_its_end() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path()).unwrap();
+    let vault = store.create_vault(&name("main")).unwrap();
+    let collect = || {
+        let nothing = Retention { all: 0, hourly: 0, daily: 0 };
+        let store = Store::open(home.path()).unwrap();
+        store.prune(&RetentionPolicy { times: nothing, disk_share: 0.0 }, false).unwrap();
+        store.collect_garbage(&mut |_| true).unwrap();
+        store.stats().unwrap().object_bytes
+    };
+    let bytes = noise(1, 100_000);
+    write(&vault, "/open", &bytes);
+    let open = vault.open().unwrap();
+    let ino = open.stat(&path("/open")).unwrap().ino;
+    open.tree().hold(ino).unwrap();
+    open.remove(&path("/open"), false).unwrap();
+    open.save("remove", "/open").unwrap();
+    assert!(collect() > 100_000);
+    assert_eq!(&open.tree().read_all(ino).unwrap()[..], &bytes[..]);
+    open.tree().release(ino, 1).unwrap();
+    open.write_bytes(&path("/other"), b"").unwrap();
+    open.save("write", "/other").unwrap();
+    assert!(collect() < 10_000, "nobody needs it any more");
 }

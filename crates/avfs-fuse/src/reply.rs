@@ -24,7 +24,7 @@ pub trait Slot: Send {
 /// Takes one answer to the kernel after the request's thread has gone on to others.
 pub trait Courier: Send {
     /// Sends an errno, or a result.
-    fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: &[u8]);
+    fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: Vec<u8>);
 }
 
 /// Proof that a request was answered, or that its answer was put off.
@@ -195,25 +195,28 @@ impl<'a> Reply<'a> {
             Way::Courier(_) => {
                 let mut buffer = vec![0; size];
                 let result = fill(&mut buffer);
-                self.finish_with(result, &buffer)
+                self.finish_with(result, buffer)
             }
             Way::Done => Answered(()),
         }
     }
 
     fn finish(&mut self, result: Result<usize, Errno>) -> Answered {
-        self.finish_with(result, &[])
+        self.finish_with(result, Vec::new())
     }
 
     /// `buffer` is what a courier takes; a slot has its own.
-    fn finish_with(&mut self, result: Result<usize, Errno>, buffer: &[u8]) -> Answered {
+    fn finish_with(&mut self, result: Result<usize, Errno>, mut buffer: Vec<u8>) -> Answered {
         let (error, len) = match result {
             Ok(len) => (None, len),
             Err(error) => (Some(error), 0),
         };
         match std::mem::replace(&mut self.way, Way::Done) {
             Way::Slot(slot) => slot.send(self.unique, error, len),
-            Way::Courier(courier) => courier.deliver(self.unique, error, &buffer[..len]),
+            Way::Courier(courier) => {
+                buffer.truncate(len);
+                courier.deliver(self.unique, error, buffer);
+            }
             Way::Done => {}
         }
         Answered(())

@@ -8,6 +8,9 @@ use crate::request::Request;
 pub trait Service: Send + Sync {
     /// Serves one request. Called from several threads at a time; what may take long is put off with
     /// [`Reply::defer`]. A panic is answered with EIO and the mount lives on.
+    ///
+    /// A thread that is started here is bound to the CPU of the request unless it calls
+    /// [`run_anywhere`](crate::transport::uring::run_anywhere).
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered;
 
     /// Which capabilities are wanted of those that the kernel offers.

@@ -116,9 +116,10 @@ impl Skin {
         self.answer(request, reply, result, |reply, entry| reply.entry(&entry))
     }
 
-    /// The handle of an open file, and what the kernel may do with it.
-    fn opened(&self, flags: u32) -> (u64, u32) {
-        let is_quiet = flags & OFlags::RWMODE.bits() == OFlags::RDONLY.bits();
+    /// The handle of an open file, and what the kernel may do with it. Closing a descriptor that cannot write is
+    /// not told, unless it could end a lock.
+    fn opened(&self, ino: Ino, flags: u32) -> (u64, u32) {
+        let is_quiet = flags & OFlags::RWMODE.bits() == OFlags::RDONLY.bits() && !self.has_record_locks(ino);
         let quiet = if is_quiet { open_out::NOFLUSH } else { 0 };
         (self.handles.open(is_quiet), open_out::KEEP_CACHE | quiet)
     }
@@ -176,7 +177,7 @@ impl Service for Skin {
             // A file is kept alive by its node, so a handle would have nothing to say.
             Operation::Open(_) if self.options.read_only => reply.error(Errno::NOSYS),
             Operation::Open(open) => {
-                let (handle, flags) = self.opened(open.flags);
+                let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
                 match self.open(request, &open) {
                     Ok(()) => self.when_up_to_date(reply, move |reply| reply.open(handle, flags)),
                     Err(error) => reply.error(self.errno(request, error)),
@@ -184,8 +185,10 @@ impl Service for Skin {
             }
             Operation::Create { create, name } => {
                 let created = self.create(request, &create, name);
-                let (handle, flags) = self.opened(create.flags);
-                self.answer(request, reply, created, |reply, entry| reply.create(&entry, handle, flags))
+                self.answer(request, reply, created, |reply, entry| {
+                    let (handle, flags) = self.opened(Ino(entry.attr.ino), create.flags);
+                    reply.create(&entry, handle, flags)
+                })
             }
             // A file that never has a name cannot be made. This answer makes the kernel never ask again.
             Operation::TemporaryFile(_) => reply.error(Errno::NOSYS),

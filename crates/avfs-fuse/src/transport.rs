@@ -126,12 +126,12 @@ impl Serving {
 
     /// Which way requests come; `None` until that is decided.
     pub fn transport(&self) -> Option<InUse> {
-        self.session.negotiated()?;
-        match &self.gate {
-            None => Some(InUse::Device),
-            Some((gate, _)) if gate.is_refused() => Some(InUse::Device),
-            Some((gate, rings)) => (gate.registered() == *rings).then_some(InUse::Uring),
-        }
+        self.way().in_use()
+    }
+
+    /// Knows which way requests come, also when somebody else waits for the end.
+    pub fn way(&self) -> Way {
+        Way { session: self.session.clone(), gate: self.gate.clone() }
     }
 
     /// Returns when the mount is gone and every request is served.
@@ -142,6 +142,25 @@ impl Serving {
             }
         }
         self.session.destroy();
+    }
+}
+
+/// The way that the requests of a connection come.
+#[derive(Clone)]
+pub struct Way {
+    session: Arc<Session>,
+    gate: Option<(Arc<Gate>, usize)>,
+}
+
+impl Way {
+    /// `None` until it is decided.
+    pub fn in_use(&self) -> Option<InUse> {
+        self.session.negotiated()?;
+        match &self.gate {
+            None => Some(InUse::Device),
+            Some((gate, _)) if gate.is_refused() => Some(InUse::Device),
+            Some((gate, rings)) => (gate.registered() == *rings).then_some(InUse::Uring),
+        }
     }
 }
 

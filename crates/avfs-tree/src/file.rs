@@ -55,6 +55,17 @@ impl FileBody {
         }
     }
 
+    /// The stored contents that it lies on, however deep.
+    pub fn stored_below(&self) -> Content {
+        let mut body = self;
+        loop {
+            match &body.base {
+                Below::Stored(content) => return *content,
+                Below::Captured(below) => body = below,
+            }
+        }
+    }
+
     /// Takes the present state out for a snapshot; later changes lie over it.
     pub fn capture(&mut self) -> Arc<FileBody> {
         let captured = Arc::new(std::mem::replace(self, FileBody::stored(0, Content::Empty)));

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 
 pub use range::ByteRange;
-use state::{Answers, State};
+use state::{Answers, Family, State};
 
 use crate::inodes::Ino;
 
@@ -163,6 +163,11 @@ impl LockTable {
     /// A mount is gone: so are all locks that were taken through it, and those who waited there are told.
     pub fn release_door(&self, door: u64) {
         self.with_state(|state, answers| state.release_door(door, answers));
+    }
+
+    /// Whether anybody holds, or waits for, a record lock on a file.
+    pub fn has_records(&self, ino: Ino) -> bool {
+        self.with_state(|state, _| state.files.contains_key(&(ino, Family::Record)))
     }
 
     /// How many locks are held; ranges that were merged count as one.

@@ -17,6 +17,7 @@ mod rebase;
 mod state;
 mod still;
 mod stubs;
+mod subdirectories;
 mod watch;
 
 use std::path::PathBuf;
@@ -75,7 +76,8 @@ pub struct Attr {
     pub atime: Timestamp,
     pub kind: Kind,
     pub size: u64,
-    /// How many names it has; a directory counts as one, whatever is in it.
+    /// How many names it has. For a directory two, and one for each directory in it; or one, if there is too
+    /// much in it to count.
     pub names: u32,
 }
 
@@ -210,7 +212,7 @@ impl WorkTree {
 
     /// What the caller is told of an inode; counts, if he counts.
     fn told(&self, state: &mut State, ino: Ino) -> Result<Attr, FsError> {
-        let attr = query::attr(ino, state.inode(ino)?);
+        let attr = state.attr(ino)?;
         if self.holding {
             state.hold(ino)?;
         }

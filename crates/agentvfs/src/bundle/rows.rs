@@ -38,7 +38,7 @@ impl Bundle {
         for _ in 0..ATTEMPTS {
             let (record, bytes) = vault.record()?;
             let bundle = Bundle {
-                record,
+                record: VaultRecord { nameless: Vec::new(), ..record },
                 history: rows(vault, key::histories(vault.id()))?,
                 checkpoints: rows(vault, key::checkpoints(vault.id()))?,
                 audit: rows(vault, key::audits(vault.id()))?,

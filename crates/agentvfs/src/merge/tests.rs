@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use avfs_core::SnapshotId;
 use avfs_testkit::Dice;
 use avfs_tree::{Base, Kind, validate};
 
@@ -44,14 +43,19 @@ impl Fork {
         VaultRecord { head, ..self.base.clone() }
     }
 
-    fn root(&self, snapshot: SnapshotId) -> Root {
-        self.vault.snapshot(snapshot).unwrap().root
+    fn base_of(&self, record: &VaultRecord) -> Base {
+        self.vault.base_of(&record.head).unwrap()
+    }
+
+    fn number(&self, record: &VaultRecord, at: &str) -> u64 {
+        let open = OpenVault::scratch(self.vault.clone(), record.clone()).unwrap();
+        open.stat(&path(at)).unwrap().ino.0
     }
 
     /// Brings `ours` onto `theirs`: the new state, or the path where they met.
     fn merged(&self, ours: &VaultRecord, theirs: &VaultRecord) -> Result<VaultRecord, String> {
         let onto = OpenVault::scratch(self.vault.clone(), theirs.clone()).unwrap();
-        let (base, given) = (self.root(self.base.head.snapshot), self.root(ours.head.snapshot));
+        let (base, given) = (self.base_of(&self.base), self.base_of(ours));
         match bring_onto(&onto, base, given) {
             Ok(()) => Ok(self.stored(onto.tree().freeze().unwrap().base())),
             Err(Error::Overtaken { path: Some(path), .. }) => Err(path.to_string()),
@@ -168,6 +172,18 @@ fn a_file_with_several_names_is_one_file() {
     check(linked, "rm /b", "write /c 3", "/a 644 1, /c 644 3");
 }
 
+#[test]
+fn what_was_moved_keeps_its_number() {
+    let fork = Fork::new("mkdir /d, write /d/f 1, write /d/g 1, write /a 1, write /b 1");
+    let ours = fork.side("mv /d /e, rm /e/g, write /e/f 2, mv /a /b");
+    let merged = fork.merged(&ours, &fork.side("write /other 3")).unwrap();
+    let entries = fork.shown(&merged).entries;
+    assert_eq!(entries.keys().map(String::as_str).collect::<Vec<_>>(), ["/", "/b", "/e", "/e/f", "/other"]);
+    for (from, to) in [("/d", "/e"), ("/d/f", "/e/f"), ("/a", "/b")] {
+        assert_eq!(fork.number(&merged, to), fork.number(&fork.base, from), "{from} to {to}");
+    }
+}
+
 const NAMES: [&str; 7] = ["/a", "/b", "/d", "/d/x", "/d/y", "/d/e", "/d/e/z"];
 
 fn random_steps(dice: &mut Dice, count: usize) -> String {
@@ -186,8 +202,11 @@ fn random_steps(dice: &mut Dice, count: usize) -> String {
 /// Each path is as the side has it that changed it, and so are its other names.
 fn check_random(seed: u64) -> bool {
     let mut dice = Dice::new(seed);
-    let (before, ours, theirs) =
-        (random_steps(&mut dice, 12), random_steps(&mut dice, 2), random_steps(&mut dice, 2));
+    let mut steps = |most: usize| {
+        let count = 1 + dice.below(most);
+        random_steps(&mut dice, count)
+    };
+    let (before, ours, theirs) = (steps(15), steps(5), steps(2));
     let fork = Fork::new(&before);
     let (our_state, their_state) = (fork.side(&ours), fork.side(&theirs));
     let Ok(merged) = fork.merged(&our_state, &their_state) else { return false };
@@ -212,5 +231,5 @@ fn check_random(seed: u64) -> bool {
 fn random_changes_of_two_sides_are_all_there_or_refused() {
     let start = Dice::fresh_seed() % 1_000_000_000;
     let done = (start..start + 1_000).filter(|seed| check_random(*seed)).count();
-    assert!((100..950).contains(&done), "{done} of 1000 from seed {start} were brought together");
+    assert!((100..980).contains(&done), "{done} of 1000 from seed {start} were brought together");
 }

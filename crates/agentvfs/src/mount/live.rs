@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use avfs_fuse::transport::device::{DeviceOptions, Serving};
+use avfs_fuse::transport::{self, InUse, Serving, ServingOptions, Way};
 use avfs_fuse::{NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
 
-use super::{MountOptions, Report};
+use super::{MountOptions, Report, Transport};
 use crate::error::{Error, Result};
 use crate::mounts::MountRecord;
 use crate::open::OpenVault;
@@ -35,6 +35,7 @@ pub(super) struct LiveMount {
     dir: PathBuf,
     options: MountOptions,
     session: Arc<Session>,
+    way: Way,
     notifier: Notifier,
     ended: Mutex<bool>,
     end: Condvar,
@@ -62,13 +63,13 @@ impl LiveMount {
         ));
         let settings = Settings { log: Arc::clone(report), ..Settings::default() };
         let session = Arc::new(Session::new(Arc::clone(&skin) as _, settings));
-        let serving = Serving::start(Arc::clone(&session), connection, DeviceOptions::default());
-        let failed = |source| Error::Host { action: "serving", place: dir.display().to_string(), source };
-        let serving = serving.map_err(failed)?;
+        let wanted = ServingOptions { transport: wanted(options.transport), ..ServingOptions::default() };
+        let serving = Serving::start(Arc::clone(&session), connection, wanted)?;
+        let way = serving.way();
         let notifier = serving.notifier().clone();
         skin.watch(&notifier);
         let (ended, end) = (Mutex::new(false), Condvar::new());
-        let mount = LiveMount { dir: dir.to_owned(), options, session, notifier, ended, end };
+        let mount = LiveMount { dir: dir.to_owned(), options, session, way, notifier, ended, end };
         let mount = Arc::new(mount);
         let waiting = Arc::clone(&mount);
         let thread = std::thread::Builder::new().name("mount".into()).spawn(move || {
@@ -77,7 +78,11 @@ impl LiveMount {
             *waiting.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
             waiting.end.notify_all();
         });
-        thread.map_err(failed)?;
+        thread.map_err(|source| Error::Host {
+            action: "serving",
+            place: dir.display().to_string(),
+            source,
+        })?;
         Ok(mount)
     }
 
@@ -104,7 +109,7 @@ impl LiveMount {
         let by_opcode = counters.operations().into_iter();
         MountState {
             record: MountRecord::ours(&self.dir, &self.options.words()),
-            transport: "device".into(),
+            transport: name(self.way.in_use()).into(),
             requests: counters.total(),
             by_opcode: by_opcode
                 .map(|count| (format!("{:?}", count.opcode).to_lowercase(), count.requests))
@@ -112,6 +117,22 @@ impl LiveMount {
             serve_ns: counters.histogram(),
             memory_bytes: resident_bytes(),
         }
+    }
+}
+
+fn wanted(transport: Transport) -> transport::Transport {
+    match transport {
+        Transport::Auto => transport::Transport::Auto,
+        Transport::Device => transport::Transport::Device,
+        Transport::Uring => transport::Transport::Uring,
+    }
+}
+
+fn name(way: Option<InUse>) -> &'static str {
+    match way {
+        None => "undecided",
+        Some(InUse::Device) => Transport::Device.as_str(),
+        Some(InUse::Uring) => Transport::Uring.as_str(),
     }
 }
 

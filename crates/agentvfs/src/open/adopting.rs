@@ -1,5 +1,7 @@
 //! What other processes give the owner of a vault: a stored state, which becomes the head of a live tree.
 
+use std::sync::atomic::Ordering;
+
 use avfs_core::{Snapshot, SnapshotId};
 use avfs_tree::{Base, Still};
 
@@ -34,6 +36,7 @@ impl OpenVault {
             return Err(Error::Busy { vault: self.name.to_string(), owner: "another one".into() });
         }
         let mut record = self.record();
+        self.check_whole()?;
         let store = self.vault.store().clone();
         let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
         let mut still = self.tree.stand_still();
@@ -60,8 +63,7 @@ impl OpenVault {
         Ok(journal)
     }
 
-    /// Moves the tree, then the head. A tree that cannot go there leaves everything as it was; so does a
-    /// head that cannot, because the tree goes back.
+    /// Moves the tree, then the head. If either cannot go there, the tree goes back and nothing has happened.
     fn move_to(
         &self,
         still: &mut Still<'_>,
@@ -73,11 +75,13 @@ impl OpenVault {
     ) -> Result<u64> {
         let before = self.vault.base_of(&record.head)?;
         let mut changes = self.vault.changed_paths(&before.root, &to.root)?;
-        still.rebase(to, &changes, landing.renews())?;
-        self.vault.advance(record, head, deed).or_else(|error| {
+        let moved = still.rebase(to, &changes, landing.renews()).map_err(Error::from);
+        record.nameless = still.nameless_contents();
+        moved.and_then(|()| self.vault.advance(record, head, deed)).inspect_err(|_| {
             changes.iter_mut().for_each(|change| std::mem::swap(&mut change.before, &mut change.after));
-            still.rebase(before, &changes, landing.renews())?;
-            Err(error)
+            if still.rebase(before, &changes, landing.renews()).is_err() {
+                self.torn.store(true, Ordering::Relaxed);
+            }
         })
     }
 
@@ -117,9 +121,65 @@ impl OpenVault {
 
     /// The present state with what changed from the base to the given one.
     fn land_merged(&self, record: &VaultRecord, base: SnapshotId, given: Base) -> Result<Base> {
-        let base = self.vault.snapshot(base)?.root;
+        let kept = self.vault.kept_anywhere(base)?;
+        let base = Base { root: self.vault.snapshot(base)?.root, inodes: kept.and_then(|kept| kept.inodes) };
         let scratch = OpenVault::scratch(self.vault.clone(), record.clone())?;
-        merge::bring_onto(&scratch, base, given.root)?;
+        merge::bring_onto(&scratch, base, given)?;
         Ok(scratch.tree.freeze()?.base().clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use avfs_core::TreePath;
+
+    use super::*;
+    use crate::{Store, VaultName};
+
+    fn path() -> TreePath {
+        TreePath::parse(b"/a").unwrap()
+    }
+
+    /// A vault with `/a`, and a state in which it is another.
+    fn scene() -> (OpenVault, Adopt) {
+        let vault = Store::in_memory().create_vault(&VaultName::new("main").unwrap()).unwrap();
+        let open = vault.open().unwrap();
+        open.write_bytes(&path(), b"old").unwrap();
+        let base = open.settle().unwrap();
+        let guest = OpenVault::scratch(vault.clone(), open.record().clone()).unwrap();
+        guest.write_bytes(&path(), b"new").unwrap();
+        let frozen = guest.tree().freeze().unwrap();
+        let deed = vault.deed("write", "/a", None);
+        let root = frozen.base().root.clone();
+        let snapshot = vault.store().put_snapshot(root, vec![base], &deed).unwrap();
+        let head = Head { snapshot, inodes: frozen.base().inodes, journal: 0 };
+        (open, Adopt::new(base, &head, &deed, Landing::InPlace))
+    }
+
+    #[test]
+    fn a_given_state_is_the_head_and_in_the_tree() {
+        let (open, adopt) = scene();
+        let (_, head) = open.adopt(&adopt).unwrap();
+        assert_eq!(head.snapshot, adopt.snapshot);
+        assert_eq!(&open.read(&path()).unwrap()[..], b"new");
+        assert_eq!(open.vault().head().unwrap(), adopt.snapshot);
+    }
+
+    #[test]
+    fn a_given_state_that_cannot_be_committed_leaves_the_tree_as_it_was() {
+        let (open, adopt) = scene();
+        open.vault().clone().delete(true).unwrap();
+        assert_eq!(open.adopt(&adopt).unwrap_err().code(), "unknown-vault");
+        assert_eq!(&open.read(&path()).unwrap()[..], b"old");
+        assert!(!open.tree().is_dirty());
+        open.check_whole().unwrap();
+    }
+
+    #[test]
+    fn a_state_that_does_not_follow_its_base_is_refused() {
+        let (open, adopt) = scene();
+        let wrong = Adopt { base: adopt.snapshot, ..adopt };
+        assert_eq!(open.adopt(&wrong).unwrap_err().code(), "owner-failed");
+        assert_eq!(&open.read(&path()).unwrap()[..], b"old");
     }
 }

@@ -1,6 +1,7 @@
 //! Snapshots of an open vault: taken by its owner, or handed to it.
 
 use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
 
 use avfs_tree::Still;
 
@@ -12,6 +13,9 @@ use crate::record::{Head, VaultRecord};
 
 /// After so many snapshots the history is thinned.
 const THIN_EVERY: u64 = 64;
+
+/// How far back a state is looked for that was given to an owner a moment ago.
+const RECENT: usize = 64;
 
 /// A snapshot that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +41,7 @@ impl OpenVault {
     pub(crate) fn save_as(&self, action: &str, detail: &str, landing: Landing) -> Result<Option<Saved>> {
         // Snapshots of one vault are taken one after the other; whoever waits here does not hold the tree.
         let mut record = self.record();
+        self.check_whole()?;
         if !self.tree.is_dirty() {
             return Ok(None);
         }
@@ -44,13 +49,15 @@ impl OpenVault {
         let deed = self.vault.deed(action, detail, None);
         // Before the tree stands still: a garbage collection may make us wait for the pin.
         let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
-        let saved = match self.hold {
-            Hold::Owner(_) => Some(self.store_moving(&mut record, &deed)?),
-            Hold::Guest => self.hand_over(&mut record, &deed, landing)?,
-        };
-        self.held.release(mark);
-        self.after_save(&record);
-        Ok(saved)
+        match self.hold {
+            Hold::Owner(_) => {
+                let saved = self.store_moving(&mut record, &deed)?;
+                self.held.release(mark);
+                self.after_save(&record);
+                Ok(Some(saved))
+            }
+            Hold::Guest => self.hand_over(&mut record, &deed, landing),
+        }
     }
 
     /// Takes a snapshot while the tree goes on.
@@ -59,6 +66,7 @@ impl OpenVault {
         let (root, inodes) = (frozen.base().root.clone(), frozen.base().inodes);
         let snapshot = self.vault.store().put_snapshot(root, vec![record.head.snapshot], deed)?;
         let head = Head { snapshot, inodes, journal: frozen.journal().max(record.head.journal) };
+        record.nameless = self.tree.nameless_contents();
         let seq = self.vault.advance(record, head, deed)?;
         frozen.settle();
         Ok(Saved { seq, snapshot })
@@ -78,6 +86,7 @@ impl OpenVault {
         let (root, inodes) = (stored.base().root.clone(), stored.base().inodes);
         let snapshot = self.vault.store().put_snapshot(root, vec![record.head.snapshot], deed)?;
         let head = Head { snapshot, inodes, journal: stored.journal().max(record.head.journal) };
+        record.nameless = still.nameless_contents();
         let seq = self.vault.advance(record, head, deed)?;
         still.settle(stored);
         Ok(Some(Saved { seq, snapshot }))
@@ -102,7 +111,10 @@ impl OpenVault {
             // Others changed something else meanwhile, and both are in the new state.
             let base = self.vault.base_of(&landed)?;
             let changes = self.vault.changed_paths(&given.root, &base.root)?;
-            still.rebase(base, &changes, false)?;
+            if still.rebase(base, &changes, false).is_err() {
+                // It is done all the same, but this tree cannot go on.
+                self.torn.store(true, Ordering::Relaxed);
+            }
         }
         (record.head, record.seq) = (landed, seq);
         Ok(Some(Saved { seq, snapshot: landed.snapshot }))
@@ -120,10 +132,21 @@ impl OpenVault {
         self.vault.store().objects().store().sync()?;
         let adopt = Adopt::new(record.head.snapshot, &head, deed, landing);
         match self.vault.live_owner()? {
-            Some(owner) => owner.adopt(&adopt),
+            Some(owner) => owner.adopt(&adopt).or_else(|error| self.done_after_all(head, error)),
             // It is gone. Starting anew finds its successor, or becomes it.
             None => Err(Error::Overtaken { vault: self.name.to_string(), path: None }),
         }
+    }
+
+    /// An owner may have ended between its commit and its answer; then the history has the state.
+    fn done_after_all(&self, head: Head, error: Error) -> Result<(u64, Head)> {
+        if let Error::OwnerGone { .. } = error {
+            let recent = self.vault.history(None, RECENT)?;
+            if let Some(entry) = recent.iter().find(|entry| entry.snapshot == head.snapshot) {
+                return Ok((entry.seq, head));
+            }
+        }
+        Err(error)
     }
 
     /// Makes an already stored state the present one; the tree in memory ends with this value.
@@ -141,6 +164,14 @@ impl OpenVault {
         if record.seq.is_multiple_of(THIN_EVERY) {
             // The snapshot is taken whatever becomes of older ones: they are thinned the next time.
             let _ = self.vault.thin_history(&self.vault.store().retention().times);
+        }
+    }
+
+    /// Nothing may come of a tree that is not whole: what is stored is.
+    pub(super) fn check_whole(&self) -> Result<()> {
+        match self.torn.load(Ordering::Relaxed) {
+            true => Err(Error::Torn { vault: self.name.to_string() }),
+            false => Ok(()),
         }
     }
 

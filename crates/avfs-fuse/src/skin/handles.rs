@@ -1,8 +1,9 @@
 //! Open files, as far as there is anything to know about one: the record locks that were taken through it, if
 //! closing it is not told.
 //!
-//! A descriptor that cannot write seldom has locks, and being told of its closing costs a request, so the
-//! kernel is asked not to tell. Locks that were taken through such a one end with the open file itself.
+//! A descriptor that cannot write seldom has to do with locks, and being told of its closing costs a request, so
+//! the kernel is asked not to tell if the file has no locks when it is opened. Locks that are taken through such
+//! a one later end with the open file itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

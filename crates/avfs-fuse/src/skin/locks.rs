@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use avfs_tree::Ino;
 use avfs_tree::locks::{ByteRange, Conflict, LockError, LockKind, LockOwner, LockRequest, Scope, WaitId};
 use rustix::io::Errno;
 
@@ -167,6 +168,11 @@ impl Skin {
         for owner in self.handles.close(given.fh) {
             self.tree.locks().release_records(ino, self.lock_owner(owner));
         }
+    }
+
+    /// Whether anybody has a record lock on a file.
+    pub(super) fn has_record_locks(&self, ino: Ino) -> bool {
+        self.tree.locks().has_records(ino)
     }
 
     fn lock_owner(&self, owner: u64) -> LockOwner {

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::reply::{Answered, Reply};
 use crate::session::Log;
+use crate::transport::uring::run_anywhere;
 
 /// Everyone who asks while the disk is busy is served by the next round together.
 pub(super) struct Syncing {
@@ -44,6 +45,8 @@ impl Syncing {
 }
 
 fn run(tree: &WorkTree, log: &Log, queue: &Receiver<Reply<'static>>) {
+    // Started while a request is served. Where that is refused it syncs as well.
+    let _ = run_anywhere();
     while let Ok(first) = queue.recv() {
         let waiting: Vec<Reply<'static>> = [first].into_iter().chain(queue.try_iter()).collect();
         let result = tree.sync().map_err(|error| {

@@ -119,8 +119,8 @@ struct DeviceCourier {
 }
 
 impl Courier for DeviceCourier {
-    fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: &[u8]) {
-        send(&self.session, &self.fd, unique, error, result);
+    fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: Vec<u8>) {
+        send(&self.session, &self.fd, unique, error, &result);
     }
 }
 

@@ -4,7 +4,6 @@ use avfs_core::chunks::FILE_MAX;
 use avfs_core::map::Record;
 use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Timestamp, Totals, Xattrs};
 
-use super::query::attr;
 use super::{At, Attr, StoredTree, WorkTree};
 use crate::error::FsError;
 use crate::inodes::Ino;
@@ -98,7 +97,7 @@ impl WorkTree {
         let time = self.now();
         self.perform(&mut state, Op::PlaceLink { at, link, links, time }, &[])?;
         let ino = Ino::of_link(link);
-        Ok(attr(ino, state.inode(ino)?))
+        state.attr(ino)
     }
 
     fn place(
@@ -341,7 +340,7 @@ impl WorkTree {
             let inode = state.inode_mut(ino)?;
             (inode.atime, inode.ctime) = (Some(Box::new(atime)), time);
         }
-        Ok(attr(ino, state.inode(ino)?))
+        state.attr(ino)
     }
 
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8]) -> Result<(), FsError> {

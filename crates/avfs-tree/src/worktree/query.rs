@@ -22,14 +22,14 @@ impl WorkTree {
     }
 
     pub fn attr(&self, ino: Ino) -> Result<Attr, FsError> {
-        Ok(attr(ino, self.state_with(ino)?.inode(ino)?))
+        self.state_with(ino)?.attr(ino)
     }
 
     /// Follows a path from the root, without following symbolic links.
     pub fn resolve(&self, path: &TreePath) -> Result<Attr, FsError> {
         let mut state = self.state();
         let ino = state.resolve(path)?;
-        Ok(attr(ino, state.inode(ino)?))
+        state.attr(ino)
     }
 
     /// The entries of a directory behind `after`, in the order of their names, at most `limit`.
@@ -170,6 +170,14 @@ fn file(state: &State, ino: Ino) -> Result<Cow<'_, FileBody>, FsError> {
 }
 
 impl State {
+    pub fn attr(&mut self, ino: Ino) -> Result<Attr, FsError> {
+        let names = self.link_count(ino)?;
+        let inode = self.inode(ino)?;
+        let atime = inode.atime.as_deref().copied().unwrap_or(inode.meta.mtime);
+        let (meta, ctime, size) = (inode.meta.clone(), inode.ctime, inode.size());
+        Ok(Attr { ino, meta, ctime, atime, kind: kind(inode), size, names })
+    }
+
     pub fn resolve(&mut self, path: &TreePath) -> Result<Ino, FsError> {
         let mut ino = Ino::ROOT;
         for name in path.components() {
@@ -189,10 +197,4 @@ fn kind(inode: &Inode) -> Kind {
         Body::CharDevice(device) => Kind::CharDevice { device: *device },
         Body::BlockDevice(device) => Kind::BlockDevice { device: *device },
     }
-}
-
-pub(crate) fn attr(ino: Ino, inode: &Inode) -> Attr {
-    let atime = inode.atime.as_deref().copied().unwrap_or(inode.meta.mtime);
-    let (meta, ctime, size, names) = (inode.meta.clone(), inode.ctime, inode.size(), inode.names);
-    Attr { ino, meta, ctime, atime, kind: kind(inode), size, names }
 }

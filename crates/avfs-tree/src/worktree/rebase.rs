@@ -113,7 +113,7 @@ impl State {
                 && let EntryKind::Directory { entries, below } = entry.kind
                 && let Body::Directory(directory) = &mut self.inode_mut(ino)?.body
             {
-                (directory.base, directory.below) = (entries, below);
+                (directory.base, directory.below, directory.directories) = (entries, below, None);
                 let inode = self.inode_mut(ino)?;
                 (inode.meta, inode.ctime) = (entry.meta, ctime);
                 self.tell(None, Seen::Attributes(ino));

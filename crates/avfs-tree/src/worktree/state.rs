@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use avfs_core::map::{self, Nodes};
-use avfs_core::{EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
+use avfs_core::{Content, EntryName, LinkId, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
 
 use crate::error::FsError;
 use crate::inodes::{Ino, InoMap, InoSet, InodeRecord, link_key, place_key, place_mark, taken_key};
@@ -332,10 +332,11 @@ impl State {
         if !inode.linked {
             inode.place = Some(place.clone());
         }
-        let totals = inode.totals_in_parent();
+        let (totals, is_directory) = (inode.totals_in_parent(), inode.is_directory());
         let directory = self.directory_mut(place.parent)?;
         directory.children.insert(place.name.clone(), ino);
         directory.changed.insert(place.name.clone());
+        directory.directories = directory.directories.map(|count| count + u32::from(is_directory));
         self.adjust(place.parent, |below| below.plus(totals))?;
         self.mark_dirty(place.parent)
     }
@@ -343,10 +344,13 @@ impl State {
     /// Takes the child at `place` out of its directory; it keeps its names as they are counted.
     pub fn detach(&mut self, place: &Place) -> Result<Option<Ino>, FsError> {
         let Some(ino) = self.lookup(place)? else { return Ok(None) };
-        let totals = self.inode(ino)?.totals_in_parent();
+        let inode = self.inode(ino)?;
+        let (totals, is_directory) = (inode.totals_in_parent(), inode.is_directory());
         let directory = self.directory_mut(place.parent)?;
         directory.children.remove(&place.name);
         directory.changed.insert(place.name.clone());
+        directory.directories =
+            directory.directories.map(|count| count.saturating_sub(u32::from(is_directory)));
         self.adjust(place.parent, |below| below.minus(totals))?;
         self.mark_dirty(place.parent)?;
         self.inode_mut(ino)?.place = None;
@@ -391,6 +395,17 @@ impl State {
     /// Whether an inode lives through open handles alone.
     pub fn is_nameless(&self, ino: Ino) -> bool {
         ino != Ino::ROOT && self.inodes.get(&ino).is_some_and(|inode| inode.names == 0)
+    }
+
+    /// The stored contents that only open handles on files without a name still need.
+    pub fn nameless_contents(&self) -> Vec<Content> {
+        let inodes = self.nameless.iter().filter_map(|ino| self.inodes.get(ino));
+        let contents = inodes.filter_map(|inode| match &inode.body {
+            Body::Stored { content, .. } => Some(*content),
+            Body::Edited(file) => Some(file.stored_below()),
+            _ => None,
+        });
+        contents.filter(|content| *content != Content::Empty).collect()
     }
 
     /// Refuses to put anything into a directory that was removed.

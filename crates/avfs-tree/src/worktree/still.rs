@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use avfs_core::Content;
 use avfs_core::diff::Change;
 
 use super::{Moment, WorkTree, remove_journal};
@@ -44,6 +45,12 @@ impl WorkTree {
         let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
         Still { tree: self, state: self.state(), _turn: turn }
     }
+
+    /// The stored contents that files without a name still need, which are in no later snapshot: whoever
+    /// takes one keeps them from being collected.
+    pub fn nameless_contents(&self) -> Vec<Content> {
+        self.state().nameless_contents()
+    }
 }
 
 impl Still<'_> {
@@ -54,6 +61,11 @@ impl Still<'_> {
     /// The stored state that the tree is based on.
     pub fn base(&self) -> &Base {
         &self.state.base
+    }
+
+    /// As [`WorkTree::nameless_contents`].
+    pub fn nameless_contents(&self) -> Vec<Content> {
+        self.state.nameless_contents()
     }
 
     /// Stores what changed. What was stored before and not settled counts as changed.

@@ -54,7 +54,7 @@ pub struct RingCourier {
 }
 
 impl Courier for RingCourier {
-    fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: &[u8]) {
-        self.outbox.put(Answer { entry: self.entry, unique, error, result: result.to_vec() });
+    fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: Vec<u8>) {
+        self.outbox.put(Answer { entry: self.entry, unique, error, result });
     }
 }

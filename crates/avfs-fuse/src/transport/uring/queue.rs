@@ -40,7 +40,9 @@ pub struct Queue {
     beside: Vec<u8>,
     /// How often it was stirred.
     stirred: u64,
-    /// The kernel has begun to end the connection, or does not want rings.
+    /// The kernel did not take an entry.
+    is_refused: bool,
+    /// The kernel has begun to end the connection.
     has_ended: bool,
 }
 
@@ -75,6 +77,7 @@ impl Queue {
             progress: Vec::new(),
             beside: Vec::new(),
             stirred: 0,
+            is_refused: false,
             has_ended: false,
         })
     }
@@ -83,24 +86,33 @@ impl Queue {
         self.place.cpu
     }
 
-    /// Registers all entries from the thread that will serve them, and says whether the kernel took them.
+    /// Registers all entries from the thread that will serve them, and says whether the kernel took them. It
+    /// waits until each of its queues has one, so if that cannot be it is told to go on without.
     pub fn register(&mut self, payload: usize) -> io::Result<bool> {
+        self.ring.enable()?;
+        self.add_entries(payload).inspect_err(|_| {
+            // There is nothing else to be done about it.
+            let _ = self.ring.turn_down();
+        })
+    }
+
+    fn add_entries(&mut self, payload: usize) -> io::Result<bool> {
         if let Err(error) = cpus::stay_on(self.place.cpu) {
             self.session.log(&format!("a thread cannot stay on CPU {}: {error}", self.place.cpu));
         }
         self.payload = payload;
-        self.beside.resize(payload, 0);
-        self.ring.enable()?;
         self.ring.listen()?;
         for queue in self.place.queues.clone() {
             for _ in 0..self.depth {
                 self.add_entry(queue)?;
             }
         }
+        // Made of zeros, it takes no room before it is used.
+        self.beside = vec![0; payload];
         // What the kernel does not take completes at once.
         self.ring.submit()?;
         self.take_completions()?;
-        Ok(!self.has_ended)
+        Ok(!self.is_refused && !self.has_ended)
     }
 
     fn add_entry(&mut self, queue: u16) -> io::Result<()> {
@@ -109,10 +121,17 @@ impl Queue {
         Ok(())
     }
 
+    /// A queue that cannot get another entry waits for one of those that it has.
+    fn replace_entry(&mut self, queue: u16) {
+        if let Err(error) = self.add_entry(queue) {
+            self.session.log(&format!("another entry for queue {queue}: {error}"));
+        }
+    }
+
     /// Serves until the mount is gone. Requests that other threads have not answered by then are left to
     /// them: nobody waits for the answers.
     pub fn run(mut self) -> io::Result<()> {
-        while !self.has_ended || self.ring.is_in_use() {
+        while self.ring.is_in_use() || (!self.has_ended && self.progress.contains(&Progress::Deferred)) {
             self.ring.submit_and_wait()?;
             self.take_completions()?;
         }
@@ -124,27 +143,26 @@ impl Queue {
             match completion {
                 Completion::Request(entry) => self.serve(entry)?,
                 Completion::Bell => self.send_deferred()?,
-                Completion::Ended(entry, error) => self.ended(entry, error)?,
+                Completion::Ended(entry, error) => self.ended(entry, error),
             }
         }
         Ok(())
     }
 
-    fn ended(&mut self, entry: usize, error: Errno) -> io::Result<()> {
+    fn ended(&mut self, entry: usize, error: Errno) {
         let queue = self.ring.queue(entry);
         match (error, self.progress[entry]) {
             (Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED, _) => self.has_ended = true,
             (_, Progress::Registered) => {
                 self.session.log(&format!("the kernel does not take an entry for queue {queue}: {error}"));
-                self.has_ended = true;
+                self.is_refused = true;
             }
             // The mount lives on, and its queue must not run out of entries.
             (_, Progress::Served | Progress::Deferred) => {
                 self.session.log(&format!("the kernel does not take an answer by queue {queue}: {error}"));
-                self.add_entry(queue)?;
+                self.replace_entry(queue);
             }
         }
-        Ok(())
     }
 
     fn serve(&mut self, entry: usize) -> io::Result<()> {
@@ -186,7 +204,7 @@ impl Queue {
             *progress == Progress::Deferred || self.ring.queue(other) != queue
         };
         if self.progress.iter().enumerate().all(is_lost) {
-            self.add_entry(queue)?;
+            self.replace_entry(queue);
             self.ring.submit()?;
             self.stir(node);
         }

@@ -62,6 +62,10 @@ impl Ring {
     /// A ring for about `entries` entries. It does nothing before it is [enabled](Ring::enable).
     pub fn new(connection: BorrowedFd<'_>, bell: BorrowedFd<'_>, entries: u32) -> io::Result<Ring> {
         let mut builder = IoUring::builder();
+        // The kernel works for the ring only while its thread waits. For `stat` of an uncached file (one
+        // request) the median was 8.7 µs instead of 9.1 µs, for a created and unlinked one (eight) 63 µs
+        // instead of 67 µs. A single issuer alone, or cooperative work, made no difference; a table of
+        // descriptors for the ring gains half a percent, and registering the ring itself would as well.
         builder.setup_r_disabled().setup_single_issuer().setup_defer_taskrun();
         // One more for the bell. More entries than this are slower, not wrong.
         let uring: IoUring<Entry128> = builder.build((entries + 1).next_power_of_two())?;
@@ -83,6 +87,15 @@ impl Ring {
         // SAFETY: the memory that the command names, and the list that names it, are the kernel's until the
         // command completes.
         unsafe { self.push(&command) }
+    }
+
+    /// Makes the kernel go on without rings, as it does when it cannot take an entry: no queue has this number.
+    pub fn turn_down(&mut self) -> io::Result<()> {
+        let command = Command { flags: 0, commit_id: 0, qid: u16::MAX, padding: [0; 6] };
+        let command = opcode::UringCmd80::new(CONNECTION, REGISTER).cmd(area(&command)).build();
+        // SAFETY: the command names no memory.
+        unsafe { self.push(&command.user_data(BELL_RANG))? };
+        self.submit()
     }
 
     /// The queue that an entry is of.

@@ -160,10 +160,10 @@ pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
 /// Whether something is mounted here that nobody serves any more. If its server is just dying, this waits
 /// until it is dead.
 pub fn is_dead(at: &Path) -> bool {
-    let error = std::fs::metadata(at).err().and_then(|error| error.raw_os_error());
     // The others: the connection, or a thread that served it, ended while it was asked.
     const DEAD: [Errno; 3] = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
-    error.is_some_and(|error| DEAD.contains(&Errno::from_raw_os_error(error)))
+    // Attributes the kernel may still know from the dead; how much room there is it asks every time.
+    rustix::fs::statfs(at).is_err_and(|error| DEAD.contains(&error))
 }
 
 /// Takes away what a process that died left mounted here; returns whether there was something.

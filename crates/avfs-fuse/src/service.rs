@@ -23,7 +23,9 @@ pub trait Service: Send + Sync {
 }
 
 /// What every mount wants. Not WRITEBACK_CACHE: each write is to be known when it returns. Not
-/// AUTO_INVAL_DATA: whoever changes contents behind the kernel says so.
+/// AUTO_INVAL_DATA: whoever changes contents behind the kernel says so. Not EXPLICIT_INVAL_DATA either: without
+/// it the kernel drops what it has of a file when it learns of another size, which it may do before it is told
+/// of the contents; it would show zeros up to the new end.
 pub const USUAL: u64 = init::ASYNC_READ
     | init::ATOMIC_O_TRUNC
     | init::BIG_WRITES
@@ -32,7 +34,6 @@ pub const USUAL: u64 = init::ASYNC_READ
     | init::DO_READDIRPLUS
     | init::READDIRPLUS_AUTO
     | init::CACHE_SYMLINKS
-    | init::EXPLICIT_INVAL_DATA
     | init::HANDLE_KILLPRIV_V2
     | init::SETXATTR_EXT
     | init::HAS_EXPIRE_ONLY

@@ -130,6 +130,7 @@ fn a_vault_over_its_quota_says_so_at_the_write() {
     fs::write(mount.path("more"), vec![1; 80_000]).unwrap();
     ground.avfs(&["quota", "set", "--bytes", "none"]);
     file.write_all_at(&[1; 300_000], 0).unwrap();
+    drop(file);
     ground.unmount(mount);
     ground.assert_sound();
 }

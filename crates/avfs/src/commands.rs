@@ -16,6 +16,7 @@ mod checkpoint;
 mod chmod;
 mod cp;
 mod diff;
+mod doctor;
 mod export;
 mod find;
 mod fsck;
@@ -83,6 +84,7 @@ pub enum Command {
     Mount(mount::MountArgs),
     Unmount(unmount::UnmountArgs),
     Mounts(mounts::MountsArgs),
+    Doctor(doctor::DoctorArgs),
     Stats(stats::StatsArgs),
     #[command(subcommand)]
     Quota(quota::QuotaCommand),
@@ -126,6 +128,7 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
         Command::Mount(args) => mount::run(&mut context(out)?, args),
         Command::Unmount(args) => unmount::run(&mut context(out)?, args),
         Command::Mounts(args) => mounts::run(&mut context(out)?, args),
+        Command::Doctor(args) => doctor::run(&mut context(out)?, args),
         Command::Stats(args) => stats::run(&mut context(out)?, args),
         Command::Quota(command) => quota::run(&mut context(out)?, command),
         Command::Audit(args) => audit::run(&mut context(out)?, args),

@@ -211,6 +211,9 @@ impl Error {
                     .into(),
             ),
             Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
+            Error::Mount(MountError::Taken { .. }) => {
+                Some("name another directory, or `avfs unmount` this one".into())
+            }
             Error::Mount(MountError::Busy { .. }) => {
                 Some("`--force` takes the mount away from those who use it".into())
             }
@@ -339,6 +342,7 @@ fn mount_code(error: &MountError) -> &'static str {
         | MountError::DeviceDenied
         | MountError::Device(_)
         | MountError::NoFusermount => "no-fuse",
+        MountError::Taken { .. } => "host-exists",
         MountError::Refused { .. } | MountError::Stuck { .. } => "mount-refused",
         MountError::Busy { .. } => "mount-busy",
         MountError::NotMounted { .. } => "not-mounted",

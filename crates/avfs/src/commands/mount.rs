@@ -80,20 +80,18 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
     if args.background_child {
         return serve::in_background(&plan);
     }
-    if let Some(pid) = ask_owner(&plan)? {
-        report(context, &plan, pid)?;
-        return Ok(ExitStatus::Success);
+    if args.foreground {
+        return serve::in_foreground(context, &plan);
     }
-    match args.foreground {
-        true => serve::in_foreground(context, &plan),
-        false => match background::start(context, &plan, args)? {
-            background::Started::Ready(pid) => {
-                report(context, &plan, pid)?;
-                Ok(ExitStatus::Success)
-            }
-            background::Started::Failed(status) => Ok(status),
+    let pid = match ask_owner(&plan)? {
+        Some(pid) => pid,
+        None => match background::start(context, &plan, args)? {
+            background::Started::Ready(pid) => pid,
+            background::Started::Failed(status) => return Ok(status),
         },
-    }
+    };
+    report(context, &plan, pid)?;
+    Ok(ExitStatus::Success)
 }
 
 fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
@@ -138,10 +136,10 @@ fn ask_owner(plan: &Plan) -> Result<Option<u32>> {
         Err(error) => {
             drop(connection);
             agentvfs::mount::detach(&plan.dir);
-            match error {
-                // It was about to end: we take its place.
-                Error::OwnerGone { .. } => Ok(None),
-                error => Err(error.into()),
+            // It is about to end, as it says or by not answering: its place is free soon.
+            match error.code() {
+                "owner-gone" => Ok(None),
+                _ => Err(error.into()),
             }
         }
     }

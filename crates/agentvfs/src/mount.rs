@@ -29,9 +29,13 @@ const FORGETTING: Duration = Duration::from_secs(10);
 
 /// Makes the kernel's side of a mount; the connection is then to be served.
 pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedFd> {
+    // If only root may come in, there is nothing to be checked by mode and owner; and a check that the kernel
+    // makes costs it a look at the directory after each change in it.
+    let only_root = !options.allow_other && rustix::process::geteuid().is_root();
     let kernel = mounting::MountOptions {
         read_only: options.is_read_only(),
         allow_other: options.allow_other,
+        default_permissions: !only_root,
         ..mounting::MountOptions::new(format!("avfs:{vault}"))
     };
     Ok(mounting::mount(dir, &kernel)?)

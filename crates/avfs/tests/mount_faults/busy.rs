@@ -85,6 +85,7 @@ fn check_states(rounds: usize, take: impl Fn(&Ground, usize), read: impl Fn(&Gro
         println!("{} numbers, the longest write took {longest:?}", pair.written.load(Ordering::Acquire));
         assert!(longest < STALL, "a write took {longest:?}");
     }
+    drop(files);
     ground.unmount(mount);
     ground.assert_sound();
 }

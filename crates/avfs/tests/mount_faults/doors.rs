@@ -52,13 +52,28 @@ fn what_both_sides_append_is_one_after_the_other() {
     let (ground, mount, mut holder) = held();
     let mut expected = text('a', LENGTH);
     for round in 0..6 {
-        ground.avfs(&["write", "--append", "file", &format!("command-{round}")]);
+        ground.avfs_given(&["write", "--append", "file"], format!("command-{round}").as_bytes());
         expected.push_str(&format!("command-{round}"));
         assert_holds(&ground, &mount, &mut holder, &expected);
         holder.tell(&format!("append appending program-{round}"));
         expected.push_str(&format!("program-{round}"));
         assert_holds(&ground, &mount, &mut holder, &expected);
     }
+}
+
+/// The kernel puts what is appended into its cache where it believes the end to be.
+#[test]
+fn what_is_appended_without_looking_is_where_it_belongs() {
+    let (ground, mount, mut holder) = held();
+    let mut expected = text('a', LENGTH);
+    for round in 0..6 {
+        ground.avfs_given(&["write", "--append", "file"], format!("command-{round}").as_bytes());
+        holder.tell(&format!("append appending program-{round}"));
+        expected.push_str(&format!("command-{round}program-{round}"));
+        let found = fs::read_to_string(mount.path("file")).unwrap();
+        assert!(found == expected, "{} bytes of {} are right", same(&found, &expected), expected.len());
+    }
+    assert_holds(&ground, &mount, &mut holder, &expected);
 }
 
 #[test]
@@ -94,7 +109,7 @@ fn a_mapping_ends_where_a_command_cut_the_file() {
     let (ground, mount, mut holder) = held();
     holder.tell("map file");
     assert_eq!(holder.tell("peek file 16000 4"), "aaaa");
-    ground.avfs(&["write", "file", "short"]);
+    ground.avfs_given(&["write", "file"], b"short");
     assert_eq!(holder.tell("peek file 0 8"), "short\0\0\0");
     assert_eq!(holder.ask("peek file 16000 4"), Answer::Bus);
     assert_eq!(fs::read_to_string(mount.path("file")).unwrap(), "short");
@@ -108,7 +123,7 @@ fn a_file_that_a_command_removes_lives_on_for_those_who_have_it() {
     assert_eq!(holder.tell("read file 0 4"), "aaaa");
     holder.tell("write file 0 unseen");
     assert_eq!(holder.tell("read file 0 6"), "unseen");
-    ground.avfs(&["write", "file", "another one"]);
+    ground.avfs_given(&["write", "file"], b"another one");
     assert_eq!(fs::read_to_string(mount.path("file")).unwrap(), "another one");
     assert_eq!(holder.tell("read file 0 6"), "unseen", "the old one is no other one");
 }
@@ -150,8 +165,8 @@ fn listings_and_missing_names_follow_commands() {
         assert_missing(&mount, &made);
         assert_missing(&mount, &inside);
         (0..2).for_each(|_| drop((names(&mount.dir), names(&mount.path("dir")))));
-        ground.avfs(&["write", &made, "1"]);
-        ground.avfs(&["write", &inside, "2"]);
+        ground.avfs_given(&["write", &made], b"1");
+        ground.avfs_given(&["write", &inside], b"2");
         assert_eq!(fs::read_to_string(mount.path(&made)).unwrap(), "1");
         assert!(names(&mount.dir).contains(&made));
         assert_eq!(names(&mount.path("dir")), [format!("inside-{round}")]);
@@ -173,7 +188,7 @@ fn a_program_that_follows_a_log_gets_every_line_once() {
     for round in 0..20 {
         let line = format!("line {round} {}\n", text('x', round * 211));
         if round % 2 == 0 {
-            ground.avfs(&["write", "--append", "log", &line]);
+            ground.avfs_given(&["write", "--append", "log"], line.as_bytes());
         } else {
             log.write_all(line.as_bytes()).unwrap();
         }

@@ -42,7 +42,7 @@ fn a_read_only_mount_shows_what_others_change_and_stays_so_when_it_is_remounted(
     fs::write(working.path("file"), "after").unwrap();
     ground.avfs(&["write", "new", "by a command"]);
     assert_eq!(fs::read_to_string(reading.path("file")).unwrap(), "after");
-    assert_eq!(fs::read_to_string(reading.path("new")).unwrap(), "by a command");
+    assert_eq!(fs::read_to_string(reading.path("new")).unwrap(), "by a command\n");
     assert_eq!(fs::read_to_string(past.path("file")).unwrap().trim_end(), "before");
     assert!(!past.path("new").exists());
     for mount in [&reading, &past] {

@@ -46,7 +46,8 @@ fn a_read_only_mount_shows_what_others_change_and_stays_so_when_it_is_remounted(
     assert_eq!(fs::read_to_string(past.path("file")).unwrap().trim_end(), "before");
     assert!(!past.path("new").exists());
     for mount in [&reading, &past] {
-        let remounted = Command::new("mount").args(["-o", "remount,rw"]).arg(&mount.dir).status().unwrap();
+        let remounted =
+            Command::new("mount").args(["-i", "-o", "remount,rw"]).arg(&mount.dir).status().unwrap();
         assert!(remounted.success());
         let refused = |result: std::io::Result<()>| {
             assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);

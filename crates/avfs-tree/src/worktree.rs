@@ -296,6 +296,7 @@ impl WorkTree {
     fn perform(&self, state: &mut State, op: Op, data: &[u8]) -> Result<(), FsError> {
         // A file without a name does not outlive a crash, so the journal must not tell of it.
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
+        state.revive_lost(&op)?;
         if outlives_crash {
             self.open_journal(state)?;
             state.introduce(&op)?;

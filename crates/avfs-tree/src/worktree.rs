@@ -81,6 +81,13 @@ pub struct Attr {
     pub names: u32,
 }
 
+impl Attr {
+    /// Whether it is a file that has other names too.
+    pub fn has_other_names(&self) -> bool {
+        self.kind != Kind::Directory && self.names > 1
+    }
+}
+
 /// How often the tree was taken to another time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u32);
@@ -289,6 +296,7 @@ impl WorkTree {
     fn perform(&self, state: &mut State, op: Op, data: &[u8]) -> Result<(), FsError> {
         // A file without a name does not outlive a crash, so the journal must not tell of it.
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
+        state.revive_lost(&op)?;
         if outlives_crash {
             self.open_journal(state)?;
             state.introduce(&op)?;

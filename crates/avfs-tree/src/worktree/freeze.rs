@@ -59,6 +59,8 @@ impl State {
         for (ino, root) in frozen.directories {
             if let Some(inode) = self.inodes.get_mut(&ino)
                 && let Body::Directory(directory) = &mut inode.body
+                // Otherwise nothing in it was taken; or that one is gone, and another has its number.
+                && !directory.settling.is_empty()
             {
                 directory.base = root.map(|root| root.id);
                 directory.settling.clear();

@@ -11,7 +11,7 @@ use avfs_core::map;
 use self::table::{Stub, StubTable};
 use crate::error::FsError;
 use crate::inodes::Ino;
-use crate::op::Place;
+use crate::op::{Op, Place};
 use crate::worktree::WorkTree;
 use crate::worktree::inode::Body;
 use crate::worktree::state::State;
@@ -72,6 +72,32 @@ impl State {
         };
         self.stubs.loaded.push_back(ino);
         Ok(())
+    }
+
+    /// Loads the files that an operation takes away with a directory above them: they stay, without a name, for
+    /// whoever knows them by number.
+    pub fn revive_lost(&mut self, op: &Op) -> Result<(), FsError> {
+        let Op::Remove { at, .. } = op else { return Ok(()) };
+        if self.stubs.by_number.is_empty() {
+            return Ok(());
+        }
+        let Some(top) = self.lookup(at)? else { return Ok(()) };
+        if !self.inode(top)?.is_directory() || self.is_empty_directory(top)? {
+            return Ok(());
+        }
+        let stubs = self.stubs.by_number.iter();
+        let lost: Vec<Ino> =
+            stubs.filter(|(_, stub)| self.is_below(stub.parent(), top)).map(|(ino, _)| ino).collect();
+        lost.into_iter().try_for_each(|ino| self.revive(ino))
+    }
+
+    /// Whether a directory is `top` or lies below it.
+    fn is_below(&self, directory: Ino, top: Ino) -> bool {
+        let mut current = Some(directory);
+        while let Some(ino) = current.filter(|ino| *ino != top) {
+            current = self.inodes.get(&ino).and_then(|inode| inode.place.as_ref()).map(|place| place.parent);
+        }
+        current.is_some()
     }
 
     pub fn hold(&mut self, ino: Ino) -> Result<(), FsError> {

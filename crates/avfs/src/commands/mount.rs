@@ -46,9 +46,9 @@ pub struct MountArgs {
     /// Stay, and unmount at Ctrl-C
     #[arg(long)]
     foreground: bool,
-    /// How requests come from the kernel: auto, device or uring
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_transport)]
-    transport: Transport,
+    /// How requests come from the kernel: auto (the default), device or uring; `avfs doctor` tells more
+    #[arg(long, value_name = "WAY", value_parser = parse_transport)]
+    transport: Option<Transport>,
     /// Said by a process to the one that it starts in the background
     #[arg(long, hide = true)]
     background_child: bool,
@@ -80,20 +80,18 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
     if args.background_child {
         return serve::in_background(&plan);
     }
-    if let Some(pid) = ask_owner(&plan)? {
-        report(context, &plan, pid)?;
-        return Ok(ExitStatus::Success);
+    if args.foreground {
+        return serve::in_foreground(context, &plan);
     }
-    match args.foreground {
-        true => serve::in_foreground(context, &plan),
-        false => match background::start(context, &plan, args)? {
-            background::Started::Ready(pid) => {
-                report(context, &plan, pid)?;
-                Ok(ExitStatus::Success)
-            }
-            background::Started::Failed(status) => Ok(status),
+    let pid = match ask_owner(&plan)? {
+        Some(pid) => pid,
+        None => match background::start(context, &plan, args)? {
+            background::Started::Ready(pid) => pid,
+            background::Started::Failed(status) => return Ok(status),
         },
-    }
+    };
+    report(context, &plan, pid)?;
+    Ok(ExitStatus::Success)
 }
 
 fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
@@ -107,7 +105,7 @@ fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
         read_only: args.read_only,
         allow_other: args.allow_other,
         at: at.map(|revision| revision.snapshot),
-        transport: args.transport,
+        transport: args.transport.unwrap_or_else(|| context.settings.transport()),
     };
     Ok(Plan { dir: place(&vault, dir)?, vault, options })
 }
@@ -138,10 +136,10 @@ fn ask_owner(plan: &Plan) -> Result<Option<u32>> {
         Err(error) => {
             drop(connection);
             agentvfs::mount::detach(&plan.dir);
-            match error {
-                // It was about to end: we take its place.
-                Error::OwnerGone { .. } => Ok(None),
-                error => Err(error.into()),
+            // It is about to end, as it says or by not answering: its place is free soon.
+            match error.code() {
+                "owner-gone" => Ok(None),
+                _ => Err(error.into()),
             }
         }
     }

@@ -32,7 +32,7 @@ impl Stub {
         self.0[..HOLDS].copy_from_slice(&holds.to_ne_bytes());
     }
 
-    fn parent(&self) -> Ino {
+    pub fn parent(&self) -> Ino {
         let (parent, _) = self.0[HOLDS..].split_first_chunk::<PARENT>().expect("the directory follows");
         Ino(u64::from_ne_bytes(*parent))
     }
@@ -67,6 +67,14 @@ impl StubTable {
 
     pub fn get_mut(&mut self, ino: Ino) -> Option<&mut Stub> {
         self.parts[part(ino)].get_mut(&ino)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.iter().all(InoMap::is_empty)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Ino, &Stub)> {
+        self.parts.iter().flatten().map(|(ino, stub)| (*ino, stub))
     }
 
     pub fn insert(&mut self, ino: Ino, stub: Stub) {

@@ -11,13 +11,13 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 
 pub(super) enum Started {
-    /// It serves, as this process.
+    /// This process serves.
     Ready(u32),
     /// It has said why not.
     Failed(ExitStatus),
 }
 
-/// What the process says when it serves.
+/// What the process says, with the number of the one that serves, which may have become another one.
 pub(super) const READY: &str = "ready";
 
 /// Starts it and waits until it serves or has failed. Until then it talks to our user in our place.
@@ -30,7 +30,7 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
         command.arg("--json");
     }
     command.args(args.read_only.then_some("--read-only")).args(args.allow_other.then_some("--allow-other"));
-    command.arg("--transport").arg(args.transport.as_str());
+    command.arg("--transport").arg(plan.options.transport.as_str());
     if let Some(snapshot) = plan.options.at {
         command.arg("--at").arg(snapshot.to_string());
     }
@@ -42,8 +42,8 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
         // An end without a word is a failure that it has told on its own.
         let _ = BufReader::new(output).read_line(&mut line);
     }
-    if line.trim_end() == READY {
-        return Ok(Started::Ready(child.id()));
+    if let Some(pid) = line.strip_prefix(READY).and_then(|pid| pid.trim().parse().ok()) {
+        return Ok(Started::Ready(pid));
     }
     let status = child.wait().map_err(|source| host("waiting for", source))?;
     let number = status.code().and_then(|code| u8::try_from(code).ok());

@@ -206,10 +206,7 @@ impl Error {
             }
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
             Error::OwnerFailed { hint, .. } => hint.clone(),
-            Error::Serving(ServingError::Uring(_)) => Some(
-                "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device"
-                    .into(),
-            ),
+            Error::Serving(ServingError::Uring(_)) => Some(URING_FIX.into()),
             Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
             Error::Mount(MountError::Taken { .. }) => {
                 Some("name another directory, or `avfs unmount` this one".into())
@@ -243,6 +240,10 @@ impl Error {
         }
     }
 }
+
+/// How requests can come over io_uring.
+const URING_FIX: &str =
+    "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
 pub const CODES: [(&str, ErrorKind); 61] = {

@@ -1,5 +1,6 @@
 //! Requests of the kernel, decoded: every field checked, names and data still in the transport's buffer.
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
@@ -138,6 +139,62 @@ pub enum Operation<'a> {
 pub struct Dialect {
     /// SETXATTR has the longer form.
     pub long_setxattr: bool,
+}
+
+impl Operation<'_> {
+    /// Whether it changes anything, or is about to.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Operation::SetAttr(_)
+            | Operation::Symlink { .. }
+            | Operation::MakeNode { .. }
+            | Operation::MakeDirectory { .. }
+            | Operation::Unlink { .. }
+            | Operation::RemoveDirectory { .. }
+            | Operation::Rename { .. }
+            | Operation::Link { .. }
+            | Operation::Create { .. }
+            | Operation::TemporaryFile(_)
+            | Operation::Write { .. }
+            | Operation::SetXattr { .. }
+            | Operation::RemoveXattr { .. }
+            | Operation::Allocate(_)
+            | Operation::CopyRange { .. } => true,
+            Operation::Open(open) => {
+                let access = OFlags::from_bits_retain(open.flags);
+                access & OFlags::RWMODE != OFlags::RDONLY || access.contains(OFlags::TRUNC)
+            }
+            Operation::Lookup { .. }
+            | Operation::Forget { .. }
+            | Operation::BatchForget { .. }
+            | Operation::GetAttr(_)
+            | Operation::ReadLink
+            | Operation::Read(_)
+            | Operation::Flush(_)
+            | Operation::Release(_)
+            | Operation::Sync(_)
+            | Operation::SyncFilesystem
+            | Operation::StatFilesystem
+            | Operation::Statx(_)
+            | Operation::GetXattr { .. }
+            | Operation::ListXattr { .. }
+            | Operation::OpenDirectory(_)
+            | Operation::ReadDirectory(_)
+            | Operation::ReadDirectoryPlus(_)
+            | Operation::ReleaseDirectory(_)
+            | Operation::SyncDirectory(_)
+            | Operation::GetLock(_)
+            | Operation::SetLock { .. }
+            | Operation::Access { .. }
+            | Operation::Interrupt { .. }
+            | Operation::BlockMap(_)
+            | Operation::DeviceControl { .. }
+            | Operation::Poll(_)
+            | Operation::Seek(_)
+            | Operation::Init(_)
+            | Operation::Destroy => false,
+        }
+    }
 }
 
 impl<'a> Request<'a> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use avfs_fuse::transport::{self, InUse, Serving, ServingOptions, Way};
-use avfs_fuse::{NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_fuse::{Access, NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,11 @@ impl LiveMount {
         let skin = Arc::new(Skin::new(
             past.as_ref().unwrap_or(open.tree()),
             SkinOptions {
-                read_only: options.at.is_some(),
+                access: match (options.at, options.read_only) {
+                    (Some(_), _) => Access::Past,
+                    (None, true) => Access::ReadOnly,
+                    (None, false) => Access::Everything,
+                },
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },

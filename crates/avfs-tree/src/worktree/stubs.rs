@@ -1,13 +1,16 @@
 //! Files that doors know by number and that nobody uses just now: all that stays of them in memory is where
 //! they are. The kernel may know a million files; only those used lately are loaded.
 
+mod table;
+
 use std::collections::VecDeque;
 
 use avfs_core::Slot;
 use avfs_core::map;
 
+use self::table::{Stub, StubTable};
 use crate::error::FsError;
-use crate::inodes::{Ino, InoMap};
+use crate::inodes::Ino;
 use crate::op::Place;
 use crate::worktree::WorkTree;
 use crate::worktree::inode::Body;
@@ -24,38 +27,32 @@ impl WorkTree {
 }
 
 #[derive(Debug)]
-struct Stub {
-    place: Place,
-    holds: u32,
-}
-
-#[derive(Debug)]
 pub(crate) struct Stubs {
     keep: usize,
-    by_number: InoMap<Stub>,
+    by_number: StubTable,
     /// The files that are loaded and held, oldest first; some have left memory since.
     loaded: VecDeque<Ino>,
 }
 
 impl Default for Stubs {
     fn default() -> Stubs {
-        Stubs { keep: LOADED_FILES, by_number: InoMap::default(), loaded: VecDeque::new() }
+        Stubs { keep: LOADED_FILES, by_number: StubTable::default(), loaded: VecDeque::new() }
     }
 }
 
 impl Stubs {
     /// Whether a number belongs to a file that is elsewhere.
     pub fn is_elsewhere(&self, ino: Ino, place: &Place) -> bool {
-        self.by_number.get(&ino).is_some_and(|stub| stub.place != *place)
+        self.by_number.get(ino).is_some_and(|stub| !stub.is_at(place))
     }
 
     pub fn contains(&self, ino: Ino) -> bool {
-        self.by_number.contains_key(&ino)
+        self.by_number.get(ino).is_some()
     }
 
     /// The holds on a file that is being loaded.
     pub fn take_holds(&mut self, ino: Ino) -> u32 {
-        self.by_number.remove(&ino).map_or(0, |stub| stub.holds)
+        self.by_number.remove(ino).map_or(0, |stub| stub.holds())
     }
 }
 
@@ -65,8 +62,8 @@ impl State {
         if self.inodes.contains_key(&ino) {
             return Ok(());
         }
-        let Some(stub) = self.stubs.by_number.get(&ino) else { return Ok(()) };
-        let place = stub.place.clone();
+        let Some(stub) = self.stubs.by_number.get(ino) else { return Ok(()) };
+        let place = stub.place();
         let base = self.directory(place.parent)?.base;
         let slot: Option<Slot> = map::get(&self.objects, base, place.name.as_bytes())?;
         match slot {
@@ -78,8 +75,8 @@ impl State {
     }
 
     pub fn hold(&mut self, ino: Ino) -> Result<(), FsError> {
-        if let Some(stub) = self.stubs.by_number.get_mut(&ino) {
-            stub.holds += 1;
+        if let Some(stub) = self.stubs.by_number.get_mut(ino) {
+            stub.set_holds(stub.holds() + 1);
             return Ok(());
         }
         let inode = self.inode_mut(ino)?;
@@ -93,10 +90,11 @@ impl State {
 
     /// Gives holds back. What nobody needs in memory any more leaves it.
     pub fn release(&mut self, ino: Ino, count: u32) -> Result<(), FsError> {
-        if let Some(stub) = self.stubs.by_number.get_mut(&ino) {
-            stub.holds = stub.holds.saturating_sub(count);
-            if stub.holds == 0 {
-                self.stubs.by_number.remove(&ino);
+        if let Some(stub) = self.stubs.by_number.get_mut(ino) {
+            let holds = stub.holds().saturating_sub(count);
+            stub.set_holds(holds);
+            if holds == 0 {
+                self.stubs.by_number.remove(ino);
             }
             return Ok(());
         }
@@ -129,7 +127,7 @@ impl State {
         let place = inode.place.clone();
         self.unload(ino);
         if let Some(place) = place {
-            self.stubs.by_number.insert(ino, Stub { place, holds });
+            self.stubs.by_number.insert(ino, Stub::new(&place, holds));
         }
     }
 }

@@ -46,9 +46,9 @@ pub struct MountArgs {
     /// Stay, and unmount at Ctrl-C
     #[arg(long)]
     foreground: bool,
-    /// How requests come from the kernel: auto, device or uring
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_transport)]
-    transport: Transport,
+    /// How requests come from the kernel: auto (the default), device or uring; `avfs doctor` tells more
+    #[arg(long, value_name = "WAY", value_parser = parse_transport)]
+    transport: Option<Transport>,
     /// Said by a process to the one that it starts in the background
     #[arg(long, hide = true)]
     background_child: bool,
@@ -105,7 +105,7 @@ fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
         read_only: args.read_only,
         allow_other: args.allow_other,
         at: at.map(|revision| revision.snapshot),
-        transport: args.transport,
+        transport: args.transport.unwrap_or_else(|| context.settings.transport()),
     };
     Ok(Plan { dir: place(&vault, dir)?, vault, options })
 }

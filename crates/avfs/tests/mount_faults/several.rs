@@ -32,6 +32,37 @@ fn two_vaults_and_their_mounts_are_apart() {
 }
 
 #[test]
+fn a_read_only_mount_shows_what_others_change_and_stays_so_when_it_is_remounted() {
+    let ground = Ground::with_vault("one");
+    ground.avfs(&["write", "file", "before"]);
+    ground.avfs(&["checkpoint", "save", "then"]);
+    let reading = ground.mount_with("one", "reading", &["--read-only"]);
+    let past = ground.mount_with("one", "past", &["--at", "then"]);
+    let working = ground.mount("one", "working");
+    fs::write(working.path("file"), "after").unwrap();
+    ground.avfs(&["write", "new", "by a command"]);
+    assert_eq!(fs::read_to_string(reading.path("file")).unwrap(), "after");
+    assert_eq!(fs::read_to_string(reading.path("new")).unwrap(), "by a command\n");
+    assert_eq!(fs::read_to_string(past.path("file")).unwrap().trim_end(), "before");
+    assert!(!past.path("new").exists());
+    for mount in [&reading, &past] {
+        let remounted =
+            Command::new("mount").args(["-i", "-o", "remount,rw"]).arg(&mount.dir).status().unwrap();
+        assert!(remounted.success());
+        let refused = |result: std::io::Result<()>| {
+            assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        };
+        refused(fs::write(mount.path("file"), "changed"));
+        refused(fs::write(mount.path("another"), "made"));
+        refused(fs::remove_file(mount.path("file")));
+        refused(fs::rename(mount.path("file"), mount.path("elsewhere")));
+        refused(fs::create_dir(mount.path("directory")));
+        refused(fs::set_permissions(mount.path("file"), std::os::unix::fs::PermissionsExt::from_mode(0o600)));
+    }
+    assert_eq!(fs::read_to_string(working.path("file")).unwrap(), "after");
+}
+
+#[test]
 fn a_directory_is_mounted_on_once() {
     let ground = Ground::with_vault("one");
     ground.avfs(&["vault", "create", "two"]);

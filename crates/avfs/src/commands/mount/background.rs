@@ -30,7 +30,7 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
         command.arg("--json");
     }
     command.args(args.read_only.then_some("--read-only")).args(args.allow_other.then_some("--allow-other"));
-    command.arg("--transport").arg(args.transport.as_str());
+    command.arg("--transport").arg(plan.options.transport.as_str());
     if let Some(snapshot) = plan.options.at {
         command.arg("--at").arg(snapshot.to_string());
     }

@@ -1,5 +1,7 @@
 //! Moving a tree in memory onto another stored state: only what is loaded and differs is touched.
 
+mod moves;
+
 use std::collections::BTreeSet;
 
 use avfs_core::diff::Change;
@@ -24,6 +26,14 @@ impl State {
         };
         self.rebase_links(&from, renew)?;
         self.rebase_directories(changes)?;
+        // What comes from another time is not what is held, wherever it lies.
+        let moved = if renew { Vec::new() } else { self.follow_moves(changes)? };
+        if !moved.is_empty() {
+            self.rebase_directories(changes)?;
+        }
+        for ino in moved {
+            self.drop_strangers(ino)?;
+        }
         for change in changes {
             self.rebase_path(change, renew)?;
         }

@@ -143,6 +143,49 @@ fn a_file_that_a_command_renames_stays_open() {
 }
 
 #[test]
+fn a_renamed_file_stays_open_while_others_write() {
+    let (ground, mount, mut holder) = held();
+    fs::create_dir(mount.path("dir")).unwrap();
+    fs::write(mount.path("dir/there"), "in the way").unwrap();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(std::sync::atomic::Ordering::Acquire) {
+                fs::write(mount.path("other"), text('o', 100)).unwrap();
+            }
+        });
+        ground.avfs(&["mv", "file", "dir/there"]);
+        over.store(true, std::sync::atomic::Ordering::Release);
+    });
+    assert_missing(&mount, "file");
+    holder.tell("append appending late");
+    assert_eq!(fs::read_to_string(mount.path("dir/there")).unwrap(), text('a', LENGTH) + "late");
+    assert_eq!(ground.avfs(&["cat", "dir/there"]), text('a', LENGTH) + "late");
+}
+
+#[test]
+fn who_works_in_a_directory_that_a_command_moves_goes_on_there() {
+    let (ground, mount, mut holder) = held();
+    fs::create_dir_all(mount.path("one/below")).unwrap();
+    fs::create_dir(mount.path("two")).unwrap();
+    holder.open("inside", &mount.path("one/below/log"), "O_WRONLY|O_APPEND|O_CREAT");
+    holder.tell("append inside before-");
+    let inside = fs::File::open(mount.path("one")).unwrap();
+    ground.avfs(&["mv", "one", "two/moved"]);
+    holder.tell("append inside after");
+    rustix::fs::mkdirat(&inside, "made", rustix::fs::Mode::RWXU).unwrap();
+    drop(inside);
+    assert_missing(&mount, "one");
+    assert_eq!(fs::read_to_string(mount.path("two/moved/below/log")).unwrap(), "before-after");
+    assert_eq!(names(&mount.path("two/moved")), ["below", "made"]);
+    assert_eq!(ground.avfs(&["cat", "two/moved/below/log"]), "before-after");
+    drop(holder);
+    ground.unmount(mount);
+    assert_eq!(ground.avfs(&["cat", "two/moved/below/log"]), "before-after");
+    ground.assert_sound();
+}
+
+#[test]
 fn a_file_that_a_command_copies_over_another_shows_at_once() {
     let (ground, mount, mut holder) = held();
     assert_missing(&mount, "copy");

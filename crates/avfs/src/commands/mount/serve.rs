@@ -30,7 +30,12 @@ pub(super) fn in_background(plan: &Plan) -> Result<ExitStatus> {
     let log = Log::open(plan)?;
     match Owner::start(plan, log.report())? {
         Start::Owner(owner) => {
-            detach_from_starter(&log)?;
+            if let Err(error) = detach_from_starter(&log) {
+                // Nobody would know of it.
+                owner.mounts.detach_all();
+                owner.serve()?;
+                return Err(error);
+            }
             owner.serve()
         }
         Start::ServedBy(pid) => {
@@ -105,7 +110,11 @@ impl Owner {
             source,
         })?;
         let connection = connect(plan.vault.name()?.as_str(), &plan.dir, &plan.options)?;
-        served.mount(&plan.dir, &plan.options.words(), Some(connection))?;
+        if let Err(error) = served.mount(&plan.dir, &plan.options.words(), Some(connection)) {
+            // Nobody serves it.
+            agentvfs::mount::detach(&plan.dir);
+            return Err(error.into());
+        }
         Ok(Start::Owner(Owner { signals, mounts, served }))
     }
 

@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage:
   cargo xtask bench core [--sizes N,N,…] [--json FILE] [--dir DIR]
   cargo xtask bench mount [--rounds N] [--steps WORD,WORD,…] [--transport NAME,NAME,…] [--target NAME=DIR]…
-                          [--json FILE] [--dir DIR]";
+                          [--json FILE] [--dir DIR] [--help]";
 
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
@@ -21,6 +21,11 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
         Some((which, rest)) if which == "mount" => mount::run(rest),
         // The benchmark starts itself again with this.
         Some((which, [home])) if which == "open-memory" => core::print_open_memory(home.as_ref()),
-        _ => bail!("{USAGE}"),
+        Some((which, _)) if which == "--help" || which == "-h" => {
+            println!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Some((which, _)) => bail!("no benchmark '{which}'\n{USAGE}"),
+        None => bail!("which benchmark?\n{USAGE}"),
     }
 }

@@ -18,7 +18,7 @@ pub struct Requests {
 }
 
 /// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`. What is answered later by
-/// another thread (`fsync`, contents that must be fetched from the store) counts until it was handed over.
+/// another thread (`fsync`, a lock that is waited for) counts until it was handed over.
 #[derive(Clone, Debug, Default)]
 pub struct Serving(Vec<u64>);
 

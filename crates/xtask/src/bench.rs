@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage:
   cargo xtask bench core [--sizes N,N,…] [--json FILE] [--dir DIR]
   cargo xtask bench mount [--rounds N] [--steps WORD,WORD,…] [--transport NAME,NAME,…] [--target NAME=DIR]…
-                          [--json FILE] [--dir DIR]
+                          [--json FILE] [--dir DIR] [--help]
   cargo xtask bench scale [--full] [--files N] [--directory N] [--write-gib N] [--mounts N]
                           [--parts files,directory,large,mounts] [--transport NAME] [--json FILE] [--dir DIR]";
 
@@ -25,6 +25,11 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
         Some((which, rest)) if which == "scale" => scale::run(rest),
         // The benchmark starts itself again with this.
         Some((which, [home])) if which == "open-memory" => core::print_open_memory(home.as_ref()),
-        _ => bail!("{USAGE}"),
+        Some((which, _)) if which == "--help" || which == "-h" => {
+            println!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Some((which, _)) => bail!("no benchmark '{which}'\n{USAGE}"),
+        None => bail!("which benchmark?\n{USAGE}"),
     }
 }

@@ -24,8 +24,16 @@ const TASKS: &[Task] = &[
     },
 ];
 
-fn main() -> Result<ExitCode> {
+/// Mistakes are told in a sentence: what a task reports is for people, never a trace of calls.
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    task(&arguments).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn task(arguments: &[String]) -> Result<ExitCode> {
     let Some((name, rest)) = arguments.split_first() else { return help(&[]) };
     match TASKS.iter().find(|task| task.name == name) {
         Some(task) => (task.run)(rest),

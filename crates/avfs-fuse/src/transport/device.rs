@@ -87,15 +87,23 @@ impl Worker {
             return self.session.log("the kernel sent a request without a header");
         };
         let (argument, payload) = Request::split(&header, body, self.session.dialect());
-        let mut slot = DeviceSlot { session: &self.session, fd: &self.fd, answer: &mut self.answer };
-        self.session.handle(&header, argument, payload, &mut slot);
+        let (session, fd) = (&self.session, &self.fd);
+        let mut slot = DeviceSlot { session, fd, answer: &mut self.answer, outcome: None };
+        session.handle(&header, argument, payload, &mut slot);
+        if let Some((error, len)) = slot.outcome {
+            send(session, fd, header.unique, error, &self.answer[..len]);
+        }
     }
 }
 
+/// Remembers the answer until the service has returned: writing it wakes the caller, who may run in our place at
+/// once, and that is not time which serving took.
 struct DeviceSlot<'a> {
     session: &'a Arc<Session>,
     fd: &'a Arc<OwnedFd>,
     answer: &'a mut [u8],
+    /// Nothing if nobody waits, or the answer comes later.
+    outcome: Option<(Option<Errno>, usize)>,
 }
 
 impl Slot for DeviceSlot<'_> {
@@ -103,8 +111,8 @@ impl Slot for DeviceSlot<'_> {
         self.answer
     }
 
-    fn send(&mut self, unique: u64, error: Option<Errno>, len: usize) {
-        send(self.session, self.fd, unique, error, &self.answer[..len]);
+    fn send(&mut self, _unique: u64, error: Option<Errno>, len: usize) {
+        self.outcome = Some((error, len));
     }
 
     fn defer(&mut self, _unique: u64) -> Box<dyn Courier> {

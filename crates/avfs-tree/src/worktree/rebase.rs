@@ -19,12 +19,16 @@ use crate::worktree::watch::Seen;
 impl State {
     pub fn rebase(&mut self, to: Base, changes: &[Change], renew: bool) -> Result<(), FsError> {
         self.revive_changed(changes)?;
-        let from = std::mem::replace(&mut self.base, to);
+        let relinked = self.relinked(&to)?;
+        self.base = to;
         self.linked_bytes = match self.base.root.links {
             Some(id) => Nodes::<LinkedFile>::load(&self.objects, id)?.totals().bytes,
             None => 0,
         };
-        self.rebase_links(&from, renew)?;
+        if !relinked.is_empty() {
+            self.rebase_links(relinked, renew)?;
+            self.reread_directories(renew)?;
+        }
         self.rebase_directories(changes)?;
         // What comes from another time is not what is held, wherever it lies.
         let moved = if renew { Vec::new() } else { self.follow_moves(changes)? };
@@ -37,6 +41,8 @@ impl State {
         for change in changes {
             self.rebase_path(change, renew)?;
         }
+        // Numbers are free or taken as this state says.
+        self.freed.clear();
         Ok(())
     }
 
@@ -57,20 +63,31 @@ impl State {
         Ok(())
     }
 
-    /// Files in memory whose records in the link table differ take the new ones. Where they are children is
-    /// found anew: names of a file with several are not known from it.
-    fn rebase_links(&mut self, from: &Base, renew: bool) -> Result<(), FsError> {
+    /// The linked files whose records differ in another state, with the new ones. Those that doors know are
+    /// loaded, as they were.
+    fn relinked(&mut self, to: &Base) -> Result<InoMap<Option<LinkedFile>>, FsError> {
         let mut differing = InoMap::default();
-        map::diff(&self.objects, from.root.links, self.base.root.links, |found: Difference<LinkedFile>| {
+        let (before, after) = (self.base.root.links, to.root.links);
+        map::diff(&self.objects, before, after, |found: Difference<LinkedFile>| {
             if let Ok(key) = <[u8; 8]>::try_from(&found.key[..]) {
                 differing.insert(Ino(u64::from_be_bytes(key)), found.after);
             }
             Ok::<(), ObjectError>(())
         })?;
-        differing.retain(|ino, _| self.inodes.contains_key(ino));
-        if differing.is_empty() {
-            return Ok(());
+        for ino in differing.keys() {
+            self.revive(*ino)?;
         }
+        Ok(differing)
+    }
+
+    /// Files in memory whose records in the link table differ take the new ones. Where they are children is
+    /// found anew: names of a file with several are not known from it.
+    fn rebase_links(
+        &mut self,
+        mut differing: InoMap<Option<LinkedFile>>,
+        renew: bool,
+    ) -> Result<(), FsError> {
+        differing.retain(|ino, _| self.inodes.contains_key(ino));
         self.forget_names(|child| differing.contains_key(&child));
         for (ino, after) in differing {
             let Some(file) = after else {
@@ -102,6 +119,55 @@ impl State {
         forgotten.into_iter().for_each(|seen| self.tell(None, seen));
     }
 
+    /// A name can stand for a linked file where it stood for the same one alone, or the other way round, and
+    /// nobody calls that a change: all directories in memory take their new entries, and such names are
+    /// looked up again.
+    fn reread_directories(&mut self, renew: bool) -> Result<(), FsError> {
+        let root = self.base.root.directory.clone();
+        let ctime = root.meta.mtime;
+        let mut open = vec![(Ino::ROOT, root, ctime)];
+        while let Some((ino, entry, ctime)) = open.pop() {
+            self.take_entry(ino, entry, ctime)?;
+            let directory = self.directory(ino)?;
+            let (base, children) = (directory.base, directory.children.clone());
+            for (name, child) in children {
+                let slot: Option<Slot> = map::get(&self.objects, base, name.as_bytes())?;
+                let Some(inode) = self.inodes.get(&child) else { continue };
+                let place = Place::new(ino, name);
+                match slot {
+                    Some(Slot::Own(entry)) if entry.is_directory() && inode.is_directory() => {
+                        let ctime = self.place_ctime(&place)?.unwrap_or(entry.meta.mtime);
+                        open.push((child, entry, ctime));
+                    }
+                    Some(Slot::Own(_)) if inode.linked => self.forget_child(&place, child, renew)?,
+                    Some(Slot::Link(link)) if !inode.linked || Ino::of_link(link) != child => {
+                        self.forget_child(&place, child, renew)?;
+                    }
+                    Some(_) | None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_child(&mut self, place: &Place, child: Ino, renew: bool) -> Result<(), FsError> {
+        self.directory_mut(place.parent)?.children.remove(&place.name);
+        self.lose_place(child, renew)?;
+        self.tell(None, Seen::Name { parent: place.parent, name: place.name.clone() });
+        Ok(())
+    }
+
+    /// A directory in memory takes its stored entry.
+    fn take_entry(&mut self, ino: Ino, entry: Entry, ctime: Timestamp) -> Result<(), FsError> {
+        let EntryKind::Directory { entries, below } = entry.kind else { return Ok(()) };
+        let Body::Directory(directory) = &mut self.inode_mut(ino)?.body else { return Ok(()) };
+        (directory.base, directory.below, directory.directories) = (entries, below, None);
+        let inode = self.inode_mut(ino)?;
+        (inode.meta, inode.ctime) = (entry.meta, ctime);
+        self.tell(None, Seen::Attributes(ino));
+        Ok(())
+    }
+
     /// The directories above what changed take their new entries.
     fn rebase_directories(&mut self, changes: &[Change]) -> Result<(), FsError> {
         let mut above: BTreeSet<TreePath> = BTreeSet::from([TreePath::root()]);
@@ -120,13 +186,8 @@ impl State {
         for path in above {
             if let Some(ino) = self.loaded(&path)
                 && let Some((entry, ctime)) = self.stored_at(&path)?
-                && let EntryKind::Directory { entries, below } = entry.kind
-                && let Body::Directory(directory) = &mut self.inode_mut(ino)?.body
             {
-                (directory.base, directory.below, directory.directories) = (entries, below, None);
-                let inode = self.inode_mut(ino)?;
-                (inode.meta, inode.ctime) = (entry.meta, ctime);
-                self.tell(None, Seen::Attributes(ino));
+                self.take_entry(ino, entry, ctime)?;
             }
         }
         Ok(())

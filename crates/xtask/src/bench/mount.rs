@@ -2,7 +2,9 @@
 //! meets all of them alike.
 
 mod builds;
+mod floor;
 mod large_file;
+mod options;
 mod report;
 mod requests;
 mod small_files;
@@ -11,107 +13,44 @@ mod target;
 mod tree;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use floor::{Bulk, Floor};
+use options::Options;
 use requests::Requests;
 use supplies::Supplies;
 use target::Target;
 
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
     let options = Options::parse(arguments)?;
-    std::fs::create_dir_all(&options.dir)?;
+    if options.help {
+        println!("{}\n\nSteps:", options::USAGE);
+        all_steps().iter().for_each(|step| println!("  {}", step.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    std::fs::create_dir_all(&options.dir).with_context(|| format!("making {}", options.dir.display()))?;
     let supplies = Supplies::make(&std::path::absolute(&options.dir)?)?;
     let mut targets = options.targets()?;
     let steps: Vec<Step> = all_steps().into_iter().filter(|step| options.wants(step)).collect();
     let mut results = Results::default();
     for round in 0..options.rounds {
         eprintln!("round {} of {}", round + 1, options.rounds);
+        measure_floors(&targets, &mut results)?;
         one_round(round, &steps, &mut targets, &supplies, &mut results)?;
     }
+    measure_floors(&targets, &mut results)?;
     let labels: Vec<&str> = targets.iter().map(|target| target.label.as_str()).collect();
     let table = report::Table::new(&labels, &steps, &results);
     table.print();
     if let Some(file) = &options.json {
-        std::fs::write(file, serde_json::to_string_pretty(&table.json())?)?;
+        let text = serde_json::to_string_pretty(&table.json())?;
+        std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-struct Options {
-    rounds: usize,
-    /// Only the steps that have one of these words in their names, and those that make what others need.
-    words: Vec<String>,
-    /// One mount for each; `none` for no mounts at all.
-    transports: Vec<String>,
-    /// Directories that are there already, with names for the table.
-    others: Vec<(String, PathBuf)>,
-    json: Option<PathBuf>,
-    dir: PathBuf,
-}
-
-impl Options {
-    fn parse(arguments: &[String]) -> Result<Options> {
-        let mut options = Options {
-            rounds: 5,
-            words: Vec::new(),
-            transports: vec![target::DEFAULT_TRANSPORT.to_owned()],
-            others: Vec::new(),
-            json: None,
-            dir: PathBuf::from("target/bench"),
-        };
-        let mut rest = arguments.iter();
-        while let Some(flag) = rest.next() {
-            let value = rest.next().with_context(|| format!("{flag} needs a value"))?;
-            let words = || value.split(',').map(str::to_owned).collect();
-            match flag.as_str() {
-                "--rounds" => options.rounds = value.parse()?,
-                "--steps" => options.words = words(),
-                "--transport" => options.transports = words(),
-                "--target" => {
-                    let (name, dir) = value.split_once('=').context("--target takes NAME=DIR")?;
-                    options.others.push((name.to_owned(), dir.into()));
-                }
-                "--json" => options.json = Some(value.into()),
-                "--dir" => options.dir = value.into(),
-                other => bail!("unknown option {other}"),
-            }
-        }
-        ensure!(options.rounds > 0, "--rounds must be at least 1");
-        Ok(options)
-    }
-
-    fn wants(&self, step: &Step) -> bool {
-        let named = |word: &String| step.name.contains(word.as_str());
-        self.words.is_empty() || step.makes_what_others_need || self.words.iter().any(named)
-    }
-
-    /// The host directory comes first: the others are compared with it.
-    fn targets(&self) -> Result<Vec<Target>> {
-        let mut targets = vec![Target::directory("host", &self.dir.join("host"))?];
-        if self.transports != ["none"] {
-            self.add_mounts(&mut targets)?;
-        }
-        for (name, dir) in &self.others {
-            targets.push(Target::directory(name, dir)?);
-        }
-        Ok(targets)
-    }
-
-    fn add_mounts(&self, targets: &mut Vec<Target>) -> Result<()> {
-        let avfs = super::core::build_avfs()?;
-        if !target::can_mount(&avfs)? {
-            eprintln!("this avfs cannot mount: only directories are measured");
-            return Ok(());
-        }
-        for transport in &self.transports {
-            targets.push(Target::mount(&avfs, transport, &self.dir)?);
-        }
-        Ok(())
-    }
 }
 
 /// One kind of work.
@@ -119,6 +58,8 @@ pub struct Step {
     pub name: &'static str,
     before: Before,
     makes_what_others_need: bool,
+    /// For work that is nearly all copying of one large file.
+    bulk: Option<Bulk>,
     /// Returns how many operations it did, for work that is a number of equal ones.
     work: Work,
 }
@@ -137,7 +78,7 @@ type Work = fn(&Path, &Supplies) -> Result<Option<u64>>;
 
 impl Step {
     fn new(name: &'static str, work: Work) -> Step {
-        Step { name, before: Before::Nothing, makes_what_others_need: false, work }
+        Step { name, before: Before::Nothing, makes_what_others_need: false, bulk: None, work }
     }
 
     fn warm(self) -> Step {
@@ -150,6 +91,10 @@ impl Step {
 
     fn needed(self) -> Step {
         Step { makes_what_others_need: true, ..self }
+    }
+
+    fn copying(self, bulk: Bulk) -> Step {
+        Step { bulk: Some(bulk), ..self }
     }
 }
 
@@ -178,16 +123,35 @@ pub struct Taken {
 
 /// Everything that was measured, by step and target, in the order of the rounds.
 #[derive(Default)]
-pub struct Results(BTreeMap<(String, String), Vec<Taken>>);
+pub struct Results {
+    taken: BTreeMap<(String, String), Vec<Taken>>,
+    /// By target: what its transport costs by itself.
+    floors: BTreeMap<String, Vec<Floor>>,
+}
 
 impl Results {
     fn add(&mut self, step: &str, target: &str, taken: Taken) {
-        self.0.entry((step.to_owned(), target.to_owned())).or_default().push(taken);
+        self.taken.entry((step.to_owned(), target.to_owned())).or_default().push(taken);
     }
 
     pub fn of(&self, step: &str, target: &str) -> &[Taken] {
-        self.0.get(&(step.to_owned(), target.to_owned())).map_or(&[], Vec::as_slice)
+        self.taken.get(&(step.to_owned(), target.to_owned())).map_or(&[], Vec::as_slice)
     }
+
+    pub fn floor(&self, target: &str) -> Option<Floor> {
+        self.floors.get(target).map(|floors| Floor::median(floors))
+    }
+}
+
+/// Between the rounds, so that the machine is as busy as it is for the steps.
+fn measure_floors(targets: &[Target], results: &mut Results) -> Result<()> {
+    for target in targets {
+        if let Some(transport) = target.transport() {
+            let floor = Floor::measure(transport).with_context(|| format!("the floor of {transport}"))?;
+            results.floors.entry(target.label.clone()).or_default().push(floor);
+        }
+    }
+    Ok(())
 }
 
 /// All steps in all targets; the targets change their order from round to round.
@@ -202,7 +166,8 @@ fn one_round(
     for target in targets.iter() {
         // An interrupted run may have left it.
         _ = std::fs::remove_dir_all(target.dir.join(&place));
-        std::fs::create_dir(target.dir.join(&place))?;
+        std::fs::create_dir(target.dir.join(&place))
+            .with_context(|| format!("making {place} in {}", target.dir.display()))?;
     }
     supplies.warm_up()?;
     rustix::fs::sync();

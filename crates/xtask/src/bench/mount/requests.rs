@@ -13,6 +13,42 @@ use serde_json::Value;
 pub struct Requests {
     pub total: u64,
     pub by_opcode: BTreeMap<String, u64>,
+    #[serde(skip)]
+    pub serving: Serving,
+}
+
+/// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`. What is answered later by
+/// another thread (`fsync`, a lock that is waited for) counts until it was handed over.
+#[derive(Clone, Debug, Default)]
+pub struct Serving(Vec<u64>);
+
+impl Serving {
+    fn parse(mount: &Value) -> Serving {
+        let buckets = mount["serve_ns"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Serving(buckets.iter().filter_map(Value::as_u64).collect())
+    }
+
+    fn since(&self, before: &Serving) -> Serving {
+        let earlier = before.0.iter().copied().chain(std::iter::repeat(0));
+        Serving(self.0.iter().zip(earlier).map(|(now, before)| now - before).collect())
+    }
+
+    pub fn add(&mut self, other: &Serving) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum += more);
+    }
+
+    /// This part of the requests took less than so many microseconds.
+    pub fn quantile_us(&self, part: f64) -> Option<f64> {
+        let total: u64 = self.0.iter().sum();
+        let mut seen = 0;
+        let reaches = |count: &u64| {
+            seen += count;
+            seen > 0 && seen as f64 >= total as f64 * part
+        };
+        let bucket = self.0.iter().position(reaches)?;
+        Some(2_f64.powi(bucket as i32 + 1) / 1e3)
+    }
 }
 
 impl Requests {
@@ -28,7 +64,8 @@ impl Requests {
         // A kind has a number, or an object with more than the number.
         let number = |count: &Value| count.as_u64().or_else(|| count["requests"].as_u64());
         let by_opcode = counts.iter().filter_map(|(name, count)| Some((name.clone(), number(count)?)));
-        Some(Requests { total: mount["requests"].as_u64()?, by_opcode: by_opcode.collect() })
+        let (total, serving) = (mount["requests"].as_u64()?, Serving::parse(mount));
+        Some(Requests { total, by_opcode: by_opcode.collect(), serving })
     }
 
     pub fn since(&self, before: &Requests) -> Requests {
@@ -37,6 +74,7 @@ impl Requests {
         Requests {
             total: self.total - before.total,
             by_opcode: by_opcode.filter(|(_, count)| *count > 0).collect(),
+            serving: self.serving.since(&before.serving),
         }
     }
 }
@@ -70,5 +108,15 @@ mod tests {
         assert_eq!(difference.total, 3);
         assert_eq!(difference.by_opcode, BTreeMap::from([("lookup".to_owned(), 3)]));
         assert!(mount_at(&answer(1), Path::new("/nowhere")).is_none());
+    }
+    #[test]
+    fn quantiles_are_the_upper_ends_of_their_buckets() {
+        let serving = |buckets: &[u64]| Serving::parse(&serde_json::json!({ "serve_ns": buckets }));
+        let mut all = serving(&[0, 0, 150, 3]).since(&serving(&[0, 0, 100, 2]));
+        all.add(&serving(&[0, 0, 48, 0, 1]));
+        assert_eq!(all.quantile_us(0.5), Some(0.008));
+        assert_eq!(all.quantile_us(0.99), Some(0.016));
+        assert_eq!(all.quantile_us(1.0), Some(0.032));
+        assert_eq!(serving(&[0, 0]).quantile_us(0.5), None);
     }
 }

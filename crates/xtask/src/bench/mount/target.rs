@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::requests::Requests;
 
-/// How requests come when nobody chose.
-pub const DEFAULT_TRANSPORT: &str = "device";
+/// The ways that requests come. All of them are measured when nobody chose.
+pub const TRANSPORTS: [&str; 2] = ["device", "uring"];
 
 const VAULT: &str = "bench";
 
@@ -44,6 +44,11 @@ impl Target {
             mount.open()?;
         }
         fs::write("/proc/sys/vm/drop_caches", "3").context("only root can measure with cold caches")
+    }
+
+    /// How requests come, where that is known.
+    pub fn transport(&self) -> Option<&str> {
+        self.mount.as_ref().map(|mount| mount.transport.as_str())
     }
 
     /// What the kernel has asked so far, where that is known.

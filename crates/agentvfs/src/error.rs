@@ -340,7 +340,7 @@ fn mount_code(error: &MountError) -> &'static str {
         | MountError::Device(_)
         | MountError::NoFusermount => "no-fuse",
         MountError::Refused { .. } | MountError::Stuck { .. } => "mount-refused",
-        MountError::Busy { .. } => "mount-busy",
+        MountError::Taken { .. } | MountError::Busy { .. } => "mount-busy",
         MountError::NotMounted { .. } => "not-mounted",
         MountError::Look { source, .. } | MountError::Table(source) => host_code(source),
     }

@@ -29,6 +29,10 @@ const FORGETTING: Duration = Duration::from_secs(10);
 
 /// Makes the kernel's side of a mount; the connection is then to be served.
 pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedFd> {
+    // Two mounts in one place could not be told apart when one of them is to end.
+    if mounting::mounts()?.iter().any(|mounted| mounted.at == dir) {
+        return Err(MountError::Taken { path: dir.to_owned() }.into());
+    }
     // If only root may come in, there is nothing to be checked by mode and owner; and a check that the kernel
     // makes costs it a look at the directory after each change in it.
     let only_root = !options.allow_other && rustix::process::geteuid().is_root();
@@ -117,12 +121,20 @@ impl Mounts {
         Ok(())
     }
 
+    /// What those are told who come too late.
+    fn gone(&self) -> Result<Error> {
+        let (vault, pid) = (self.open.vault().name()?.to_string(), std::process::id());
+        Ok(Error::OwnerGone { vault, pid })
+    }
+
     /// Strikes a mount that has ended from the list.
     fn ended(&self, mount: &Arc<LiveMount>) {
         if let Err(error) = self.open.vault().forget_mount(mount.dir()) {
             (self.report)(&format!("forgetting the mount {}: {error}", mount.dir().display()));
         }
-        self.state().live.retain(|other| !Arc::ptr_eq(other, mount));
+        let mut state = self.state();
+        state.live.retain(|other| !Arc::ptr_eq(other, mount));
+        mount.note_end();
         self.changed.notify_all();
     }
 }
@@ -136,8 +148,10 @@ impl Host for MountHost {
         let wanted = MountOptions::parse(options)?;
         let vault = mounts.open.vault();
         if mounts.state().closed {
-            let (vault, pid) = (vault.name()?.to_string(), std::process::id());
-            return Err(Error::OwnerGone { vault, pid });
+            return Err(mounts.gone()?);
+        }
+        if mounts.state().live.iter().any(|mount| mount.dir() == dir) {
+            return Err(MountError::Taken { path: dir.to_owned() }.into());
         }
         let connection = match connection {
             Some(connection) => connection,
@@ -148,6 +162,10 @@ impl Host for MountHost {
             served.ended(mount);
         })?;
         let mut state = mounts.state();
+        if state.closed {
+            // It is never served by a process that ends: whoever asked takes the mount away.
+            return Err(mounts.gone()?);
+        }
         if !mount.has_ended() {
             state.live.push(mount);
         }

@@ -32,6 +32,8 @@ pub enum MountError {
     Device(#[source] std::io::Error),
     #[error("mounting as an ordinary user needs the program fusermount3: install the package fuse3")]
     NoFusermount,
+    #[error("{path} is a mount of a vault already")]
+    Taken { path: PathBuf },
     #[error("{path} cannot be mounted on: {reason}")]
     Refused { path: PathBuf, reason: String },
     #[error("{path} is in use: stop what works there, or detach the mount")]

@@ -42,7 +42,7 @@ pub(super) struct LiveMount {
 }
 
 impl LiveMount {
-    /// Serves a connection until it is unmounted; `when_ended` is told so.
+    /// Serves a connection until it is unmounted; `when_ended` is told so, and notes it.
     pub fn serve(
         open: &OpenVault,
         dir: &Path,
@@ -75,8 +75,6 @@ impl LiveMount {
         let thread = std::thread::Builder::new().name("mount".into()).spawn(move || {
             serving.wait();
             when_ended(&waiting);
-            *waiting.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-            waiting.end.notify_all();
         });
         thread.map_err(|source| Error::Host {
             action: "serving",
@@ -92,6 +90,12 @@ impl LiveMount {
 
     pub fn has_ended(&self) -> bool {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on it is not served any more.
+    pub fn note_end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.end.notify_all();
     }
 
     pub fn await_end(&self) {

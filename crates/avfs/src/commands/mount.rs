@@ -4,6 +4,7 @@ mod background;
 mod serve;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use agentvfs::mount::{MountOptions, Transport, connect};
 use agentvfs::{Error, Vault};
@@ -13,6 +14,9 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+
+/// How often an owner is asked again that cannot answer just now.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Show a vault as a directory, for any program
 #[derive(Debug, clap::Args)]
@@ -80,20 +84,41 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
     if args.background_child {
         return serve::in_background(&plan);
     }
-    if let Some(pid) = ask_owner(&plan)? {
-        report(context, &plan, pid)?;
-        return Ok(ExitStatus::Success);
-    }
-    match args.foreground {
-        true => serve::in_foreground(context, &plan),
-        false => match background::start(context, &plan, args)? {
-            background::Started::Ready(pid) => {
-                report(context, &plan, pid)?;
-                Ok(ExitStatus::Success)
+    let start = Instant::now();
+    loop {
+        if let Some(pid) = ask_owner(&plan)? {
+            report(context, &plan, pid)?;
+            return Ok(ExitStatus::Success);
+        }
+        let served = match args.foreground {
+            true => serve::in_foreground(context, &plan),
+            false => in_background(context, &plan, args),
+        };
+        match served {
+            // Another one became the owner at this moment, or ends just now: it can be asked soon, or is gone.
+            Err(error) if is_busy(&error) && start.elapsed() < context.settings.wait() => {
+                std::thread::sleep(LOOK_EVERY);
             }
-            background::Started::Failed(status) => Ok(status),
-        },
+            served => return served,
+        }
     }
+}
+
+fn in_background(context: &mut Context<'_>, plan: &Plan, args: &MountArgs) -> Result<ExitStatus> {
+    match background::start(context, plan, args)? {
+        background::Started::Ready(pid) => {
+            report(context, plan, pid)?;
+            Ok(ExitStatus::Success)
+        }
+        background::Started::Busy(owner) => {
+            Err(Error::Busy { vault: plan.vault.name()?.to_string(), owner }.into())
+        }
+        background::Started::Failed(status) => Ok(status),
+    }
+}
+
+fn is_busy(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Busy { .. }))
 }
 
 fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {

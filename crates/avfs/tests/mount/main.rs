@@ -17,3 +17,4 @@ mod place;
 mod shell;
 mod source;
 mod suites;
+mod together;

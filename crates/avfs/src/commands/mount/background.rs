@@ -13,12 +13,16 @@ use crate::exit::ExitStatus;
 pub(super) enum Started {
     /// It serves, as this process.
     Ready(u32),
+    /// This process owns the vault.
+    Busy(String),
     /// It has said why not.
     Failed(ExitStatus),
 }
 
 /// What the process says when it serves.
 pub(super) const READY: &str = "ready";
+/// What it says, with the owner, if another one owns the vault.
+pub(super) const BUSY: &str = "busy ";
 
 /// Starts it and waits until it serves or has failed. Until then it talks to our user in our place.
 pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Result<Started> {
@@ -45,7 +49,11 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
     if line.trim_end() == READY {
         return Ok(Started::Ready(child.id()));
     }
+    let busy = line.trim_end().strip_prefix(BUSY).map(str::to_owned);
     let status = child.wait().map_err(|source| host("waiting for", source))?;
+    if let Some(owner) = busy {
+        return Ok(Started::Busy(owner));
+    }
     let number = status.code().and_then(|code| u8::try_from(code).ok());
     let known = ExitStatus::ALL.into_iter().find(|status| Some(status.number()) == number);
     Ok(Started::Failed(known.filter(|status| *status != ExitStatus::Success).unwrap_or(ExitStatus::Internal)))

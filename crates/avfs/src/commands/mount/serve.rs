@@ -11,7 +11,7 @@ use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::background::READY;
+use super::background::{BUSY, READY};
 use super::{Plan, report};
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -24,8 +24,23 @@ pub(super) fn in_background(plan: &Plan) -> Result<ExitStatus> {
     // Fails only for the leader of a session, which is one of its own already.
     let _ = rustix::process::setsid();
     let log = Log::open(plan)?;
-    let owner = Owner::start(plan, log.report())?;
-    detach_from_starter(&log)?;
+    let owner = match Owner::start(plan, log.report()) {
+        Err(error) => match error.downcast_ref() {
+            // Whoever started us finds out what to do about it.
+            Some(Error::Busy { owner, .. }) => {
+                say(&format!("{BUSY}{owner}"))?;
+                return Ok(ExitStatus::Busy);
+            }
+            _ => return Err(error),
+        },
+        Ok(owner) => owner,
+    };
+    if let Err(error) = detach_from_starter(&log) {
+        // Nobody would know of it.
+        owner.mounts.detach_all();
+        owner.serve()?;
+        return Err(error);
+    }
     owner.serve()
 }
 
@@ -50,7 +65,11 @@ impl Owner {
         let host = Arc::new(MountHost(Arc::clone(&mounts)));
         let served = ServedVault::start(open, host, Rhythm::default(), log)?;
         let connection = connect(plan.vault.name()?.as_str(), &plan.dir, &plan.options)?;
-        served.mount(&plan.dir, &plan.options.words(), Some(connection))?;
+        if let Err(error) = served.mount(&plan.dir, &plan.options.words(), Some(connection)) {
+            // Nobody serves it.
+            agentvfs::mount::detach(&plan.dir);
+            return Err(error.into());
+        }
         Ok(Owner { mounts, served })
     }
 
@@ -122,11 +141,17 @@ fn log_place(plan: &Plan) -> PathBuf {
     home.join("work").join(plan.vault.id().to_string()).join("log")
 }
 
+/// Says a line to the one who started us.
+fn say(line: &str) -> Result<()> {
+    let host = |source| Error::Host { action: "answering", place: "the one who waits".into(), source };
+    let mut output = std::io::stdout().lock();
+    Ok(writeln!(output, "{line}").and_then(|()| output.flush()).map_err(host)?)
+}
+
 /// Says that all is well and lets go of the streams of the one who started us: he may wait for their end.
 fn detach_from_starter(log: &Log) -> Result<()> {
     let host = |source| Error::Host { action: "letting go of", place: "the terminal".into(), source };
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(host)?;
+    say(READY)?;
     let nowhere = File::options().read(true).write(true).open("/dev/null").map_err(host)?;
     let file = log.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     rustix::stdio::dup2_stdout(&nowhere).map_err(|errno| host(errno.into()))?;

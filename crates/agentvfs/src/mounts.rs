@@ -1,13 +1,16 @@
 //! Which mounts a vault has: a list beside the lock of its owner, so that what a killed owner leaves behind
 //! can be found and taken away.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use avfs_core::SnapshotId;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Bytes;
 use crate::error::{Error, Result};
+use crate::mount::MountOptions;
 use crate::name::VaultName;
 use crate::owner;
 use crate::store::Store;
@@ -61,6 +64,13 @@ impl Vault {
         })
     }
 
+    /// The earlier states that are mounted. One that is gone was not kept in time, and its mount is refused.
+    pub(crate) fn mounted_states(&self) -> Result<Vec<SnapshotId>> {
+        let mounts = self.mount_records()?;
+        let options = mounts.iter().filter_map(|mount| MountOptions::parse(&mount.options).ok());
+        Ok(options.filter_map(|options| options.at).filter(|at| self.snapshot(*at).is_ok()).collect())
+    }
+
     /// Writes a mount down. Only the owner of the vault does this.
     pub(crate) fn note_mount(&self, mount: &MountRecord) -> Result<()> {
         let mut mounts = self.mount_records()?;
@@ -81,7 +91,12 @@ impl Vault {
     fn write_mounts(&self, mounts: &[MountRecord]) -> Result<()> {
         let Some(list) = self.mount_list() else { return Ok(()) };
         let draft = list.with_extension("new");
-        std::fs::write(&draft, crate::record::encode(&mounts))
+        let written = File::create(&draft).and_then(|mut file| {
+            file.write_all(&crate::record::encode(&mounts))?;
+            // Or a power loss could leave an empty list, which nobody can read.
+            file.sync_all()
+        });
+        written
             .and_then(|()| std::fs::rename(&draft, &list))
             .map_err(|source| failed("writing", &list, source))
     }
@@ -146,5 +161,42 @@ mod host_path {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
         let path = Bytes::deserialize(deserializer)?.to_host();
         path.ok_or_else(|| serde::de::Error::custom("not the bytes of a path"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use avfs_core::{Retention, TreePath};
+
+    use super::*;
+    use crate::RetentionPolicy;
+
+    #[test]
+    fn a_state_that_is_mounted_stays_until_it_is_unmounted() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(home.path()).unwrap();
+        let vault = store.create_vault(&VaultName::new("main").unwrap()).unwrap();
+        let write = |bytes: &[u8]| {
+            let open = vault.open().unwrap();
+            open.write_bytes(&TreePath::parse(b"/a").unwrap(), bytes).unwrap();
+            open.settle().unwrap()
+        };
+        let old = write(b"old");
+        write(b"new");
+        let place = Path::new("/mnt/past");
+        let options = MountOptions { at: Some(old), ..MountOptions::default() };
+        vault.note_mount(&MountRecord::ours(place, &options.words())).unwrap();
+        let times = Retention { all: 0, hourly: 0, daily: 0 };
+        store.prune(&RetentionPolicy { times, disk_share: 0.0 }, false).unwrap();
+        store.collect_garbage(&mut |_| true).unwrap();
+        // Through a store that remembers nothing.
+        let is_there = || {
+            let store = Store::open(home.path()).unwrap();
+            store.objects().snapshot(old).is_ok()
+        };
+        assert!(is_there());
+        vault.forget_mount(place).unwrap();
+        store.collect_garbage(&mut |_| true).unwrap();
+        assert!(!is_there());
     }
 }

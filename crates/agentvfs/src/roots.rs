@@ -19,7 +19,8 @@ const LOOKS: u32 = 20;
 #[derive(Clone, Debug)]
 pub(crate) struct VaultRoots {
     pub record: VaultRecord,
-    /// The present state, checkpoints and the base of the fork: what stays until it is deleted by name.
+    /// The present state, checkpoints, the base of the fork and what is mounted: what stays until it is deleted
+    /// by name or unmounted.
     pub lasting: BTreeSet<(SnapshotId, Option<NodeId>)>,
     /// The history, newest first.
     pub history: Vec<HistoryEntry>,
@@ -93,6 +94,7 @@ impl Store {
         let vault = Vault::new(self.clone(), record.id);
         let mut lasting = BTreeSet::from([(record.head.snapshot, record.head.inodes)]);
         lasting.extend(record.parent.map(|parent| (parent.snapshot, None)));
+        lasting.extend(vault.mounted_states()?.into_iter().map(|snapshot| (snapshot, None)));
         lasting.extend(vault.checkpoints()?.iter().map(|point| (point.snapshot, point.inodes)));
         let mut history = Vec::new();
         vault.for_each_entry(|entry| {

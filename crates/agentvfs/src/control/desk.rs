@@ -90,6 +90,8 @@ impl Desk {
     pub fn mount(&self, dir: &Path, options: &[String], connection: Option<OwnedFd>) -> Result<()> {
         let _mounting = self.mounting();
         let vault = self.open.vault();
+        // A state of the past is kept by the list of mounts: a garbage collection that is going on has not seen it.
+        let _pin = vault.store().objects().store().pin()?;
         let was_there = vault.mount_records()?.iter().any(|known| known.dir == dir);
         // Before it is there: a mount that nobody knows of would stay for ever.
         vault.note_mount(&MountRecord::ours(dir, options))?;

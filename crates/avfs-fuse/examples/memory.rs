@@ -13,7 +13,12 @@ use avfs_tree::{Base, Objects, SystemClock, WorkTree};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let at = PathBuf::from(std::env::args_os().nth(1).ok_or("say where to mount")?);
     let log: Log = Arc::new(report);
-    let options = SkinOptions { read_only: false, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
+    let options = SkinOptions {
+        read_only: false,
+        refuse_changes: false,
+        free_bytes: Arc::new(|| 1 << 40),
+        log: log.clone(),
+    };
     let skin = Arc::new(Skin::new(&empty_tree()?, options));
     let session = Arc::new(Session::new(skin, Settings { log, ..Settings::default() }));
     let connection = mount(&at, &MountOptions { allow_other: true, ..MountOptions::new("memory") })?;

@@ -133,6 +133,59 @@ pub enum Operation<'a> {
     Destroy,
 }
 
+impl Operation<'_> {
+    /// Whether it would change the tree.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Operation::SetAttr(_)
+            | Operation::Symlink { .. }
+            | Operation::MakeNode { .. }
+            | Operation::MakeDirectory { .. }
+            | Operation::Unlink { .. }
+            | Operation::RemoveDirectory { .. }
+            | Operation::Rename { .. }
+            | Operation::Link { .. }
+            | Operation::Create { .. }
+            | Operation::TemporaryFile(_)
+            | Operation::Write { .. }
+            | Operation::SetXattr { .. }
+            | Operation::RemoveXattr { .. }
+            | Operation::Allocate(_)
+            | Operation::CopyRange { .. } => true,
+            Operation::Open(open) => open.flags & rustix::fs::OFlags::TRUNC.bits() != 0,
+            Operation::Lookup { .. }
+            | Operation::Forget { .. }
+            | Operation::BatchForget { .. }
+            | Operation::GetAttr(_)
+            | Operation::ReadLink
+            | Operation::Read(_)
+            | Operation::Flush(_)
+            | Operation::Release(_)
+            | Operation::Sync(_)
+            | Operation::SyncFilesystem
+            | Operation::StatFilesystem
+            | Operation::Statx(_)
+            | Operation::GetXattr { .. }
+            | Operation::ListXattr { .. }
+            | Operation::OpenDirectory(_)
+            | Operation::ReadDirectory(_)
+            | Operation::ReadDirectoryPlus(_)
+            | Operation::ReleaseDirectory(_)
+            | Operation::SyncDirectory(_)
+            | Operation::GetLock(_)
+            | Operation::SetLock { .. }
+            | Operation::Access { .. }
+            | Operation::Interrupt { .. }
+            | Operation::Seek(_)
+            | Operation::BlockMap(_)
+            | Operation::Poll(_)
+            | Operation::DeviceControl { .. }
+            | Operation::Init(_)
+            | Operation::Destroy => false,
+        }
+    }
+}
+
 /// What earlier negotiation made of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {

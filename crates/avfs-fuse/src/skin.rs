@@ -42,6 +42,9 @@ use crate::session::Log;
 pub struct SkinOptions {
     /// The tree never changes: the kernel opens files and directories without asking.
     pub read_only: bool,
+    /// Changes through this mount are refused. The kernel does so already, until root mounts it anew to be
+    /// written to.
+    pub refuse_changes: bool,
     /// How many bytes the disk under the store has left.
     pub free_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub log: Log,
@@ -138,6 +141,9 @@ impl Service for Skin {
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+        if self.options.refuse_changes && request.operation.is_change() {
+            return reply.error(Errno::ROFS);
+        }
         match request.operation {
             Operation::Lookup { name } => self.entry(request, reply, self.lookup(request, name)),
             Operation::Forget { lookups } => {

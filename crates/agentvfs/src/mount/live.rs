@@ -57,6 +57,7 @@ impl LiveMount {
             past.as_ref().unwrap_or(open.tree()),
             SkinOptions {
                 read_only: options.at.is_some(),
+                refuse_changes: options.is_read_only(),
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },

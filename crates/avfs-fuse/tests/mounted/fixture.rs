@@ -36,7 +36,12 @@ impl Mounted {
             Arc::new(move |line| lines.lock().unwrap().push(line.to_owned()))
         };
         let directory = tempfile::tempdir().unwrap();
-        let options = SkinOptions { read_only, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
+        let options = SkinOptions {
+            read_only,
+            refuse_changes: read_only,
+            free_bytes: Arc::new(|| 1 << 40),
+            log: log.clone(),
+        };
         let skin = Arc::new(Skin::new(&tree, options));
         let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
         let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };

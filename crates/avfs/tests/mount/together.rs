@@ -87,6 +87,29 @@ fn what_is_mounted_of_the_past_is_kept_by_garbage_collection() {
 }
 
 #[test]
+fn a_read_only_mount_stays_so_when_the_kernel_is_told_otherwise() {
+    scene(
+        "avfs mount v one
+        echo kept > one/a
+        avfs checkpoint save then
+        avfs unmount one
+        avfs mount v one --read-only
+        avfs mount v two --at then
+        for dir in one two; do
+            mount -i -o remount,rw $PWD/$dir
+            ! echo changed > $dir/a
+            ! echo more >> $dir/a
+            ! touch $dir/b
+            ! chmod 600 $dir/a
+            test \"$(cat $dir/a)\" = kept
+            test \"$(ls $dir)\" = a
+            avfs unmount $dir
+        done
+        test \"$(avfs cat /a)\" = kept",
+    );
+}
+
+#[test]
 fn a_mount_whose_starter_has_gone_is_taken_away() {
     scene(
         "avfs mount --background-child v one | true || true

@@ -252,6 +252,7 @@ impl WorkTree {
     /// The tree, with this inode loaded if there is one of that number.
     fn state_with(&self, ino: Ino) -> Result<MutexGuard<'_, State>, FsError> {
         let mut state = self.state();
+        state.unload_oldest();
         state.revive(ino)?;
         Ok(state)
     }

@@ -55,7 +55,9 @@ impl Stubs {
 
     /// The holds on a file that is being loaded.
     pub fn take_holds(&mut self, ino: Ino) -> u32 {
-        self.by_number.remove(&ino).map_or(0, |stub| stub.holds)
+        let Some(stub) = self.by_number.remove(&ino) else { return 0 };
+        self.loaded.push_back(ino);
+        stub.holds
     }
 }
 
@@ -73,7 +75,6 @@ impl State {
             Some(slot) => self.load_as(&place, slot, Some(ino))?,
             None => return Ok(()),
         };
-        self.stubs.loaded.push_back(ino);
         Ok(())
     }
 
@@ -111,8 +112,9 @@ impl State {
         let inode = self.inode_mut(ino)?;
         inode.holds += 1;
         inode.forgotten = false;
-        if inode.holds == 1 {
-            self.note_idle(ino);
+        match inode.holds {
+            1 => self.note_idle(ino),
+            _ => self.unload_oldest(),
         }
         Ok(())
     }
@@ -134,10 +136,16 @@ impl State {
         Ok(())
     }
 
-    /// Notes that a file is held and unchanged, and makes those that have been so for longest stubs. Only at
-    /// the end of an operation: it may be about any of them.
+    /// Notes that a file is held and unchanged. Only at the end of an operation, as
+    /// [`State::unload_oldest`].
     pub fn note_idle(&mut self, ino: Ino) {
         self.stubs.loaded.push_back(ino);
+        self.unload_oldest();
+    }
+
+    /// Makes the files stubs that have been held and unchanged for longest. Only at the beginning or the end of
+    /// an operation: it may be about any of them.
+    pub fn unload_oldest(&mut self) {
         while self.stubs.loaded.len() > self.stubs.keep {
             if let Some(oldest) = self.stubs.loaded.pop_front() {
                 self.make_stub(oldest);
@@ -157,5 +165,41 @@ impl State {
         if let Some(place) = place {
             self.stubs.by_number.insert(ino, Stub { place, holds });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use avfs_core::{Entry, EntryName, Meta, Root, Totals};
+    use avfs_store::MemoryStore;
+
+    use crate::objects::Objects;
+    use crate::worktree::{Base, NewEntry, SystemClock};
+
+    use super::*;
+
+    #[test]
+    fn files_that_were_stubs_become_stubs_again() {
+        let objects = Objects::new(Arc::new(MemoryStore::new()));
+        let root = Entry::empty_directory(Meta::default());
+        let root = Root { directory: root, links: None, totals: Totals::default() };
+        let tree = WorkTree::in_memory(objects, Base { root, inodes: None }, Arc::new(SystemClock)).unwrap();
+        tree.set_loaded_files(5);
+        let kernel = tree.holding_door();
+        let names: Vec<EntryName> =
+            (0..100).map(|number| EntryName::new(format!("f{number}").as_bytes()).unwrap()).collect();
+        let numbers: Vec<Ino> = names
+            .iter()
+            .map(|name| kernel.create(Ino::ROOT, name, NewEntry::file(0o644)).unwrap().ino)
+            .collect();
+        tree.freeze().unwrap().settle();
+        let loaded = || tree.state().inodes.len();
+        assert!(loaded() < 10, "{} at first", loaded());
+        numbers.iter().for_each(|ino| assert_eq!(kernel.attr(*ino).unwrap().ino, *ino));
+        assert!(loaded() < 10, "{} known by number", loaded());
+        names.iter().for_each(|name| drop(kernel.lookup(Ino::ROOT, name).unwrap()));
+        assert!(loaded() < 10, "{} known by name", loaded());
     }
 }

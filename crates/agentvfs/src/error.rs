@@ -206,11 +206,11 @@ impl Error {
             }
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
             Error::OwnerFailed { hint, .. } => hint.clone(),
-            Error::Serving(ServingError::Uring(_)) => Some(
-                "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device"
-                    .into(),
-            ),
+            Error::Serving(ServingError::Uring(_)) => Some(URING_FIX.into()),
             Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
+            Error::Mount(MountError::Taken { .. }) => {
+                Some("name another directory, or `avfs unmount` this one".into())
+            }
             Error::Mount(MountError::Busy { .. }) => {
                 Some("`--force` takes the mount away from those who use it".into())
             }
@@ -240,6 +240,10 @@ impl Error {
         }
     }
 }
+
+/// How requests can come over io_uring.
+const URING_FIX: &str =
+    "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
 pub const CODES: [(&str, ErrorKind); 61] = {
@@ -339,8 +343,9 @@ fn mount_code(error: &MountError) -> &'static str {
         | MountError::DeviceDenied
         | MountError::Device(_)
         | MountError::NoFusermount => "no-fuse",
+        MountError::Taken { .. } => "host-exists",
         MountError::Refused { .. } | MountError::Stuck { .. } => "mount-refused",
-        MountError::Taken { .. } | MountError::Busy { .. } => "mount-busy",
+        MountError::Busy { .. } => "mount-busy",
         MountError::NotMounted { .. } => "not-mounted",
         MountError::Look { source, .. } | MountError::Table(source) => host_code(source),
     }

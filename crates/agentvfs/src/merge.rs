@@ -111,7 +111,7 @@ impl Merge<'_> {
         }
         for change in self.ours.values().filter(|change| change.after.is_some()) {
             let attr = after.resolve(&change.path)?;
-            if let Some(from) = places.get(&attr.ino).filter(|_| attr.names == 1) {
+            if let Some(from) = places.get(&attr.ino).filter(|_| !attr.has_other_names()) {
                 self.move_one(from, &change.path, &gone, &after)?;
             }
         }

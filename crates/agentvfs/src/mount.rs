@@ -29,10 +29,6 @@ const FORGETTING: Duration = Duration::from_secs(10);
 
 /// Makes the kernel's side of a mount; the connection is then to be served.
 pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedFd> {
-    // Two mounts in one place could not be told apart when one of them is to end.
-    if mounting::mounts()?.iter().any(|mounted| mounted.at == dir) {
-        return Err(MountError::Taken { path: dir.to_owned() }.into());
-    }
     // If only root may come in, there is nothing to be checked by mode and owner; and a check that the kernel
     // makes costs it a look at the directory after each change in it.
     let only_root = !options.allow_other && rustix::process::geteuid().is_root();
@@ -72,6 +68,13 @@ struct State {
     live: Vec<Arc<LiveMount>>,
     /// Nothing is mounted any more: the owner is about to end.
     closed: bool,
+}
+
+impl State {
+    /// The mount that has a directory.
+    fn at(&self, dir: &Path) -> Option<&Arc<LiveMount>> {
+        self.live.iter().find(|mount| mount.dir() == dir && !mount.is_detached())
+    }
 }
 
 impl Mounts {
@@ -114,28 +117,35 @@ impl Mounts {
                 ended => break ended?,
             }
         }
-        // With force, whoever uses it still is served until he is done.
-        if !force {
-            mount.await_end();
+        match force {
+            // Whoever uses it still is served until he is done.
+            true => self.detached(mount),
+            false => mount.await_end(),
         }
         Ok(())
     }
 
-    /// What those are told who come too late.
-    fn gone(&self) -> Result<Error> {
-        let (vault, pid) = (self.open.vault().name()?.to_string(), std::process::id());
-        Ok(Error::OwnerGone { vault, pid })
+    fn detached(&self, mount: &LiveMount) {
+        let state = self.state();
+        mount.set_detached();
+        self.forget(&state, mount.dir());
     }
 
     /// Strikes a mount that has ended from the list.
     fn ended(&self, mount: &Arc<LiveMount>) {
-        if let Err(error) = self.open.vault().forget_mount(mount.dir()) {
-            (self.report)(&format!("forgetting the mount {}: {error}", mount.dir().display()));
-        }
         let mut state = self.state();
         state.live.retain(|other| !Arc::ptr_eq(other, mount));
-        mount.note_end();
+        self.forget(&state, mount.dir());
         self.changed.notify_all();
+    }
+
+    /// Strikes a directory from the list, unless another mount has it by now.
+    fn forget(&self, state: &State, dir: &Path) {
+        if state.at(dir).is_none()
+            && let Err(error) = self.open.vault().forget_mount(dir)
+        {
+            (self.report)(&format!("forgetting the mount {}: {error}", dir.display()));
+        }
     }
 }
 
@@ -147,40 +157,32 @@ impl Host for MountHost {
         let mounts = &self.0;
         let wanted = MountOptions::parse(options)?;
         let vault = mounts.open.vault();
-        if mounts.state().closed {
-            return Err(mounts.gone()?);
+        let name = vault.name()?.to_string();
+        let connection = connection.map_or_else(|| connect(&name, dir, &wanted), Ok)?;
+        // Until it is among them: its end, which may come at once, and the end of all others wait for that.
+        let mut state = mounts.state();
+        if state.closed {
+            return Err(Error::OwnerGone { vault: name, pid: std::process::id() });
         }
-        if mounts.state().live.iter().any(|mount| mount.dir() == dir) {
-            return Err(MountError::Taken { path: dir.to_owned() }.into());
-        }
-        let connection = match connection {
-            Some(connection) => connection,
-            None => connect(vault.name()?.as_str(), dir, &wanted)?,
-        };
         let served = Arc::clone(mounts);
         let mount = LiveMount::serve(&mounts.open, dir, wanted, connection, &mounts.report, move |mount| {
             served.ended(mount);
         })?;
-        let mut state = mounts.state();
-        if state.closed {
-            // It is never served by a process that ends: whoever asked takes the mount away.
-            return Err(mounts.gone()?);
-        }
-        if !mount.has_ended() {
-            state.live.push(mount);
-        }
-        Ok(())
+        state.live.push(mount);
+        // Once more: a mount that had the directory before may have struck it from the list when it ended.
+        vault.note_mount(&MountRecord::ours(dir, options))
     }
 
     fn unmount(&self, dir: &Path, force: bool) -> Result<()> {
-        let found = self.0.state().live.iter().find(|mount| mount.dir() == dir).cloned();
+        let found = self.0.state().at(dir).cloned();
         let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
         self.0.end(&mount, force)?;
         self.0.open.settle().map(|_| ())
     }
 
     fn mounts(&self) -> Vec<MountState> {
-        self.0.state().live.iter().map(|mount| mount.state()).collect()
+        let state = self.0.state();
+        state.live.iter().filter(|mount| !mount.is_detached()).map(|mount| mount.state()).collect()
     }
 
     fn catch_up(&self) {

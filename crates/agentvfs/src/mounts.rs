@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use avfs_core::SnapshotId;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ use crate::vault::Vault;
 
 /// The file of the list in the work directory of a vault.
 const LIST: &str = "mounts.json";
+
+/// Held by the thread of an owner that changes its list.
+static CHANGING: Mutex<()> = Mutex::new(());
 
 /// One mount of a vault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +77,7 @@ impl Vault {
 
     /// Writes a mount down. Only the owner of the vault does this.
     pub(crate) fn note_mount(&self, mount: &MountRecord) -> Result<()> {
+        let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut mounts = self.mount_records()?;
         mounts.retain(|known| known.dir != mount.dir);
         mounts.push(mount.clone());
@@ -81,22 +86,22 @@ impl Vault {
 
     /// Strikes a mount from the list. Only the owner of the vault does this.
     pub(crate) fn forget_mount(&self, dir: &Path) -> Result<()> {
+        let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut mounts = self.mount_records()?;
         let before = mounts.len();
         mounts.retain(|known| known.dir != dir);
         if mounts.len() == before { Ok(()) } else { self.write_mounts(&mounts) }
     }
 
-    /// The list is replaced as a whole: whoever reads it sees the old one or the new one.
+    /// The list is replaced as a whole: whoever reads it, also after a power loss, sees the old one or the new
+    /// one.
     fn write_mounts(&self, mounts: &[MountRecord]) -> Result<()> {
         let Some(list) = self.mount_list() else { return Ok(()) };
         let draft = list.with_extension("new");
-        let written = File::create(&draft).and_then(|mut file| {
-            file.write_all(&crate::record::encode(&mounts))?;
-            // Or a power loss could leave an empty list, which nobody can read.
-            file.sync_all()
-        });
-        written
+        File::create(&draft)
+            .and_then(|mut file| {
+                file.write_all(&crate::record::encode(&mounts)).and_then(|()| file.sync_all())
+            })
             .and_then(|()| std::fs::rename(&draft, &list))
             .map_err(|source| failed("writing", &list, source))
     }

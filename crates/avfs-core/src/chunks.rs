@@ -6,11 +6,14 @@
 //! and two small nodes. A chunk's blob holds its data pages one behind the other; the page at the end
 //! of the file is as long as the file says.
 
+mod occupied;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::codec::{DecodeError, Reader, put_id, put_number};
 use crate::id::{BlobId, ChunksId};
+pub use occupied::occupied;
 
 /// Files up to this size without holes are stored as one blob; all others as chunks.
 pub const BLOB_MAX: u64 = 1 << 20;
@@ -542,5 +545,41 @@ mod tests {
                 prop_assert_eq!(node.encode(), bytes);
             }
         }
+    }
+
+    #[test]
+    fn data_in_few_parts_is_counted_exactly() {
+        let size = 20 << 30;
+        let mut table = Table::default();
+        let one_page = |number: u64| Chunk { pages: PageMap(1), ..chunk(number) };
+        let edits = (0..5).map(|number| (number * 60_000, Some(one_page(number)))).collect();
+        let root = edit(&mut table, None, size, &edits);
+        assert_eq!(occupied(&table, root, size), Ok(5 * PAGE_SIZE));
+        let empty = edit(&mut table, None, size, &ChunkEdits::new());
+        assert_eq!(occupied(&table, empty, size), Ok(0));
+    }
+
+    #[test]
+    fn a_file_without_holes_occupies_its_size() {
+        for size in [3 * CHUNK_SIZE + 1, 256 * CHUNK_SIZE, (256 * 3 + 7) * CHUNK_SIZE - 5] {
+            let mut table = Table::default();
+            let full = |index| Chunk { pages: PageMap::covering(chunk_len(size, index)), ..chunk(index) };
+            let edits = (0..size.div_ceil(CHUNK_SIZE)).map(|index| (index, Some(full(index)))).collect();
+            let root = edit(&mut table, None, size, &edits);
+            assert_eq!(occupied(&table, root, size), Ok(size));
+        }
+    }
+
+    #[test]
+    fn data_in_many_parts_is_never_counted_too_low() {
+        let size = 20 << 30;
+        let mut table = Table::default();
+        let parts: Vec<u64> = (0..200).map(|number| number * 512).collect();
+        let edits = parts.iter().map(|index| (*index, Some(chunk(*index)))).collect();
+        let root = edit(&mut table, None, size, &edits);
+        let exact: u64 =
+            parts.iter().map(|index| u64::from(chunk(*index).pages.0.count_ones()) * PAGE_SIZE).sum();
+        let counted = occupied(&table, root, size).unwrap();
+        assert!((exact..=200 * 256 * CHUNK_SIZE).contains(&counted), "{counted} for {exact}");
     }
 }

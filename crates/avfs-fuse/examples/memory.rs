@@ -14,8 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let at = PathBuf::from(std::env::args_os().nth(1).ok_or("say where to mount")?);
     let log: Log = Arc::new(report);
     let options = SkinOptions {
-        read_only: false,
-        refuse_changes: false,
+        access: avfs_fuse::Access::Everything,
         free_bytes: Arc::new(|| 1 << 40),
         log: log.clone(),
     };

@@ -32,8 +32,8 @@ pub enum MountError {
     Device(#[source] std::io::Error),
     #[error("mounting as an ordinary user needs the program fusermount3: install the package fuse3")]
     NoFusermount,
-    #[error("{path} is a mount of a vault already")]
-    Taken { path: PathBuf },
+    #[error("{path} is mounted on already and shows {source_name}")]
+    Taken { path: PathBuf, source_name: String },
     #[error("{path} cannot be mounted on: {reason}")]
     Refused { path: PathBuf, reason: String },
     #[error("{path} is in use: stop what works there, or detach the mount")]
@@ -86,8 +86,8 @@ impl MountOptions {
     }
 }
 
-/// Mounts on a directory, which need not be empty, and returns the connection to serve. Every use of the
-/// mount waits until the connection is served, and fails once it is closed.
+/// Mounts on a directory, which need not be empty, and returns the connection to serve. None of our mounts may
+/// be there. Every use of the mount waits until the connection is served, and fails once it is closed.
 pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
     check_place(at)?;
     if !rustix::process::geteuid().is_root() {
@@ -115,6 +115,10 @@ fn mount_directly(at: &Path, connection: &OwnedFd, options: &MountOptions) -> Re
 
 fn check_place(at: &Path) -> Result<(), MountError> {
     let path = at.to_owned();
+    // A second mount would hide the first one, and what the two are told by its name would be mixed up.
+    if let Some(first) = mounts()?.into_iter().find(|mounted| mounted.at == path) {
+        return Err(MountError::Taken { path, source_name: first.source });
+    }
     match std::fs::metadata(at) {
         Ok(place) if place.is_dir() => Ok(()),
         Ok(_) => Err(MountError::NotADirectory { path }),
@@ -162,10 +166,10 @@ pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
 /// Whether something is mounted here that nobody serves any more. If its server is just dying, this waits
 /// until it is dead.
 pub fn is_dead(at: &Path) -> bool {
-    let error = std::fs::metadata(at).err().and_then(|error| error.raw_os_error());
     // The others: the connection, or a thread that served it, ended while it was asked.
     const DEAD: [Errno; 3] = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
-    error.is_some_and(|error| DEAD.contains(&Errno::from_raw_os_error(error)))
+    // Attributes the kernel may still know from the dead; how much room there is it asks every time.
+    rustix::fs::statfs(at).is_err_and(|error| DEAD.contains(&error))
 }
 
 /// Takes away what a process that died left mounted here; returns whether there was something.

@@ -1,5 +1,6 @@
 //! Requests of the kernel, decoded: every field checked, names and data still in the transport's buffer.
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
@@ -133,8 +134,15 @@ pub enum Operation<'a> {
     Destroy,
 }
 
+/// What earlier negotiation made of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dialect {
+    /// SETXATTR has the longer form.
+    pub long_setxattr: bool,
+}
+
 impl Operation<'_> {
-    /// Whether it would change the tree.
+    /// Whether it changes anything, or is about to.
     pub fn is_change(&self) -> bool {
         match self {
             Operation::SetAttr(_)
@@ -152,7 +160,10 @@ impl Operation<'_> {
             | Operation::RemoveXattr { .. }
             | Operation::Allocate(_)
             | Operation::CopyRange { .. } => true,
-            Operation::Open(open) => open.flags & rustix::fs::OFlags::TRUNC.bits() != 0,
+            Operation::Open(open) => {
+                let access = OFlags::from_bits_retain(open.flags);
+                access & OFlags::RWMODE != OFlags::RDONLY || access.contains(OFlags::TRUNC)
+            }
             Operation::Lookup { .. }
             | Operation::Forget { .. }
             | Operation::BatchForget { .. }
@@ -176,21 +187,14 @@ impl Operation<'_> {
             | Operation::SetLock { .. }
             | Operation::Access { .. }
             | Operation::Interrupt { .. }
-            | Operation::Seek(_)
             | Operation::BlockMap(_)
-            | Operation::Poll(_)
             | Operation::DeviceControl { .. }
+            | Operation::Poll(_)
+            | Operation::Seek(_)
             | Operation::Init(_)
             | Operation::Destroy => false,
         }
     }
-}
-
-/// What earlier negotiation made of the protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dialect {
-    /// SETXATTR has the longer form.
-    pub long_setxattr: bool,
 }
 
 impl<'a> Request<'a> {

@@ -23,8 +23,10 @@ pub trait Service: Send + Sync {
 }
 
 /// What every mount wants. Not WRITEBACK_CACHE: each write is to be known when it returns. Not
-/// AUTO_INVAL_DATA: whoever changes contents behind the kernel says so. Not ATOMIC_O_TRUNC: opening a running
-/// program with O_RDONLY and O_TRUNC would empty it before the kernel refuses.
+/// AUTO_INVAL_DATA: whoever changes contents behind the kernel says so. Not EXPLICIT_INVAL_DATA either: without
+/// it the kernel drops what it has of a file when it learns of another size, which it may do before it is told
+/// of the contents; it would show zeros up to the new end. Not ATOMIC_O_TRUNC: opening a running program with
+/// O_RDONLY and O_TRUNC would empty it before the kernel refuses.
 pub const USUAL: u64 = init::ASYNC_READ
     | init::BIG_WRITES
     | init::PARALLEL_DIROPS
@@ -32,7 +34,6 @@ pub const USUAL: u64 = init::ASYNC_READ
     | init::DO_READDIRPLUS
     | init::READDIRPLUS_AUTO
     | init::CACHE_SYMLINKS
-    | init::EXPLICIT_INVAL_DATA
     | init::HANDLE_KILLPRIV_V2
     | init::SETXATTR_EXT
     | init::HAS_EXPIRE_ONLY

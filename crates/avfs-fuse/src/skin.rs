@@ -37,14 +37,20 @@ use crate::request::{Operation, Request};
 use crate::service::{self, Service};
 use crate::session::Log;
 
+/// What may be done through a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Everything,
+    /// No changes; others may make some.
+    ReadOnly,
+    /// Nobody changes the tree: the kernel opens files and directories without asking.
+    Past,
+}
+
 /// What a mount is, beside its tree.
 #[derive(Clone)]
 pub struct SkinOptions {
-    /// The tree never changes: the kernel opens files and directories without asking.
-    pub read_only: bool,
-    /// Changes through this mount are refused. The kernel does so already, until root mounts it anew to be
-    /// written to.
-    pub refuse_changes: bool,
+    pub access: Access,
     /// How many bytes the disk under the store has left.
     pub free_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub log: Log,
@@ -134,14 +140,15 @@ impl Skin {
 
 impl Service for Skin {
     fn init(&self, _kernel: &InitIn) -> u64 {
-        match self.options.read_only {
-            true => service::READ_ONLY,
-            false => service::WRITABLE,
+        match self.options.access {
+            Access::Past => service::READ_ONLY,
+            Access::Everything | Access::ReadOnly => service::WRITABLE,
         }
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
-        if self.options.refuse_changes && request.operation.is_change() {
+        // The kernel refuses changes of a read-only mount itself, until somebody remounts it.
+        if self.options.access != Access::Everything && request.operation.is_change() {
             return reply.error(Errno::ROFS);
         }
         match request.operation {
@@ -181,7 +188,7 @@ impl Service for Skin {
             }
             Operation::Link { node, name } => self.entry(request, reply, self.link(request, node, name)),
             // A file is kept alive by its node, so a handle would have nothing to say.
-            Operation::Open(_) if self.options.read_only => reply.error(Errno::NOSYS),
+            Operation::Open(_) if self.options.access == Access::Past => reply.error(Errno::NOSYS),
             Operation::Open(open) => {
                 let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
                 match self.open(request, &open) {
@@ -224,7 +231,7 @@ impl Service for Skin {
                 self.answer(request, reply, self.list_xattrs(request), |reply, list| reply.xattr(&list, size))
             }
             Operation::RemoveXattr { name } => self.done(request, reply, self.remove_xattr(request, name)),
-            Operation::OpenDirectory(_) if self.options.read_only => reply.error(Errno::NOSYS),
+            Operation::OpenDirectory(_) if self.options.access == Access::Past => reply.error(Errno::NOSYS),
             Operation::OpenDirectory(_) => {
                 let flags = open_out::CACHE_DIR | open_out::KEEP_CACHE;
                 self.answer(request, reply, self.ino(request), |reply, _| {

@@ -74,7 +74,7 @@ pub struct OpenOptions {
 
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
-        OpenOptions { create: true, cache_bytes: 64 * 1024 * 1024, busy_timeout: Duration::from_secs(10) }
+        OpenOptions { create: true, cache_bytes: 32 * 1024 * 1024, busy_timeout: Duration::from_secs(10) }
     }
 }
 

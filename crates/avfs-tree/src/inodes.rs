@@ -6,7 +6,7 @@
 //! the modification time.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
 use avfs_core::map::Record;
 use avfs_core::{DecodeError, EntryName, LinkId, Reader, Timestamp, Totals};
@@ -44,6 +44,15 @@ impl Ino {
 pub(crate) type InoMap<V> = HashMap<Ino, V, BuildHasherDefault<InoHasher>>;
 /// A set of inode numbers.
 pub(crate) type InoSet = HashSet<Ino, BuildHasherDefault<InoHasher>>;
+
+/// Gives memory back once a table is mostly empty; so seldom that removing stays cheap. Tables do not do so by
+/// themselves, and after a walk over a million files there would be nothing in them but room.
+pub(crate) fn give_room_back<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
+    const SMALLEST: usize = 16;
+    if table.capacity() > SMALLEST && table.len() < table.capacity() / 4 {
+        table.shrink_to(2 * table.len());
+    }
+}
 
 /// Inode numbers are hashes already; only their unused top bit must not be the one that tables look at first.
 #[derive(Clone, Copy, Debug, Default)]

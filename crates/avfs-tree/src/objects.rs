@@ -37,7 +37,7 @@ pub enum ObjectError {
 }
 
 /// The bytes of decoded nodes that are kept, for all vaults of a store together.
-const NODE_CACHE_BYTES: u64 = 32 << 20;
+const NODE_CACHE_BYTES: u64 = 16 << 20;
 /// How many bytes of new objects are gathered before they are handed to the store.
 const BATCH_BYTES: usize = 256 << 10;
 

@@ -39,10 +39,18 @@ struct Extent {
     data: Data,
 }
 
+impl Extent {
+    fn data_len(&self) -> u64 {
+        if self.data.is_hole() { 0 } else { self.len }
+    }
+}
+
 /// Extents by their start; they never overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     extents: BTreeMap<u64, Extent>,
+    /// How many bytes are no holes. Counted all along: there may be many extents.
+    data_bytes: u64,
 }
 
 impl Overlay {
@@ -50,11 +58,20 @@ impl Overlay {
         self.extents.is_empty()
     }
 
+    pub fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
     pub fn put(&mut self, start: u64, len: u64, data: Data) {
         if len > 0 {
             self.clear(start..start + len);
-            self.extents.insert(start, Extent { len, data });
+            self.insert(start, Extent { len, data });
         }
+    }
+
+    fn insert(&mut self, start: u64, extent: Extent) {
+        self.data_bytes += extent.data_len();
+        self.extents.insert(start, extent);
     }
 
     /// Forgets everything in `range`; extents that reach over its ends are cut.
@@ -64,6 +81,7 @@ impl Overlay {
         let touched: Vec<u64> = self.extents.range(first..range.end).map(|(start, _)| *start).collect();
         for start in touched {
             let Some(extent) = self.extents.remove(&start) else { continue };
+            self.data_bytes -= extent.data_len();
             self.keep_outside(start, extent, &range);
         }
     }
@@ -72,12 +90,12 @@ impl Overlay {
         let end = start + extent.len;
         if start < range.start {
             let len = extent.len.min(range.start - start);
-            self.extents.insert(start, Extent { len, data: extent.data.advance(0, len) });
+            self.insert(start, Extent { len, data: extent.data.advance(0, len) });
         }
         if end > range.end {
             let kept = range.end.max(start);
             let len = end - kept;
-            self.extents.insert(kept, Extent { len, data: extent.data.advance(kept - start, len) });
+            self.insert(kept, Extent { len, data: extent.data.advance(kept - start, len) });
         }
     }
 
@@ -153,6 +171,8 @@ mod tests {
             }
             let window = window.start as usize..window.end as usize;
             prop_assert_eq!(&seen[window.clone()], &model[window]);
+            let data = model.iter().filter(|byte| matches!(byte, Some(Some(_)))).count();
+            prop_assert_eq!(overlay.data_bytes(), data as u64);
         }
     }
 }

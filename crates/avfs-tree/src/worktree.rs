@@ -81,6 +81,13 @@ pub struct Attr {
     pub names: u32,
 }
 
+impl Attr {
+    /// Whether it is a file that has other names too.
+    pub fn has_other_names(&self) -> bool {
+        self.kind != Kind::Directory && self.names > 1
+    }
+}
+
 /// How often the tree was taken to another time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u32);
@@ -404,6 +411,11 @@ impl WorkTree {
     }
 }
 
+/// How many files are noted as settled while everybody else waits.
+const SETTLED_AT_ONCE: usize = 1024;
+/// Whoever waits for the tree gets it meanwhile: a lock that is taken again at once would go past him.
+const BREATH: std::time::Duration = std::time::Duration::from_micros(50);
+
 /// A state whose every part is stored, on its way to becoming the head.
 #[must_use = "a frozen tree that is not settled stays changed"]
 pub struct FrozenTree<'a> {
@@ -429,10 +441,13 @@ impl FrozenTree<'_> {
     pub fn settle(mut self) {
         if let Some(frozen) = self.frozen.take() {
             let mut state = self.tree.state();
-            state.settle(frozen);
+            let mut settled = state.settle(frozen);
             let logs: Vec<Arc<LogFile>> = state.sealed.drain(..self.sealed).collect();
             drop(state);
             logs.iter().for_each(|log| remove_journal(log.place()));
+            while settled.advance(&mut self.tree.state(), SETTLED_AT_ONCE) {
+                std::thread::sleep(BREATH);
+            }
         }
     }
 }

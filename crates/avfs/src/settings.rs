@@ -13,6 +13,8 @@ use std::time::Duration;
 pub use key::{Key, Value, WrongValue};
 pub use place::Places;
 
+use agentvfs::mount::Transport;
+
 use crate::escape::printable_path;
 
 /// Where a value comes from. Later ones beat earlier ones.
@@ -196,6 +198,15 @@ impl Settings {
 
     pub fn search_enabled(&self) -> bool {
         self.get(Key::SearchEnabled).value == Some(Value::Switch(true))
+    }
+
+    /// How requests of mounts come from the kernel.
+    pub fn transport(&self) -> Transport {
+        let chosen = match &self.get(Key::MountTransport).value {
+            Some(Value::Text(text)) => Transport::ALL.into_iter().find(|way| way.as_str() == text),
+            _ => None,
+        };
+        chosen.unwrap_or_default()
     }
 
     pub fn quota(&self) -> Quota {

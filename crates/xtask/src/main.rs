@@ -18,7 +18,8 @@ const TASKS: &[Task] = &[
     Task { name: "help", about: "List the tasks", run: help },
     Task {
         name: "bench",
-        about: "Measure: `bench core` for vaults by their size, `bench mount` for mounts beside a host directory",
+        about: "Measure: `bench core` for vaults by their size, `bench mount` for mounts beside a host directory, \
+                `bench scale` for mounts of great size",
         run: bench::run,
     },
 ];

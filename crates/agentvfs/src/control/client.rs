@@ -19,9 +19,6 @@ use crate::vault::Vault;
 /// How long an owner that has greeted us may work on a request: it may have much to store.
 const WORKING: Duration = Duration::from_secs(600);
 
-/// The code of [`Error::OwnerGone`].
-const OWNER_GONE: &str = "owner-gone";
-
 /// A connection to the process that has a vault open.
 pub struct LiveOwner {
     channel: Channel,
@@ -89,10 +86,6 @@ impl LiveOwner {
         match answered {
             Ok(Some(Reply::Conflict { path })) => {
                 Err(Error::Overtaken { vault: self.vault, path: path.and_then(|path| path.to_path()) })
-            }
-            // It says so itself: it is about to end.
-            Ok(Some(Reply::Failed { code, .. })) if code == OWNER_GONE => {
-                Err(Error::OwnerGone { vault: self.vault, pid: self.pid })
             }
             Ok(Some(Reply::Failed { code, message, hint })) => Err(failed(self.vault, &code, message, hint)),
             Ok(Some(reply)) => Ok(reply),

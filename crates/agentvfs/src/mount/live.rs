@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use avfs_fuse::transport::{self, InUse, Serving, ServingOptions, Way};
-use avfs_fuse::{NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_fuse::{Access, NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
 
@@ -37,12 +38,14 @@ pub(super) struct LiveMount {
     session: Arc<Session>,
     way: Way,
     notifier: Notifier,
+    /// Whether its name was taken away: whoever uses it still is served, and its directory may be another's.
+    detached: AtomicBool,
     ended: Mutex<bool>,
     end: Condvar,
 }
 
 impl LiveMount {
-    /// Serves a connection until it is unmounted; `when_ended` is told so, and notes it.
+    /// Serves a connection until it is unmounted; `when_ended` is told so.
     pub fn serve(
         open: &OpenVault,
         dir: &Path,
@@ -56,8 +59,11 @@ impl LiveMount {
         let skin = Arc::new(Skin::new(
             past.as_ref().unwrap_or(open.tree()),
             SkinOptions {
-                read_only: options.at.is_some(),
-                refuse_changes: options.is_read_only(),
+                access: match (options.at, options.read_only) {
+                    (Some(_), _) => Access::Past,
+                    (None, true) => Access::ReadOnly,
+                    (None, false) => Access::Everything,
+                },
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },
@@ -69,13 +75,15 @@ impl LiveMount {
         let way = serving.way();
         let notifier = serving.notifier().clone();
         skin.watch(&notifier);
-        let (ended, end) = (Mutex::new(false), Condvar::new());
-        let mount = LiveMount { dir: dir.to_owned(), options, session, way, notifier, ended, end };
+        let (detached, ended, end) = (AtomicBool::new(false), Mutex::new(false), Condvar::new());
+        let mount = LiveMount { dir: dir.to_owned(), options, session, way, notifier, detached, ended, end };
         let mount = Arc::new(mount);
         let waiting = Arc::clone(&mount);
         let thread = std::thread::Builder::new().name("mount".into()).spawn(move || {
             serving.wait();
             when_ended(&waiting);
+            *waiting.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            waiting.end.notify_all();
         });
         thread.map_err(|source| Error::Host {
             action: "serving",
@@ -89,14 +97,12 @@ impl LiveMount {
         &self.dir
     }
 
-    pub fn has_ended(&self) -> bool {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn is_detached(&self) -> bool {
+        self.detached.load(Ordering::Acquire)
     }
 
-    /// From now on it is not served any more.
-    pub fn note_end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.end.notify_all();
+    pub fn set_detached(&self) {
+        self.detached.store(true, Ordering::Release);
     }
 
     pub fn await_end(&self) {

@@ -208,7 +208,9 @@ impl<'a> Comeback<'a> {
     ) -> Result<Option<TreePath>> {
         for path in group.iter().filter(|path| !differing.contains(*path)) {
             let allowed = self.source_names.of_path(path);
-            if self.open.stat(path)?.names == 1 || self.present_names.of_path(path).is_subset(&allowed) {
+            if !self.open.stat(path)?.has_other_names()
+                || self.present_names.of_path(path).is_subset(&allowed)
+            {
                 return Ok(Some(path.clone()));
             }
         }
@@ -237,7 +239,7 @@ impl<'a> Comeback<'a> {
             let names = self.present_names.of_path(path);
             let all_come_back =
                 names == self.source_names.of_path(path) && names.iter().all(|name| self.covers(name));
-            let alone = attr.names == 1 || all_come_back;
+            let alone = !attr.has_other_names() || all_come_back;
             if alone && attr.kind == Kind::File && matches!(entry.kind, EntryKind::File { .. }) {
                 return self.set_to(entry, &attr).map_err(|error| self.open.fail(path, error));
             }

@@ -1,6 +1,7 @@
 //! Attributes, as the kernel shows and sets them.
 
 use avfs_core::Timestamp;
+use avfs_core::chunks::BLOB_MAX;
 use avfs_tree::{Attr, Clock, Ino, Kind, SetAttr, SystemClock};
 
 use super::Skin;
@@ -18,7 +19,7 @@ const GROUP_EXECUTE: u32 = 0o010;
 
 impl Skin {
     pub(super) fn get_attr(&self, request: &Request<'_>) -> Result<AttrOut, SkinError> {
-        Ok(attr_out(&self.tree.attr(self.ino(request)?)?))
+        Ok(self.attr_out(&self.tree.attr(self.ino(request)?)?))
     }
 
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetattrIn) -> Result<AttrOut, SkinError> {
@@ -27,7 +28,7 @@ impl Skin {
         if set.valid & setattr::KILL_SUIDGID != 0 {
             wanted.mode = wanted.mode.or(self.mode_without_privileges(at.ino)?);
         }
-        Ok(attr_out(&self.tree.set_attr(at, wanted)?))
+        Ok(self.attr_out(&self.tree.set_attr(at, wanted)?))
     }
 
     /// Takes the privileges away that a file gives to whoever executes it.
@@ -49,7 +50,20 @@ impl Skin {
 
     /// What the kernel is told of an inode, once more.
     pub(super) fn remembered(&self, attr: &Attr) -> EntryOut {
-        entry_out(self.nodes.remember(attr.ino), attr)
+        entry_out(self.nodes.remember(attr.ino), kernel_attr(attr, self.occupied(attr)))
+    }
+
+    fn attr_out(&self, attr: &Attr) -> AttrOut {
+        let shown = kernel_attr(attr, self.occupied(attr));
+        AttrOut { attr_valid: VALID, attr_valid_nsec: 0, dummy: 0, attr: shown }
+    }
+
+    /// How many bytes `du` shows. Holes of small files are not worth looking for.
+    fn occupied(&self, attr: &Attr) -> u64 {
+        match attr.kind {
+            Kind::File if attr.size > BLOB_MAX => self.tree.occupied(attr.ino).unwrap_or(attr.size),
+            _ => attr.size,
+        }
     }
 }
 
@@ -71,7 +85,7 @@ fn wanted(set: &SetattrIn) -> SetAttr {
 }
 
 /// A name that exists.
-fn entry_out(nodeid: u64, attr: &Attr) -> EntryOut {
+fn entry_out(nodeid: u64, attr: abi::Attr) -> EntryOut {
     EntryOut {
         nodeid,
         generation: 0,
@@ -79,7 +93,7 @@ fn entry_out(nodeid: u64, attr: &Attr) -> EntryOut {
         attr_valid: VALID,
         entry_valid_nsec: 0,
         attr_valid_nsec: 0,
-        attr: kernel_attr(attr),
+        attr,
     }
 }
 
@@ -97,16 +111,11 @@ pub(super) fn no_entry() -> EntryOut {
     }
 }
 
-fn attr_out(attr: &Attr) -> AttrOut {
-    AttrOut { attr_valid: VALID, attr_valid_nsec: 0, dummy: 0, attr: kernel_attr(attr) }
-}
-
-fn kernel_attr(attr: &Attr) -> abi::Attr {
+fn kernel_attr(attr: &Attr, occupied: u64) -> abi::Attr {
     abi::Attr {
         ino: attr.ino.0,
         size: attr.size,
-        // Holes count as if they were none.
-        blocks: attr.size.div_ceil(512),
+        blocks: occupied.div_ceil(512),
         atime: attr.atime.seconds as u64,
         mtime: attr.meta.mtime.seconds as u64,
         ctime: attr.ctime.seconds as u64,

@@ -49,8 +49,18 @@ impl Skin {
         // What the page cache writes back lies where the mapping has it, however the file was opened.
         let from_cache = arguments.write_flags & write::CACHE != 0;
         match arguments.flags & rustix::fs::OFlags::APPEND.bits() != 0 && !from_cache {
-            true => self.tree.append(at, data).map(|_| ())?,
+            true => self.append(request.nodeid, at, arguments.offset, data)?,
             false => self.tree.write(at, arguments.offset, data)?,
+        }
+        Ok(())
+    }
+
+    /// Writes at the end. Where the kernel believed it to be, it has these bytes in its cache by now; if it was
+    /// wrong, it must forget them. Said before the answer: whoever opens the file after it waits for that.
+    fn append(&self, node: u64, at: At, believed: u64, data: &[u8]) -> Result<(), SkinError> {
+        let end = self.tree.append(at, data)?;
+        if end != believed {
+            self.notices.contents_from(node, end.min(believed));
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
-//! Open files, as far as there is anything to know about one: the record locks that were taken through it, if
-//! closing it is not told.
+//! Open files, as far as there is anything to know about one: the record locks that were taken through it.
+//!
+//! A lock that belongs to a process ends when that process closes a descriptor of the file, which is told; one
+//! that belongs to an open file (`F_OFD_SETLK`) ends with it, which the kernel tells without saying whose it was.
 //!
 //! A descriptor that cannot write seldom has to do with locks, and being told of its closing costs a request, so
 //! the kernel is asked not to tell if the file has no locks when it is opened. Locks that are taken through such
@@ -29,20 +31,23 @@ impl Handles {
 
     /// A record lock is taken through a handle.
     pub fn locked(&self, handle: u64, ino: Ino, owner: u64) {
-        if handle & QUIET != 0 {
-            let mut locked = self.table();
-            let owners = locked.entry(handle).or_default();
-            if !owners.contains(&(ino, owner)) {
-                owners.push((ino, owner));
-            }
+        let mut locked = self.table();
+        let owners = locked.entry(handle).or_default();
+        if !owners.contains(&(ino, owner)) {
+            owners.push((ino, owner));
         }
+    }
+
+    /// The locks of an owner have ended: those that it takes from now on have nothing to do with older handles.
+    pub fn unlocked(&self, ino: Ino, owner: u64) {
+        self.table().retain(|_, owners| {
+            owners.retain(|known| *known != (ino, owner));
+            !owners.is_empty()
+        });
     }
 
     /// The owners of locks that end with a handle.
     pub fn close(&self, handle: u64) -> Vec<u64> {
-        if handle & QUIET == 0 {
-            return Vec::new();
-        }
         let owners = self.table().remove(&handle).unwrap_or_default();
         owners.into_iter().map(|(_, owner)| owner).collect()
     }

@@ -152,9 +152,9 @@ impl Skin {
 
     /// A descriptor was closed: the record locks of its process on the file are gone.
     pub(super) fn flush(&self, request: &Request<'_>, flush: &FlushIn) -> Result<(), SkinError> {
-        self.tree
-            .locks()
-            .release_records(self.nodes.meant(request.nodeid), self.lock_owner(flush.lock_owner));
+        let ino = self.nodes.meant(request.nodeid);
+        self.tree.locks().release_records(ino, self.lock_owner(flush.lock_owner));
+        self.handles.unlocked(ino, flush.lock_owner);
         Ok(())
     }
 

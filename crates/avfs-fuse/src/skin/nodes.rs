@@ -69,6 +69,7 @@ impl Nodes {
         let is_last = *known.get() == 0;
         if is_last {
             known.remove();
+            give_room_back(&mut shard);
         }
         drop(shard);
         self.release(node, lookups, is_last);
@@ -103,6 +104,14 @@ impl Nodes {
 
     fn shard(&self, node: u64) -> MutexGuard<'_, Shard> {
         lock(&self.shards[(node ^ node >> 32) as usize % SHARDS])
+    }
+}
+
+/// After a walk over a million files the kernel forgets them one by one, and nothing would be left but room.
+fn give_room_back(shard: &mut Shard) {
+    const SMALLEST: usize = 64;
+    if shard.capacity() > SMALLEST && shard.len() < shard.capacity() / 4 {
+        shard.shrink_to(2 * shard.len());
     }
 }
 

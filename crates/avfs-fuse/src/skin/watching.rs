@@ -22,6 +22,13 @@ impl Notices {
         }
     }
 
+    /// What the kernel has of a file from an offset on is wrong.
+    pub fn contents_from(&self, node: u64, offset: u64) {
+        if let Some(notifier) = self.0.get() {
+            notifier.inval_inode(node, offset as i64, 0);
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.0.get().is_none_or(Notifier::is_idle)
     }

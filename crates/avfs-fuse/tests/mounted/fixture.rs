@@ -8,7 +8,7 @@ use avfs_core::{Entry, Meta, Root, Totals};
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
 use avfs_fuse::transport::{Serving, ServingOptions, Transport};
-use avfs_fuse::{Log, Session, Settings, Skin, SkinOptions};
+use avfs_fuse::{Access, Log, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
 use avfs_tree::{Base, Objects, SystemClock, WorkTree};
 
@@ -36,12 +36,8 @@ impl Mounted {
             Arc::new(move |line| lines.lock().unwrap().push(line.to_owned()))
         };
         let directory = tempfile::tempdir().unwrap();
-        let options = SkinOptions {
-            read_only,
-            refuse_changes: read_only,
-            free_bytes: Arc::new(|| 1 << 40),
-            log: log.clone(),
-        };
+        let access = if read_only { Access::Past } else { Access::Everything };
+        let options = SkinOptions { access, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
         let skin = Arc::new(Skin::new(&tree, options));
         let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
         let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };

@@ -43,6 +43,17 @@ impl FileBody {
         }
     }
 
+    /// About how many bytes are no holes; never fewer, and what is written over counts twice.
+    pub fn occupied(&self, objects: &Objects) -> Result<u64, FsError> {
+        let below = match &self.base {
+            Below::Captured(body) => body.occupied(objects)?,
+            Below::Stored(Content::Empty) => 0,
+            Below::Stored(Content::Blob(_)) => self.base_size,
+            Below::Stored(Content::Chunks(root)) => chunks::occupied(objects, *root, self.base_size)?,
+        };
+        Ok(below.min(self.base_valid).saturating_add(self.overlay.data_bytes()).min(self.size))
+    }
+
     /// The first byte at or behind `offset` that is data (`None`: none), page by page.
     pub fn seek_data(&self, objects: &Objects, offset: u64) -> Result<Option<u64>, FsError> {
         if let Some(content) = self.unchanged() {

@@ -134,7 +134,7 @@ impl State {
             order.push(ino);
             let overlaid = directory.changed.iter().chain(&directory.settling);
             for child in overlaid.filter_map(|name| directory.children.get(name)) {
-                if self.is_overlaid_directory(*child)? {
+                if is_overlaid_directory(self.inode(*child)?) {
                     open.push(*child);
                 }
             }
@@ -143,22 +143,13 @@ impl State {
         Ok(order)
     }
 
-    fn is_overlaid_directory(&self, ino: Ino) -> Result<bool, FsError> {
-        let inode = self.inode(ino)?;
-        Ok(match &inode.body {
-            Body::Directory(directory) => {
-                inode.dirty || !directory.changed.is_empty() || !directory.settling.is_empty()
-            }
-            _ => false,
-        })
-    }
-
     fn captured_directory(&mut self, ino: Ino, take: TakeFile<'_>) -> Result<CapturedDirectory, FsError> {
         let directory = self.directory(ino)?;
         let (base, below) = (directory.base, directory.below);
-        let overlaid: BTreeSet<&EntryName> = directory.changed.iter().chain(&directory.settling).collect();
+        let child = |name: &EntryName| (name.clone(), directory.children.get(name).copied());
+        // Both are in order already.
         let children: Vec<(EntryName, Option<Ino>)> =
-            overlaid.into_iter().map(|name| (name.clone(), directory.children.get(name).copied())).collect();
+            directory.changed.union(&directory.settling).map(child).collect();
         let mut names = Vec::with_capacity(children.len());
         for (name, child) in children {
             let child = child.map(|child| self.captured_child(child, take)).transpose()?;
@@ -168,32 +159,15 @@ impl State {
     }
 
     fn captured_child(&mut self, ino: Ino, take: TakeFile<'_>) -> Result<CapturedChild, FsError> {
-        match self.inode(ino)?.linked {
+        let inode = self.inode_mut(ino)?;
+        match inode.linked {
             true => Ok(CapturedChild::Link(LinkId(ino.0))),
-            false => Ok(CapturedChild::Own(ino, self.captured_entry(ino, take)?)),
+            false => Ok(CapturedChild::Own(ino, captured_entry(ino, inode, take))),
         }
     }
 
     fn captured_entry(&mut self, ino: Ino, take: TakeFile<'_>) -> Result<CapturedEntry, FsError> {
-        let is_overlaid = self.is_overlaid_directory(ino)?;
-        let inode = self.inode_mut(ino)?;
-        let body = match &mut inode.body {
-            Body::Edited(file) => CapturedBody::Edited(ino, take(file)),
-            Body::Directory(_) if is_overlaid => CapturedBody::Directory(ino),
-            Body::Stored { size, content } => {
-                CapturedBody::Known(EntryKind::File { size: *size, content: *content })
-            }
-            Body::Directory(directory) => {
-                let (entries, below) = (directory.base, directory.below);
-                CapturedBody::Known(EntryKind::Directory { entries, below })
-            }
-            Body::Symlink(target) => CapturedBody::Known(EntryKind::Symlink { target: target.clone() }),
-            Body::Fifo => CapturedBody::Known(EntryKind::Fifo),
-            Body::Socket => CapturedBody::Known(EntryKind::Socket),
-            Body::CharDevice(device) => CapturedBody::Known(EntryKind::CharDevice { device: *device }),
-            Body::BlockDevice(device) => CapturedBody::Known(EntryKind::BlockDevice { device: *device }),
-        };
-        Ok(CapturedEntry { meta: inode.meta.clone(), ctime: inode.ctime, body })
+        Ok(captured_entry(ino, self.inode_mut(ino)?, take))
     }
 
     fn captured_links(&mut self, take: TakeFile<'_>) -> Result<Vec<(LinkId, Option<CapturedLink>)>, FsError> {
@@ -233,6 +207,36 @@ impl State {
         }
         Ok(())
     }
+}
+
+fn is_overlaid_directory(inode: &Inode) -> bool {
+    match &inode.body {
+        Body::Directory(directory) => {
+            inode.dirty || !directory.changed.is_empty() || !directory.settling.is_empty()
+        }
+        _ => false,
+    }
+}
+
+fn captured_entry(ino: Ino, inode: &mut Inode, take: TakeFile<'_>) -> CapturedEntry {
+    let is_overlaid = is_overlaid_directory(inode);
+    let body = match &mut inode.body {
+        Body::Edited(file) => CapturedBody::Edited(ino, take(file)),
+        Body::Directory(_) if is_overlaid => CapturedBody::Directory(ino),
+        Body::Stored { size, content } => {
+            CapturedBody::Known(EntryKind::File { size: *size, content: *content })
+        }
+        Body::Directory(directory) => {
+            let (entries, below) = (directory.base, directory.below);
+            CapturedBody::Known(EntryKind::Directory { entries, below })
+        }
+        Body::Symlink(target) => CapturedBody::Known(EntryKind::Symlink { target: target.clone() }),
+        Body::Fifo => CapturedBody::Known(EntryKind::Fifo),
+        Body::Socket => CapturedBody::Known(EntryKind::Socket),
+        Body::CharDevice(device) => CapturedBody::Known(EntryKind::CharDevice { device: *device }),
+        Body::BlockDevice(device) => CapturedBody::Known(EntryKind::BlockDevice { device: *device }),
+    };
+    CapturedEntry { meta: inode.meta.clone(), ctime: inode.ctime, body }
 }
 
 fn thaw(inode: &mut Inode) {

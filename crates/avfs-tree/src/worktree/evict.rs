@@ -1,6 +1,6 @@
 //! Letting go of inodes that can be loaded again: memory holds what is in use or changed, not what was seen.
 
-use crate::inodes::Ino;
+use crate::inodes::{Ino, give_room_back};
 use crate::worktree::Moment;
 use crate::worktree::inode::Body;
 use crate::worktree::state::State;
@@ -19,8 +19,10 @@ impl State {
     /// Takes an inode out of memory; returns the directory that it was in.
     pub fn unload(&mut self, ino: Ino) -> Option<Ino> {
         let place = self.inodes.remove(&ino)?.place?;
+        give_room_back(&mut self.inodes);
         if let Ok(parent) = self.directory_mut(place.parent) {
             parent.children.remove(&place.name);
+            give_room_back(&mut parent.children);
         }
         Some(place.parent)
     }

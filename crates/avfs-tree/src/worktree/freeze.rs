@@ -53,8 +53,9 @@ pub(crate) fn store_entry(
 }
 
 impl State {
-    /// Notes that the frozen tree is the head now: only what changed since it was taken differs from it.
-    pub fn settle(&mut self, frozen: Frozen) {
+    /// Notes that the frozen tree is the head now: only what changed since it was taken differs from it. What
+    /// is left to be done may be done in parts, while the tree goes on.
+    pub fn settle(&mut self, frozen: Frozen) -> Settled {
         for (ino, root) in frozen.directories {
             if let Some(inode) = self.inodes.get_mut(&ino)
                 && let Body::Directory(directory) = &mut inode.body
@@ -65,23 +66,55 @@ impl State {
                 directory.settling.clear();
             }
         }
-        for (ino, captured, content) in frozen.files {
-            if let Some(inode) = self.inodes.get_mut(&ino)
-                && let Body::Edited(file) = &mut inode.body
-            {
-                file.settle(&captured, content);
-                if let Some(content) = file.unchanged() {
-                    inode.body = Body::Stored { size: file.size, content };
-                }
+        self.base = frozen.base;
+        let inodes = self.settling.take().map(|settling| settling.dirty).unwrap_or_default();
+        Settled { files: frozen.files, inodes }
+    }
+}
+
+/// What is to be noted of files and inodes that were settled. Until then a file lies on what was captured of
+/// it, which holds the same bytes, and what could leave memory stays.
+#[must_use = "memory is kept until it is done"]
+pub(crate) struct Settled {
+    files: Vec<(Ino, Arc<FileBody>, Content)>,
+    inodes: Vec<Ino>,
+}
+
+impl Settled {
+    /// Does at most so much; returns whether there is more.
+    pub fn advance(&mut self, state: &mut State, count: usize) -> bool {
+        let files = self.files.len().saturating_sub(count);
+        for (ino, captured, content) in self.files.drain(files..) {
+            state.settle_file(ino, &captured, content);
+        }
+        if self.files.is_empty() {
+            let inodes = self.inodes.len().saturating_sub(count);
+            self.inodes.drain(inodes..).for_each(|ino| state.settle_inode(ino));
+        }
+        !self.inodes.is_empty() || !self.files.is_empty()
+    }
+
+    pub fn finish(mut self, state: &mut State) {
+        while self.advance(state, usize::MAX) {}
+    }
+}
+
+impl State {
+    fn settle_file(&mut self, ino: Ino, captured: &Arc<FileBody>, content: Content) {
+        if let Some(inode) = self.inodes.get_mut(&ino)
+            && let Body::Edited(file) = &mut inode.body
+        {
+            file.settle(captured, content);
+            if let Some(content) = file.unchanged() {
+                inode.body = Body::Stored { size: file.size, content };
             }
         }
-        self.base = frozen.base;
-        let settled = self.settling.take().map(|settling| settling.dirty).unwrap_or_default();
-        for ino in settled {
-            self.evict(ino);
-            if self.inodes.contains_key(&ino) {
-                self.note_idle(ino);
-            }
+    }
+
+    fn settle_inode(&mut self, ino: Ino) {
+        self.evict(ino);
+        if self.inodes.contains_key(&ino) {
+            self.note_idle(ino);
         }
     }
 }

@@ -106,6 +106,17 @@ impl WorkTree {
         file(&state, ino)?.read_all(&state.objects, state.journal.as_ref())
     }
 
+    /// About how many bytes of a file are no holes: never fewer, and exact if there are few of them.
+    pub fn occupied(&self, ino: Ino) -> Result<u64, FsError> {
+        let state = self.state_with(ino)?;
+        if let Body::Stored { size, content } = state.inode(ino)?.body {
+            let objects = state.objects.clone();
+            drop(state);
+            return FileBody::stored(size, content).occupied(&objects);
+        }
+        file(&state, ino)?.occupied(&state.objects)
+    }
+
     /// The next data at or behind `offset`; `None` if only a hole follows.
     pub fn seek_data(&self, ino: Ino, offset: u64) -> Result<Option<u64>, FsError> {
         let state = self.state_with(ino)?;

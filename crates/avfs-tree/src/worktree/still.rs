@@ -79,7 +79,8 @@ impl Still<'_> {
 
     /// What was stored is the head: nothing differs from it.
     pub fn settle(&mut self, stored: Stored) {
-        self.state.settle(stored.frozen);
+        let settled = self.state.settle(stored.frozen);
+        settled.finish(&mut self.state);
         let logs: Vec<Arc<LogFile>> = self.state.sealed.drain(..).collect();
         logs.iter().for_each(|log| remove_journal(log.place()));
     }

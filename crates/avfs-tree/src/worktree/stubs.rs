@@ -1,13 +1,16 @@
 //! Files that doors know by number and that nobody uses just now: all that stays of them in memory is where
 //! they are. The kernel may know a million files; only those used lately are loaded.
 
+mod table;
+
 use std::collections::VecDeque;
 
 use avfs_core::Slot;
 use avfs_core::map;
 
+use self::table::{Stub, StubTable};
 use crate::error::FsError;
-use crate::inodes::{Ino, InoMap};
+use crate::inodes::Ino;
 use crate::op::{Op, Place};
 use crate::worktree::WorkTree;
 use crate::worktree::inode::Body;
@@ -24,40 +27,34 @@ impl WorkTree {
 }
 
 #[derive(Debug)]
-struct Stub {
-    place: Place,
-    holds: u32,
-}
-
-#[derive(Debug)]
 pub(crate) struct Stubs {
     keep: usize,
-    by_number: InoMap<Stub>,
+    by_number: StubTable,
     /// The files that are loaded and held, oldest first; some have left memory since.
     loaded: VecDeque<Ino>,
 }
 
 impl Default for Stubs {
     fn default() -> Stubs {
-        Stubs { keep: LOADED_FILES, by_number: InoMap::default(), loaded: VecDeque::new() }
+        Stubs { keep: LOADED_FILES, by_number: StubTable::default(), loaded: VecDeque::new() }
     }
 }
 
 impl Stubs {
     /// Whether a number belongs to a file that is elsewhere.
     pub fn is_elsewhere(&self, ino: Ino, place: &Place) -> bool {
-        self.by_number.get(&ino).is_some_and(|stub| stub.place != *place)
+        self.by_number.get(ino).is_some_and(|stub| !stub.is_at(place))
     }
 
     pub fn contains(&self, ino: Ino) -> bool {
-        self.by_number.contains_key(&ino)
+        self.by_number.get(ino).is_some()
     }
 
     /// The holds on a file that is being loaded.
     pub fn take_holds(&mut self, ino: Ino) -> u32 {
-        let Some(stub) = self.by_number.remove(&ino) else { return 0 };
+        let Some(stub) = self.by_number.remove(ino) else { return 0 };
         self.loaded.push_back(ino);
-        stub.holds
+        stub.holds()
     }
 }
 
@@ -67,8 +64,8 @@ impl State {
         if self.inodes.contains_key(&ino) {
             return Ok(());
         }
-        let Some(stub) = self.stubs.by_number.get(&ino) else { return Ok(()) };
-        let place = stub.place.clone();
+        let Some(stub) = self.stubs.by_number.get(ino) else { return Ok(()) };
+        let place = stub.place();
         let base = self.directory(place.parent)?.base;
         let slot: Option<Slot> = map::get(&self.objects, base, place.name.as_bytes())?;
         match slot {
@@ -91,7 +88,7 @@ impl State {
         }
         let stubs = self.stubs.by_number.iter();
         let lost: Vec<Ino> =
-            stubs.filter(|(_, stub)| self.is_below(stub.place.parent, top)).map(|(ino, _)| *ino).collect();
+            stubs.filter(|(_, stub)| self.is_below(stub.parent(), top)).map(|(ino, _)| ino).collect();
         lost.into_iter().try_for_each(|ino| self.revive(ino))
     }
 
@@ -105,8 +102,8 @@ impl State {
     }
 
     pub fn hold(&mut self, ino: Ino) -> Result<(), FsError> {
-        if let Some(stub) = self.stubs.by_number.get_mut(&ino) {
-            stub.holds += 1;
+        if let Some(stub) = self.stubs.by_number.get_mut(ino) {
+            stub.set_holds(stub.holds() + 1);
             return Ok(());
         }
         let inode = self.inode_mut(ino)?;
@@ -121,10 +118,11 @@ impl State {
 
     /// Gives holds back. What nobody needs in memory any more leaves it.
     pub fn release(&mut self, ino: Ino, count: u32) -> Result<(), FsError> {
-        if let Some(stub) = self.stubs.by_number.get_mut(&ino) {
-            stub.holds = stub.holds.saturating_sub(count);
-            if stub.holds == 0 {
-                self.stubs.by_number.remove(&ino);
+        if let Some(stub) = self.stubs.by_number.get_mut(ino) {
+            let holds = stub.holds().saturating_sub(count);
+            stub.set_holds(holds);
+            if holds == 0 {
+                self.stubs.by_number.remove(ino);
             }
             return Ok(());
         }
@@ -163,7 +161,7 @@ impl State {
         let place = inode.place.clone();
         self.unload(ino);
         if let Some(place) = place {
-            self.stubs.by_number.insert(ino, Stub { place, holds });
+            self.stubs.by_number.insert(ino, Stub::new(&place, holds));
         }
     }
 }

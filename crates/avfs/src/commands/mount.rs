@@ -4,7 +4,6 @@ mod background;
 mod serve;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use agentvfs::mount::{MountOptions, Transport, connect};
 use agentvfs::{Error, Vault};
@@ -14,9 +13,6 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-
-/// How often an owner is asked again that cannot answer just now.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Show a vault as a directory, for any program
 #[derive(Debug, clap::Args)]
@@ -50,9 +46,9 @@ pub struct MountArgs {
     /// Stay, and unmount at Ctrl-C
     #[arg(long)]
     foreground: bool,
-    /// How requests come from the kernel: auto, device or uring
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = parse_transport)]
-    transport: Transport,
+    /// How requests come from the kernel: auto (the default), device or uring; `avfs doctor` tells more
+    #[arg(long, value_name = "WAY", value_parser = parse_transport)]
+    transport: Option<Transport>,
     /// Said by a process to the one that it starts in the background
     #[arg(long, hide = true)]
     background_child: bool,
@@ -84,41 +80,18 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
     if args.background_child {
         return serve::in_background(&plan);
     }
-    let start = Instant::now();
-    loop {
-        if let Some(pid) = ask_owner(&plan)? {
-            report(context, &plan, pid)?;
-            return Ok(ExitStatus::Success);
-        }
-        let served = match args.foreground {
-            true => serve::in_foreground(context, &plan),
-            false => in_background(context, &plan, args),
-        };
-        match served {
-            // Another one became the owner at this moment, or ends just now: it can be asked soon, or is gone.
-            Err(error) if is_busy(&error) && start.elapsed() < context.settings.wait() => {
-                std::thread::sleep(LOOK_EVERY);
-            }
-            served => return served,
-        }
+    if args.foreground {
+        return serve::in_foreground(context, &plan);
     }
-}
-
-fn in_background(context: &mut Context<'_>, plan: &Plan, args: &MountArgs) -> Result<ExitStatus> {
-    match background::start(context, plan, args)? {
-        background::Started::Ready(pid) => {
-            report(context, plan, pid)?;
-            Ok(ExitStatus::Success)
-        }
-        background::Started::Busy(owner) => {
-            Err(Error::Busy { vault: plan.vault.name()?.to_string(), owner }.into())
-        }
-        background::Started::Failed(status) => Ok(status),
-    }
-}
-
-fn is_busy(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Busy { .. }))
+    let pid = match ask_owner(&plan)? {
+        Some(pid) => pid,
+        None => match background::start(context, &plan, args)? {
+            background::Started::Ready(pid) => pid,
+            background::Started::Failed(status) => return Ok(status),
+        },
+    };
+    report(context, &plan, pid)?;
+    Ok(ExitStatus::Success)
 }
 
 fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
@@ -132,7 +105,7 @@ fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
         read_only: args.read_only,
         allow_other: args.allow_other,
         at: at.map(|revision| revision.snapshot),
-        transport: args.transport,
+        transport: args.transport.unwrap_or_else(|| context.settings.transport()),
     };
     Ok(Plan { dir: place(&vault, dir)?, vault, options })
 }
@@ -163,10 +136,10 @@ fn ask_owner(plan: &Plan) -> Result<Option<u32>> {
         Err(error) => {
             drop(connection);
             agentvfs::mount::detach(&plan.dir);
-            match error {
-                // It was about to end: we take its place.
-                Error::OwnerGone { .. } => Ok(None),
-                error => Err(error.into()),
+            // It is about to end, as it says or by not answering: its place is free soon.
+            match error.code() {
+                "owner-gone" => Ok(None),
+                _ => Err(error.into()),
             }
         }
     }

@@ -25,6 +25,7 @@ pub enum Key {
     SearchEnabled,
     QuotaBytes,
     QuotaFiles,
+    MountTransport,
 }
 
 /// What a value must be.
@@ -59,7 +60,7 @@ pub struct WrongValue {
 }
 
 impl Key {
-    pub const ALL: [Key; 11] = [
+    pub const ALL: [Key; 12] = [
         Key::Home,
         Key::Vault,
         Key::Color,
@@ -71,6 +72,7 @@ impl Key {
         Key::SearchEnabled,
         Key::QuotaBytes,
         Key::QuotaFiles,
+        Key::MountTransport,
     ];
 
     pub fn name(self) -> &'static str {
@@ -86,6 +88,7 @@ impl Key {
             Key::SearchEnabled => "search.enabled",
             Key::QuotaBytes => "quota.bytes",
             Key::QuotaFiles => "quota.files",
+            Key::MountTransport => "mount.transport",
         }
     }
 
@@ -111,6 +114,7 @@ impl Key {
             Key::SearchEnabled => "keep the full-text index of new vaults",
             Key::QuotaBytes => "bytes that a new vault may hold",
             Key::QuotaFiles => "files that a new vault may hold",
+            Key::MountTransport => "how requests of mounts come from the kernel",
         }
     }
 
@@ -124,6 +128,7 @@ impl Key {
             Key::SearchEnabled => Kind::Switch,
             Key::QuotaBytes => Kind::Bytes,
             Key::QuotaFiles => Kind::Count,
+            Key::MountTransport => Kind::OneOf(&["auto", "device", "uring"]),
         }
     }
 
@@ -133,7 +138,7 @@ impl Key {
         let days = |count| Some(Value::Span(Duration::from_secs(count * DAY)));
         match self {
             Key::Home | Key::Vault | Key::QuotaBytes | Key::QuotaFiles => None,
-            Key::Color => Some(Value::Text("auto".to_owned())),
+            Key::Color | Key::MountTransport => Some(Value::Text("auto".to_owned())),
             Key::Wait => Some(Value::Span(Duration::from_secs(10))),
             Key::RetentionAll => days(1),
             Key::RetentionHourly => days(7),

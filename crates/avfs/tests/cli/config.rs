@@ -31,6 +31,7 @@ fn config_show_says_where_each_value_comes_from() {
     search.enabled        false       AVFS_SEARCH_ENABLED
     quota.bytes           1073741824  ROOT/project/avfs.toml:3
     quota.files           unlimited   default
+    mount.transport       auto        default
     --- talk
     ");
 }

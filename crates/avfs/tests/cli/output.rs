@@ -48,7 +48,17 @@ fn help_is_grouped_by_headings() {
         help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
     assert_eq!(
         headings,
-        ["Vaults:", "Files:", "Versions:", "Search:", "In and out:", "Upkeep:", "Settings:", "Options:"]
+        [
+            "Vaults:",
+            "Files:",
+            "Versions:",
+            "Search:",
+            "Mounts:",
+            "In and out:",
+            "Upkeep:",
+            "Settings:",
+            "Options:"
+        ]
     );
 }
 

@@ -105,3 +105,31 @@ fn sqlite_excludes_through_two_doors() {
         sh(run.dir, "sqlite3 data.db 'SELECT n FROM t' | grep -qx 200");
     });
 }
+
+#[test]
+fn a_lock_of_an_open_file_ends_with_it() {
+    in_both_through_two_doors(&Freedom::default(), |run| {
+        let program = format!(
+            "import fcntl, os, struct, time
+def take(f): fcntl.fcntl(f, 37, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0))
+def taken(f):
+    try: take(f)
+    except BlockingIOError: return True
+    return False
+open('lock', 'w').close()
+first, second, third = open('lock', 'r+b'), open('lock', 'r+b'), open('{door}/lock', 'r+b')
+take(first)
+assert taken(second) and taken(third)
+os.close(os.open('lock', os.O_RDWR))
+assert taken(second), 'closing another descriptor is nothing to it'
+first.close()
+end = time.monotonic() + 20
+while taken(second): assert time.monotonic() < end, 'the lock survived its file'
+assert taken(third)
+",
+            door = run.door.display()
+        );
+        fs::write(run.aside.join("open_file.py"), program).unwrap();
+        sh(run.dir, "python3 ../aside/open_file.py");
+    });
+}

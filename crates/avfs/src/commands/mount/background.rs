@@ -11,18 +11,14 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 
 pub(super) enum Started {
-    /// It serves, as this process.
+    /// This process serves.
     Ready(u32),
-    /// This process owns the vault.
-    Busy(String),
     /// It has said why not.
     Failed(ExitStatus),
 }
 
-/// What the process says when it serves.
+/// What the process says, with the number of the one that serves, which may have become another one.
 pub(super) const READY: &str = "ready";
-/// What it says, with the owner, if another one owns the vault.
-pub(super) const BUSY: &str = "busy ";
 
 /// Starts it and waits until it serves or has failed. Until then it talks to our user in our place.
 pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Result<Started> {
@@ -34,7 +30,7 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
         command.arg("--json");
     }
     command.args(args.read_only.then_some("--read-only")).args(args.allow_other.then_some("--allow-other"));
-    command.arg("--transport").arg(args.transport.as_str());
+    command.arg("--transport").arg(plan.options.transport.as_str());
     if let Some(snapshot) = plan.options.at {
         command.arg("--at").arg(snapshot.to_string());
     }
@@ -46,14 +42,10 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
         // An end without a word is a failure that it has told on its own.
         let _ = BufReader::new(output).read_line(&mut line);
     }
-    if line.trim_end() == READY {
-        return Ok(Started::Ready(child.id()));
+    if let Some(pid) = line.strip_prefix(READY).and_then(|pid| pid.trim().parse().ok()) {
+        return Ok(Started::Ready(pid));
     }
-    let busy = line.trim_end().strip_prefix(BUSY).map(str::to_owned);
     let status = child.wait().map_err(|source| host("waiting for", source))?;
-    if let Some(owner) = busy {
-        return Ok(Started::Busy(owner));
-    }
     let number = status.code().and_then(|code| u8::try_from(code).ok());
     let known = ExitStatus::ALL.into_iter().find(|status| Some(status.number()) == number);
     Ok(Started::Failed(known.filter(|status| *status != ExitStatus::Success).unwrap_or(ExitStatus::Internal)))

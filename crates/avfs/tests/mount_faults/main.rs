@@ -1,0 +1,21 @@
+//! What a mount promises when something goes wrong around it: its server is killed, the power goes, the disk is
+//! full, a vault is restored or changed through another door while programs hold its files open.
+//!
+//! Everything goes through the binary, as a user does it. Needs root, `/dev/fuse` and what `scripts/test`
+//! installs; where something is missing, a test fails and names it. `AVFS_KILL_ROUNDS` makes the random ones
+//! longer.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail where it stands")]
+
+mod busy;
+mod doors;
+mod full;
+mod ground;
+mod holder;
+mod kills;
+mod power;
+mod program;
+mod restoring;
+mod several;
+mod two_doors;
+mod user;
+mod writers;

@@ -30,8 +30,12 @@ pub(super) fn in_background(plan: &Plan) -> Result<ExitStatus> {
     let log = Log::open(plan)?;
     match Owner::start(plan, log.report())? {
         Start::Owner(owner) => {
-            detach_from_starter(&log)?;
-            owner.serve()
+            let told = detach_from_starter(&log);
+            if told.is_err() {
+                // Whoever asked for the mount is gone.
+                owner.mounts.detach_all();
+            }
+            owner.serve().and_then(|status| told.map(|()| status))
         }
         Start::ServedBy(pid) => {
             say_ready(pid)?;
@@ -105,7 +109,11 @@ impl Owner {
             source,
         })?;
         let connection = connect(plan.vault.name()?.as_str(), &plan.dir, &plan.options)?;
-        served.mount(&plan.dir, &plan.options.words(), Some(connection))?;
+        if let Err(error) = served.mount(&plan.dir, &plan.options.words(), Some(connection)) {
+            // It is there, and nobody serves it.
+            agentvfs::mount::detach(&plan.dir);
+            return Err(error.into());
+        }
         Ok(Start::Owner(Owner { signals, mounts, served }))
     }
 

@@ -89,7 +89,7 @@ fn a_follower_at_the_other_door_reads_what_was_written_and_nothing_else() {
     const LINES: usize = 1500;
     let (_ground, one, other) = two_doors();
     fs::write(one.path("log"), "").unwrap();
-    let expected: String = (0..LINES).map(|number| line(number)).collect();
+    let expected: String = (0..LINES).map(line).collect();
     std::thread::scope(|scope| {
         let path = one.path("log");
         scope.spawn(move || append_lines(&path, LINES));

@@ -3,12 +3,13 @@
 //! A notification waits for locks that the kernel holds while it waits for one of our answers, so it must
 //! never come from a thread that serves requests, nor from one that holds a lock of the tree.
 
+use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
@@ -97,8 +98,8 @@ impl Notifier {
         });
         match wait.recv_timeout(at_most) {
             // A thread that has ended has nobody to tell.
-            Ok(()) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(()),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err(NotFlushed),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => Err(NotFlushed),
         }
     }
 
@@ -119,16 +120,43 @@ impl Notifier {
     }
 }
 
+/// What the kernel does not know may be in an answer that is on its way to it: it is told once more when that has
+/// arrived.
+const AGAIN_AFTER: Duration = Duration::from_millis(5);
+/// How many are kept to be told once more.
+const AGAIN_MAX: usize = 4096;
+
 fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>, pending: &AtomicUsize) {
-    while let Ok(notice) = queue.recv() {
-        deliver(connection, log, notice);
-        pending.fetch_sub(1, Ordering::AcqRel);
+    let mut again: VecDeque<(Instant, Notice)> = VecDeque::new();
+    loop {
+        let next = match again.front() {
+            None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some((due, _)) => queue.recv_timeout(due.saturating_duration_since(Instant::now())),
+        };
+        match next {
+            Ok(notice) => {
+                if let Some(unknown) = deliver(connection, log, notice) {
+                    again.push_back((Instant::now() + AGAIN_AFTER, unknown));
+                }
+                pending.fetch_sub(1, Ordering::AcqRel);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let is_due = |(due, _): &(Instant, Notice)| *due <= Instant::now();
+        while again.front().is_some_and(is_due) || again.len() > AGAIN_MAX {
+            let Some((_, notice)) = again.pop_front() else { break };
+            // Known or not by now, it has nothing older on its way.
+            drop(deliver(connection, log, notice));
+        }
     }
 }
 
-fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) {
+/// Returns a notice of something that the kernel does not know.
+fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) -> Option<Notice> {
     if let Notice::Then(Then(act)) = notice {
-        return act();
+        act();
+        return None;
     }
     let sent = match &notice {
         Notice::Inode { node, offset, len } => {
@@ -147,8 +175,13 @@ fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) {
         }
         Notice::Then(_) => Ok(()),
     };
-    if let Err(error) = sent {
-        log(&format!("telling the kernel {notice:?}: {error}"));
+    match sent {
+        Ok(()) => None,
+        Err(Errno::NOENT) => Some(notice),
+        Err(error) => {
+            log(&format!("telling the kernel {notice:?}: {error}"));
+            None
+        }
     }
 }
 
@@ -160,8 +193,8 @@ fn send(connection: &Weak<OwnedFd>, code: i32, body: &[u8], name: Option<&[u8]>)
     let header = OutHeader { len: len as u32, error: code, unique: 0 };
     let parts = [header.as_bytes(), body, name, end].map(IoSlice::new);
     match rustix::io::writev(connection, &parts) {
-        // The kernel does not know the node or the name, or the mount is gone.
-        Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
+        // Or the mount is gone.
+        Ok(_) | Err(Errno::NODEV | Errno::CONNABORTED) => Ok(()),
         // The directory is not empty or in use: the name stays until that is over.
         Err(Errno::NOTEMPTY | Errno::BUSY) => Ok(()),
         Err(error) => Err(error),

@@ -120,9 +120,18 @@ impl Skin {
         &self,
         request: &Request<'_>,
         reply: Reply<'_>,
+        as_of: u64,
         result: Result<EntryOut, SkinError>,
     ) -> Answered {
-        self.answer(request, reply, result, |reply, entry| reply.entry(&entry))
+        self.answer(request, reply, result, |reply, entry| reply.entry(&self.kept_if_true(entry, as_of)))
+    }
+
+    /// What the kernel may keep, unless something was changed through another door since `as_of`.
+    fn kept_if_true(&self, entry: EntryOut, as_of: u64) -> EntryOut {
+        match self.notices.news() == as_of {
+            true => entry,
+            false => EntryOut { entry_valid: 0, attr_valid: 0, ..entry },
+        }
     }
 
     /// The handle of an open file, and what the kernel may do with it. Closing a descriptor that cannot write is
@@ -151,8 +160,9 @@ impl Service for Skin {
         if self.options.access != Access::Everything && request.operation.is_change() {
             return reply.error(Errno::ROFS);
         }
+        let as_of = self.notices.news();
         match request.operation {
-            Operation::Lookup { name } => self.entry(request, reply, self.lookup(request, name)),
+            Operation::Lookup { name } => self.entry(request, reply, as_of, self.lookup(request, name)),
             Operation::Forget { lookups } => {
                 self.forget(request.nodeid, lookups);
                 reply.nothing()
@@ -171,13 +181,13 @@ impl Service for Skin {
                 self.answer(request, reply, self.read_link(request), |reply, target| reply.bytes(&target))
             }
             Operation::Symlink { name, target } => {
-                self.entry(request, reply, self.symlink(request, name, target))
+                self.entry(request, reply, as_of, self.symlink(request, name, target))
             }
             Operation::MakeNode { node, name } => {
-                self.entry(request, reply, self.make_node(request, &node, name))
+                self.entry(request, reply, as_of, self.make_node(request, &node, name))
             }
             Operation::MakeDirectory { directory, name } => {
-                self.entry(request, reply, self.make_directory(request, directory.mode, name))
+                self.entry(request, reply, as_of, self.make_directory(request, directory.mode, name))
             }
             Operation::Unlink { name } => self.done(request, reply, self.unlink(request, name)),
             Operation::RemoveDirectory { name } => {
@@ -186,7 +196,9 @@ impl Service for Skin {
             Operation::Rename { name, new_parent, new_name, flags } => {
                 self.done(request, reply, self.rename(request, name, new_parent, new_name, flags))
             }
-            Operation::Link { node, name } => self.entry(request, reply, self.link(request, node, name)),
+            Operation::Link { node, name } => {
+                self.entry(request, reply, as_of, self.link(request, node, name))
+            }
             // A file is kept alive by its node, so a handle would have nothing to say.
             Operation::Open(_) if self.options.access == Access::Past => reply.error(Errno::NOSYS),
             Operation::Open(open) => {
@@ -200,7 +212,7 @@ impl Service for Skin {
                 let created = self.create(request, &create, name);
                 self.answer(request, reply, created, |reply, entry| {
                     let (handle, flags) = self.opened(Ino(entry.attr.ino), create.flags);
-                    reply.create(&entry, handle, flags)
+                    reply.create(&self.kept_if_true(entry, as_of), handle, flags)
                 })
             }
             // A file that never has a name cannot be made. This answer makes the kernel never ask again.

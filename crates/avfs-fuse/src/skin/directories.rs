@@ -148,13 +148,14 @@ impl Skin {
         handle.fill(&self.tree, ino, before)?;
         before = before.min(handle.names.len());
         loop {
+            let as_of = self.notices.news();
             let after = before.checked_sub(1).map(|index| handle.names[index].clone());
             let entries = self.entries(ino, after.as_ref(), plus)?;
             let is_last = entries.len() < AT_ONCE;
             let mut entries = entries.into_iter();
             for entry in entries.by_ref() {
                 let number = handle.number(before, entry.name().clone());
-                if !self.list_entry(&entry, number as u64 + DOTS, listing) {
+                if !self.list_entry(&entry, number as u64 + DOTS, as_of, listing) {
                     // The tree counts as told what it has given us.
                     [entry].into_iter().chain(entries).for_each(|entry| self.give_back(&entry));
                     return Ok(());
@@ -213,11 +214,13 @@ impl Skin {
     }
 
     /// Returns whether there was room. An entry with attributes counts as looked up.
-    fn list_entry(&self, entry: &Entry, cookie: u64, listing: &mut Listing<'_>) -> bool {
+    fn list_entry(&self, entry: &Entry, cookie: u64, as_of: u64, listing: &mut Listing<'_>) -> bool {
         match entry {
             Entry::Plus(name, attr) => {
                 let kind = format(attr.kind) >> 12;
-                listing.add_plus(attr.ino.0, cookie, kind, name.as_bytes(), || self.remembered(attr))
+                listing.add_plus(attr.ino.0, cookie, kind, name.as_bytes(), || {
+                    self.kept_if_true(self.remembered(attr), as_of)
+                })
             }
             Entry::Plain(name, ino, kind) => listing.add(ino.0, cookie, format(*kind) >> 12, name.as_bytes()),
         }

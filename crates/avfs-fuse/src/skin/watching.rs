@@ -1,5 +1,6 @@
 //! Making the kernel forget what was changed through other doors.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use avfs_tree::{Seen, Watcher};
@@ -11,12 +12,16 @@ use crate::reply::{Answered, Reply};
 
 /// The way to the kernel, once there is one.
 #[derive(Clone, Default)]
-pub(super) struct Notices(Arc<OnceLock<Notifier>>);
+pub(super) struct Notices {
+    notifier: Arc<OnceLock<Notifier>>,
+    /// How often something was changed through another door.
+    news: Arc<AtomicU64>,
+}
 
 impl Notices {
     /// Does something when the kernel has taken every notification that is under way now.
     pub fn then(&self, act: impl FnOnce() + Send + 'static) {
-        match self.0.get() {
+        match self.notifier.get() {
             Some(notifier) => notifier.then(act),
             None => act(),
         }
@@ -24,24 +29,32 @@ impl Notices {
 
     /// What the kernel has of a file from an offset on is wrong.
     pub fn contents_from(&self, node: u64, offset: u64) {
-        if let Some(notifier) = self.0.get() {
+        if let Some(notifier) = self.notifier.get() {
             notifier.inval_inode(node, offset as i64, 0);
         }
     }
 
+    /// What has been heard of so far. An answer that was found out before more was heard must not be kept by the
+    /// kernel: it was not told of what it did not know yet.
+    pub fn news(&self) -> u64 {
+        self.news.load(Ordering::Acquire)
+    }
+
     fn is_idle(&self) -> bool {
-        self.0.get().is_none_or(Notifier::is_idle)
+        self.notifier.get().is_none_or(Notifier::is_idle)
     }
 }
 
 /// What the tree tells of changes through other doors.
 struct Watching {
+    news: Arc<AtomicU64>,
     nodes: Arc<Nodes>,
     notifier: Notifier,
 }
 
 impl Watcher for Watching {
     fn seen(&self, seen: Seen) {
+        self.news.fetch_add(1, Ordering::AcqRel);
         match seen {
             Seen::Name { parent, name } => {
                 if let Some(parent) = self.nodes.known(parent) {
@@ -72,9 +85,13 @@ impl Watcher for Watching {
 impl Skin {
     /// From now on the kernel is told of what is changed through other doors.
     pub fn watch(&self, notifier: &Notifier) {
-        if self.notices.0.set(notifier.clone()).is_ok() {
+        if self.notices.notifier.set(notifier.clone()).is_ok() {
             let nodes = Arc::clone(&self.nodes);
-            self.tree.watch(Arc::new(Watching { nodes, notifier: notifier.clone() }));
+            self.tree.watch(Arc::new(Watching {
+                news: self.notices.news.clone(),
+                nodes,
+                notifier: notifier.clone(),
+            }));
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A connection carries lines of JSON: a greeting with the version of the protocol and its answer, then
 //! requests, one answer each. Others read what the owner has stored, so the first request is mostly to store
-//! what it has not yet ([`Request::Settle`]); and they give it states that they have stored themselves
-//! ([`Request::Adopt`]). No file operation ever travels through the socket.
+//! what it has not yet (`Request::Settle`); and they give it states that they have stored themselves
+//! (`Request::Adopt`). No file operation ever travels through the socket.
 
 mod channel;
 mod client;

@@ -1,11 +1,11 @@
 //! Requests over `/dev/fuse`: a few threads that read one request each, serve it, and write the answer.
 //!
 //! Waking a thread on another idle processor costs several times what serving does, so as few threads as
-//! possible are awake: the kernel wakes the first one that waits ([`waiting`]), and the others sleep unless
+//! possible are awake: the kernel wakes the first one that waits (`waiting`), and the others sleep unless
 //! all before them are busy. Two measures were tried with the file system of nothing and left out. Looking
 //! for the next request for a while before sleeping: on busy processors it takes time from the caller, the
-//! mean GETATTR took 18 to 48 µs instead of 11. Binding a thread to the processor where its caller ran last:
-//! no difference, 30 µs where the two run on different processors, because the scheduler moves the caller
+//! mean GETATTR took 18 to 48 µs where it had taken 10 to 25. Binding a thread to the processor of its caller:
+//! no difference was seen, 30 µs on a quiet machine; the scheduler seems to move the caller
 //! to the idle one when it is answered. What does serve a request where its caller runs is io_uring.
 
 mod clone;

@@ -62,7 +62,7 @@ impl Store {
         }
         match self.roots() {
             Ok(roots) => self.check_vaults(&roots, bad, &mut report)?,
-            Err(error) => report.problems.push(chain(&error)),
+            Err(error) => report.problems.push(avfs_core::with_causes(&error)),
         }
         Ok(report)
     }
@@ -79,14 +79,14 @@ impl Store {
         for roots in roots {
             let vault = Vault::new(self.clone(), roots.record.id);
             if let Err(error) = vault.verify_audit(None) {
-                report.problems.push(chain(&error));
+                report.problems.push(avfs_core::with_causes(&error));
             }
             if !bad.is_empty() {
                 self.name_affected(&vault, roots, &bad, report)?;
             }
         }
         if let Err(error) = self.verify_audit(None) {
-            report.problems.push(chain(&error));
+            report.problems.push(avfs_core::with_causes(&error));
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Store {
                 Ok(true)
             });
             if let Err(error) = walked {
-                report.problems.push(chain(&error));
+                report.problems.push(avfs_core::with_causes(&error));
                 bad.insert(id);
             }
         }
@@ -132,7 +132,7 @@ impl Store {
         let states = roots.iter().flat_map(VaultRoots::states);
         let flaws = validate(self.objects(), states, MOST_FLAWS);
         for flaw in flaws.iter().filter(|flaw| !matches!(flaw, Flaw::Object(ObjectError::Store(_)))) {
-            let problem = chain(flaw);
+            let problem = avfs_core::with_causes(flaw);
             if !report.problems.contains(&problem) {
                 report.problems.push(problem);
             }
@@ -353,16 +353,4 @@ impl Step {
             _ => None,
         }
     }
-}
-
-/// An error with its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -3,6 +3,7 @@
 //! Nothing here does I/O, asks the time, starts a process or prints. Where a function needs an object that
 //! it does not hold (a node of a large directory), the caller passes the door to fetch it through.
 
+mod causes;
 pub mod chunks;
 pub mod codec;
 pub mod diff;
@@ -13,6 +14,7 @@ mod name;
 mod retention;
 mod snapshot;
 
+pub use causes::with_causes;
 pub use codec::{DecodeError, Reader};
 pub use entry::{Content, Entry, EntryKind, LinkId, LinkedFile, Meta, Slot, Timestamp, Totals, Xattrs};
 pub use id::{BadId, BlobId, ChunksId, NodeId, ObjectId, ObjectKind, SnapshotId};

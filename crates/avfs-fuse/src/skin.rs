@@ -111,7 +111,7 @@ impl Skin {
         let errno = error.errno();
         if errno == Errno::IO {
             let (opcode, node) = (request.opcode, request.nodeid);
-            (self.options.log)(&format!("{opcode:?} of node {node}: {}", error::chain(&error)));
+            (self.options.log)(&format!("{opcode:?} of node {node}: {}", avfs_core::with_causes(&error)));
         }
         errno
     }

@@ -23,6 +23,18 @@ pub enum Transport {
     Uring,
 }
 
+impl Transport {
+    pub const ALL: [Transport; 3] = [Transport::Auto, Transport::Device, Transport::Uring];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Transport::Auto => "auto",
+            Transport::Device => "device",
+            Transport::Uring => "uring",
+        }
+    }
+}
+
 /// Which way requests do come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {

@@ -134,12 +134,7 @@ impl Reply {
         if let Error::Overtaken { path, .. } = error {
             return Reply::Conflict { path: path.as_ref().map(Bytes::of_path) };
         }
-        let mut message = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(source) = cause {
-            message = format!("{message}: {source}");
-            cause = source.source();
-        }
+        let message = avfs_core::with_causes(error);
         Reply::Failed { code: error.code().to_owned(), message, hint: error.hint() }
     }
 }

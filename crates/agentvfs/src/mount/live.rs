@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use avfs_fuse::transport::{self, InUse, Serving, ServingOptions, Way};
+use avfs_fuse::transport::{InUse, Serving, ServingOptions, Way};
 use avfs_fuse::{Access, NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ impl LiveMount {
         ));
         let settings = Settings { log: Arc::clone(report), ..Settings::default() };
         let session = Arc::new(Session::new(Arc::clone(&skin) as _, settings));
-        let wanted = ServingOptions { transport: wanted(options.transport), ..ServingOptions::default() };
+        let wanted = ServingOptions { transport: options.transport, ..ServingOptions::default() };
         let serving = Serving::start(Arc::clone(&session), connection, wanted)?;
         let way = serving.way();
         let notifier = serving.notifier().clone();
@@ -128,14 +128,6 @@ impl LiveMount {
             serve_ns: counters.histogram(),
             memory_bytes: resident_bytes(),
         }
-    }
-}
-
-fn wanted(transport: Transport) -> transport::Transport {
-    match transport {
-        Transport::Auto => transport::Transport::Auto,
-        Transport::Device => transport::Transport::Device,
-        Transport::Uring => transport::Transport::Uring,
     }
 }
 

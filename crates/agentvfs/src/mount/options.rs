@@ -1,29 +1,9 @@
 //! What a mount is to be, also as the words that travel to the owner.
 
 use avfs_core::{ObjectId, SnapshotId};
+pub use avfs_fuse::transport::Transport;
 
 use crate::error::{Error, Result};
-
-/// Which way requests come from the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    #[default]
-    Auto,
-    Device,
-    Uring,
-}
-
-impl Transport {
-    pub const ALL: [Transport; 3] = [Transport::Auto, Transport::Device, Transport::Uring];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Transport::Auto => "auto",
-            Transport::Device => "device",
-            Transport::Uring => "uring",
-        }
-    }
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {

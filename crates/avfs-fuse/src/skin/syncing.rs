@@ -50,7 +50,7 @@ fn run(tree: &WorkTree, log: &Log, queue: &Receiver<Reply<'static>>) {
     while let Ok(first) = queue.recv() {
         let waiting: Vec<Reply<'static>> = [first].into_iter().chain(queue.try_iter()).collect();
         let result = tree.sync().map_err(|error| {
-            log(&format!("syncing: {}", super::error::chain(&error)));
+            log(&format!("syncing: {}", avfs_core::with_causes(&error)));
             error.errno()
         });
         waiting.into_iter().for_each(|reply| tell(reply, result));

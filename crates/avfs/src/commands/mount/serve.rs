@@ -100,7 +100,7 @@ impl Owner {
             Err(pid) => return Ok(Start::ServedBy(pid)),
         };
         let mounts = Mounts::new(Arc::clone(&open), Arc::clone(&report));
-        let log = Arc::new(move |error: &Error| report(&chain(error)));
+        let log = Arc::new(move |error: &Error| report(&avfs_core::with_causes(error)));
         let host = Arc::new(MountHost(Arc::clone(&mounts)));
         let served = ServedVault::start(open, host, Rhythm::default(), log)?;
         // Before there is a mount that a signal would leave behind.
@@ -197,14 +197,4 @@ fn say_ready(pid: u32) -> Result<()> {
     let host = |source| Error::Host { action: "talking to", place: "the terminal".into(), source };
     let mut output = std::io::stdout().lock();
     Ok(writeln!(output, "{READY} {pid}").and_then(|()| output.flush()).map_err(host)?)
-}
-
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        text = format!("{text}: {source}");
-        cause = source.source();
-    }
-    text
 }

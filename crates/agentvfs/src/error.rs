@@ -1,5 +1,6 @@
 //! What can go wrong, in words for the user: what it is about, why, and what helps.
 
+use avfs_core::rules::BadRules;
 use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
 use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
@@ -73,6 +74,10 @@ pub enum Error {
     Mount(#[from] MountError),
     #[error("a mount cannot be served")]
     Serving(#[from] ServingError),
+    #[error("the kernel is slow to forget what it knows of {}", dir.display())]
+    SlowKernel { dir: std::path::PathBuf },
+    #[error(transparent)]
+    BadRules(#[from] BadRules),
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
@@ -129,6 +134,8 @@ pub enum ErrorKind {
     Busy,
     /// Damaged data: run fsck.
     Corrupt,
+    /// Rules do not allow it.
+    Denied,
     /// No room, by quota or by disk.
     Full,
     /// The machine, a store that this version cannot use, or a bug.
@@ -158,6 +165,8 @@ impl Error {
             Error::OwnerFailed { code, .. } => code,
             Error::Torn { .. } => "torn-tree",
             Error::BadRequest { .. } => "owner-failed",
+            Error::SlowKernel { .. } => "mount-busy",
+            Error::BadRules(_) => "bad-rules",
             Error::NoMounts { .. } => "no-mounts",
             Error::Mount(source) => mount_code(source),
             Error::Serving(_) => "mount-refused",
@@ -220,6 +229,12 @@ impl Error {
             Error::HistoryThinned { .. } => {
                 Some("`avfs log` shows the states that are, `avfs checkout` brings paths back".into())
             }
+            Error::File { path, source: FsError::Denied { .. } | FsError::OtherRulesThere, .. } => {
+                Some(format!("`avfs rules explain {path}` shows which rule decides"))
+            }
+            Error::SlowKernel { .. } => {
+                Some("the new rules hold; what is cached may be seen for a moment more".into())
+            }
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
@@ -246,7 +261,7 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 61] = {
+pub const CODES: [(&str, ErrorKind); 65] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -266,6 +281,10 @@ pub const CODES: [(&str, ErrorKind); 61] = {
         ("owner-failed", Internal),
         ("torn-tree", Corrupt),
         ("no-mounts", Conflict),
+        ("bad-rules", BadInput),
+        ("denied", Denied),
+        ("other-rules", Denied),
+        ("view-closed", Internal),
         ("no-fuse", Internal),
         ("mount-refused", Internal),
         ("mount-busy", Busy),
@@ -315,7 +334,10 @@ pub const CODES: [(&str, ErrorKind); 61] = {
 
 fn fs_code(error: &FsError) -> &'static str {
     match error {
-        FsError::NotFound => "not-found",
+        FsError::NotFound | FsError::Hidden => "not-found",
+        FsError::Denied { .. } => "denied",
+        FsError::OtherRulesThere => "other-rules",
+        FsError::Closed => "view-closed",
         FsError::Exists => "exists",
         FsError::NotADirectory => "not-a-directory",
         FsError::IsADirectory => "is-a-directory",

@@ -173,7 +173,8 @@ fn stays_directory(change: &Change) -> bool {
 /// Whether two directories differ in nothing but their times and entries.
 fn same_rights(one: &Entry, other: &Entry) -> bool {
     let (one, other) = (&one.meta, &other.meta);
-    (one.mode, one.uid, one.gid) == (other.mode, other.uid, other.gid) && one.xattrs == other.xattrs
+    let rights = |meta: &Meta| (meta.mode, meta.uid, meta.gid);
+    rights(one) == rights(other) && one.xattrs == other.xattrs && one.labels == other.labels
 }
 
 /// Whether the other side left no directory above a path.

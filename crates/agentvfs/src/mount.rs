@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 pub use avfs_fuse::mounting::MountError;
 use avfs_fuse::mounting::{self, Unmount};
+use avfs_core::rules::Rule;
 use live::LiveMount;
 pub use live::MountState;
-pub use options::{MountOptions, Transport};
+pub use options::{MountOptions, OneOwner, Transport};
 
 use crate::control::Host;
 use crate::error::{Error, Result};
@@ -178,6 +179,13 @@ impl Host for MountHost {
         let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
         self.0.end(&mount, force)?;
         self.0.open.settle().map(|_| ())
+    }
+
+    fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()> {
+        let found = self.0.state().at(dir).cloned();
+        let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
+        mount.set_rules(rules, FORGETTING)?;
+        self.0.open.vault().note_mount(&mount.state().record)
     }
 
     fn mounts(&self) -> Vec<MountState> {

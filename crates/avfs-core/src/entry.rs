@@ -2,6 +2,7 @@
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_id, put_number, put_signed};
 use crate::id::{BlobId, ChunksId, NodeId};
+use crate::label::Labels;
 use crate::map::Record;
 use crate::name::EntryName;
 
@@ -113,6 +114,8 @@ pub struct Meta {
     pub gid: u32,
     pub mtime: Timestamp,
     pub xattrs: Xattrs,
+    /// What rules can go by instead of the path.
+    pub labels: Labels,
 }
 
 /// The bytes of a file. Which form a file has depends on its bytes and holes alone:
@@ -258,18 +261,24 @@ mod tag {
     pub const LINK: u8 = 9;
     /// Set on the tag of an entry with extended attributes.
     pub const WITH_XATTRS: u8 = 0x80;
+    /// Set on the tag of an entry with labels.
+    pub const WITH_LABELS: u8 = 0x40;
 }
 
 impl Record for Entry {
     fn encode(&self, out: &mut Vec<u8>) {
-        let flag = if self.meta.xattrs.is_empty() { 0 } else { tag::WITH_XATTRS };
-        out.push(self.kind_tag() | flag);
+        let xattrs = if self.meta.xattrs.is_empty() { 0 } else { tag::WITH_XATTRS };
+        let labels = if self.meta.labels.is_empty() { 0 } else { tag::WITH_LABELS };
+        out.push(self.kind_tag() | xattrs | labels);
         put_number(out, u64::from(self.meta.mode));
         put_number(out, u64::from(self.meta.uid));
         put_number(out, u64::from(self.meta.gid));
         self.meta.mtime.encode(out);
-        if flag != 0 {
+        if xattrs != 0 {
             self.meta.xattrs.encode(out);
+        }
+        if labels != 0 {
+            self.meta.labels.encode(out);
         }
         match &self.kind {
             EntryKind::File { size, content } => {
@@ -294,8 +303,8 @@ impl Record for Entry {
 
     fn decode(reader: &mut Reader<'_>) -> Result<Entry, DecodeError> {
         let byte = reader.byte()?;
-        let meta = decode_meta(reader, byte & tag::WITH_XATTRS != 0)?;
-        let kind = match byte & !tag::WITH_XATTRS {
+        let meta = decode_meta(reader, byte)?;
+        let kind = match byte & !(tag::WITH_XATTRS | tag::WITH_LABELS) {
             tag::EMPTY => EntryKind::File { size: decode_empty_size(reader)?, content: Content::Empty },
             tag::BLOB => EntryKind::File {
                 size: decode_size(reader)?,
@@ -330,18 +339,20 @@ impl Record for Entry {
     }
 }
 
-fn decode_meta(reader: &mut Reader<'_>, with_xattrs: bool) -> Result<Meta, DecodeError> {
+fn decode_meta(reader: &mut Reader<'_>, tag: u8) -> Result<Meta, DecodeError> {
     let mode = reader.number_u32()?;
     if mode > 0o7777 {
         return Err(DecodeError::Invalid("a mode has more than permission bits"));
     }
     let (uid, gid) = (reader.number_u32()?, reader.number_u32()?);
     let mtime = Timestamp::decode(reader)?;
+    let with_xattrs = tag & tag::WITH_XATTRS != 0;
     let xattrs = if with_xattrs { Xattrs::decode(reader)? } else { Xattrs::default() };
     if with_xattrs && xattrs.is_empty() {
         return Err(DecodeError::Invalid("an empty list of extended attributes is written out"));
     }
-    Ok(Meta { mode, uid, gid, mtime, xattrs })
+    let labels = if tag & tag::WITH_LABELS != 0 { Labels::decode(reader)? } else { Labels::default() };
+    Ok(Meta { mode, uid, gid, mtime, xattrs, labels })
 }
 
 fn decode_empty_size(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {

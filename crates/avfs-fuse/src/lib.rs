@@ -22,4 +22,4 @@ pub use request::{CallerId, Dialect, Forgets, Operation, Request};
 pub use rustix::io::Errno;
 pub use service::Service;
 pub use session::{Log, Negotiated, Session, Settings};
-pub use skin::{Access, Skin, SkinOptions};
+pub use skin::{Access, OneOwner, Skin, SkinOptions};

@@ -12,13 +12,16 @@ mod handles;
 mod locks;
 mod names;
 mod nodes;
+mod owner;
 mod space;
 mod syncing;
 mod watching;
 mod xattrs;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use avfs_core::rules::{Level, Rules};
 use avfs_tree::{At, Ino, WorkTree};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -28,6 +31,7 @@ use self::error::SkinError;
 use self::handles::Handles;
 use self::locks::Waiting;
 use self::nodes::Nodes;
+pub use self::owner::OneOwner;
 use self::syncing::Syncing;
 use self::watching::Notices;
 use crate::abi::flags::open_out;
@@ -51,6 +55,10 @@ pub enum Access {
 #[derive(Clone)]
 pub struct SkinOptions {
     pub access: Access,
+    /// Through which rules the tree is seen; `None`: as it is.
+    pub rules: Option<Rules>,
+    /// Whom everything seems to belong to; `None`: to whom it does.
+    pub owner: Option<OneOwner>,
     /// How many bytes the disk under the store has left.
     pub free_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub log: Log,
@@ -64,6 +72,8 @@ pub struct Skin {
     waiting: Arc<Waiting>,
     notices: Notices,
     syncing: Syncing,
+    /// Whether the tree is seen through rules: else nothing has to be asked before the tree is.
+    ruled: AtomicBool,
     options: SkinOptions,
 }
 
@@ -71,6 +81,9 @@ impl Skin {
     /// A skin with a door of its own to a tree.
     pub fn new(tree: &WorkTree, options: SkinOptions) -> Skin {
         let tree = Arc::new(tree.holding_door());
+        if let Some(rules) = options.rules.clone() {
+            tree.set_rules(rules);
+        }
         Skin {
             nodes: Arc::new(Nodes::new(tree.clone())),
             handles: Handles::default(),
@@ -79,8 +92,38 @@ impl Skin {
             notices: Notices::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),
             tree,
+            ruled: AtomicBool::new(options.rules.is_some()),
             options,
         }
+    }
+
+    /// From now on the tree is seen through other rules. What the kernel has to forget is on its way to it when
+    /// this returns: whoever must be sure waits for its notifier.
+    pub fn set_rules(&self, rules: Rules) {
+        self.ruled.store(true, Ordering::Release);
+        self.tree.set_rules(rules);
+    }
+
+    fn is_ruled(&self) -> bool {
+        self.ruled.load(Ordering::Acquire)
+    }
+
+    /// Asks for what takes a level before anything is done.
+    fn check(&self, ino: Ino, level: Level) -> Result<(), SkinError> {
+        match self.is_ruled() {
+            true => Ok(self.tree.check(ino, level)?),
+            false => Ok(()),
+        }
+    }
+
+    /// How often the rules of the tree were asked, by whomever.
+    pub fn asked(&self) -> u64 {
+        self.tree.asked()
+    }
+
+    /// Whether the kernel may open what it knows without asking: nothing changes, and nothing is forbidden.
+    fn opens_itself(&self) -> bool {
+        self.options.access == Access::Past && self.options.rules.is_none()
     }
 
     /// The inode that a request is about.
@@ -150,8 +193,8 @@ impl Skin {
 impl Service for Skin {
     fn init(&self, _kernel: &InitIn) -> u64 {
         match self.options.access {
-            Access::Past => service::READ_ONLY,
-            Access::Everything | Access::ReadOnly => service::WRITABLE,
+            Access::Past if self.opens_itself() => service::READ_ONLY,
+            Access::Past | Access::Everything | Access::ReadOnly => service::WRITABLE,
         }
     }
 
@@ -200,7 +243,7 @@ impl Service for Skin {
                 self.entry(request, reply, as_of, self.link(request, node, name))
             }
             // A file is kept alive by its node, so a handle would have nothing to say.
-            Operation::Open(_) if self.options.access == Access::Past => reply.error(Errno::NOSYS),
+            Operation::Open(_) if self.opens_itself() => reply.error(Errno::NOSYS),
             Operation::Open(open) => {
                 let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
                 match self.open(request, &open) {
@@ -243,10 +286,10 @@ impl Service for Skin {
                 self.answer(request, reply, self.list_xattrs(request), |reply, list| reply.xattr(&list, size))
             }
             Operation::RemoveXattr { name } => self.done(request, reply, self.remove_xattr(request, name)),
-            Operation::OpenDirectory(_) if self.options.access == Access::Past => reply.error(Errno::NOSYS),
+            Operation::OpenDirectory(_) if self.opens_itself() => reply.error(Errno::NOSYS),
             Operation::OpenDirectory(_) => {
                 let flags = open_out::CACHE_DIR | open_out::KEEP_CACHE;
-                self.answer(request, reply, self.ino(request), |reply, _| {
+                self.answer(request, reply, self.open_directory(request), |reply, ()| {
                     reply.open(self.directories.open(), flags)
                 })
             }
@@ -274,9 +317,9 @@ impl Service for Skin {
             }
             Operation::DeviceControl { .. } => reply.error(Errno::NOTTY),
             // Each is asked for once; then the kernel does what it can by itself.
-            Operation::Access { .. } | Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => {
-                reply.error(Errno::NOSYS)
-            }
+            Operation::Access { .. } if !self.is_ruled() => reply.error(Errno::NOSYS),
+            Operation::Access { mask } => self.done(request, reply, self.access(request, mask)),
+            Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => reply.error(Errno::NOSYS),
             Operation::Init(_) | Operation::Destroy => reply.error(Errno::IO),
         }
     }

@@ -1,5 +1,6 @@
 //! What can go wrong on a working tree, with the errno of each.
 
+use avfs_core::rules::Level;
 use rustix::io::Errno;
 
 use crate::inodes::Ino;
@@ -34,6 +35,19 @@ pub enum FsError {
     OverBytes { limit: u64 },
     #[error("the quota of {limit} files is used up")]
     OverFiles { limit: u64 },
+    /// To whoever asks it is as if it were not there.
+    #[error("no such file or directory")]
+    Hidden,
+    #[error("the rules give {level} there{}", needed_level(.needed))]
+    Denied {
+        level: Level,
+        /// `None`: no level would do.
+        needed: Option<Level>,
+    },
+    #[error("other rules hold there, so that a directory cannot be moved as a whole")]
+    OtherRulesThere,
+    #[error("this view was closed after an error")]
+    Closed,
     #[error(transparent)]
     Object(#[from] ObjectError),
     #[error(transparent)]
@@ -54,10 +68,17 @@ impl FsError {
             FsError::TooManyLinks => Errno::MLINK,
             FsError::NoXattr => Errno::NODATA,
             FsError::OverBytes { .. } | FsError::OverFiles { .. } => Errno::DQUOT,
+            FsError::Hidden => Errno::NOENT,
+            FsError::Denied { .. } | FsError::Closed => Errno::ACCESS,
+            FsError::OtherRulesThere => Errno::XDEV,
             FsError::Object(ObjectError::TooLarge { .. }) => Errno::NOMEM,
             FsError::Object(_) => Errno::IO,
             FsError::Journal(JournalError::Full { .. }) => Errno::NOSPC,
             FsError::Journal(_) => Errno::IO,
         }
     }
+}
+
+fn needed_level(needed: &Option<Level>) -> String {
+    needed.map_or_else(String::new, |needed| format!(", and this takes {needed}"))
 }

@@ -6,7 +6,7 @@
 use avfs_core::codec::{put_bytes, put_number};
 use avfs_core::map::Record;
 use avfs_core::{
-    Content, DecodeError, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Reader, Timestamp,
+    Content, DecodeError, Entry, EntryKind, EntryName, Labels, LinkId, LinkedFile, Meta, Reader, Timestamp,
 };
 
 use crate::inodes::Ino;
@@ -100,6 +100,11 @@ pub(crate) enum Op {
         name: Vec<u8>,
         time: Timestamp,
     },
+    SetLabels {
+        ino: Ino,
+        labels: Labels,
+        time: Timestamp,
+    },
     /// The bytes follow the operation in the journal.
     Write {
         ino: Ino,
@@ -140,6 +145,8 @@ mod tag {
     pub const FOUND_LINK: u8 = 14;
     pub const SET_CONTENT: u8 = 15;
     pub const PLACE_LINK: u8 = 16;
+    pub const SET_LABELS: u8 = 17;
+    pub const CLEAR_LABELS: u8 = 18;
 }
 
 impl Op {
@@ -159,6 +166,7 @@ impl Op {
             | Op::Resize { ino, .. }
             | Op::SetXattr { ino, .. }
             | Op::RemoveXattr { ino, .. }
+            | Op::SetLabels { ino, .. }
             | Op::Write { ino, .. }
             | Op::SetContent { ino, .. }
             | Op::Punch { ino, .. } => Some(*ino),
@@ -247,6 +255,13 @@ impl Op {
                 put_head(out, tag::REMOVE_XATTR, *ino, *time);
                 put_bytes(out, name);
             }
+            Op::SetLabels { ino, labels, time } if labels.is_empty() => {
+                put_head(out, tag::CLEAR_LABELS, *ino, *time);
+            }
+            Op::SetLabels { ino, labels, time } => {
+                put_head(out, tag::SET_LABELS, *ino, *time);
+                labels.encode(out);
+            }
             Op::Write { ino, offset, len, time } => {
                 put_head(out, tag::WRITE, *ino, *time);
                 put_number(out, *offset);
@@ -325,6 +340,8 @@ fn decode_inode_op(tag: u8, reader: &mut Reader<'_>) -> Result<Op, DecodeError> 
             Op::SetXattr { ino, name: reader.bytes()?.to_vec(), value: reader.bytes()?.to_vec(), time }
         }
         tag::REMOVE_XATTR => Op::RemoveXattr { ino, name: reader.bytes()?.to_vec(), time },
+        tag::SET_LABELS => Op::SetLabels { ino, labels: Labels::decode(reader)?, time },
+        tag::CLEAR_LABELS => Op::SetLabels { ino, labels: Labels::default(), time },
         tag::WRITE => Op::Write { ino, offset: reader.number()?, len: reader.number()?, time },
         tag::SET_CONTENT => match Entry::decode(reader)? {
             Entry { meta, kind: EntryKind::File { size, content } } if meta == Meta::default() => {

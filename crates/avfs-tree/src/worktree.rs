@@ -10,6 +10,7 @@ mod change;
 mod copy;
 mod evict;
 mod freeze;
+mod guard;
 mod inode;
 mod introduce;
 mod query;
@@ -18,6 +19,7 @@ mod state;
 mod still;
 mod stubs;
 mod subdirectories;
+mod view;
 mod watch;
 
 use std::path::PathBuf;
@@ -220,6 +222,7 @@ impl WorkTree {
     /// What the caller is told of an inode; counts, if he counts.
     fn told(&self, state: &mut State, ino: Ino) -> Result<Attr, FsError> {
         let attr = state.attr(ino)?;
+        let attr = self.shown(state, attr)?;
         if self.holding {
             state.hold(ino)?;
         }
@@ -315,6 +318,7 @@ impl WorkTree {
             None => Data::Memory(bytes::Bytes::copy_from_slice(data)),
         };
         state.tell_watchers(self.door, &op);
+        state.tell_views(self.door, &op);
         state.apply(op, data)?;
         match state.journal.as_ref().is_some_and(Journal::is_overdue) {
             true => release_journal(state),
@@ -455,7 +459,10 @@ impl FrozenTree<'_> {
 impl Drop for WorkTree {
     fn drop(&mut self) {
         let door = self.door;
-        self.state().watchers.retain(|(other, _)| *other != door);
+        let mut state = self.state();
+        state.watchers.retain(|(other, _)| *other != door);
+        state.views.remove(door);
+        drop(state);
         self.shared.locks.release_door(door.0);
     }
 }

@@ -13,11 +13,12 @@ use avfs_tree::Ino;
 use avfs_tree::inodes::InodeRecord;
 
 fn meta() -> Meta {
+    let labels = [Label::new("private").unwrap()].into_iter().collect();
     let mut xattrs = Xattrs::default();
     xattrs.set(b"user.a", b"value");
     xattrs.set(b"user.b", b"");
     let mtime = Timestamp { seconds: -1, nanos: 999_999_999 };
-    Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, mtime, xattrs }
+    Meta { mode: 0o4755, uid: 1000, gid: u32::MAX, mtime, xattrs, labels }
 }
 
 fn entries() -> Vec<Entry> {

@@ -14,12 +14,13 @@ pub enum ExitStatus {
     Corrupt,
     NoSpace,
     Refused,
+    Denied,
     Internal,
     BrokenPipe,
 }
 
 impl ExitStatus {
-    pub const ALL: [ExitStatus; 11] = [
+    pub const ALL: [ExitStatus; 12] = [
         ExitStatus::Success,
         ExitStatus::No,
         ExitStatus::BadInput,
@@ -29,6 +30,7 @@ impl ExitStatus {
         ExitStatus::Corrupt,
         ExitStatus::NoSpace,
         ExitStatus::Refused,
+        ExitStatus::Denied,
         ExitStatus::Internal,
         ExitStatus::BrokenPipe,
     ];
@@ -44,6 +46,7 @@ impl ExitStatus {
             ExitStatus::Corrupt => 6,
             ExitStatus::NoSpace => 7,
             ExitStatus::Refused => 8,
+            ExitStatus::Denied => 9,
             // What sysexits.h calls EX_SOFTWARE.
             ExitStatus::Internal => 70,
             // What a shell reports for a tool that SIGPIPE has stopped: 128 + 13.
@@ -62,6 +65,7 @@ impl ExitStatus {
             ExitStatus::Corrupt => "the store is damaged; run `avfs fsck`",
             ExitStatus::NoSpace => "the disk is full or a quota is used up",
             ExitStatus::Refused => "the system refused: permissions, I/O, or a store of a newer version",
+            ExitStatus::Denied => "the rules of the view do not allow it",
             ExitStatus::Internal => "a mistake in avfs itself",
             ExitStatus::BrokenPipe => "the reader of the output went away",
         }

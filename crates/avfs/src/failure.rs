@@ -107,6 +107,7 @@ fn of_library(kind: ErrorKind) -> ExitStatus {
         ErrorKind::Conflict => ExitStatus::Conflict,
         ErrorKind::Busy => ExitStatus::Busy,
         ErrorKind::Corrupt => ExitStatus::Corrupt,
+        ErrorKind::Denied => ExitStatus::Denied,
         ErrorKind::Full => ExitStatus::NoSpace,
         ErrorKind::Internal => ExitStatus::Refused,
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
+use avfs_core::rules::Rule;
 
 use super::channel::Channel;
 use super::place;
@@ -134,6 +135,12 @@ impl LiveOwner {
 
     pub fn unmount(self, dir: &Path, force: bool) -> Result<()> {
         self.ask_done(&Request::Unmount { dir: Bytes::of_host(dir), force }, None)
+    }
+
+    /// Has it show the vault at a directory through other rules; they hold when this returns.
+    pub fn set_rules(self, dir: &Path, rules: &[Rule]) -> Result<()> {
+        let rules = rules.iter().map(ToString::to_string).collect();
+        self.ask_done(&Request::Rules { dir: Bytes::of_host(dir), rules }, None)
     }
 
     /// Where it serves the vault.

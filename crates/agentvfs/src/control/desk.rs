@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use avfs_core::rules::Rule;
+
 use super::protocol::{Bytes, Reply, Request, VERSION};
 use crate::error::{Error, Result};
 use crate::mount::MountState;
@@ -18,6 +20,9 @@ pub trait Host: Send + Sync {
 
     /// Ends a mount; with `force` also one that is in use.
     fn unmount(&self, dir: &Path, force: bool) -> Result<()>;
+
+    /// Changes the rules through which a mount is seen; returns when they hold.
+    fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()>;
 
     /// What is mounted now.
     fn mounts(&self) -> Vec<MountState>;
@@ -36,6 +41,10 @@ impl Host for NoMounts {
     }
 
     fn unmount(&self, _: &Path, _: bool) -> Result<()> {
+        Err(Error::NoMounts { pid: std::process::id() })
+    }
+
+    fn set_rules(&self, _: &Path, _: Vec<Rule>) -> Result<()> {
         Err(Error::NoMounts { pid: std::process::id() })
     }
 
@@ -78,6 +87,9 @@ impl Desk {
                 self.mount(&host_path(&dir)?, &options, descriptor).map(|()| Reply::Done)
             }
             Request::Unmount { dir, force } => self.unmount(&host_path(&dir)?, force).map(|()| Reply::Done),
+            Request::Rules { dir, rules } => {
+                self.set_rules(&host_path(&dir)?, &rules).map(|()| Reply::Done)
+            }
             Request::Mounts => Ok(Reply::Mounts { mounts: self.host.mounts() }),
             Request::Stop => {
                 self.ask_to_stop();
@@ -107,6 +119,14 @@ impl Desk {
         let _mounting = self.mounting();
         self.host.unmount(dir, force)?;
         self.open.vault().forget_mount(dir)
+    }
+
+    /// Changes the rules of a mount.
+    pub fn set_rules(&self, dir: &Path, rules: &[String]) -> Result<()> {
+        let _mounting = self.mounting();
+        let bad = |rule: &String| Error::BadRequest { reason: format!("'{rule}' is no rule") };
+        let rules = rules.iter().map(|rule| Rule::parse_stored(rule).map_err(|_| bad(rule)));
+        self.host.set_rules(dir, rules.collect::<Result<Vec<_>>>()?)
     }
 
     fn mounting(&self) -> MutexGuard<'_, ()> {

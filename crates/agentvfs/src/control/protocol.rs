@@ -42,6 +42,11 @@ pub(crate) enum Request {
         force: bool,
     },
     Mounts,
+    /// See a mount through other rules.
+    Rules {
+        dir: Bytes,
+        rules: Vec<String>,
+    },
     /// End, as soon as everything is stored.
     Stop,
 }

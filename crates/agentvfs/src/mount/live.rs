@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use avfs_fuse::transport::{InUse, Serving, ServingOptions, Way};
 use avfs_fuse::{Access, NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
+use avfs_core::rules::{Rule, Rules};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,8 @@ pub struct MountState {
 
 pub(super) struct LiveMount {
     dir: PathBuf,
-    options: MountOptions,
+    options: Mutex<MountOptions>,
+    skin: Arc<Skin>,
     session: Arc<Session>,
     way: Way,
     notifier: Notifier,
@@ -64,6 +66,8 @@ impl LiveMount {
                     (None, true) => Access::ReadOnly,
                     (None, false) => Access::Everything,
                 },
+                rules: options.rules.clone().map(Rules::new).transpose()?,
+                owner: options.owner,
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },
@@ -76,8 +80,17 @@ impl LiveMount {
         let notifier = serving.notifier().clone();
         skin.watch(&notifier);
         let (detached, ended, end) = (AtomicBool::new(false), Mutex::new(false), Condvar::new());
-        let mount = LiveMount { dir: dir.to_owned(), options, session, way, notifier, detached, ended, end };
-        let mount = Arc::new(mount);
+        let mount = Arc::new(LiveMount {
+            dir: dir.to_owned(),
+            options: Mutex::new(options),
+            skin,
+            session,
+            way,
+            notifier,
+            detached,
+            ended,
+            end,
+        });
         let waiting = Arc::clone(&mount);
         let thread = std::thread::Builder::new().name("mount".into()).spawn(move || {
             serving.wait();
@@ -115,11 +128,23 @@ impl LiveMount {
         self.notifier.flush(at_most)
     }
 
+    /// Through which rules it is seen from now on: when this returns, the kernel has forgotten what it knew.
+    pub fn set_rules(&self, rules: Vec<Rule>, at_most: Duration) -> Result<()> {
+        let compiled = Rules::new(rules.clone())?;
+        self.skin.set_rules(compiled);
+        self.options().rules = Some(rules);
+        self.flush(at_most).map_err(|_| Error::SlowKernel { dir: self.dir.clone() })
+    }
+
+    fn options(&self) -> MutexGuard<'_, MountOptions> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn state(&self) -> MountState {
         let counters = self.session.counters();
         let by_opcode = counters.operations().into_iter();
         MountState {
-            record: MountRecord::ours(&self.dir, &self.options.words()),
+            record: MountRecord::ours(&self.dir, &self.options().words()),
             transport: name(self.way.in_use()).into(),
             requests: counters.total(),
             by_opcode: by_opcode

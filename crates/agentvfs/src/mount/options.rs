@@ -1,6 +1,8 @@
 //! What a mount is to be, also as the words that travel to the owner.
 
+use avfs_core::rules::Rule;
 use avfs_core::{ObjectId, SnapshotId};
+pub use avfs_fuse::OneOwner;
 pub use avfs_fuse::transport::Transport;
 
 use crate::error::{Error, Result};
@@ -13,12 +15,23 @@ pub struct MountOptions {
     /// Show this snapshot, and not the present.
     pub at: Option<SnapshotId>,
     pub transport: Transport,
+    /// Through which rules the vault is seen; `None`: as it is.
+    pub rules: Option<Vec<Rule>>,
+    /// Who sees it so, for lists and logs.
+    pub principal: Option<String>,
+    /// Whom everything seems to belong to.
+    pub owner: Option<OneOwner>,
 }
 
 const READ_ONLY: &str = "read-only";
 const ALLOW_OTHER: &str = "allow-other";
 const AT: &str = "at=";
 const TRANSPORT: &str = "transport=";
+const RULE: &str = "rule=";
+/// Before the rules, so that none at all can be told from no rules.
+const RULED: &str = "ruled";
+const PRINCIPAL: &str = "principal=";
+const OWNER: &str = "owner=";
 
 impl MountOptions {
     /// The past cannot be written to.
@@ -33,6 +46,12 @@ impl MountOptions {
         words.extend(self.at.map(|snapshot| format!("{AT}{snapshot}")));
         if self.transport != Transport::Auto {
             words.push(format!("{TRANSPORT}{}", self.transport.as_str()));
+        }
+        words.extend(self.principal.as_ref().map(|principal| format!("{PRINCIPAL}{principal}")));
+        words.extend(self.owner.map(|OneOwner { uid, gid }| format!("{OWNER}{uid}:{gid}")));
+        if let Some(rules) = &self.rules {
+            words.push(RULED.to_owned());
+            words.extend(rules.iter().map(|rule| format!("{RULE}{rule}")));
         }
         words
     }
@@ -51,12 +70,25 @@ impl MountOptions {
             } else if let Some(name) = word.strip_prefix(TRANSPORT) {
                 let known = Transport::ALL.into_iter().find(|transport| transport.as_str() == name);
                 options.transport = known.ok_or_else(bad)?;
+            } else if word == RULED {
+                options.rules.get_or_insert_default();
+            } else if let Some(rule) = word.strip_prefix(RULE) {
+                options.rules.get_or_insert_default().push(Rule::parse_stored(rule).map_err(|_| bad())?);
+            } else if let Some(principal) = word.strip_prefix(PRINCIPAL) {
+                options.principal = Some(principal.to_owned());
+            } else if let Some(owner) = word.strip_prefix(OWNER) {
+                options.owner = Some(parse_owner(owner).ok_or_else(bad)?);
             } else {
                 return Err(bad());
             }
         }
         Ok(options)
     }
+}
+
+fn parse_owner(text: &str) -> Option<OneOwner> {
+    let (uid, gid) = text.split_once(':')?;
+    Some(OneOwner { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -68,10 +100,19 @@ mod tests {
         let at = Some(SnapshotId::of(b"a snapshot"));
         for transport in Transport::ALL {
             for (read_only, allow_other, at) in [(false, false, None), (true, false, at), (false, true, at)] {
-                let options = MountOptions { read_only, allow_other, at, transport };
+                let options = MountOptions { read_only, allow_other, at, transport, ..MountOptions::default() };
                 assert_eq!(MountOptions::parse(&options.words()).unwrap(), options);
             }
         }
-        assert!(MountOptions::parse(&["sideways".into()]).is_err());
+        let rules = [Rule::parse("/a b/**=read@3").unwrap(), Rule::parse("label:private=none").unwrap()];
+        for rules in [Vec::new(), rules.to_vec()] {
+            let principal = Some("agent one".to_owned());
+            let owner = Some(OneOwner { uid: 7, gid: 8 });
+            let options = MountOptions { rules: Some(rules), principal, owner, ..MountOptions::default() };
+            assert_eq!(MountOptions::parse(&options.words()).unwrap(), options);
+        }
+        for bad in ["sideways", "rule=/a", "rule=[=read", "owner=1", "owner=a:b"] {
+            assert!(MountOptions::parse(&[bad.into()]).is_err(), "{bad}");
+        }
     }
 }

@@ -115,7 +115,8 @@ fn compare(before: &Entry, after: &Entry) -> Option<Status> {
         return Some(Status::Modified);
     }
     let (old, new) = (&before.meta, &after.meta);
-    let same = (old.mode, old.uid, old.gid, &old.xattrs) == (new.mode, new.uid, new.gid, &new.xattrs);
+    let same = (old.mode, old.uid, old.gid, &old.xattrs, &old.labels)
+        == (new.mode, new.uid, new.gid, &new.xattrs, &new.labels);
     (!same).then_some(Status::Attributes)
 }
 

@@ -305,6 +305,9 @@ pub(crate) fn set_meta(
 ) -> Result<(), FsError> {
     let tree = open.tree();
     set_xattrs(tree, attr.ino, &attr.meta.xattrs, &entry.meta.xattrs)?;
+    if attr.meta.labels != entry.meta.labels {
+        tree.set_labels(attr.ino, entry.meta.labels.clone())?;
+    }
     let set = SetAttr {
         mode: Some(entry.meta.mode),
         uid: Some(entry.meta.uid),

@@ -1,7 +1,7 @@
 //! One entry of a host directory: its attributes, and the bytes of a file as they were at one moment.
 
 use avfs_core::chunks::{BLOB_MAX, FILE_MAX};
-use avfs_core::{Content, Entry, EntryKind, Meta, Timestamp, Xattrs};
+use avfs_core::{Content, Entry, EntryKind, Labels, Meta, Timestamp, Xattrs};
 use avfs_tree::content::ContentBuilder;
 use avfs_tree::{ObjectError, ObjectWriter, Objects};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -186,6 +186,7 @@ pub(super) fn meta(stat: &Stat, xattrs: Xattrs) -> Meta {
         gid: stat.st_gid,
         mtime: Timestamp { seconds: stat.st_mtime, nanos },
         xattrs,
+        labels: Labels::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use avfs_core::chunks::FILE_MAX;
-use avfs_core::{Content, Entry, EntryKind, LinkId, Meta, TreePath, printable};
+use avfs_core::{Content, Entry, EntryKind, Labels, LinkId, Meta, TreePath, printable};
 use avfs_tree::content::ContentBuilder;
 use avfs_tree::{ObjectError, ObjectWriter, Objects};
 use flate2::read::MultiGzDecoder;
@@ -230,7 +230,14 @@ impl<R: Read> Import<'_, R> {
 
 impl Member {
     fn meta(&self) -> Meta {
-        Meta { mode: self.mode, uid: self.uid, gid: self.gid, mtime: self.mtime, xattrs: self.xattrs.clone() }
+        Meta {
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            mtime: self.mtime,
+            xattrs: self.xattrs.clone(),
+            labels: Labels::default(),
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 
 use avfs_core::Timestamp;
 use avfs_core::chunks::BLOB_MAX;
+use avfs_core::rules::Level;
 use avfs_tree::{Attr, Clock, Ino, Kind, SetAttr, SystemClock};
 
-use super::Skin;
+use rustix::io::Errno;
+
 use super::error::SkinError;
+use super::{OneOwner, Skin};
 use crate::abi::flags::setattr;
 use crate::abi::{self, AttrOut, EntryOut, SetattrIn};
 use crate::request::Request;
@@ -16,6 +19,13 @@ const VALID: u64 = 86_400;
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
+const ANY_WRITE: u32 = 0o222;
+const ANY_EXECUTE: u32 = 0o111;
+
+/// Of `access(2)`.
+const EXECUTE_ACCESS: u32 = 1;
+const WRITE_ACCESS: u32 = 2;
+const READ_ACCESS: u32 = 4;
 
 impl Skin {
     pub(super) fn get_attr(&self, request: &Request<'_>) -> Result<AttrOut, SkinError> {
@@ -25,6 +35,12 @@ impl Skin {
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetattrIn) -> Result<AttrOut, SkinError> {
         let at = self.at(request)?;
         let mut wanted = wanted(set);
+        if let Some(owner) = self.options.owner {
+            if !owner.may_be_given(wanted.uid, wanted.gid) {
+                return Err(Errno::PERM.into());
+            }
+            (wanted.uid, wanted.gid) = (None, None);
+        }
         if set.valid & setattr::KILL_SUIDGID != 0 {
             wanted.mode = wanted.mode.or(self.mode_without_privileges(at.ino)?);
         }
@@ -50,12 +66,39 @@ impl Skin {
 
     /// What the kernel is told of an inode, once more.
     pub(super) fn remembered(&self, attr: &Attr) -> EntryOut {
-        entry_out(self.nodes.remember(attr.ino), kernel_attr(attr, self.occupied(attr)))
+        entry_out(self.nodes.remember(attr.ino), self.kernel_attr(attr))
     }
 
     fn attr_out(&self, attr: &Attr) -> AttrOut {
+        AttrOut { attr_valid: VALID, attr_valid_nsec: 0, dummy: 0, attr: self.kernel_attr(attr) }
+    }
+
+    fn kernel_attr(&self, attr: &Attr) -> abi::Attr {
         let shown = kernel_attr(attr, self.occupied(attr));
-        AttrOut { attr_valid: VALID, attr_valid_nsec: 0, dummy: 0, attr: shown }
+        match self.options.owner {
+            Some(OneOwner { uid, gid }) => abi::Attr { uid, gid, ..shown },
+            None => shown,
+        }
+    }
+
+    /// Whether what `access(2)` asks about may be done. Directories can be listed and passed by whoever sees them.
+    pub(super) fn access(&self, request: &Request<'_>, mask: u32) -> Result<(), SkinError> {
+        let ino = self.ino(request)?;
+        let attr = self.tree.attr(ino)?;
+        let is_directory = attr.kind == Kind::Directory;
+        if mask & WRITE_ACCESS != 0 && attr.meta.mode & ANY_WRITE == 0 {
+            return Err(Errno::ACCESS.into());
+        }
+        if mask & WRITE_ACCESS != 0 && !is_directory {
+            self.check(ino, Level::Append)?;
+        }
+        if mask & (READ_ACCESS | EXECUTE_ACCESS) != 0 && !is_directory {
+            self.check(ino, Level::Read)?;
+        }
+        match mask & EXECUTE_ACCESS != 0 && attr.meta.mode & ANY_EXECUTE == 0 {
+            true => Err(Errno::ACCESS.into()),
+            false => Ok(()),
+        }
     }
 
     /// How many bytes `du` shows. Holes of small files are not worth looking for.
@@ -100,10 +143,16 @@ fn entry_out(nodeid: u64, attr: abi::Attr) -> EntryOut {
 /// A name that does not exist, which the kernel may remember as such; also what stands for `.` and `..` in a
 /// listing.
 pub(super) fn no_entry() -> EntryOut {
+    EntryOut { entry_valid: VALID, ..no_entry_for_now() }
+}
+
+/// A name that rules hide, whether it exists or not. Never remembered: the rules may change, and names that are
+/// hidden must not be told from each other by how long it takes to ask for them.
+pub(super) fn no_entry_for_now() -> EntryOut {
     EntryOut {
         nodeid: 0,
         generation: 0,
-        entry_valid: VALID,
+        entry_valid: 0,
         attr_valid: 0,
         entry_valid_nsec: 0,
         attr_valid_nsec: 0,

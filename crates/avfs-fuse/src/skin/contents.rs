@@ -1,5 +1,6 @@
 //! The contents of files.
 
+use avfs_core::rules::Level;
 use avfs_tree::{At, FsError};
 use rustix::io::Errno;
 
@@ -49,10 +50,18 @@ impl Skin {
         // What the page cache writes back lies where the mapping has it, however the file was opened.
         let from_cache = arguments.write_flags & write::CACHE != 0;
         match arguments.flags & rustix::fs::OFlags::APPEND.bits() != 0 && !from_cache {
-            true => self.append(request.nodeid, at, arguments.offset, data)?,
-            false => self.tree.write(at, arguments.offset, data)?,
+            true => self.append(request.nodeid, at, arguments.offset, data),
+            false => self.write_at(request.nodeid, at, arguments.offset, data),
         }
-        Ok(())
+    }
+
+    /// The kernel has these bytes in its cache by now; if they may not be written, it must forget them.
+    fn write_at(&self, node: u64, at: At, offset: u64, data: &[u8]) -> Result<(), SkinError> {
+        let written = self.tree.write(at, offset, data);
+        if matches!(written, Err(FsError::Denied { .. } | FsError::Closed)) {
+            self.notices.contents_from(node, offset);
+        }
+        Ok(written?)
     }
 
     /// Writes at the end. Where the kernel believed it to be, it has these bytes in its cache by now; if it was
@@ -68,6 +77,7 @@ impl Skin {
     pub(super) fn allocate(&self, request: &Request<'_>, range: &FallocateIn) -> Result<(), SkinError> {
         let at = self.at(request)?;
         let end = range.offset.checked_add(range.length).ok_or(FsError::TooLarge)?;
+        self.check(at.ino, Level::Write)?;
         let size = self.tree.attr(at.ino)?.size;
         match range.mode {
             0 => self.tree.allocate(at, end)?,

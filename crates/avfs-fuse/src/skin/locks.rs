@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use avfs_core::rules::Level;
 use avfs_tree::Ino;
 use avfs_tree::locks::{ByteRange, Conflict, LockError, LockKind, LockOwner, LockRequest, Scope, WaitId};
 use rustix::io::Errno;
@@ -93,6 +94,7 @@ impl Skin {
     /// The first lock that would be in the way; none, if the lock could be had.
     pub(super) fn get_lock(&self, request: &Request<'_>, lock: &LkIn) -> Result<FileLock, SkinError> {
         let wanted = self.lock_request(request, lock)?;
+        self.check(wanted.ino, Level::Read)?;
         Ok(match self.tree.locks().test(&wanted) {
             Some(Conflict { range, kind, pid }) => {
                 let kind = if kind == LockKind::Shared { READ } else { WRITE };
@@ -118,6 +120,9 @@ impl Skin {
         let table = self.tree.locks();
         if lock.lk.kind == UNLOCK {
             return reply.done(errno(table.unlock(wanted.ino, wanted.scope, wanted.owner)));
+        }
+        if let Err(error) = self.check(wanted.ino, Level::Read) {
+            return reply.error(self.errno(request, error));
         }
         if matches!(wanted.scope, Scope::Record(_)) {
             self.handles.locked(lock.fh, wanted.ino, lock.owner);

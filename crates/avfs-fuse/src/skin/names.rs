@@ -1,11 +1,13 @@
 //! Names: looking them up, making, moving and removing them.
 
+use avfs_core::rules::Level;
 use avfs_core::{EntryKind, EntryName};
 use avfs_tree::{At, FsError, Kind, NewEntry, Place, SetAttr};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::Skin;
-use super::attributes::{device_number, no_entry};
+use super::attributes::{device_number, no_entry, no_entry_for_now};
 use super::error::SkinError;
 use crate::abi::flags::open_in;
 use crate::abi::{CreateIn, EntryOut, MknodIn, OpenIn};
@@ -23,6 +25,7 @@ impl Skin {
         match self.tree.lookup(self.ino(request)?, &EntryName::new(name)?) {
             Ok(attr) => Ok(self.remembered(&attr)),
             Err(FsError::NotFound) => Ok(no_entry()),
+            Err(FsError::Hidden) => Ok(no_entry_for_now()),
             Err(error) => Err(error.into()),
         }
     }
@@ -79,8 +82,12 @@ impl Skin {
         if inherits && matches!(new.kind, EntryKind::Directory { .. }) {
             new.mode |= SET_GID;
         }
-        let gid = if inherits { directory.gid } else { request.caller.gid };
-        let attr = self.tree.create(parent, &name, new.owned_by(request.caller.uid, gid))?;
+        let (uid, gid) = match self.options.owner {
+            Some(_) => (directory.uid, directory.gid),
+            None if inherits => (request.caller.uid, directory.gid),
+            None => (request.caller.uid, request.caller.gid),
+        };
+        let attr = self.tree.create(parent, &name, new.owned_by(uid, gid))?;
         Ok(self.remembered(&attr))
     }
 
@@ -92,7 +99,7 @@ impl Skin {
         name: &[u8],
     ) -> Result<EntryOut, SkinError> {
         let made = self.make(request, name, NewEntry::file(create.mode));
-        let exclusive = create.flags & rustix::fs::OFlags::EXCL.bits() != 0;
+        let exclusive = create.flags & OFlags::EXCL.bits() != 0;
         match made {
             Err(SkinError::Tree(FsError::Exists)) if !exclusive => {}
             made => return made,
@@ -115,13 +122,22 @@ impl Skin {
     }
 
     fn open_inode(&self, at: At, flags: u32, open_flags: u32) -> Result<(), SkinError> {
+        self.check(at.ino, level_to_open(flags))?;
         if open_flags & open_in::KILL_SUIDGID != 0 {
             self.drop_privileges(at.ino)?;
         }
-        if flags & rustix::fs::OFlags::TRUNC.bits() != 0 {
+        if flags & OFlags::TRUNC.bits() != 0 {
             self.tree.set_attr(at, SetAttr { size: Some(0), ..SetAttr::default() })?;
         }
         Ok(())
+    }
+
+    pub(super) fn open_directory(&self, request: &Request<'_>) -> Result<(), SkinError> {
+        let ino = self.ino(request)?;
+        match self.is_ruled() {
+            true => Ok(self.tree.attr(ino).map(|_| ())?),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn link(&self, request: &Request<'_>, node: u64, name: &[u8]) -> Result<EntryOut, SkinError> {
@@ -154,5 +170,15 @@ impl Skin {
             EXCHANGE => Ok(self.tree.exchange(from, to)?),
             _ => Err(Errno::INVAL.into()),
         }
+    }
+}
+
+/// What opening a file with these flags takes. Where bytes may be added, each write is looked at.
+fn level_to_open(flags: u32) -> Level {
+    let flags = OFlags::from_bits_retain(flags);
+    match flags & OFlags::RWMODE {
+        _ if flags.contains(OFlags::TRUNC) => Level::Write,
+        OFlags::RDONLY => Level::Read,
+        _ => Level::Append,
     }
 }

@@ -9,7 +9,7 @@ const FILES_FREE: u64 = 1 << 32;
 
 impl Skin {
     pub(super) fn stat_filesystem(&self) -> StatfsOut {
-        let (used, limits) = (self.tree.totals(), self.tree.limits());
+        let (used, limits) = (self.tree.occupied_space(), self.tree.limits());
         let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
         let free = (self.options.free_bytes)().min(left(limits.bytes, used.bytes)) / BLOCK;
         let files_free = FILES_FREE.min(left(limits.files, used.inodes));

@@ -2,8 +2,10 @@
 
 use avfs_core::chunks::FILE_MAX;
 use avfs_core::map::Record;
-use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, Meta, Timestamp, Totals, Xattrs};
+use avfs_core::rules::Level;
+use avfs_core::{Content, Entry, EntryKind, EntryName, Labels, LinkId, LinkedFile, Meta, Timestamp, Totals, Xattrs};
 
+use super::guard::Ask;
 use super::{At, Attr, StoredTree, WorkTree};
 use crate::error::FsError;
 use crate::inodes::Ino;
@@ -67,6 +69,7 @@ impl WorkTree {
             gid: new.gid,
             mtime: now,
             xattrs: Xattrs::default(),
+            labels: Labels::default(),
         };
         let entry = Entry { meta, kind: new.kind };
         self.place(parent, name, StoredTree { entry, links: Vec::new() }, now)
@@ -90,29 +93,36 @@ impl WorkTree {
         let mut state = self.state();
         let at = Place::new(parent, name.clone());
         state.check_named(at.parent)?;
-        if state.lookup(&at)?.is_some() {
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Make { at: &at, found, is_symlink: false })?;
+        if found.is_some() {
             return Err(FsError::Exists);
         }
         self.check_room(&state, 1, linked_bytes(&links))?;
         let time = self.now();
         self.perform(&mut state, Op::PlaceLink { at, link, links, time }, &[])?;
         let ino = Ino::of_link(link);
-        state.attr(ino)
+        let attr = state.attr(ino)?;
+        self.shown(&mut state, attr)
     }
 
     fn place(
         &self,
         parent: Ino,
         name: &EntryName,
-        tree: StoredTree,
+        mut tree: StoredTree,
         ctime: Timestamp,
     ) -> Result<Attr, FsError> {
         let mut state = self.state();
         let at = Place::new(parent, name.clone());
         state.check_named(at.parent)?;
-        if state.lookup(&at)?.is_some() {
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Graft { at: &at, found, tree: &tree })?;
+        if found.is_some() {
             return Err(FsError::Exists);
         }
+        let labels = self.labels_of_new(&mut state, &at, &tree.entry.kind);
+        tree.entry.meta.labels = tree.entry.meta.labels.union(&labels);
         let linked = linked_bytes(&tree.links);
         let added = tree.entry.totals();
         self.check_room(&state, added.inodes, added.bytes.saturating_add(linked))?;
@@ -144,7 +154,8 @@ impl WorkTree {
     /// Takes away the name of anything but a directory.
     pub fn unlink(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = state.existing(parent, name)?;
+        let (at, ino) = self.existing(&mut state, parent, name)?;
+        self.ask(&mut state, Ask::Remove { at: &at, found: ino })?;
         if state.inode(ino)?.is_directory() {
             return Err(FsError::IsADirectory);
         }
@@ -155,7 +166,8 @@ impl WorkTree {
     /// Takes away an empty directory.
     pub fn remove_directory(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = state.existing(parent, name)?;
+        let (at, ino) = self.existing(&mut state, parent, name)?;
+        self.ask(&mut state, Ask::Remove { at: &at, found: ino })?;
         if !state.inode(ino)?.is_directory() {
             return Err(FsError::NotADirectory);
         }
@@ -169,7 +181,8 @@ impl WorkTree {
     /// Takes away a name and everything below it, in one step.
     pub fn remove_tree(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, _) = state.existing(parent, name)?;
+        let (at, ino) = self.existing(&mut state, parent, name)?;
+        self.ask(&mut state, Ask::RemoveTree { at: &at, found: ino })?;
         let time = self.now();
         self.perform(&mut state, Op::Remove { at, time }, &[])
     }
@@ -177,8 +190,9 @@ impl WorkTree {
     /// Moves an entry, replacing what is at the new place as `rename(2)` does.
     pub fn rename(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let moved = state.lookup(&from)?.ok_or(FsError::NotFound)?;
+        let moved = self.moved(&mut state, &from)?;
         let replaced = state.lookup(&to)?;
+        self.ask(&mut state, Ask::Move { from: &from, moved, to: &to, replaced })?;
         if replaced == Some(moved) {
             return Ok(());
         }
@@ -199,8 +213,10 @@ impl WorkTree {
     /// Moves an entry to a place where there must be nothing.
     pub fn rename_no_replace(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let moved = state.lookup(&from)?.ok_or(FsError::NotFound)?;
-        if state.lookup(&to)?.is_some() {
+        let moved = self.moved(&mut state, &from)?;
+        let replaced = state.lookup(&to)?;
+        self.ask(&mut state, Ask::Move { from: &from, moved, to: &to, replaced })?;
+        if replaced.is_some() {
             return Err(FsError::Exists);
         }
         state.check_named(to.parent)?;
@@ -212,8 +228,10 @@ impl WorkTree {
     /// Swaps two entries.
     pub fn exchange(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let first = state.lookup(&from)?.ok_or(FsError::NotFound)?;
-        let second = state.lookup(&to)?.ok_or(FsError::NotFound)?;
+        let first = self.moved(&mut state, &from)?;
+        let second = self.moved(&mut state, &to)?;
+        self.ask(&mut state, Ask::Move { from: &from, moved: first, to: &to, replaced: Some(second) })?;
+        self.ask(&mut state, Ask::Move { from: &to, moved: second, to: &from, replaced: Some(first) })?;
         if first == second {
             return Ok(());
         }
@@ -229,6 +247,8 @@ impl WorkTree {
     pub fn link(&self, ino: Ino, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
         let mut state = self.state_with(ino)?;
         let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Link { ino, at: &at, found })?;
         let inode = state.inode(ino)?;
         if inode.is_directory() {
             return Err(FsError::IsADirectory);
@@ -240,7 +260,7 @@ impl WorkTree {
             return Err(FsError::TooManyLinks);
         }
         state.check_named(at.parent)?;
-        if state.lookup(&at)?.is_some() {
+        if found.is_some() {
             return Err(FsError::Exists);
         }
         self.check_room(&state, 1, 0)?;
@@ -254,6 +274,7 @@ impl WorkTree {
         let at = at.into();
         let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?;
+        self.ask(&mut state, Ask::Write { ino: at.ino, offset })?;
         self.write_at(&mut state, at.ino, offset, data)
     }
 
@@ -262,6 +283,7 @@ impl WorkTree {
         let at = at.into();
         let mut state = self.state_with(at.ino)?;
         let end = state.inode_at(at)?.file_size()?;
+        self.ask(&mut state, Ask::Use(at.ino, Level::Append))?;
         self.write_at(&mut state, at.ino, end, data)?;
         Ok(end)
     }
@@ -285,7 +307,10 @@ impl WorkTree {
     /// is written.
     pub fn allocate(&self, at: impl Into<At>, end: u64) -> Result<(), FsError> {
         let at = at.into();
-        let size = self.state_with(at.ino)?.inode_at(at)?.file_size()?;
+        let mut state = self.state_with(at.ino)?;
+        self.ask(&mut state, Ask::Use(at.ino, Level::Write))?;
+        let size = state.inode_at(at)?.file_size()?;
+        drop(state);
         if end <= size {
             return Ok(());
         }
@@ -295,6 +320,7 @@ impl WorkTree {
     /// Replaces the contents of a file by stored ones.
     pub fn set_content(&self, ino: Ino, size: u64, content: Content) -> Result<(), FsError> {
         let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::Use(ino, Level::Write))?;
         let grown = size.saturating_sub(state.inode(ino)?.file_size()?);
         self.check_room(&state, 0, grown)?;
         let time = self.now();
@@ -308,6 +334,7 @@ impl WorkTree {
         let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?.file_size()?;
         let ino = at.ino;
+        self.ask(&mut state, Ask::Use(ino, Level::Write))?;
         let time = self.now();
         self.perform(&mut state, Op::Punch { ino, offset, len, time }, &[])
     }
@@ -316,6 +343,7 @@ impl WorkTree {
         let at = at.into();
         let mut state = self.state_with(at.ino)?;
         let (ino, time) = (at.ino, self.now());
+        self.ask(&mut state, Ask::Use(ino, Level::Write))?;
         let inode = state.inode_at(at)?;
         let (uid, gid) = (inode.meta.uid, inode.meta.gid);
         if let Some(size) = set.size {
@@ -340,7 +368,8 @@ impl WorkTree {
             let inode = state.inode_mut(ino)?;
             (inode.atime, inode.ctime) = (Some(Box::new(atime)), time);
         }
-        state.attr(ino)
+        let attr = state.attr(ino)?;
+        self.shown(&mut state, attr)
     }
 
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8]) -> Result<(), FsError> {
@@ -350,6 +379,7 @@ impl WorkTree {
             ));
         }
         let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::Use(ino, Level::Write))?;
         state.inode(ino)?;
         let time = self.now();
         let op = Op::SetXattr { ino, name: name.to_vec(), value: value.to_vec(), time };
@@ -358,11 +388,36 @@ impl WorkTree {
 
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), FsError> {
         let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::Use(ino, Level::Write))?;
         if state.inode(ino)?.meta.xattrs.get(name).is_none() {
             return Err(FsError::NoXattr);
         }
         let time = self.now();
         self.perform(&mut state, Op::RemoveXattr { ino, name: name.to_vec(), time }, &[])
+    }
+
+    /// Gives a file or directory other labels. Not through rules: they go by labels.
+    pub fn set_labels(&self, ino: Ino, labels: Labels) -> Result<(), FsError> {
+        let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::Label(ino))?;
+        state.inode(ino)?;
+        let time = self.now();
+        self.perform(&mut state, Op::SetLabels { ino, labels, time }, &[])
+    }
+
+    /// The place of a name, and what is there.
+    fn existing(&self, state: &mut State, parent: Ino, name: &EntryName) -> Result<(Place, Ino), FsError> {
+        let at = Place::new(parent, name.clone());
+        let ino = self.moved(state, &at)?;
+        Ok((at, ino))
+    }
+
+    /// What is at a place from which it is to be taken. A name that is hidden is said to be missing, as one that
+    /// is missing.
+    fn moved(&self, state: &mut State, from: &Place) -> Result<Ino, FsError> {
+        let found = state.lookup(from)?;
+        self.ask(state, Ask::Find { at: from, found })?;
+        found.ok_or(FsError::NotFound)
     }
 
     /// Keeps an inode alive, with or without a name, until [`WorkTree::release`].
@@ -381,13 +436,6 @@ fn linked_bytes(links: &[(LinkId, LinkedFile)]) -> u64 {
 }
 
 impl State {
-    /// The place of a name, and what is there.
-    fn existing(&mut self, parent: Ino, name: &EntryName) -> Result<(Place, Ino), FsError> {
-        let at = Place::new(parent, name.clone());
-        let ino = self.lookup(&at)?.ok_or(FsError::NotFound)?;
-        Ok((at, ino))
-    }
-
     /// Refuses to move a directory to a place below itself.
     fn check_not_below(&self, moved: Ino, target: Ino) -> Result<(), FsError> {
         let mut current = Some(target);

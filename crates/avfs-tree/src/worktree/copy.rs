@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use avfs_core::map::{self, Edits};
+use avfs_core::rules::Level;
 use avfs_core::{Entry, EntryKind, EntryName, LinkId, LinkedFile, Slot};
 
+use super::guard::Ask;
 use super::{Attr, StoredTree, WorkTree};
 use crate::error::FsError;
 use crate::inodes::Ino;
@@ -25,6 +27,7 @@ impl WorkTree {
     pub fn copy_content(&self, from: Ino, to: Ino) -> Result<(), FsError> {
         let entry = {
             let mut state = self.state_with(from)?;
+            self.ask(&mut state, Ask::Use(from, Level::Read))?;
             let writer = ObjectWriter::new(&state.objects);
             state.freeze_entry(from, &writer)?
         };
@@ -41,6 +44,7 @@ impl WorkTree {
 
     fn stored(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<StoredTree, FsError> {
         let mut state = self.state_with(from)?;
+        self.ask(&mut state, Ask::Copy(from))?;
         let writer = ObjectWriter::new(&state.objects);
         let entry = state.freeze_entry(from, &writer)?;
         let has_links = matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0);

@@ -1,10 +1,13 @@
 //! Asking a working tree: by inode, as a mount does, or by path.
 
 use std::borrow::Cow;
+use std::sync::MutexGuard;
 
+use avfs_core::rules::Level;
 use avfs_core::{EntryName, Slot, TreePath};
 use bytes::Bytes;
 
+use super::guard::Ask;
 use super::{At, Attr, Kind, WorkTree};
 use crate::content;
 use crate::error::FsError;
@@ -17,19 +20,32 @@ use crate::worktree::state::State;
 impl WorkTree {
     pub fn lookup(&self, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
         let mut state = self.state();
-        let ino = state.lookup(&Place::new(parent, name.clone()))?.ok_or(FsError::NotFound)?;
-        self.told(&mut state, ino)
+        let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Find { at: &at, found })?;
+        self.told(&mut state, found.ok_or(FsError::NotFound)?)
     }
 
     pub fn attr(&self, ino: Ino) -> Result<Attr, FsError> {
-        self.state_with(ino)?.attr(ino)
+        let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::See(ino))?;
+        let attr = state.attr(ino)?;
+        self.shown(&mut state, attr)
     }
 
     /// Follows a path from the root, without following symbolic links.
     pub fn resolve(&self, path: &TreePath) -> Result<Attr, FsError> {
         let mut state = self.state();
-        let ino = state.resolve(path)?;
-        state.attr(ino)
+        let mut ino = Ino::ROOT;
+        self.ask(&mut state, Ask::See(ino))?;
+        for name in path.components() {
+            let at = Place::new(ino, name);
+            let found = state.lookup(&at)?;
+            self.ask(&mut state, Ask::Find { at: &at, found })?;
+            ino = found.ok_or(FsError::NotFound)?;
+        }
+        let attr = state.attr(ino)?;
+        self.shown(&mut state, attr)
     }
 
     /// The entries of a directory behind `after`, in the order of their names, at most `limit`.
@@ -40,8 +56,9 @@ impl WorkTree {
         limit: usize,
     ) -> Result<Vec<(EntryName, Attr)>, FsError> {
         let mut state = self.state();
+        self.ask(&mut state, Ask::See(ino))?;
         let mut entries = Vec::new();
-        for (name, slot) in state.names_after(ino, after, limit)? {
+        for (name, slot) in self.visible_names(&mut state, ino, after, limit)? {
             let place = Place::new(ino, name.clone());
             let child = match (state.directory(ino)?.children.get(&name), slot) {
                 (Some(child), _) => *child,
@@ -62,8 +79,9 @@ impl WorkTree {
         limit: usize,
     ) -> Result<Vec<(EntryName, Ino, Kind)>, FsError> {
         let mut state = self.state();
+        self.ask(&mut state, Ask::See(ino))?;
         let mut entries = Vec::new();
-        for (name, slot) in state.names_after(ino, after, limit)? {
+        for (name, slot) in self.visible_names(&mut state, ino, after, limit)? {
             let loaded = state.directory(ino)?.children.get(&name).copied();
             let (child, kind) = match (loaded, slot) {
                 (Some(child), _) => (child, kind(state.inode(child)?)),
@@ -85,7 +103,8 @@ impl WorkTree {
     /// while it is found out where they are.
     pub fn read(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
         let at = at.into();
-        let state = self.state_with(at.ino)?;
+        let mut state = self.state_with(at.ino)?;
+        self.ask(&mut state, Ask::Use(at.ino, Level::Read))?;
         let objects = state.objects.clone();
         let plan = match &state.inode_at(at)?.body {
             Body::Stored { size, content } => {
@@ -101,14 +120,22 @@ impl WorkTree {
         plan.fill(&objects, out)
     }
 
+    /// The tree, with this inode loaded, if it may be read.
+    fn readable(&self, ino: Ino) -> Result<MutexGuard<'_, State>, FsError> {
+        let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::Use(ino, Level::Read))?;
+        Ok(state)
+    }
+
     pub fn read_all(&self, ino: Ino) -> Result<Bytes, FsError> {
-        let state = self.state_with(ino)?;
+        let state = self.readable(ino)?;
         file(&state, ino)?.read_all(&state.objects, state.journal.as_ref())
     }
 
     /// About how many bytes of a file are no holes: never fewer, and exact if there are few of them.
     pub fn occupied(&self, ino: Ino) -> Result<u64, FsError> {
-        let state = self.state_with(ino)?;
+        let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::See(ino))?;
         if let Body::Stored { size, content } = state.inode(ino)?.body {
             let objects = state.objects.clone();
             drop(state);
@@ -119,45 +146,47 @@ impl WorkTree {
 
     /// The next data at or behind `offset`; `None` if only a hole follows.
     pub fn seek_data(&self, ino: Ino, offset: u64) -> Result<Option<u64>, FsError> {
-        let state = self.state_with(ino)?;
+        let state = self.readable(ino)?;
         file(&state, ino)?.seek_data(&state.objects, offset)
     }
 
     /// The next hole at or behind `offset`, or the end of the file.
     pub fn seek_hole(&self, ino: Ino, offset: u64) -> Result<u64, FsError> {
-        let state = self.state_with(ino)?;
+        let state = self.readable(ino)?;
         file(&state, ino)?.seek_hole(&state.objects, offset)
     }
 
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>, FsError> {
-        match &self.state_with(ino)?.inode(ino)?.body {
+        match &self.readable(ino)?.inode(ino)?.body {
             Body::Symlink(target) => Ok(target.to_vec()),
             _ => Err(FsError::Invalid("not a symbolic link")),
         }
     }
 
     pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, FsError> {
-        let state = self.state_with(ino)?;
+        let state = self.readable(ino)?;
         let value = state.inode(ino)?.meta.xattrs.get(name);
         value.map(<[u8]>::to_vec).ok_or(FsError::NoXattr)
     }
 
     /// The names of the extended attributes.
     pub fn list_xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>, FsError> {
-        let state = self.state_with(ino)?;
+        let state = self.readable(ino)?;
         Ok(state.inode(ino)?.meta.xattrs.iter().map(|(name, _)| name.to_vec()).collect())
     }
 
     /// The directory that a directory lies in; the root lies in itself.
     pub fn parent(&self, directory: Ino) -> Result<Ino, FsError> {
-        let state = self.state();
+        let mut state = self.state();
+        self.ask(&mut state, Ask::See(directory))?;
         let place = state.inode(directory)?.place.as_ref();
         Ok(place.map_or(directory, |place| place.parent))
     }
 
     /// The path of an inode that has one name; `None` for others.
     pub fn path(&self, ino: Ino) -> Result<Option<TreePath>, FsError> {
-        let state = self.state_with(ino)?;
+        let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::See(ino))?;
         let mut names = Vec::new();
         let mut current = ino;
         while current != Ino::ROOT {
@@ -189,13 +218,6 @@ impl State {
         Ok(Attr { ino, meta, ctime, atime, kind: kind(inode), size, names })
     }
 
-    pub fn resolve(&mut self, path: &TreePath) -> Result<Ino, FsError> {
-        let mut ino = Ino::ROOT;
-        for name in path.components() {
-            ino = self.lookup(&Place::new(ino, name))?.ok_or(FsError::NotFound)?;
-        }
-        Ok(ino)
-    }
 }
 
 fn kind(inode: &Inode) -> Kind {

@@ -18,6 +18,7 @@ use crate::worktree::watch::Seen;
 
 impl State {
     pub fn rebase(&mut self, to: Base, changes: &[Change], renew: bool) -> Result<(), FsError> {
+        self.layout += 1;
         self.revive_changed(changes)?;
         let relinked = self.relinked(&to)?;
         self.base = to;

@@ -14,6 +14,7 @@ use crate::objects::{ObjectError, Objects};
 use crate::op::Place;
 use crate::worktree::inode::{Body, DirectoryBody, Inode};
 use crate::worktree::stubs::Stubs;
+use crate::worktree::view::Views;
 use crate::worktree::watch::Watchers;
 use crate::worktree::{At, Moment};
 
@@ -34,6 +35,12 @@ pub(crate) struct State {
     /// Where bytes of files without a name go.
     pub spill: Option<Arc<LogFile>>,
     pub watchers: Watchers,
+    /// What the doors with rules know of the tree.
+    pub views: Views,
+    /// Counts what may change where inodes stand among rules, beside the making of names.
+    pub layout: u64,
+    /// How often the rules were asked.
+    pub asked: u64,
     pub moment: Moment,
     pub base: Base,
     pub inodes: InoMap<Inode>,
@@ -84,6 +91,9 @@ impl State {
             journaled: InoSet::default(),
             spill: None,
             watchers: Watchers::new(),
+            views: Views::default(),
+            layout: 0,
+            asked: 0,
             moment: Moment::default(),
             base,
             inodes: InoMap::from_iter([(Ino::ROOT, root)]),

@@ -46,6 +46,10 @@ impl Stubs {
         self.by_number.get(ino).is_some_and(|stub| !stub.is_at(place))
     }
 
+    pub fn places(&self) -> impl Iterator<Item = (Ino, Place)> + '_ {
+        self.by_number.iter().map(|(ino, stub)| (ino, stub.place()))
+    }
+
     pub fn contains(&self, ino: Ino) -> bool {
         self.by_number.get(ino).is_some()
     }
@@ -156,6 +160,10 @@ impl State {
         let (holds, is_file) = (inode.holds, matches!(inode.body, Body::Stored { .. }));
         // Without holds, somebody may be using it by a number that he looked up.
         if holds == 0 || !is_file || inode.atime.is_some() || !self.is_reloadable(ino) {
+            return;
+        }
+        // Rules may go by its labels.
+        if !inode.meta.labels.is_empty() {
             return;
         }
         let place = inode.place.clone();

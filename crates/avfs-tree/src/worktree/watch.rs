@@ -54,6 +54,13 @@ impl State {
         }
     }
 
+    /// Tells the watcher of one door.
+    pub fn tell_door(&self, door: Door, seen: Seen) {
+        for (_, watcher) in self.watchers.iter().filter(|(other, _)| *other == door) {
+            watcher.seen(seen.clone());
+        }
+    }
+
     fn visible_effects(&mut self, op: &Op) -> Vec<Seen> {
         match op {
             Op::Found { .. } | Op::FoundLink { .. } => Vec::new(),
@@ -65,7 +72,8 @@ impl State {
             | Op::SetOwner { ino, .. }
             | Op::SetMtime { ino, .. }
             | Op::SetXattr { ino, .. }
-            | Op::RemoveXattr { ino, .. } => vec![Seen::Attributes(*ino)],
+            | Op::RemoveXattr { ino, .. }
+            | Op::SetLabels { ino, .. } => vec![Seen::Attributes(*ino)],
             Op::Resize { ino, .. } | Op::SetContent { ino, .. } => {
                 vec![Seen::Contents { ino: *ino, offset: 0, len: 0 }]
             }

@@ -1,0 +1,436 @@
+//! The one place where rules are enforced: whatever is done through a door that sees the tree through rules is
+//! asked for here first.
+//!
+//! A door without rules may do everything. `guard/tests.rs` lists every call of the tree and shows that it asks.
+
+use avfs_core::rules::{Level, Rules};
+use avfs_core::{EntryKind, EntryName, Labels, NodeId, Slot, Totals};
+
+use super::{Attr, StoredTree, WorkTree};
+use crate::error::FsError;
+use crate::inodes::Ino;
+use crate::op::Place;
+use crate::worktree::inode::Body;
+use crate::worktree::state::State;
+use crate::worktree::view::{Stand, View};
+use crate::worktree::watch::Seen;
+
+#[cfg(test)]
+mod tests;
+
+/// How many entries of a directory are looked at together.
+const AT_ONCE: usize = 1024;
+
+/// What somebody wants to do. Names come with what was found there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ask<'a> {
+    /// To learn what is told of something, or what is in a directory.
+    See(Ino),
+    /// To do what takes a level.
+    Use(Ino, Level),
+    /// To write bytes at an offset; behind the end is adding.
+    Write { ino: Ino, offset: u64 },
+    /// To learn what a name stands for.
+    Find { at: &'a Place, found: Option<Ino> },
+    /// To make something where there is nothing.
+    Make { at: &'a Place, found: Option<Ino>, is_symlink: bool },
+    /// To put a whole tree where there is nothing.
+    Graft { at: &'a Place, found: Option<Ino>, tree: &'a StoredTree },
+    /// To take a name away.
+    Remove { at: &'a Place, found: Ino },
+    /// To take a name away with everything below it.
+    RemoveTree { at: &'a Place, found: Ino },
+    /// To move something, onto something else or not.
+    Move { from: &'a Place, moved: Ino, to: &'a Place, replaced: Option<Ino> },
+    /// To give a file another name.
+    Link { ino: Ino, at: &'a Place, found: Option<Ino> },
+    /// To copy something with everything below it.
+    Copy(Ino),
+    /// To say what rules go by.
+    Label(Ino),
+}
+
+impl WorkTree {
+    /// From now on this door sees the tree through rules. When this returns, everything that is asked through it
+    /// obeys them; what its watcher was told before and may have kept, it is told to forget.
+    pub fn set_rules(&self, rules: Rules) {
+        let mut state = self.state();
+        let view = match state.views.get(self.door) {
+            Some(view) => view.through(rules),
+            None => View::new(rules),
+        };
+        let changed = state.levels_changed(self.door, &view);
+        state.views.set(self.door, view);
+        changed.into_iter().for_each(|seen| state.tell_door(self.door, seen));
+    }
+
+    /// The rules through which this door sees the tree.
+    pub fn rules(&self) -> Option<Rules> {
+        self.state().views.get(self.door).map(|view| view.rules().clone())
+    }
+
+    /// Whether this door sees the tree through rules.
+    pub fn has_rules(&self) -> bool {
+        self.state().views.has(self.door)
+    }
+
+    /// Asks for what takes a level, without doing anything.
+    pub fn check(&self, ino: Ino, level: Level) -> Result<(), FsError> {
+        let mut state = self.state_with(ino)?;
+        self.ask(&mut state, Ask::Use(ino, level))
+    }
+
+    /// How often something was asked of the rules, through whatever door.
+    pub fn asked(&self) -> u64 {
+        self.state().asked
+    }
+
+    /// How much the vault holds, as far as this door may know: where something may be hidden, nothing is said.
+    pub fn occupied_space(&self) -> Totals {
+        let state = self.state();
+        match state.views.get(self.door) {
+            _ if !state.views.has(self.door) => state.totals(),
+            Some(view) if view.shows_all() => state.totals(),
+            Some(_) | None => Totals::default(),
+        }
+    }
+
+    /// The only way to the rules.
+    pub(crate) fn ask(&self, state: &mut State, question: Ask<'_>) -> Result<(), FsError> {
+        state.asked += 1;
+        if !state.views.has(self.door) {
+            return Ok(());
+        }
+        let answer = state.with_view(self.door, |view, state| view.answer(state, question));
+        answer.unwrap_or(Err(FsError::Closed))
+    }
+
+    /// What this door is shown of an inode.
+    pub(crate) fn shown(&self, state: &mut State, attr: Attr) -> Result<Attr, FsError> {
+        if !state.views.has(self.door) {
+            return Ok(attr);
+        }
+        let shown = state.with_view(self.door, |view, state| {
+            let stand = view.inode(state, attr.ino).filter(Stand::is_visible);
+            stand.map(|stand| view.shown(attr, &stand)).ok_or(FsError::Hidden)
+        });
+        shown.unwrap_or(Err(FsError::Closed))
+    }
+
+    /// The entries of a directory behind `after` that this door may see, in order, at most `limit`.
+    pub(crate) fn visible_names(
+        &self,
+        state: &mut State,
+        ino: Ino,
+        after: Option<&EntryName>,
+        limit: usize,
+    ) -> Result<Vec<(EntryName, Option<Slot>)>, FsError> {
+        if !state.views.has(self.door) {
+            return state.names_after(ino, after, limit);
+        }
+        let mut found = Vec::new();
+        let mut after = after.cloned();
+        while found.len() < limit {
+            let names = state.names_after(ino, after.as_ref(), limit)?;
+            let is_last = names.len() < limit;
+            after = names.last().map(|(name, _)| name.clone());
+            for (name, slot) in names {
+                if self.sees_name(state, &Place::new(ino, name.clone()), slot.as_ref())? {
+                    found.push((name, slot));
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn sees_name(&self, state: &mut State, at: &Place, slot: Option<&Slot>) -> Result<bool, FsError> {
+        let loaded = state.directory(at.parent)?.children.get(&at.name).copied();
+        let linked = match slot {
+            Some(Slot::Link(link)) if loaded.is_none() => Some(state.load_link(*link)?),
+            _ => None,
+        };
+        let (labels, is_directory) = match (loaded.or(linked), slot) {
+            (Some(child), _) => {
+                let inode = state.inode(child)?;
+                (inode.meta.labels.clone(), inode.is_directory())
+            }
+            (None, Some(Slot::Own(entry))) => (entry.meta.labels.clone(), entry.is_directory()),
+            (None, _) => return Ok(false),
+        };
+        let seen = state.with_view(self.door, |view, state| {
+            let sees = view.name(state, at, &labels, is_directory).is_some_and(|stand| stand.is_visible());
+            if let Some(child) = loaded.or(linked).filter(|_| sees) {
+                view.note_if_linked(state, child, at);
+            }
+            sees
+        });
+        Ok(seen.unwrap_or(false))
+    }
+
+    /// The labels that something new gets when it is made through this door.
+    pub(crate) fn labels_of_new(&self, state: &mut State, at: &Place, kind: &EntryKind) -> Labels {
+        let is_directory = matches!(kind, EntryKind::Directory { .. });
+        let labels = state.with_view(self.door, |view, state| view.labels_of_new(state, at, is_directory));
+        labels.unwrap_or_default()
+    }
+}
+
+impl View {
+    fn answer(&mut self, state: &mut State, question: Ask<'_>) -> Result<(), FsError> {
+        match question {
+            Ask::See(ino) => match self.inode(state, ino) {
+                Some(stand) if stand.is_visible() => Ok(()),
+                Some(_) | None => Err(FsError::Hidden),
+            },
+            Ask::Use(ino, level) => needs(level, self.inode(state, ino).as_ref()),
+            Ask::Write { ino, offset } => self.may_write(state, ino, offset),
+            Ask::Find { at, found } => self.may_find(state, at, found),
+            Ask::Make { at, found, is_symlink } => self.may_make(state, at, found, is_symlink, Level::Append),
+            Ask::Graft { at, found, tree } => self.may_graft(state, at, found, tree),
+            Ask::Remove { at, found } => self.may_remove(state, at, found).map(|_| ()),
+            Ask::RemoveTree { at, found } => {
+                self.may_remove(state, at, found)?;
+                self.all_below(state, found, Level::Write)
+            }
+            Ask::Move { from, moved, to, replaced } => self.may_move(state, from, moved, to, replaced),
+            Ask::Link { ino, at, found } => {
+                needs(Level::Write, self.inode(state, ino).as_ref())?;
+                let is_symlink = matches!(state.inode(ino)?.body, Body::Symlink(_));
+                self.may_make(state, at, found, is_symlink, Level::Write)
+            }
+            Ask::Copy(ino) => {
+                needs(Level::Read, self.inode(state, ino).as_ref())?;
+                self.all_below(state, ino, Level::Read)
+            }
+            // Whoever could say what rules go by could change what they mean for him.
+            Ask::Label(ino) => {
+                let level = self.inode(state, ino).map_or(Level::None, |stand| stand.level());
+                Err(FsError::Denied { level, needed: None })
+            }
+        }
+    }
+
+    fn may_write(&mut self, state: &State, ino: Ino, offset: u64) -> Result<(), FsError> {
+        let stand = self.inode(state, ino);
+        let at_end = offset == state.inode(ino)?.file_size()?;
+        needs(if at_end { Level::Append } else { Level::Write }, stand.as_ref())
+    }
+
+    fn found(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Option<Stand> {
+        let Some(inode) = found.and_then(|ino| state.inodes.get(&ino)) else {
+            return self.name(state, at, &Labels::default(), false);
+        };
+        self.name(state, at, &inode.meta.labels, inode.is_directory())
+    }
+
+    fn may_find(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Result<(), FsError> {
+        let sees_directory = self.above(state, at).is_some_and(|above| above.is_visible());
+        match self.found(state, at, found) {
+            Some(stand) if sees_directory && stand.is_visible() => {
+                if let Some(ino) = found {
+                    self.note_if_linked(state, ino, at);
+                }
+                Ok(())
+            }
+            Some(_) | None => Err(FsError::Hidden),
+        }
+    }
+
+    fn note_if_linked(&mut self, state: &State, ino: Ino, at: &Place) {
+        if state.inodes.get(&ino).is_some_and(|inode| inode.linked) {
+            self.came_by(state, ino, at);
+        }
+    }
+
+    /// Whether a name may be made. That it exists already is said by the caller, unless it is hidden.
+    fn may_make(
+        &mut self,
+        state: &State,
+        at: &Place,
+        found: Option<Ino>,
+        is_symlink: bool,
+        level: Level,
+    ) -> Result<(), FsError> {
+        let sees_directory = self.above(state, at).is_some_and(|above| above.is_visible());
+        let stand = self.found(state, at, found).filter(|_| sees_directory);
+        match &stand {
+            Some(stand) if found.is_some() && stand.is_visible() => return Ok(()),
+            stand => needs(level, stand.as_ref())?,
+        }
+        match stand {
+            Some(stand) if is_symlink => self.may_stand_for_others(&stand),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A symbolic link leads to names that have other levels than those that it seems to have below it: where
+    /// something below is protected, it would stand for what anybody put there.
+    fn may_stand_for_others(&self, stand: &Stand) -> Result<(), FsError> {
+        match self.rules().is_all_below(&stand.standing, stand.level()) {
+            true => Ok(()),
+            false => Err(FsError::Denied { level: stand.level(), needed: None }),
+        }
+    }
+
+    fn may_graft(
+        &mut self,
+        state: &mut State,
+        at: &Place,
+        found: Option<Ino>,
+        tree: &StoredTree,
+    ) -> Result<(), FsError> {
+        let is_symlink = matches!(tree.entry.kind, EntryKind::Symlink { .. });
+        self.may_make(state, at, found, is_symlink, Level::Append)?;
+        let EntryKind::Directory { entries: Some(entries), .. } = tree.entry.kind else { return Ok(()) };
+        let Some(top) = self.name(state, at, &tree.entry.meta.labels, true) else {
+            return Err(FsError::Hidden);
+        };
+        self.stored_below(state, entries, top, Level::Append)
+    }
+
+    /// Whether everything in a stored directory may be where it would be.
+    fn stored_below(&self, state: &State, entries: NodeId, top: Stand, level: Level) -> Result<(), FsError> {
+        let mut open = vec![(entries, top.standing)];
+        while let Some((node, above)) = open.pop() {
+            let mut walk = avfs_core::map::walk_after(&state.objects, Some(node), None)?;
+            while let Some((name, slot)) = walk.advance()? {
+                let (labels, kind) = match &slot {
+                    Slot::Own(entry) => (entry.meta.labels.clone(), Some(&entry.kind)),
+                    Slot::Link(_) => (Labels::default(), None),
+                };
+                let standing = self.rules().child(&above, &name, &labels);
+                if standing.level() < level {
+                    return Err(FsError::Denied { level: standing.level(), needed: Some(level) });
+                }
+                if matches!(kind, Some(EntryKind::Symlink { .. })) {
+                    self.may_stand_for_others(&Stand { standing: standing.clone(), passable: false })?;
+                }
+                if let Some(EntryKind::Directory { entries: Some(entries), .. }) = kind {
+                    open.push((*entries, standing));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn may_remove(&mut self, state: &State, at: &Place, found: Ino) -> Result<Stand, FsError> {
+        self.may_find(state, at, Some(found))?;
+        let stand = self.found(state, at, Some(found));
+        needs(Level::Write, stand.as_ref())?;
+        stand.ok_or(FsError::Hidden)
+    }
+
+    /// Whether everything in a directory has a level. What is hidden makes it not empty.
+    fn all_below(&mut self, state: &mut State, top: Ino, level: Level) -> Result<(), FsError> {
+        let mut open = vec![top];
+        while let Some(directory) = open.pop().filter(|ino| state.directory(*ino).is_ok()) {
+            let mut after: Option<EntryName> = None;
+            loop {
+                let names = state.names_after(directory, after.as_ref(), AT_ONCE)?;
+                let is_last = names.len() < AT_ONCE;
+                after = names.last().map(|(name, _)| name.clone());
+                for (name, _) in names {
+                    let at = Place::new(directory, name);
+                    let Some(child) = state.lookup(&at)? else { continue };
+                    match self.found(state, &at, Some(child)) {
+                        Some(stand) if stand.level() >= level => {}
+                        Some(stand) if stand.is_visible() => {
+                            return Err(FsError::Denied { level: stand.level(), needed: Some(level) });
+                        }
+                        Some(_) | None => return Err(FsError::NotEmpty),
+                    }
+                    if state.inode(child)?.is_directory() {
+                        open.push(child);
+                    }
+                }
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn may_move(
+        &mut self,
+        state: &State,
+        from: &Place,
+        moved: Ino,
+        to: &Place,
+        replaced: Option<Ino>,
+    ) -> Result<(), FsError> {
+        let before = self.may_remove(state, from, moved)?;
+        if !self.above(state, to).is_some_and(|above| above.is_visible()) {
+            return Err(FsError::Hidden);
+        }
+        if replaced.is_some() {
+            needs(Level::Write, self.found(state, to, replaced).as_ref())?;
+        }
+        let inode = state.inode(moved)?;
+        let after = self.name(state, to, &inode.meta.labels, inode.is_directory());
+        needs(Level::Write, after.as_ref())?;
+        let Some(after) = after else { return Err(FsError::Hidden) };
+        match &inode.body {
+            Body::Symlink(_) => self.may_stand_for_others(&after),
+            Body::Directory(_) => {
+                let is_same = View::keeps_its_labels(&inode.meta.labels, &to.name)
+                    && self.rules().is_same_below(&before.standing, &after.standing);
+                if is_same { Ok(()) } else { Err(FsError::OtherRulesThere) }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn needs(level: Level, stand: Option<&Stand>) -> Result<(), FsError> {
+    match stand.map_or(Level::None, Stand::level) {
+        has if has >= level => Ok(()),
+        has => Err(FsError::Denied { level: has, needed: Some(level) }),
+    }
+}
+
+impl State {
+    /// What a door would hear if it saw the tree through another view from now on.
+    fn levels_changed(&mut self, door: crate::worktree::Door, new: &View) -> Vec<Seen> {
+        let mut new = new.through(new.rules().clone());
+        let held: Vec<(Ino, Place)> = self.known_places();
+        let mut seen = Vec::new();
+        for (ino, place) in held {
+            let is_directory = self.inodes.get(&ino).is_some_and(|inode| inode.is_directory());
+            let labels = self.inodes.get(&ino).map(|inode| inode.meta.labels.clone()).unwrap_or_default();
+            let level = |stand: Option<Stand>| stand.map(|stand| (stand.level(), stand.passable));
+            let before = match self.views.has(door) {
+                true => {
+                    let old = self
+                        .with_view(door, |view, state| view.name(state, &place, &labels, is_directory));
+                    level(old.flatten())
+                }
+                false => Some((Level::Write, is_directory)),
+            };
+            let after = level(new.name(self, &place, &labels, is_directory));
+            if before != after || is_directory {
+                seen.push(Seen::Contents { ino, offset: 0, len: 0 });
+            }
+            if before != after {
+                seen.push(Seen::Name { parent: place.parent, name: place.name });
+            }
+        }
+        seen.push(Seen::Contents { ino: Ino::ROOT, offset: 0, len: 0 });
+        seen
+    }
+
+    /// Every name in memory that stands for something that somebody knows, stubs included.
+    fn known_places(&self) -> Vec<(Ino, Place)> {
+        let mut known: Vec<(Ino, Place)> = self.stubs.places().collect();
+        for (parent, inode) in &self.inodes {
+            let Body::Directory(directory) = &inode.body else { continue };
+            let children = directory.children.iter();
+            known.extend(children.map(|(name, child)| (*child, Place::new(*parent, name.clone()))));
+        }
+        known
+    }
+}

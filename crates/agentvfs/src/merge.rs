@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use avfs_core::diff::Change;
-use avfs_core::{Entry, Root, TreePath};
+use avfs_core::{Entry, Meta, Root, TreePath};
 use avfs_tree::{Base, ReadError, TreeReader, WorkTree};
 
 use crate::error::{Error, Result};

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use avfs_core::rules::Rule;
 pub use avfs_fuse::mounting::MountError;
 use avfs_fuse::mounting::{self, Unmount};
-use avfs_core::rules::Rule;
 use live::LiveMount;
 pub use live::MountState;
 pub use options::{MountOptions, OneOwner, Transport};

@@ -1,43 +1,77 @@
-//! Labels: words that a user gives to files and directories, so that rules can follow the thing and not its path.
+//! Labels: names that a tree gives to its entries, for rules that follow an entry wherever it is moved.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::codec::{DecodeError, Reader, put_bytes, put_number};
 
-/// The longest label, in bytes.
-const LABEL_MAX: usize = 64;
-/// Cannot be written by a user: it has a colon.
-const FRESH_REPOSITORY: &str = "avfs:fresh-repository";
+/// The longest name of a label, in bytes.
+pub const LABEL_MAX: usize = 64;
+
+/// Has a `:`, which no label that a user writes can have.
+const FRESH_REPOSITORY: &str = "system:fresh-repository";
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is no label: it has 1 to {LABEL_MAX} of the characters a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
-)]
-pub struct BadLabel(pub String);
+pub enum BadLabel {
+    #[error("a label cannot be empty")]
+    Empty,
+    #[error("a label has at most {LABEL_MAX} bytes, this one has {0}")]
+    TooLong(usize),
+    #[error("a label starts with a letter or a digit")]
+    Start,
+    #[error(
+        "a label has lower-case letters, digits, '.', '_' and '-' only: '{character}' at byte {position}"
+    )]
+    Character { character: char, position: usize },
+}
 
-/// A checked label.
+/// A checked name: 1 to 64 of `a-z 0-9 . _ -`, the first a letter or a digit. Clones share their text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label(Arc<str>);
 
 impl Label {
-    pub fn new(text: &str) -> Result<Label, BadLabel> {
-        let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let is_allowed = |byte: u8| is_word(byte) || matches!(byte, b'.' | b'_' | b'-');
-        let first_is_word = text.bytes().next().is_some_and(is_word);
-        match first_is_word && text.len() <= LABEL_MAX && text.bytes().all(is_allowed) {
-            true => Ok(Label(text.into())),
-            false => Err(BadLabel(crate::printable(text.as_bytes()))),
-        }
+    pub fn new(name: &str) -> Result<Label, BadLabel> {
+        check(name)?;
+        Ok(Label(name.into()))
     }
 
-    /// What a repository gets that was made through a view: whoever made it may configure it.
+    /// What a tree itself gives to a repository that was made since the tree's base. Users cannot write it.
     pub fn fresh_repository() -> Label {
         Label(FRESH_REPOSITORY.into())
     }
 
+    /// A label by its name, those of the system included.
+    pub(crate) fn stored(name: &str) -> Result<Label, BadLabel> {
+        match name {
+            FRESH_REPOSITORY => Ok(Label::fresh_repository()),
+            name => Label::new(name),
+        }
+    }
+
+    /// Whether only the system can give it.
+    pub fn is_reserved(&self) -> bool {
+        self.0.contains(':')
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Label, DecodeError> {
+        Label::stored(reader.text()?).map_err(|_| DecodeError::Invalid("a label is not a label's name"))
+    }
+}
+
+fn check(name: &str) -> Result<(), BadLabel> {
+    let allowed = |c: &char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '_' | '-');
+    if let Some((position, character)) = name.char_indices().find(|(_, c)| !allowed(c)) {
+        return Err(BadLabel::Character { character, position });
+    }
+    match name.as_bytes() {
+        [] => Err(BadLabel::Empty),
+        [first, ..] if !first.is_ascii_alphanumeric() => Err(BadLabel::Start),
+        all if all.len() > LABEL_MAX => Err(BadLabel::TooLong(all.len())),
+        _ => Ok(()),
     }
 }
 
@@ -53,8 +87,8 @@ impl fmt::Debug for Label {
     }
 }
 
-/// The labels of one entry, in order; most entries have none, and then they take no room.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// A set of labels in order. Most entries have none, and then it takes no room; clones share.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels(Option<Arc<[Label]>>);
 
 impl Labels {
@@ -62,121 +96,159 @@ impl Labels {
         self.0.is_none()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Label> {
-        self.0.iter().flat_map(|labels| labels.iter())
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn as_slice(&self) -> &[Label] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    fn from_sorted(labels: Vec<Label>) -> Labels {
+        Labels((!labels.is_empty()).then(|| labels.into()))
     }
 
     pub fn contains(&self, label: &Label) -> bool {
-        self.0.as_ref().is_some_and(|labels| labels.binary_search(label).is_ok())
+        self.as_slice().binary_search(label).is_ok()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Label> {
+        self.as_slice().iter()
+    }
+
+    pub fn union(&self, other: &Labels) -> Labels {
+        if self.is_empty() || self == other {
+            return other.clone();
+        }
+        if other.is_empty() {
+            return self.clone();
+        }
+        self.iter().chain(other.iter()).cloned().collect()
     }
 
     /// Returns whether it was not there.
     pub fn insert(&mut self, label: Label) -> bool {
-        let is_new = !self.contains(&label);
-        if is_new {
-            *self = self.iter().cloned().chain([label]).collect();
-        }
-        is_new
+        let Err(index) = self.as_slice().binary_search(&label) else { return false };
+        let mut labels = self.as_slice().to_vec();
+        labels.insert(index, label);
+        *self = Labels::from_sorted(labels);
+        true
     }
 
     /// Returns whether it was there.
     pub fn remove(&mut self, label: &Label) -> bool {
-        let was_there = self.contains(label);
-        if was_there {
-            *self = self.iter().filter(|other| *other != label).cloned().collect();
-        }
-        was_there
+        let Ok(index) = self.as_slice().binary_search(label) else { return false };
+        let mut labels = self.as_slice().to_vec();
+        labels.remove(index);
+        *self = Labels::from_sorted(labels);
+        true
     }
 
-    pub fn union(&self, other: &Labels) -> Labels {
-        match (self.is_empty(), other.is_empty()) {
-            (_, true) => self.clone(),
-            (true, false) => other.clone(),
-            (false, false) => self.iter().chain(other.iter()).cloned().collect(),
-        }
-    }
-
+    /// An empty set has no encoding: whoever holds one says so in its own way.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        put_number(out, self.iter().count() as u64);
-        self.iter().for_each(|label| put_bytes(out, label.as_str().as_bytes()));
+        put_number(out, self.len() as u64);
+        for label in self.iter() {
+            put_bytes(out, label.as_str().as_bytes());
+        }
     }
 
-    /// At least one: an entry without labels has no list of them.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Labels, DecodeError> {
         let count = reader.number()?;
         let mut labels: Vec<Label> = Vec::new();
         for _ in 0..count {
-            let label = decode_label(reader.bytes()?)?;
+            let label = Label::decode(reader)?;
             if labels.last().is_some_and(|last| *last >= label) {
                 return Err(DecodeError::Invalid("labels are not in order"));
             }
             labels.push(label);
         }
         match labels.is_empty() {
-            true => Err(DecodeError::Invalid("an empty list of labels is written out")),
-            false => Ok(Labels(Some(labels.into()))),
+            true => Err(DecodeError::Invalid("an empty set of labels is written out")),
+            false => Ok(Labels::from_sorted(labels)),
         }
     }
-}
-
-fn decode_label(bytes: &[u8]) -> Result<Label, DecodeError> {
-    if bytes == FRESH_REPOSITORY.as_bytes() {
-        return Ok(Label::fresh_repository());
-    }
-    let text = std::str::from_utf8(bytes).ok().and_then(|text| Label::new(text).ok());
-    text.ok_or(DecodeError::Invalid("a label has characters that none has"))
 }
 
 impl FromIterator<Label> for Labels {
     fn from_iter<I: IntoIterator<Item = Label>>(labels: I) -> Labels {
         let mut labels: Vec<Label> = labels.into_iter().collect();
-        labels.sort_unstable();
+        labels.sort();
         labels.dedup();
-        Labels((!labels.is_empty()).then(|| labels.into()))
+        Labels::from_sorted(labels)
+    }
+}
+
+impl fmt::Debug for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    fn labels(texts: &[&str]) -> Labels {
-        texts.iter().map(|text| Label::new(text).unwrap()).collect()
+    fn labels(names: &[&str]) -> Labels {
+        names.iter().map(|name| Label::new(name).unwrap()).collect()
     }
 
     #[test]
-    fn a_label_is_a_short_plain_word() {
-        for good in ["private", "a", "0", "team-a.secret_1", &"x".repeat(LABEL_MAX)] {
+    fn a_label_is_a_short_plain_name() {
+        for good in ["private", "0", "a.b_c-d", &"x".repeat(64)] {
             assert_eq!(Label::new(good).unwrap().as_str(), good);
         }
-        for bad in ["", "-a", ".a", "A", "a b", "a:b", "ä", "a\n", "a=b", "a@1", &"x".repeat(LABEL_MAX + 1)] {
-            assert!(Label::new(bad).is_err(), "{bad:?}");
-        }
-        assert!(Label::new(Label::fresh_repository().as_str()).is_err());
+        assert_eq!(Label::new(""), Err(BadLabel::Empty));
+        assert_eq!(Label::new("-a"), Err(BadLabel::Start));
+        assert_eq!(Label::new("aB"), Err(BadLabel::Character { character: 'B', position: 1 }));
+        assert_eq!(Label::new(&"x".repeat(65)), Err(BadLabel::TooLong(65)));
     }
 
     #[test]
-    fn labels_are_a_set_in_order() {
+    fn nobody_can_write_the_label_of_the_system() {
+        let reserved = Label::fresh_repository();
+        assert!(reserved.is_reserved());
+        assert!(Label::new(reserved.as_str()).is_err());
+        assert!(!Label::new("fresh-repository").unwrap().is_reserved());
+    }
+
+    #[test]
+    fn a_set_is_sorted_and_holds_each_label_once() {
         let mut set = labels(&["b", "a", "b"]);
-        assert_eq!(set, labels(&["a", "b"]));
+        assert_eq!(format!("{set:?}"), "{a, b}");
         assert!(!set.insert(Label::new("a").unwrap()));
-        assert!(set.insert(Label::fresh_repository()));
-        assert!(set.remove(&Label::fresh_repository()));
-        assert!(!set.remove(&Label::new("c").unwrap()));
-        assert_eq!(set.union(&labels(&["c", "a"])), labels(&["a", "b", "c"]));
-        assert!(set.remove(&Label::new("a").unwrap()) && set.remove(&Label::new("b").unwrap()));
-        assert_eq!(set, Labels::default());
+        assert!(set.insert(Label::new("c").unwrap()));
+        assert_eq!(labels(&["c"]).union(&labels(&["a", "b"])), set);
+        assert_eq!(set.union(&Labels::default()), set);
+        for name in ["a", "b", "c"] {
+            assert!(set.remove(&Label::new(name).unwrap()));
+        }
+        assert!(set.is_empty() && set == Labels::default());
     }
 
     #[test]
-    fn labels_survive_their_bytes_and_have_one_form() {
-        let mut set = labels(&["private", "b"]);
+    fn labels_read_back_and_have_one_encoding() {
+        let mut set = labels(&["a", "private"]);
         set.insert(Label::fresh_repository());
-        let mut bytes = Vec::new();
-        set.encode(&mut bytes);
-        assert_eq!(Labels::decode(&mut Reader::new(&bytes)).unwrap(), set);
-        for bad in [&b"\x00"[..], b"\x02\x01b\x01a", b"\x02\x01a\x01a", b"\x01\x01A", b"\x01\x01\xff"] {
+        let mut out = Vec::new();
+        set.encode(&mut out);
+        assert_eq!(Labels::decode(&mut Reader::new(&out)), Ok(set));
+        for bad in
+            [&b"\x00"[..], b"\x02\x01b\x01a", b"\x02\x01a\x01a", b"\x01\x01A", b"\x01\x03a:b", b"\x05\x01a"]
+        {
             assert!(Labels::decode(&mut Reader::new(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn accepted_bytes_are_the_encoding(bytes in proptest::collection::vec(prop_oneof![0u8..4, b'a'..b'd'], 0..12)) {
+            let mut reader = Reader::new(&bytes);
+            if let Ok(set) = Labels::decode(&mut reader) {
+                let mut again = Vec::new();
+                set.encode(&mut again);
+                prop_assert_eq!(&again[..], &bytes[..bytes.len() - reader.len()]);
+            }
         }
     }
 }

@@ -13,13 +13,15 @@ mod label;
 pub mod map;
 mod name;
 mod retention;
+pub mod rules;
 mod snapshot;
 
 pub use causes::with_causes;
 pub use codec::{DecodeError, Reader};
 pub use entry::{Content, Entry, EntryKind, LinkId, LinkedFile, Meta, Slot, Timestamp, Totals, Xattrs};
 pub use id::{BadId, BlobId, ChunksId, NodeId, ObjectId, ObjectKind, SnapshotId};
-pub use label::{BadLabel, Label, Labels};
+pub use label::{BadLabel, LABEL_MAX, Label, Labels};
 pub use name::{BadName, EntryName, NAME_MAX, PATH_MAX, TreePath, printable};
 pub use retention::Retention;
+pub use rules::{Level, Rule, Rules, Standing};
 pub use snapshot::{Root, Snapshot};

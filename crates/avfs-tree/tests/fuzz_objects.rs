@@ -5,8 +5,8 @@
 use avfs_core::chunks::{Chunk, ChunkNode, PageMap};
 use avfs_core::map::{Child, Node, Record};
 use avfs_core::{
-    BlobId, ChunksId, Content, Entry, EntryKind, LinkId, LinkedFile, Meta, NodeId, Root, Slot, Snapshot,
-    SnapshotId, Timestamp, Totals, Xattrs,
+    BlobId, ChunksId, Content, Entry, EntryKind, Label, LinkId, LinkedFile, Meta, NodeId, Root, Slot,
+    Snapshot, SnapshotId, Timestamp, Totals, Xattrs,
 };
 use avfs_testkit::fuzz;
 use avfs_tree::Ino;

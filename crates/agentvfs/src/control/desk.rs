@@ -87,9 +87,7 @@ impl Desk {
                 self.mount(&host_path(&dir)?, &options, descriptor).map(|()| Reply::Done)
             }
             Request::Unmount { dir, force } => self.unmount(&host_path(&dir)?, force).map(|()| Reply::Done),
-            Request::Rules { dir, rules } => {
-                self.set_rules(&host_path(&dir)?, &rules).map(|()| Reply::Done)
-            }
+            Request::Rules { dir, rules } => self.set_rules(&host_path(&dir)?, &rules).map(|()| Reply::Done),
             Request::Mounts => Ok(Reply::Mounts { mounts: self.host.mounts() }),
             Request::Stop => {
                 self.ask_to_stop();

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use avfs_core::rules::{Rule, Rules};
 use avfs_fuse::transport::{InUse, Serving, ServingOptions, Way};
 use avfs_fuse::{Access, NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
-use avfs_core::rules::{Rule, Rules};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
 

@@ -100,7 +100,8 @@ mod tests {
         let at = Some(SnapshotId::of(b"a snapshot"));
         for transport in Transport::ALL {
             for (read_only, allow_other, at) in [(false, false, None), (true, false, at), (false, true, at)] {
-                let options = MountOptions { read_only, allow_other, at, transport, ..MountOptions::default() };
+                let options =
+                    MountOptions { read_only, allow_other, at, transport, ..MountOptions::default() };
                 assert_eq!(MountOptions::parse(&options.words()).unwrap(), options);
             }
         }

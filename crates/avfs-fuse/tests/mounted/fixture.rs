@@ -37,7 +37,13 @@ impl Mounted {
         };
         let directory = tempfile::tempdir().unwrap();
         let access = if read_only { Access::Past } else { Access::Everything };
-        let options = SkinOptions { access, rules: None, owner: None, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
+        let options = SkinOptions {
+            access,
+            rules: None,
+            owner: None,
+            free_bytes: Arc::new(|| 1 << 40),
+            log: log.clone(),
+        };
         let skin = Arc::new(Skin::new(&tree, options));
         let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
         let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };

@@ -37,9 +37,7 @@ impl State {
             Op::RemoveXattr { ino, name, time } => self.change(ino, time, |inode| {
                 inode.meta.xattrs.remove(&name);
             }),
-            Op::SetLabels { ino, labels, time } => {
-                self.change(ino, time, |inode| inode.meta.labels = labels)
-            }
+            Op::SetLabels { ino, labels, time } => self.change(ino, time, |inode| inode.meta.labels = labels),
             Op::Resize { ino, size, time } => self.change_file(ino, time, |file| file.resize(size)),
             Op::Write { ino, offset, len, time } => {
                 self.change_file(ino, time, |file| file.put(offset, len, data))

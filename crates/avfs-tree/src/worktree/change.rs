@@ -3,7 +3,9 @@
 use avfs_core::chunks::FILE_MAX;
 use avfs_core::map::Record;
 use avfs_core::rules::Level;
-use avfs_core::{Content, Entry, EntryKind, EntryName, Labels, LinkId, LinkedFile, Meta, Timestamp, Totals, Xattrs};
+use avfs_core::{
+    Content, Entry, EntryKind, EntryName, Labels, LinkId, LinkedFile, Meta, Timestamp, Totals, Xattrs,
+};
 
 use super::guard::Ask;
 use super::{At, Attr, StoredTree, WorkTree};

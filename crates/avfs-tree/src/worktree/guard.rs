@@ -270,7 +270,7 @@ impl View {
     /// A symbolic link leads to names that have other levels than those that it seems to have below it: where
     /// something below is protected, it would stand for what anybody put there.
     fn may_stand_for_others(&self, stand: &Stand) -> Result<(), FsError> {
-        match self.rules().is_all_below(&stand.standing, stand.level()) {
+        match self.rules().is_all_below_without_labels(&stand.standing, stand.level()) {
             true => Ok(()),
             false => Err(FsError::Denied { level: stand.level(), needed: None }),
         }
@@ -405,8 +405,8 @@ impl State {
             let level = |stand: Option<Stand>| stand.map(|stand| (stand.level(), stand.passable));
             let before = match self.views.has(door) {
                 true => {
-                    let old = self
-                        .with_view(door, |view, state| view.name(state, &place, &labels, is_directory));
+                    let old =
+                        self.with_view(door, |view, state| view.name(state, &place, &labels, is_directory));
                     level(old.flatten())
                 }
                 false => Some((Level::Write, is_directory)),

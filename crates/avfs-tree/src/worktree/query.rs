@@ -217,7 +217,6 @@ impl State {
         let (meta, ctime, size) = (inode.meta.clone(), inode.ctime, inode.size());
         Ok(Attr { ino, meta, ctime, atime, kind: kind(inode), size, names })
     }
-
 }
 
 fn kind(inode: &Inode) -> Kind {

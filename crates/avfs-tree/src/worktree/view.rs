@@ -102,8 +102,7 @@ impl View {
     }
 
     fn stand(&self, standing: Standing, is_directory: bool) -> Stand {
-        let passable =
-            is_directory && (standing.level() > Level::None || self.rules.is_passable(&standing));
+        let passable = is_directory && (standing.level() > Level::None || self.rules.is_passable(&standing));
         Stand { standing, passable }
     }
 
@@ -246,8 +245,8 @@ impl View {
     /// A directory in which names can be made is writable, whatever may be done to itself.
     fn directory_meta(&self, attr: &Attr, stand: &Stand) -> avfs_core::Meta {
         let mut meta = attr.meta.clone();
-        let takes_names = stand.level() >= Level::Append
-            || self.rules.is_any_below(&stand.standing, Level::Append);
+        let takes_names =
+            stand.level() >= Level::Append || self.rules.is_any_below(&stand.standing, Level::Append);
         if !takes_names {
             meta.mode &= !WRITE_BITS;
         }

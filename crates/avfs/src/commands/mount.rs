@@ -106,6 +106,7 @@ fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
         allow_other: args.allow_other,
         at: at.map(|revision| revision.snapshot),
         transport: args.transport.unwrap_or_else(|| context.settings.transport()),
+        ..MountOptions::default()
     };
     Ok(Plan { dir: place(&vault, dir)?, vault, options })
 }

@@ -28,11 +28,8 @@ fn name(text: &str) -> EntryName {
 
 fn tree() -> WorkTree {
     let objects = Objects::new(Arc::new(MemoryStore::new()));
-    let root = Root {
-        directory: Entry::empty_directory(Meta::default()),
-        links: None,
-        totals: Totals::default(),
-    };
+    let root =
+        Root { directory: Entry::empty_directory(Meta::default()), links: None, totals: Totals::default() };
     WorkTree::in_memory(objects, Base { root, inodes: None }, Arc::new(SystemClock)).unwrap()
 }
 
@@ -71,9 +68,7 @@ const ASKING: &[(&str, Try)] = &[
     ("create", |shut| shut.door.create(Ino::ROOT, &name("new"), NewEntry::file(0o644)).map(drop)),
     ("exchange", |shut| shut.door.exchange(shut.at("file"), shut.at("directory"))),
     ("graft", |shut| shut.door.graft(Ino::ROOT, &name("new"), stored()).map(drop)),
-    ("graft_link", |shut| {
-        shut.door.graft_link(Ino::ROOT, &name("new"), LinkId(77), Vec::new()).map(drop)
-    }),
+    ("graft_link", |shut| shut.door.graft_link(Ino::ROOT, &name("new"), LinkId(77), Vec::new()).map(drop)),
     ("link", |shut| shut.door.link(shut.file, Ino::ROOT, &name("new")).map(drop)),
     ("list_xattrs", |shut| shut.door.list_xattrs(shut.file).map(drop)),
     ("lookup", |shut| shut.door.lookup(Ino::ROOT, &name("file")).map(drop)),

@@ -1,0 +1,141 @@
+//! Where paths stand among the patterns: sets of nodes, each made once, and the steps between them.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use super::below::Below;
+use super::decide::Verdict;
+use super::machine::Nodes;
+use super::names::GlobId;
+
+/// Beyond this many nodes in all sets together the memory is emptied.
+const NODES_MAX: usize = 1 << 20;
+const STATES_MAX: usize = 1 << 14;
+const STEPS_MAX: usize = 1 << 16;
+const RECENT_NAMES: usize = 1 << 12;
+
+/// How far a path has come in all patterns, without the rules that decide nothing from here on.
+#[derive(Debug)]
+pub(super) struct State {
+    /// Never used twice in one [`Memory`].
+    id: u64,
+    pub(super) nodes: Nodes,
+    /// What the rules about paths say here.
+    pub(super) verdict: Option<Verdict>,
+    pub(super) literal: Vec<GlobId>,
+    pub(super) wild: Vec<GlobId>,
+    /// What they say below, once somebody has asked.
+    pub(super) below: OnceLock<Below>,
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &State) -> bool {
+        self.id == other.id || self.nodes == other.nodes
+    }
+}
+
+impl Eq for State {}
+
+impl Hash for State {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.nodes.hash(hasher);
+    }
+}
+
+/// What was found out lately. States that it has forgotten live on with whoever holds them.
+#[derive(Debug)]
+pub(super) struct Memory {
+    table: RwLock<Table>,
+    recent: Box<[Mutex<Option<Recent>>]>,
+    hasher: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    next_id: u64,
+    nodes: usize,
+    states: HashMap<Nodes, Arc<State>>,
+    steps: HashMap<Step, Arc<State>>,
+}
+
+/// From the state with this id, to names that match these globs.
+type Step = (u64, Vec<GlobId>);
+
+#[derive(Debug)]
+struct Recent {
+    from: u64,
+    name: Box<[u8]>,
+    to: Arc<State>,
+}
+
+impl Memory {
+    pub(super) fn new() -> Memory {
+        let recent = (0..RECENT_NAMES).map(|_| Mutex::new(None)).collect();
+        Memory { table: RwLock::default(), recent, hasher: RandomState::new() }
+    }
+
+    /// The state with these nodes; `make` fills in a new one.
+    pub(super) fn state(&self, nodes: Nodes, make: impl FnOnce(u64, Nodes) -> State) -> Arc<State> {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = table.states.get(&nodes) {
+            return Arc::clone(state);
+        }
+        table.forget_if_full();
+        table.next_id += 1;
+        table.nodes += nodes.len();
+        let state = Arc::new(make(table.next_id, nodes.clone()));
+        table.states.insert(nodes, Arc::clone(&state));
+        state
+    }
+
+    /// The state after a step that was taken before.
+    pub(super) fn known_step(&self, from: &State, matched: Vec<GlobId>) -> Result<Arc<State>, Vec<GlobId>> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let key = (from.id, matched);
+        table.steps.get(&key).cloned().ok_or(key.1)
+    }
+
+    pub(super) fn remember_step(&self, from: &State, matched: Vec<GlobId>, to: &Arc<State>) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.forget_if_full();
+        table.nodes += matched.len();
+        table.steps.insert((from.id, matched), Arc::clone(to));
+    }
+
+    /// The state behind a name, if it was asked lately; otherwise what `find` finds.
+    pub(super) fn recent(&self, from: &State, name: &[u8], find: impl FnOnce() -> Arc<State>) -> Arc<State> {
+        let slot = &self.recent[self.hasher.hash_one((from.id, name)) as usize % RECENT_NAMES];
+        let lock = || slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().as_ref().filter(|known| known.from == from.id && &known.name[..] == name)
+        {
+            return Arc::clone(&known.to);
+        }
+        let to = find();
+        *lock() = Some(Recent { from: from.id, name: name.into(), to: Arc::clone(&to) });
+        to
+    }
+}
+
+impl Table {
+    fn forget_if_full(&mut self) {
+        let is_full =
+            self.nodes > NODES_MAX || self.states.len() > STATES_MAX || self.steps.len() > STEPS_MAX;
+        if is_full {
+            self.states.clear();
+            self.steps.clear();
+            self.nodes = 0;
+        }
+    }
+}
+
+impl State {
+    pub(super) fn new(
+        id: u64,
+        nodes: Nodes,
+        verdict: Option<Verdict>,
+        globs: (Vec<GlobId>, Vec<GlobId>),
+    ) -> State {
+        State { id, nodes, verdict, literal: globs.0, wild: globs.1, below: OnceLock::new() }
+    }
+}

@@ -1,0 +1,22 @@
+use crate::rules::*;
+use crate::{Labels, TreePath};
+
+pub(super) fn rules(texts: &[&str]) -> Rules {
+    Rules::new(texts.iter().map(|text| Rule::parse(text).unwrap()).collect()).unwrap()
+}
+
+pub(super) fn path(text: &str) -> TreePath {
+    TreePath::parse(text.as_bytes()).unwrap()
+}
+
+pub(super) fn at(rules: &Rules, text: &str) -> Standing {
+    let root = rules.root(&Labels::default());
+    path(text).components().fold(root, |at, name| rules.child(&at, name.as_bytes(), &Labels::default()))
+}
+
+#[test]
+fn a_secret_is_closed_and_the_rest_is_open() {
+    let rules = rules(&["/**=write", "**/.env*/=none"]);
+    assert_eq!(at(&rules, "/a/.env/x").level(), Level::None);
+    assert_eq!(at(&rules, "/a/b").level(), Level::Write);
+}

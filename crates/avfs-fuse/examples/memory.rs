@@ -15,6 +15,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let log: Log = Arc::new(report);
     let options = SkinOptions {
         access: avfs_fuse::Access::Everything,
+        rules: None,
+        owner: None,
         free_bytes: Arc::new(|| 1 << 40),
         log: log.clone(),
     };

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "mounted/asking.rs"]
+mod asking;
 #[path = "mounted/attributes.rs"]
 mod attributes;
 #[path = "mounted/contents.rs"]
@@ -17,6 +19,8 @@ mod names;
 mod notifications;
 #[path = "mounted/requests.rs"]
 mod requests;
+#[path = "mounted/ruled.rs"]
+mod ruled;
 
 use avfs_fuse::transport::Transport;
 

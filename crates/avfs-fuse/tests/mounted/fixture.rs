@@ -4,17 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use avfs_core::rules::{Rule, Rules};
 use avfs_core::{Entry, Meta, Root, Totals};
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
 use avfs_fuse::transport::{Serving, ServingOptions, Transport};
-use avfs_fuse::{Access, Log, Session, Settings, Skin, SkinOptions};
+use avfs_fuse::{Access, Log, Service, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
 use avfs_tree::{Base, Objects, SystemClock, WorkTree};
 
 pub struct Mounted {
     directory: tempfile::TempDir,
     serving: Option<Serving>,
+    skin: Arc<Skin>,
     /// Another door to the tree than the mount is.
     pub tree: Arc<WorkTree>,
     log: Arc<Mutex<Vec<String>>>,
@@ -29,29 +31,46 @@ impl Mounted {
         Mounted::of(tree, true)
     }
 
+    /// Seen through rules, each written as on the command line.
+    pub fn through(rules: &[&str]) -> Mounted {
+        Mounted::made(empty_tree(), false, Some(compiled(rules)), |skin| skin)
+    }
+
     pub fn of(tree: Arc<WorkTree>, read_only: bool) -> Mounted {
+        Mounted::made(tree, read_only, None, |skin| skin)
+    }
+
+    /// A mount that is served by what `wrap` makes of the skin.
+    pub fn made<S: Service + 'static>(
+        tree: Arc<WorkTree>,
+        read_only: bool,
+        rules: Option<Rules>,
+        wrap: impl FnOnce(Arc<Skin>) -> Arc<S>,
+    ) -> Mounted {
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
         let log: Log = {
             let lines = lines.clone();
             Arc::new(move |line| lines.lock().unwrap().push(line.to_owned()))
         };
         let directory = tempfile::tempdir().unwrap();
+        let is_ruled = rules.is_some();
         let access = if read_only { Access::Past } else { Access::Everything };
-        let options = SkinOptions {
-            access,
-            rules: None,
-            owner: None,
-            free_bytes: Arc::new(|| 1 << 40),
-            log: log.clone(),
-        };
+        let options =
+            SkinOptions { access, rules, owner: None, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
         let skin = Arc::new(Skin::new(&tree, options));
-        let session = Session::new(skin.clone(), Settings { log, ..Settings::default() });
-        let options = MountOptions { read_only, allow_other: true, ..MountOptions::new("a vault") };
+        let session = Session::new(wrap(skin.clone()), Settings { log, ..Settings::default() });
+        let options = MountOptions {
+            read_only,
+            allow_other: true,
+            // Where rules hold they are to be asked, and not the kernel.
+            default_permissions: !is_ruled,
+            ..MountOptions::new("a vault")
+        };
         let connection = mount(directory.path(), &options).unwrap();
         let serving = Serving::start(Arc::new(session), connection, serving_options()).unwrap();
         skin.watch(serving.notifier());
         let tree = Arc::new(tree.another_door());
-        Mounted { directory, serving: Some(serving), tree, log: lines }
+        Mounted { directory, serving: Some(serving), skin, tree, log: lines }
     }
 
     pub fn path(&self) -> &Path {
@@ -64,6 +83,12 @@ impl Mounted {
 
     pub fn session(&self) -> &Arc<Session> {
         self.serving.as_ref().unwrap().session()
+    }
+
+    /// From now on it is seen through other rules; when this returns, the kernel knows.
+    pub fn set_rules(&self, rules: &[&str]) {
+        self.skin.set_rules(compiled(rules));
+        self.flush();
     }
 
     /// Waits until the kernel knows what was changed through other doors.
@@ -99,6 +124,10 @@ impl Drop for Mounted {
             serving.wait();
         }
     }
+}
+
+pub fn compiled(rules: &[&str]) -> Rules {
+    Rules::new(rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect()).unwrap()
 }
 
 pub fn empty_tree() -> Arc<WorkTree> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod asking;
 mod attributes;
 mod contents;
 mod fixture;
@@ -9,6 +10,7 @@ mod locks;
 mod names;
 mod notifications;
 mod requests;
+mod ruled;
 
 use avfs_fuse::transport::Transport;
 

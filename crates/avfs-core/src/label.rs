@@ -49,11 +49,16 @@ impl Label {
         &self.0
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Label, DecodeError> {
-        match reader.text()? {
+    /// Also a label of the system: for what the program itself has written.
+    pub(crate) fn from_stored(name: &str) -> Result<Label, BadLabel> {
+        match name {
             FRESH_REPOSITORY => Ok(Label::fresh_repository()),
-            name => Label::new(name).map_err(|_| DecodeError::Invalid("a label is not a label's name")),
+            name => Label::new(name),
         }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Label, DecodeError> {
+        Label::from_stored(reader.text()?).map_err(|_| DecodeError::Invalid("a label is not a label's name"))
     }
 }
 

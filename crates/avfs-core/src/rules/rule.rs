@@ -91,6 +91,15 @@ impl Rule {
 
     /// Reads `PATTERN=LEVEL[@PRIORITY]` or `label:NAME=LEVEL[@PRIORITY]`. The last `=` separates.
     pub fn parse(text: &str) -> Result<Rule, BadRule> {
+        Rule::read(text, Label::new)
+    }
+
+    /// Reads back what the program itself has written: labels of the system are allowed. Not for users' text.
+    pub fn parse_stored(text: &str) -> Result<Rule, BadRule> {
+        Rule::read(text, Label::from_stored)
+    }
+
+    fn read(text: &str, label: fn(&str) -> Result<Label, BadLabel>) -> Result<Rule, BadRule> {
         let (subject, rest) = text.rsplit_once('=').ok_or(BadRule::NoLevel)?;
         let position = subject.len() + 1;
         let (level, priority) = match rest.split_once('@') {
@@ -98,7 +107,7 @@ impl Rule {
             None => (rest, 0),
         };
         let level = level.parse().map_err(|fault| BadRule::Level { position, fault })?;
-        Ok(Rule { subject: parse_subject(subject)?, level, priority, origin: Origin::default() })
+        Ok(Rule { subject: parse_subject(subject, label)?, level, priority, origin: Origin::default() })
     }
 
     pub fn with_origin(self, origin: Origin) -> Rule {
@@ -124,9 +133,9 @@ impl Rule {
     }
 }
 
-fn parse_subject(text: &str) -> Result<Subject, BadRule> {
+fn parse_subject(text: &str, label: fn(&str) -> Result<Label, BadLabel>) -> Result<Subject, BadRule> {
     match text.strip_prefix(LABEL_PREFIX) {
-        Some(name) => match Label::new(name) {
+        Some(name) => match label(name) {
             Ok(label) => Ok(Subject::Label(label)),
             Err(fault) => Err(BadRule::Label { position: LABEL_PREFIX.len(), fault }),
         },

@@ -40,14 +40,6 @@ impl Label {
         Label(FRESH_REPOSITORY.into())
     }
 
-    /// A label by its name, those of the system included.
-    pub(crate) fn stored(name: &str) -> Result<Label, BadLabel> {
-        match name {
-            FRESH_REPOSITORY => Ok(Label::fresh_repository()),
-            name => Label::new(name),
-        }
-    }
-
     /// Whether only the system can give it.
     pub fn is_reserved(&self) -> bool {
         self.0.contains(':')
@@ -57,8 +49,16 @@ impl Label {
         &self.0
     }
 
+    /// Also a label of the system: for what the program itself has written.
+    pub(crate) fn from_stored(name: &str) -> Result<Label, BadLabel> {
+        match name {
+            FRESH_REPOSITORY => Ok(Label::fresh_repository()),
+            name => Label::new(name),
+        }
+    }
+
     fn decode(reader: &mut Reader<'_>) -> Result<Label, DecodeError> {
-        Label::stored(reader.text()?).map_err(|_| DecodeError::Invalid("a label is not a label's name"))
+        Label::from_stored(reader.text()?).map_err(|_| DecodeError::Invalid("a label is not a label's name"))
     }
 }
 

@@ -8,6 +8,10 @@ use super::pattern::Pattern;
 use super::rule::{Origin, Rule, Subject};
 use crate::label::Label;
 
+mod names;
+
+use names::{PACKAGES, PUBLIC, RUN_BY_GIT, RUN_BY_TOOLS, SECRETS, SECRETS_BY_WORD};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preset {
     ReadOnly,
@@ -41,7 +45,7 @@ impl Preset {
             Preset::FullAccess => "everything can be written",
             Preset::ViewOnly => "everything is listed, nothing can be opened",
             Preset::AgentSafe => {
-                "everything but secrets can be read; /output, /tmp and what git keeps can be written"
+                "everything but secrets can be read; /output, /tmp and git's own files can be written"
             }
             Preset::Development => {
                 "everything can be written but secrets, which are hidden, and files that tools of the host run"
@@ -78,22 +82,50 @@ impl FromStr for Preset {
 }
 
 fn rule(pattern: &str, level: Level) -> Rule {
-    Rule::new(Pattern::parse(pattern).expect("a pattern of a preset is tested"), level)
+    Rule::new(Pattern::parse(pattern).expect("the patterns of the presets are tested"), level)
 }
 
-fn anywhere(pattern: &str, level: Level) -> Rule {
-    rule(&format!("**/{pattern}"), level)
+/// At any depth.
+fn anywhere(names: &[&str], level: Level) -> impl Iterator<Item = Rule> {
+    names.iter().map(move |name| rule(&format!("**/{name}"), level))
 }
 
 fn agent_safe() -> Vec<Rule> {
-    vec![rule("/**", Level::Read), rule("/output/**", Level::Write), rule("/tmp/**", Level::Write)]
+    let mut rules = vec![rule("/**", Level::Read)];
+    rules.extend(["/output/**", "/tmp/**", "**/.git/"].map(|place| rule(place, Level::Write)));
+    rules.extend(secrets(Level::Read));
+    rules.extend(run_by_the_host());
+    rules
 }
 
 fn development() -> Vec<Rule> {
-    vec![rule("/**", Level::Write), anywhere(".env*/", Level::None), fresh_repositories()]
+    let mut rules = vec![rule("/**", Level::Write)];
+    rules.extend(secrets(Level::Write));
+    rules.extend(run_by_the_host());
+    rules
 }
 
-fn fresh_repositories() -> Rule {
-    let subject = Subject::Label(Label::fresh_repository());
-    Rule { subject, level: Level::Write, priority: 1, origin: Origin::default() }
+/// Hidden, but for what is public; that has the level `public`.
+fn secrets(public: Level) -> Vec<Rule> {
+    let hidden = SECRETS.iter().chain(SECRETS_BY_WORD);
+    let mut rules: Vec<Rule> = hidden.map(|name| rule(&format!("**/{name}/"), Level::None)).collect();
+    rules.extend(anywhere(PUBLIC, public));
+    for name in SECRETS_BY_WORD {
+        rules.push(rule(&format!("**/{PACKAGES}/**/{name}/"), public));
+        rules.push(rule(&format!("**/.git/**/{name}/"), Level::Write));
+    }
+    rules
+}
+
+/// Can be read and not written, but in repositories that were made since the base of the tree.
+fn run_by_the_host() -> Vec<Rule> {
+    let mut rules: Vec<Rule> = anywhere(RUN_BY_GIT, Level::Read).collect();
+    rules.extend(anywhere(RUN_BY_TOOLS, Level::Read));
+    rules.push(Rule {
+        subject: Subject::Label(Label::fresh_repository()),
+        level: Level::Write,
+        priority: 1,
+        origin: Origin::default(),
+    });
+    rules
 }

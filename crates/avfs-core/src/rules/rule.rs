@@ -91,15 +91,15 @@ impl Rule {
 
     /// Reads `PATTERN=LEVEL[@PRIORITY]` or `label:NAME=LEVEL[@PRIORITY]`. The last `=` separates.
     pub fn parse(text: &str) -> Result<Rule, BadRule> {
-        Rule::parse_with(text, Label::new)
+        Rule::read(text, Label::new)
     }
 
-    /// Reads what a rule was written as, also one about a label that users cannot write.
+    /// Reads back what the program itself has written: labels of the system are allowed. Not for users' text.
     pub fn parse_stored(text: &str) -> Result<Rule, BadRule> {
-        Rule::parse_with(text, Label::stored)
+        Rule::read(text, Label::from_stored)
     }
 
-    fn parse_with(text: &str, label: impl Fn(&str) -> Result<Label, BadLabel>) -> Result<Rule, BadRule> {
+    fn read(text: &str, label: fn(&str) -> Result<Label, BadLabel>) -> Result<Rule, BadRule> {
         let (subject, rest) = text.rsplit_once('=').ok_or(BadRule::NoLevel)?;
         let position = subject.len() + 1;
         let (level, priority) = match rest.split_once('@') {
@@ -133,7 +133,7 @@ impl Rule {
     }
 }
 
-fn parse_subject(text: &str, label: impl Fn(&str) -> Result<Label, BadLabel>) -> Result<Subject, BadRule> {
+fn parse_subject(text: &str, label: fn(&str) -> Result<Label, BadLabel>) -> Result<Subject, BadRule> {
     match text.strip_prefix(LABEL_PREFIX) {
         Some(name) => match label(name) {
             Ok(label) => Ok(Subject::Label(label)),

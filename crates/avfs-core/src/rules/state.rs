@@ -81,7 +81,7 @@ impl Memory {
         if let Some(state) = table.states.get(&nodes) {
             return Arc::clone(state);
         }
-        table.forget_if_full();
+        self.forget_if_full(&mut table);
         table.next_id += 1;
         table.nodes += nodes.len();
         let state = Arc::new(make(table.next_id, nodes.clone()));
@@ -98,9 +98,19 @@ impl Memory {
 
     pub(super) fn remember_step(&self, from: &State, matched: Vec<GlobId>, to: &Arc<State>) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        table.forget_if_full();
+        self.forget_if_full(&mut table);
         table.nodes += matched.len();
         table.steps.insert((from.id, matched), Arc::clone(to));
+    }
+
+    fn forget_if_full(&self, table: &mut Table) {
+        if !table.is_full() {
+            return;
+        }
+        *table = Table { next_id: table.next_id, ..Table::default() };
+        for slot in &self.recent {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 
     /// The state behind a name, if it was asked lately; otherwise what `find` finds.
@@ -118,14 +128,8 @@ impl Memory {
 }
 
 impl Table {
-    fn forget_if_full(&mut self) {
-        let is_full =
-            self.nodes > NODES_MAX || self.states.len() > STATES_MAX || self.steps.len() > STEPS_MAX;
-        if is_full {
-            self.states.clear();
-            self.steps.clear();
-            self.nodes = 0;
-        }
+    fn is_full(&self) -> bool {
+        self.nodes > NODES_MAX || self.states.len() > STATES_MAX || self.steps.len() > STEPS_MAX
     }
 }
 

@@ -1,0 +1,91 @@
+//! The names that the presets treat in a special way, at any depth of a tree.
+
+/// What these names mean is known: files and directories that hold secrets.
+pub(in crate::rules) const SECRETS: &[&str] = &[
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".docker/config.json",
+    ".dockercfg",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".my.cnf",
+    ".netrc",
+    "_netrc",
+    ".password-store",
+    ".pgpass",
+    ".pypirc",
+    ".s3cfg",
+    ".vault-token",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    "*.kdbx",
+    "*.ppk",
+];
+
+/// Secrets by the sound of their names. Packages have such names too: see [`PACKAGES`].
+pub(in crate::rules) const SECRETS_BY_WORD: &[&str] = &[
+    ".env*",
+    ".htpasswd",
+    "credentials*",
+    "secrets",
+    "service-account*.json",
+    "*.key",
+    "*.pem",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+];
+
+/// Public, though their names sound like secrets. Each must refine one of those above.
+pub(in crate::rules) const PUBLIC: &[&str] = &[
+    ".env.{example,sample,template,dist}",
+    "id_rsa*.pub",
+    "id_dsa*.pub",
+    "id_ecdsa*.pub",
+    "id_ed25519*.pub",
+];
+
+/// Directories of installed packages, which are public: `npm install` must be able to write `lib/credentials.js`.
+pub(in crate::rules) const PACKAGES: &str = "{node_modules,site-packages}";
+
+/// Git runs these, or what they name. `commondir` says where to find the others; that of a linked worktree
+/// (`worktrees/NAME/commondir`) is written by `git worktree add` and stays open.
+pub(in crate::rules) const RUN_BY_GIT: &[&str] = &[
+    ".git/{config,config.worktree,commondir,info/attributes}",
+    ".git/hooks/",
+    ".git/modules/**/{config,config.worktree,commondir,info/attributes}",
+    ".git/modules/**/hooks/",
+    ".git/worktrees/*/config.worktree",
+    ".gitconfig",
+    ".config/git/",
+    ".husky/",
+];
+
+/// Editors, shells, debuggers and agents run these, or what they name.
+pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
+    ".vscode/{tasks,settings,launch,extensions,mcp}.json",
+    "*.code-workspace",
+    ".idea/",
+    ".zed/",
+    ".devcontainer/",
+    ".devcontainer.json",
+    ".mcp.json",
+    ".claude/settings*.json",
+    ".claude/hooks/",
+    ".cursor/{mcp,hooks}.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    ".{bashrc,bash_profile,bash_login,bash_logout,bash_aliases,profile}",
+    ".{zshrc,zshenv,zprofile,zlogin,zlogout,kshrc,cshrc,tcshrc,login}",
+    ".{xprofile,xinitrc,xsession}",
+    ".config/{fish,autostart,systemd}/",
+    ".tmux.conf",
+    ".{vimrc,nvimrc,exrc,gvimrc,lvimrc,nvim.lua,dir-locals.el}",
+    ".{gdbinit,lldbinit,pdbrc}",
+];

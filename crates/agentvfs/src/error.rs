@@ -8,6 +8,7 @@ use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 use avfs_fuse::transport::ServingError;
 
 use crate::mount::MountError;
+use crate::rules::RuleFault;
 use crate::transfer::TransferError;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -78,6 +79,8 @@ pub enum Error {
     SlowKernel { dir: std::path::PathBuf },
     #[error(transparent)]
     BadRules(#[from] BadRules),
+    #[error(transparent)]
+    RuleFault(#[from] RuleFault),
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
@@ -166,7 +169,7 @@ impl Error {
             Error::Torn { .. } => "torn-tree",
             Error::BadRequest { .. } => "owner-failed",
             Error::SlowKernel { .. } => "mount-busy",
-            Error::BadRules(_) => "bad-rules",
+            Error::BadRules(_) | Error::RuleFault(_) => "bad-rules",
             Error::NoMounts { .. } => "no-mounts",
             Error::Mount(source) => mount_code(source),
             Error::Serving(_) => "mount-refused",
@@ -214,7 +217,7 @@ impl Error {
                 Some("what is stored is whole: end the process that has the vault open".into())
             }
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
-            Error::OwnerFailed { hint, .. } => hint.clone(),
+            Error::OwnerFailed { hint, .. } | Error::RuleFault(RuleFault { hint, .. }) => hint.clone(),
             Error::Serving(ServingError::Uring(_)) => Some(URING_FIX.into()),
             Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
             Error::Mount(MountError::Taken { .. }) => {

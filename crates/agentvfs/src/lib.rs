@@ -51,6 +51,7 @@ mod record;
 mod restore;
 mod revision;
 mod roots;
+pub mod rules;
 mod served;
 mod stats;
 mod store;

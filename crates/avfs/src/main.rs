@@ -16,6 +16,7 @@ mod mode;
 mod printer;
 mod progress;
 mod revision;
+mod rule_args;
 mod settings;
 mod size;
 mod suggest;

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::rule_args::RuleArgs;
 
 /// Show a vault as a directory, for any program
 #[derive(Debug, clap::Args)]
@@ -28,7 +29,8 @@ Examples:
   avfs mount web ~/web
   avfs mount ~/web                          the vault chosen with `avfs vault use`
   avfs mount web /mnt/before --at stable    a checkpoint, to be read only
-  avfs mount web ~/web --foreground         until Ctrl-C"
+  avfs mount web ~/web --foreground         until Ctrl-C
+  avfs mount web ~/agent --preset agent-safe --rule '/docs/**=none' --principal agent"
 )]
 pub struct MountArgs {
     /// The vault (default: the chosen one), and the directory
@@ -49,6 +51,11 @@ pub struct MountArgs {
     /// How requests come from the kernel: auto (the default), device or uring; `avfs doctor` tells more
     #[arg(long, value_name = "WAY", value_parser = parse_transport)]
     transport: Option<Transport>,
+    /// Who works in it, for lists and logs
+    #[arg(long, value_name = "NAME")]
+    principal: Option<String>,
+    #[command(flatten)]
+    rules: RuleArgs,
     /// Said by a process to the one that it starts in the background
     #[arg(long, hide = true)]
     background_child: bool,
@@ -85,7 +92,7 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
     }
     let pid = match ask_owner(&plan)? {
         Some(pid) => pid,
-        None => match background::start(context, &plan, args)? {
+        None => match background::start(context, &plan)? {
             background::Started::Ready(pid) => pid,
             background::Started::Failed(status) => return Ok(status),
         },
@@ -100,15 +107,24 @@ fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
         [dir] => (context.vault()?, dir),
         _ => unreachable!("clap asks for one or two"),
     };
+    let options = match args.background_child {
+        true => background::told()?,
+        false => options(context, args, &vault)?,
+    };
+    Ok(Plan { dir: place(&vault, dir)?, vault, options })
+}
+
+fn options(context: &Context<'_>, args: &MountArgs, vault: &Vault) -> Result<MountOptions> {
     let at = args.at.as_ref().map(|at| vault.revision(at)).transpose()?;
-    let options = MountOptions {
+    Ok(MountOptions {
         read_only: args.read_only,
         allow_other: args.allow_other,
         at: at.map(|revision| revision.snapshot),
         transport: args.transport.unwrap_or_else(|| context.settings.transport()),
-        ..MountOptions::default()
-    };
-    Ok(Plan { dir: place(&vault, dir)?, vault, options })
+        rules: args.rules.list()?,
+        principal: args.principal.clone(),
+        owner: None,
+    })
 }
 
 /// The directory by its whole name. A store must not be hidden below a mount of one of its own vaults.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agentvfs::mount::MountState;
+use agentvfs::mount::{MountOptions, MountState};
 use agentvfs::{KnownMount, Store};
 use anyhow::Result;
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub fn run(context: &mut Context<'_>, _args: &MountsArgs) -> Result<ExitStatus> 
         return Ok(ExitStatus::Success);
     }
     for line in mounts {
-        let (record, options) = (&line.state.record, line.state.record.options.join(","));
+        let (record, options) = (&line.state.record, summary(&line.state.record.options));
         let memory = HumanSize(line.state.memory_bytes);
         let dir = agentvfs::printable(std::os::unix::ffi::OsStrExt::as_bytes(record.dir.as_os_str()));
         context.out.line(format_args!(
@@ -51,6 +51,15 @@ pub fn run(context: &mut Context<'_>, _args: &MountsArgs) -> Result<ExitStatus> 
         ))?;
     }
     Ok(ExitStatus::Success)
+}
+
+/// The options of a mount in one line: of rules, how many they are.
+fn summary(words: &[String]) -> String {
+    let Ok(options) = MountOptions::parse(words) else { return words.join(",") };
+    let rules = options.rules.as_ref().map(|rules| format!("rules={}", rules.len()));
+    let others = MountOptions { rules: None, ..options }.words();
+    let all: Vec<String> = others.into_iter().chain(rules).collect();
+    agentvfs::printable(all.join(",").as_bytes())
 }
 
 fn lines(store: &Store) -> Result<Vec<MountLine>> {

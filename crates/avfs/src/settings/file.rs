@@ -8,6 +8,9 @@ use super::SettingsError;
 use super::key::{Key, Value};
 use crate::suggest;
 
+/// The section that is not about settings.
+const RULES: &str = "rules";
+
 /// One line of a file that sets something.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
@@ -42,6 +45,10 @@ impl Reader<'_> {
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) -> Result<(), SettingsError> {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
+            // Rules hold only where somebody names the file: a project cannot loosen anything by itself.
+            if name == RULES {
+                continue;
+            }
             let line = line_at(self.text, key.span().start);
             self.entry(&name, value.get_ref(), line)?;
         }
@@ -166,6 +173,11 @@ mod tests {
             "avfs.toml:1: home is 'data', and should be the full path of a directory, such as \"/data/avfs\"",
         );
         check("vault.x = 3", "avfs.toml:1: vault is a table, and should be a name in quotes");
+    }
+
+    #[test]
+    fn rules_are_left_to_whoever_names_the_file() {
+        check("vault = \"web\"\n[rules]\nextends = \"full-access\"\nnonsense = 1", "1: vault = web");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Starting the process that serves a mount after this one has ended.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{ChildStdin, Command, Stdio};
 
 use agentvfs::Error;
+use agentvfs::mount::MountOptions;
 use anyhow::Result;
 
-use super::{MountArgs, Plan};
+use super::Plan;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
@@ -21,7 +22,7 @@ pub(super) enum Started {
 pub(super) const READY: &str = "ready";
 
 /// Starts it and waits until it serves or has failed. Until then it talks to our user in our place.
-pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Result<Started> {
+pub(super) fn start(context: &Context<'_>, plan: &Plan) -> Result<Started> {
     let host = |action, source| Error::Host { action, place: "avfs".into(), source };
     let program = std::env::current_exe().map_err(|source| host("finding", source))?;
     let mut command = Command::new(program);
@@ -29,16 +30,15 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
     if context.out.is_json() {
         command.arg("--json");
     }
-    command.args(args.read_only.then_some("--read-only")).args(args.allow_other.then_some("--allow-other"));
-    command.arg("--transport").arg(plan.options.transport.as_str());
-    if let Some(snapshot) = plan.options.at {
-        command.arg("--at").arg(snapshot.to_string());
-    }
     command.arg(plan.vault.name()?.as_str()).arg(&plan.dir);
     // Memory that each thread keeps for itself is memory that an idle mount does not give back.
     command.env("MALLOC_ARENA_MAX", "2");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut child = command.spawn().map_err(|source| host("starting", source))?;
+    if let Some(input) = child.stdin.take() {
+        // If it does not listen, it has ended and told why.
+        let _ = tell(input, &plan.options);
+    }
     let mut line = String::new();
     if let Some(output) = child.stdout.take() {
         // An end without a word is a failure that it has told on its own.
@@ -51,4 +51,18 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan, args: &MountArgs) -> Res
     let number = status.code().and_then(|code| u8::try_from(code).ok());
     let known = ExitStatus::ALL.into_iter().find(|status| Some(status.number()) == number);
     Ok(Started::Failed(known.filter(|status| *status != ExitStatus::Success).unwrap_or(ExitStatus::Internal)))
+}
+
+/// Rules can be many: more than a command line holds.
+fn tell(mut input: ChildStdin, options: &MountOptions) -> std::io::Result<()> {
+    input.write_all(options.words().join("\0").as_bytes())
+}
+
+/// What the process that started this one has told it.
+pub(super) fn told() -> Result<MountOptions> {
+    let host = |source| Error::Host { action: "listening to", place: "avfs".into(), source };
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text).map_err(host)?;
+    let words: Vec<String> = text.split('\0').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    Ok(MountOptions::parse(&words)?)
 }

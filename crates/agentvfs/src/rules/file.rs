@@ -1,0 +1,228 @@
+//! A file of rules: the `[rules]` section of a TOML file.
+
+use std::path::Path;
+
+use avfs_core::TreePath;
+use avfs_core::rules::{BadLevel, BadRule, Level, Origin, Rule, Rules};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{RuleFault, did_you_mean, note_on, similar_level};
+use crate::error::{Error, Result};
+use crate::name::closest;
+
+const SECTION: &str = "rules";
+const EXTENDS: &str = "extends";
+const LEVELS: &str = "levels";
+const EXPECT: &str = "expect";
+
+/// More than the largest list of rules needs.
+const FILE_MAX: u64 = 32 << 20;
+
+/// Rules that were read from a file, with what the file says of them checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleFile {
+    /// Those of the presets that it extends come first.
+    pub rules: Vec<Rule>,
+    /// What a rule may mean that its writer did not, each with its place.
+    pub notes: Vec<String>,
+    /// How many expectations were checked.
+    pub expected: usize,
+}
+
+impl RuleFile {
+    /// Reads a file. `others` are the names of what else may stand beside the section.
+    pub fn read(file: &Path, others: &[&str]) -> Result<RuleFile> {
+        let place = shown(file);
+        let failed = |source| Error::Host { action: "reading", place: place.clone(), source };
+        if std::fs::metadata(file).map_err(failed)?.len() > FILE_MAX {
+            return Err(RuleFault::new(&place, "too long for a file of rules").into());
+        }
+        let bytes = std::fs::read(file).map_err(failed)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let before = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+            let reader = Reader { place: &place, text: &before };
+            reader.fault(before.len(), "this is not UTF-8")
+        })?;
+        Ok(RuleFile::parse(&place, &text, others)?)
+    }
+
+    /// Reads the text of a file; `place` is the file's name in messages.
+    pub fn parse(place: &str, text: &str, others: &[&str]) -> Result<RuleFile, RuleFault> {
+        let reader = Reader { place, text };
+        let table = DeTable::parse(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            reader.fault(offset, error.message())
+        })?;
+        let section = reader.section(table.get_ref(), others)?;
+        let file = reader.rules(section)?;
+        let compiled = Rules::new(file.rules.clone()).map_err(|bad| RuleFault::new(place, bad))?;
+        let expected = reader.check_expectations(section, &compiled)?;
+        Ok(RuleFile { expected, ..file })
+    }
+}
+
+fn shown(file: &Path) -> String {
+    avfs_core::printable(std::os::unix::ffi::OsStrExt::as_bytes(file.as_os_str()))
+}
+
+struct Reader<'a> {
+    place: &'a str,
+    text: &'a str,
+}
+
+type Found<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
+
+impl Reader<'_> {
+    fn place_of(&self, offset: usize) -> String {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let column = 1 + before[start..].iter().filter(|byte| super::is_first_of_char(**byte)).count();
+        format!("{}:{line}:{column}", self.place)
+    }
+
+    fn fault(&self, offset: usize, reason: impl ToString) -> RuleFault {
+        RuleFault::new(self.place_of(offset), reason)
+    }
+
+    fn section<'a, 'i>(
+        &self,
+        table: &'a DeTable<'i>,
+        others: &[&str],
+    ) -> Result<&'a DeTable<'i>, RuleFault> {
+        let mut section = None;
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                SECTION => section = Some(self.table(SECTION, (key, value))?),
+                other if others.contains(&other) => {}
+                other => return Err(self.unknown_key(other, key, others.iter().copied().chain([SECTION]))),
+            }
+        }
+        section.ok_or_else(|| self.fault(0, "there is no section [rules]"))
+    }
+
+    fn table<'a, 'i>(&self, name: &str, found: Found<'a, 'i>) -> Result<&'a DeTable<'i>, RuleFault> {
+        let wrong = || self.fault(found.0.span().start, format!("'{name}' is to be a section: write [{name}]"));
+        found.1.get_ref().as_table().ok_or_else(wrong)
+    }
+
+    fn unknown_key<'a, T>(
+        &self,
+        name: &str,
+        key: &Spanned<T>,
+        known: impl Iterator<Item = &'a str>,
+    ) -> RuleFault {
+        let reason = format!("unknown key '{}'", avfs_core::printable(name.as_bytes()));
+        let hint = closest(name, known).map(did_you_mean);
+        RuleFault { hint, ..self.fault(key.span().start, reason) }
+    }
+
+    fn rules(&self, section: &DeTable<'_>) -> Result<RuleFile, RuleFault> {
+        let mut file = RuleFile { rules: Vec::new(), notes: Vec::new(), expected: 0 };
+        let mut levels = None;
+        for (key, value) in section {
+            match key.get_ref().as_ref() {
+                EXTENDS => self.extend(value, &mut file.rules)?,
+                LEVELS => levels = Some(self.table("rules.levels", (key, value))?),
+                EXPECT => {}
+                other => {
+                    return Err(self.unknown_key(other, key, [EXTENDS, LEVELS, EXPECT].into_iter()));
+                }
+            }
+        }
+        let mut entries: Vec<Found<'_, '_>> = levels.into_iter().flatten().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
+            let rule = self.rule(key, value)?;
+            let place = self.place_of(key.span().start);
+            file.notes.extend(note_on(&rule).map(|note| format!("{place}: {note}")));
+            file.rules.push(rule);
+        }
+        Ok(file)
+    }
+
+    fn extend(&self, value: &Spanned<DeValue<'_>>, rules: &mut Vec<Rule>) -> Result<(), RuleFault> {
+        let names: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
+            DeValue::Array(names) => names.iter().collect(),
+            _ => vec![value],
+        };
+        for name in names {
+            let Some(text) = name.get_ref().as_str() else {
+                let reason = "'extends' is the name of a preset, or a list of names";
+                return Err(self.fault(name.span().start, reason));
+            };
+            let place = self.place_of(name.span().start + 1);
+            let preset = super::preset(&place, text).map_err(|error| match error {
+                Error::RuleFault(fault) => fault,
+                other => RuleFault::new(&place, other),
+            })?;
+            rules.extend(preset.rules());
+        }
+        Ok(())
+    }
+
+    fn rule(
+        &self,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Rule, RuleFault> {
+        let pattern = key.get_ref();
+        let Some(level) = value.get_ref().as_str() else {
+            let reason = "a level is to be written in quotes, such as \"read\" or \"read@10\"";
+            return Err(self.fault(value.span().start, reason));
+        };
+        let parsed = match level.contains('=') {
+            true => Err(BadRule::Level { position: pattern.len() + 1, fault: BadLevel(level.to_owned()) }),
+            false => Rule::parse(&format!("{pattern}={level}")),
+        };
+        let rule = parsed.map_err(|bad| {
+            let offset = match bad.position().checked_sub(pattern.len() + 1) {
+                Some(within) => self.within(value.span(), level, within),
+                None => self.within(key.span(), pattern, bad.position()),
+            };
+            RuleFault::of_rule(self.place_of(offset), &bad)
+        })?;
+        let line = self.place_of(key.span().start);
+        let line = line.rsplit_once(':').map_or(line.as_str(), |(line, _)| line);
+        Ok(rule.with_origin(Origin::new(line)))
+    }
+
+    /// Where a byte of a string stands in the file. If the string has escapes, that is where it starts.
+    fn within(&self, span: std::ops::Range<usize>, value: &str, position: usize) -> usize {
+        let written = self.text.get(span.clone()).unwrap_or_default();
+        match written.find(value) {
+            Some(start) => span.start + start + position,
+            None => span.start,
+        }
+    }
+
+    fn check_expectations(&self, section: &DeTable<'_>, rules: &Rules) -> Result<usize, RuleFault> {
+        let Some((key, value)) = section.get_key_value(EXPECT) else { return Ok(0) };
+        let table = self.table("rules.expect", (key, value))?;
+        for (path, level) in table {
+            self.check_expectation((path, level), rules)?;
+        }
+        Ok(table.len())
+    }
+
+    fn check_expectation(&self, (key, value): Found<'_, '_>, rules: &Rules) -> Result<(), RuleFault> {
+        let at_path = |reason: String| self.fault(key.span().start, reason);
+        let path = TreePath::parse(key.get_ref().as_bytes()).map_err(|bad| at_path(bad.to_string()))?;
+        let text = value.get_ref().as_str().unwrap_or_default();
+        let expected: Level = text.parse().map_err(|bad: BadLevel| {
+            let offset = self.within(value.span(), text, 0);
+            RuleFault { hint: similar_level(text), ..self.fault(offset, bad) }
+        })?;
+        let found = rules.explain(&path, |_| avfs_core::Labels::default());
+        if found.level == expected {
+            return Ok(());
+        }
+        let by = match &found.deciding {
+            Some(rule) if rule.origin.as_str().is_empty() => format!("by {rule}"),
+            Some(rule) => format!("by {rule} ({})", rule.origin),
+            None => "as no rule is about it".to_owned(),
+        };
+        Err(at_path(format!("{path} is expected to have level {expected}, and has {} {by}", found.level)))
+    }
+}

@@ -1,0 +1,86 @@
+//! The flags that say through which rules a command sees a vault.
+
+use std::path::PathBuf;
+
+use agentvfs::rules::{self, Rule, RuleFile, Rules};
+use anyhow::Result;
+
+use crate::escape::printable_path;
+use crate::settings::Key;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct RuleArgs {
+    /// See the vault through this rule, PATTERN=LEVEL or PATTERN=LEVEL@PRIORITY; can be given several times
+    #[arg(long, value_name = "RULE", help_heading = HEADING)]
+    rule: Vec<String>,
+    /// See the vault through a preset; `avfs rules presets` lists them
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    preset: Vec<String>,
+    /// See the vault through the rules of a file
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    rules: Vec<PathBuf>,
+}
+
+const HEADING: &str = "Rules";
+
+impl RuleArgs {
+    /// The rules that the flags name, one list of all of them; `None` if there is no flag.
+    pub fn list(&self) -> Result<Option<Vec<Rule>>> {
+        if *self == RuleArgs::default() {
+            return Ok(None);
+        }
+        let mut list = Vec::new();
+        for name in &self.preset {
+            list.extend(rules::preset("--preset", name)?.rules());
+        }
+        for file in &self.rules {
+            list.extend(RuleFile::read(file, &other_sections())?.rules);
+        }
+        for text in &self.rule {
+            list.push(rules::line("--rule", text)?);
+        }
+        // What cannot be decided by is refused before anything is done.
+        Rules::new(list.clone()).map_err(agentvfs::Error::from)?;
+        Ok(Some(list))
+    }
+
+    /// The flags as they were given, to be given again.
+    pub fn words(&self) -> Vec<String> {
+        let presets = self.preset.iter().map(|name| ("--preset", name.clone()));
+        let files = self.rules.iter().map(|file| ("--rules", printable_path(file)));
+        let rules = self.rule.iter().map(|rule| ("--rule", rule.clone()));
+        presets.chain(files).chain(rules).map(|(flag, value)| format!("{flag} {}", quoted(&value))).collect()
+    }
+}
+
+/// What else may be in an `avfs.toml`.
+pub fn other_sections() -> Vec<&'static str> {
+    Key::ALL.iter().map(|key| key.name().split('.').next().unwrap_or(key.name())).collect()
+}
+
+/// As a shell reads it back.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_can_be_given_again_as_they_are_told() {
+        let args = RuleArgs {
+            rule: vec!["/a b/**=read".into(), "/it's=none".into()],
+            preset: vec!["read-only".into()],
+            rules: vec!["r.toml".into()],
+        };
+        let expected =
+            ["--preset read-only", "--rules r.toml", "--rule '/a b/**=read'", "--rule '/it'\\''s=none'"];
+        assert_eq!(args.words(), expected);
+        assert_eq!(RuleArgs::default().list().unwrap(), None);
+    }
+}

@@ -17,12 +17,12 @@ const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 impl Skin {
     pub(super) fn get_xattr(&self, request: &Request<'_>, name: &[u8]) -> Result<Vec<u8>, SkinError> {
         check_name(name)?;
-        Ok(self.tree.xattr(self.ino(request)?, name)?)
+        self.tree.xattr(self.ino(request)?, name).map_err(unsupported_if_denied)
     }
 
     pub(super) fn list_xattrs(&self, request: &Request<'_>) -> Result<Vec<u8>, SkinError> {
         // Each with a NUL byte behind it.
-        let names = self.tree.list_xattrs(self.ino(request)?)?;
+        let names = self.tree.list_xattrs(self.ino(request)?).map_err(unsupported_if_denied)?;
         Ok(names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect())
     }
 
@@ -53,6 +53,14 @@ impl Skin {
     pub(super) fn remove_xattr(&self, request: &Request<'_>, name: &[u8]) -> Result<(), SkinError> {
         check_name(name)?;
         Ok(self.tree.remove_xattr(self.ino(request)?, name)?)
+    }
+}
+
+/// Whoever lists a directory asks for these too, and takes any other errno for trouble with the file.
+fn unsupported_if_denied(error: FsError) -> SkinError {
+    match error {
+        FsError::Denied { .. } => Errno::OPNOTSUPP.into(),
+        error => error.into(),
     }
 }
 

@@ -1,0 +1,168 @@
+//! The stage itself: one order to start, then waiting for the command, its orphans and further orders.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{DumpableBehavior, Pid, Signal, WaitStatus};
+
+use super::confine::Confinement;
+use super::frame::{Channel, Order, Report};
+use super::spec::{Spec, Standing};
+use super::{Handed, LOST, children, listener, signals};
+
+/// What the command is given as its three streams.
+struct Streams {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+/// Carries out what comes over the control socket. The answer is the exit status of the stage.
+pub(super) fn stage(handed: Handed) -> i32 {
+    let Handed { control, stdin, stdout, stderr, proxy } = handed;
+    let mut channel = Channel::new(control);
+    let streams = Streams { stdin, stdout, stderr };
+    match prepare(&mut channel, proxy).and_then(|(spec, ended)| run(&mut channel, &spec, streams, &ended)) {
+        Ok(()) => 0,
+        Err(error) => {
+            let reason = error.to_string();
+            channel.report(&Report::NotConfined { reason }).map_or(LOST, |()| 1)
+        }
+    }
+}
+
+/// Makes the stage out of reach for what it will start, and waits for the first order.
+fn prepare(channel: &mut Channel, proxy: Option<OwnedFd>) -> io::Result<(Spec, OwnedFd)> {
+    // Its memory and descriptors are nobody's business: the command has the same user.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    let ended = signals::children()?;
+    if let Some(proxy) = proxy {
+        listener::send_listener(&proxy)?;
+    }
+    let spec = first_order(channel)?;
+    match spec.standing {
+        Standing::Init => {}
+        Standing::Keeper => children::adopt_orphans()?,
+    }
+    Ok((spec, ended))
+}
+
+fn first_order(channel: &mut Channel) -> io::Result<Spec> {
+    loop {
+        match channel.next_order()? {
+            Some(Order::Start(spec)) => return Ok(spec),
+            Some(Order::Terminate) => return Err(io::Error::other("the run was ended before it began")),
+            None => {}
+        }
+        if !channel.receive()? {
+            return Err(io::Error::other("the launcher has gone"));
+        }
+    }
+}
+
+fn run(channel: &mut Channel, spec: &Spec, streams: Streams, ended: &OwnedFd) -> io::Result<()> {
+    if !spec.cwd.is_dir() {
+        return channel.report(&Report::NoDirectory);
+    }
+    let confinement = Confinement::new(spec)?;
+    let report = match start(spec, streams, confinement) {
+        Ok(command) => {
+            channel.report(&Report::Started)?;
+            wait_for(channel, spec.standing, command, ended)?
+        }
+        Err(error) => not_started(&error),
+    };
+    if spec.standing == Standing::Keeper {
+        children::end_all();
+    }
+    channel.report(&report)
+}
+
+/// A failure between fork and exec carries an error number of the kernel, or none if we failed ourselves.
+fn not_started(error: &io::Error) -> Report {
+    match error.raw_os_error() {
+        Some(errno) => Report::NotStarted { errno },
+        None => Report::NotConfined { reason: error.to_string() },
+    }
+}
+
+#[allow(unsafe_code, reason = "what a child does before it becomes the command")]
+fn start(spec: &Spec, streams: Streams, confinement: Confinement) -> io::Result<Pid> {
+    let program = spec.command.first().ok_or_else(|| io::Error::other("no command"))?;
+    let mut command = Command::new(program);
+    command.args(&spec.command[1..]).env_clear().envs(spec.env.iter().cloned()).current_dir(&spec.cwd);
+    command.stdin(streams.stdin).stdout(Stdio::from(streams.stdout)).stderr(Stdio::from(streams.stderr));
+    let mut confinement = Some(confinement);
+    let before_exec = move || {
+        rustix::process::setsid()?;
+        signals::as_usual()?;
+        prefer_for_oom();
+        confinement.take().map_or(Ok(()), Confinement::apply)
+    };
+    // SAFETY: this process has one thread, so the child may do whatever the parent might.
+    let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
+    Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::Error::other("a child without a number"))
+}
+
+/// When memory runs out, the command goes before the stage that reports it.
+fn prefer_for_oom() {
+    use io::Write;
+    let opened = File::options().write(true).open("/proc/self/oom_score_adj");
+    // A kernel without it only reports less well.
+    opened.and_then(|mut file| file.write_all(b"500")).ok();
+}
+
+fn wait_for(channel: &mut Channel, standing: Standing, command: Pid, ended: &OwnedFd) -> io::Result<Report> {
+    loop {
+        if let Some(report) = reap(command, ended)? {
+            return Ok(report);
+        }
+        let ready = {
+            let mut fds =
+                [PollFd::new(ended, PollFlags::IN), PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            !fds[1].revents().is_empty()
+        };
+        if ready && !obey(channel, standing)? {
+            // Nobody is left to report to. The end of the stage is the end of the rest.
+            children::kill_everything(standing, Signal::KILL);
+        }
+    }
+}
+
+/// Answers whether the launcher is still there.
+fn obey(channel: &mut Channel, standing: Standing) -> io::Result<bool> {
+    let there = channel.receive()?;
+    while let Some(order) = channel.next_order()? {
+        match order {
+            Order::Start(_) => return Err(io::Error::other("a second order to start")),
+            Order::Terminate => children::kill_everything(standing, Signal::TERM),
+        }
+    }
+    Ok(there)
+}
+
+/// Takes all children that have ended, ours and adopted ones.
+fn reap(command: Pid, ended: &OwnedFd) -> io::Result<Option<Report>> {
+    let mut signals = [0_u8; 1024];
+    while rustix::io::read(ended, &mut signals).is_ok() {}
+    let mut report = None;
+    while let Some((pid, status)) = children::reap_one()? {
+        if pid == command {
+            report = report_of(status);
+        }
+    }
+    Ok(report)
+}
+
+fn report_of(status: WaitStatus) -> Option<Report> {
+    let exited = status.exit_status().map(|code| Report::Exited { code });
+    exited.or_else(|| status.terminating_signal().map(|signal| Report::Signaled { signal }))
+}

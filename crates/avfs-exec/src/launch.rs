@@ -1,0 +1,173 @@
+//! From a plan to processes, and to what became of them.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::limits::{Limit, LimitsBy, Usage};
+use crate::network::Refusal;
+use crate::output::Captured;
+use crate::plan::{Plan, PlanError};
+
+mod bubblewrap;
+mod child;
+mod error;
+mod landlocked;
+mod pipes;
+mod supervise;
+
+pub use bubblewrap::Bubblewrap;
+pub use error::LaunchError;
+pub use landlocked::Landlocked;
+
+/// Carries out plans. The thread that calls it lives as long as the run: when it ends, so does the sandbox.
+pub trait Launcher {
+    /// Runs the command of a plan to its end. Every process of the run is gone when this returns.
+    fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError>;
+}
+
+/// One run: a plan, what the command reads, how to end it, and who watches.
+pub struct Run<'a> {
+    pub plan: &'a Plan,
+    pub stdin: Stdin,
+    pub cancel: &'a Cancel,
+    pub events: &'a mut dyn FnMut(Event<'_>),
+}
+
+/// What the command reads from standard input.
+#[derive(Debug)]
+pub enum Stdin {
+    Nothing,
+    Bytes(Vec<u8>),
+    /// As it is: a terminal, a pipe, a file.
+    File(File),
+}
+
+/// Something that happened during a run. Output is told as it comes, all of it, also what is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    Started,
+    Stdout(&'a [u8]),
+    Stderr(&'a [u8]),
+    /// The run was asked to end before its time.
+    Stopping(Stop),
+}
+
+/// Our own program, which is the first one inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    pub program: PathBuf,
+    /// Arguments in front of the descriptors; [`crate::inside::ARGUMENT`], as a rule.
+    pub arguments: Vec<OsString>,
+}
+
+impl Inside {
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), arguments: vec![crate::inside::ARGUMENT.into()] }
+    }
+}
+
+/// How a run ended and what it used.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub end: End,
+    /// Why it was ended before its time.
+    pub stopped: Option<Stop>,
+    pub stdout: Captured,
+    pub stderr: Captured,
+    pub usage: Usage,
+    pub duration: Duration,
+    pub isolation: Isolation,
+    pub limits_by: LimitsBy,
+    /// The limits that processes of the run came up against.
+    pub limits_hit: Vec<Limit>,
+    /// What the proxy did not let through.
+    pub refusals: Vec<Refusal>,
+}
+
+impl Outcome {
+    pub fn timed_out(&self) -> bool {
+        self.stopped == Some(Stop::Timeout)
+    }
+
+    /// The status that a shell would show: that of the command, 128 and the signal, 126 or 127 if it did not start.
+    pub fn status(&self) -> i32 {
+        match self.end {
+            End::Exited(code) => code,
+            End::Signaled(signal) => 128 + signal,
+            End::NotStarted { errno: libc::ENOENT } => 127,
+            End::NotStarted { .. } => 126,
+        }
+    }
+}
+
+/// How the command itself ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Exited(i32),
+    Signaled(i32),
+    /// There is no such program inside, or it is none. Distinct from a command that exits with 126 or 127.
+    NotStarted {
+        errno: i32,
+    },
+}
+
+/// Why a run was ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    Timeout,
+    Cancelled,
+    CpuTime,
+}
+
+/// What stood around the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    Bubblewrap { version: String, landlock_abi: u32 },
+    Landlock { abi: u32 },
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bubblewrap { version, .. } => write!(f, "bubblewrap {version}"),
+            Self::Landlock { abi } => write!(f, "landlock {abi}"),
+        }
+    }
+}
+
+/// Ends a run from another thread. Clones end the same run.
+#[derive(Clone, Debug)]
+pub struct Cancel {
+    event: Arc<OwnedFd>,
+}
+
+impl Cancel {
+    pub fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { event: Arc::new(event) })
+    }
+
+    /// The run gets a moment to clean up, and is killed then. Calling it again changes nothing.
+    pub fn cancel(&self) {
+        // It fails only when it was called 2^64 times.
+        rustix::io::write(&*self.event, &1_u64.to_ne_bytes()).ok();
+    }
+
+    pub(crate) fn event(&self) -> &OwnedFd {
+        &self.event
+    }
+}
+
+impl From<PlanError> for LaunchError {
+    fn from(source: PlanError) -> Self {
+        Self::Plan(source)
+    }
+}

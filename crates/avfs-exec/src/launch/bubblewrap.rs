@@ -1,0 +1,301 @@
+//! Sandboxes made by bubblewrap.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use rustix::fs::OFlags;
+use rustix::net::SocketType;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::child::{Staging, Start, numbers};
+use super::pipes::{Inner, in_memory, pipes, socket_pair};
+use super::supervise::{Ended, Watched, supervise};
+use super::{End, Inside, Isolation, LaunchError, Launcher, Outcome, Run};
+use crate::inside::{Descriptors, Order, Report, Rlimits, Sockets, Spec, Standing, landlock_abi};
+use crate::limits::{Group, Limit, LimitsBy, Usage};
+use crate::network::Proxy;
+use crate::plan::{INSIDE, Layout, Plan, Step, layout};
+
+/// The first interface of Landlock that keeps abstract sockets apart.
+const FIRST_WITH_SCOPES: u32 = 6;
+
+/// Runs commands in bubblewrap's namespaces.
+#[derive(Debug)]
+pub struct Bubblewrap {
+    program: PathBuf,
+    inside: Inside,
+    version: OnceLock<String>,
+}
+
+impl Bubblewrap {
+    /// Bubblewrap as the system has it. `inside` is our own program.
+    pub fn new(inside: Inside) -> Self {
+        Self::at("/usr/bin/bwrap", inside)
+    }
+
+    pub fn at(program: impl Into<PathBuf>, inside: Inside) -> Self {
+        Self { program: program.into(), inside, version: OnceLock::new() }
+    }
+
+    /// What `bwrap --version` says, without the name.
+    pub fn version(&self) -> Result<&str, LaunchError> {
+        if let Some(version) = self.version.get() {
+            return Ok(version);
+        }
+        let output =
+            Command::new(&self.program).arg("--version").output().map_err(|error| self.no_start(error))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.split_whitespace().last().unwrap_or("unknown").to_owned();
+        Ok(self.version.get_or_init(|| version))
+    }
+
+    fn no_start(&self, error: io::Error) -> LaunchError {
+        match error.kind() {
+            io::ErrorKind::NotFound => LaunchError::NoBubblewrap { program: self.program.clone() },
+            _ => LaunchError::System { doing: "starting bubblewrap", source: error },
+        }
+    }
+
+    fn start(&self, plan: &Plan, tree: &Layout, inner: &Inner, extra: Extra) -> Result<Start, LaunchError> {
+        let mut staged = Staging::new();
+        let mut arguments = namespaces(plan);
+        let mut files = Vec::new();
+        for step in &tree.steps {
+            let step = reachable(step, staged.as_mut())?;
+            arguments.extend(step_arguments(&step, &mut files)?);
+        }
+        let descriptors = Descriptors {
+            control: inner.control.as_raw_fd(),
+            stdin: inner.stdin.as_raw_fd(),
+            stdout: inner.stdout.as_raw_fd(),
+            stderr: inner.stderr.as_raw_fd(),
+            proxy: extra.proxy.as_ref().map(AsRawFd::as_raw_fd),
+        };
+        arguments.extend(words([
+            "--info-fd",
+            &extra.info.as_raw_fd().to_string(),
+            "--chdir",
+            "/",
+            "--",
+            INSIDE,
+        ]));
+        arguments.extend(self.inside.arguments.iter().cloned());
+        arguments.push(descriptors.argument().into());
+        let mut keep = numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr, &extra.info]);
+        keep.extend(numbers(extra.proxy.iter().chain(&files)));
+        let Extra { talk, groups, info, proxy } = extra;
+        let held = files.into_iter().chain([info]).chain(proxy).collect();
+        let program = self.program.clone();
+        Ok(Start { program, arguments, keep, held, talk, groups, staged, dies_with_parent: true })
+    }
+
+    fn outcome(&self, plan: &Plan, ended: Ended, told: Told) -> Result<Outcome, LaunchError> {
+        let end = end_of(plan, &ended)?;
+        let mut limits_hit = told.hit;
+        limits_hit.extend(&ended.hit_cpu);
+        Ok(Outcome {
+            end,
+            stopped: ended.stopped,
+            stdout: ended.stdout,
+            stderr: ended.stderr,
+            usage: told.usage,
+            duration: told.since.elapsed(),
+            isolation: Isolation::Bubblewrap {
+                version: self.version()?.to_owned(),
+                landlock_abi: landlock_abi(),
+            },
+            limits_by: told.by,
+            limits_hit,
+            refusals: told.refusals,
+        })
+    }
+}
+
+/// What else the child is given.
+struct Extra {
+    talk: OwnedFd,
+    groups: Vec<OwnedFd>,
+    info: OwnedFd,
+    proxy: Option<OwnedFd>,
+}
+
+/// What is known about a run beside what was watched.
+pub(super) struct Told {
+    pub(super) since: Instant,
+    pub(super) by: LimitsBy,
+    pub(super) usage: Usage,
+    pub(super) hit: Vec<Limit>,
+    pub(super) refusals: Vec<crate::network::Refusal>,
+}
+
+impl Launcher for Bubblewrap {
+    fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
+        let Run { plan, stdin, cancel, events } = run;
+        let since = Instant::now();
+        plan.check()?;
+        let tree = layout(plan, Path::new("/"), &self.inside.program);
+        let group = Group::new(&plan.limits).map_err(LaunchError::Limits)?;
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
+        let system = LaunchError::system;
+        let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
+        let (info, inner_info) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(system("making pipes"))?;
+        rustix::fs::fcntl_setfl(&info, OFlags::NONBLOCK)
+            .map_err(io::Error::from)
+            .map_err(system("making pipes"))?;
+        let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
+        let groups = group
+            .as_ref()
+            .map_or(Ok(Vec::new()), Group::doors)
+            .map_err(system("entering a control group"))?;
+        let extra = Extra { talk, groups, info: inner_info, proxy: inner_proxy };
+        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(|error| self.no_start(error))?;
+        drop(inner);
+        // If the stage is gone already, that is seen below.
+        outer.channel.order(&Order::Start(spec_of(plan, tree, by))).ok();
+        let limits = &plan.limits;
+        let watched =
+            Watched { child, outer, info: Some(info), group: group.as_ref(), limits, cancel, events, since };
+        let ended = supervise(watched).map_err(system("watching the run"))?;
+        let usage = group.as_ref().map(Group::usage).unwrap_or_default();
+        let hit = group.as_ref().map(Group::hit).unwrap_or_default();
+        let refusals = proxy.map(Proxy::finish).unwrap_or_default();
+        self.outcome(plan, ended, Told { since, by, usage, hit, refusals })
+    }
+}
+
+/// How the command ended, or why it never began.
+pub(super) fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
+    match &ended.report {
+        Some(Report::Exited { code }) => Ok(End::Exited(*code)),
+        Some(Report::Signaled { signal }) => Ok(End::Signaled(*signal)),
+        Some(Report::NotStarted { errno: libc::EOWNERDEAD }) => Err(LaunchError::CannotIsolate {
+            reason: "Landlock or the filter of system calls could not be applied".to_owned(),
+            hint: "run `avfs doctor` to see what is missing",
+        }),
+        Some(Report::NotStarted { errno }) => Ok(End::NotStarted { errno: *errno }),
+        Some(Report::NoDirectory) => Err(LaunchError::NoDirectory { path: plan.cwd.clone() }),
+        Some(Report::NotConfined { reason }) => Err(LaunchError::CannotIsolate {
+            reason: reason.clone(),
+            hint: "run `avfs doctor` to see what is missing",
+        }),
+        // Killed with everything else: by us, or because memory ran out.
+        Some(Report::Started) | None if ended.started || ended.stopped.is_some() => {
+            Ok(End::Signaled(libc::SIGKILL))
+        }
+        Some(Report::Started) | None => {
+            Err(LaunchError::bubblewrap_said(&String::from_utf8_lossy(&ended.talk.bytes())))
+        }
+    }
+}
+
+fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
+    let sockets = match plan.network.is_host() && landlock_abi() < FIRST_WITH_SCOPES {
+        true => Sockets::Internet,
+        false => Sockets::All,
+    };
+    Spec {
+        standing: Standing::Init,
+        command: plan.command.clone(),
+        env: plan.env.clone(),
+        cwd: plan.cwd.clone(),
+        access: tree.access,
+        sockets,
+        rlimits: rlimits(plan, by),
+    }
+}
+
+/// Processes are limited by their own means where nothing limits the run.
+pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
+    let limits = &plan.limits;
+    let alone = by == LimitsBy::Rlimits;
+    Rlimits {
+        cpu_seconds: limits.cpu_seconds,
+        processes: limits.pids.filter(|_| alone),
+        data: limits.memory.filter(|_| alone),
+    }
+}
+
+fn proxy_for(plan: &Plan) -> io::Result<(Option<Proxy>, Option<OwnedFd>)> {
+    if plan.network.hosts().is_empty() {
+        return Ok((None, None));
+    }
+    let (outer, inner) = socket_pair(SocketType::SEQPACKET)?;
+    Ok((Some(Proxy::start(plan.network.hosts().to_vec(), outer)?), Some(inner)))
+}
+
+fn namespaces(plan: &Plan) -> Vec<OsString> {
+    let (uid, gid) = (plan.user.uid.to_string(), plan.user.gid.to_string());
+    let mut arguments = words([
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        "--die-with-parent",
+        // The stage is the first process itself: nothing else inside holds descriptors of the set-up.
+        "--as-pid-1",
+        "--cap-drop",
+        "ALL",
+        "--hostname",
+        "sandbox",
+        "--uid",
+        &uid,
+        "--gid",
+        &gid,
+    ]);
+    if !plan.network.is_host() {
+        arguments.extend(words(["--unshare-net"]));
+    }
+    arguments
+}
+
+/// The same step, from where the user of the run can reach it.
+fn reachable(step: &Step, staged: Option<&mut Staging>) -> Result<Step, LaunchError> {
+    let stage = |from: &Path, staging: Option<&mut Staging>| match staging {
+        Some(staging) => {
+            staging.add(from).map_err(|source| LaunchError::Workspace { path: from.to_owned(), source })
+        }
+        None => Ok(from.to_owned()),
+    };
+    Ok(match step {
+        Step::ReadOnly { from, at } => Step::ReadOnly { from: stage(from, staged)?, at: at.clone() },
+        Step::Writable { from, at } => Step::Writable { from: stage(from, staged)?, at: at.clone() },
+        other => other.clone(),
+    })
+}
+
+fn step_arguments(step: &Step, files: &mut Vec<OwnedFd>) -> Result<Vec<OsString>, LaunchError> {
+    let three = |option: &str, one: &Path, two: &Path| vec![option.into(), one.into(), two.into()];
+    let two = |option: &str, one: &Path| vec![OsString::from(option), one.into()];
+    Ok(match step {
+        Step::System { from, at } | Step::ReadOnly { from, at } => three("--ro-bind", from, at),
+        Step::Writable { from, at } => three("--bind", from, at),
+        Step::Symlink { to, at } => three("--symlink", to, at),
+        Step::Directory { at } => two("--dir", at),
+        Step::Proc { at } => two("--proc", at),
+        Step::Devices { at } => two("--dev", at),
+        Step::Seal { at } => two("--remount-ro", at),
+        Step::Private { at, mode, bytes } => {
+            let mut all = words(["--perms", &format!("{mode:04o}"), "--size", &bytes.to_string()]);
+            all.extend(two("--tmpfs", at));
+            all
+        }
+        Step::File { at, contents } => {
+            let file = in_memory(contents).map_err(LaunchError::system("making a file of the sandbox"))?;
+            let mut all = words(["--perms", "0444", "--file", &file.as_raw_fd().to_string()]);
+            all.push(at.into());
+            files.push(file);
+            all
+        }
+    })
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
+    words.map(OsString::from).to_vec()
+}

@@ -1,0 +1,2 @@
+//! Landlock alone.
+pub struct Landlocked;

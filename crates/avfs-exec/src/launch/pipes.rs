@@ -1,0 +1,93 @@
+//! The ends of everything between a launcher and a run.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Gid, MemfdFlags, OFlags, Uid};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::Stdin;
+use super::child::is_root;
+use crate::inside::Channel;
+use crate::plan::UNPRIVILEGED;
+
+/// What stays with the launcher.
+pub(super) struct Outer {
+    pub(super) channel: Channel,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    /// What the programs say that build the sandbox.
+    pub(super) talk: OwnedFd,
+    pub(super) feed: Option<Feed>,
+}
+
+/// What goes to the stage. The launcher drops it once the stage has it, or would wait for itself.
+pub(super) struct Inner {
+    pub(super) control: OwnedFd,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+}
+
+/// Bytes on their way to the command's standard input.
+pub(super) struct Feed {
+    pub(super) pipe: OwnedFd,
+    pub(super) bytes: Vec<u8>,
+    pub(super) sent: usize,
+}
+
+/// Makes both sides, and the end that the sandbox's builder talks to.
+pub(super) fn pipes(stdin: Stdin) -> io::Result<(Outer, Inner, OwnedFd)> {
+    let (control, inner_control) = socket_pair(SocketType::STREAM)?;
+    let (stdout, inner_stdout) = output_pipe()?;
+    let (stderr, inner_stderr) = output_pipe()?;
+    let (talk, inner_talk) = output_pipe()?;
+    let (feed, inner_stdin) = input(stdin)?;
+    let outer = Outer { channel: Channel::new(control), stdout, stderr, talk, feed };
+    let inner =
+        Inner { control: inner_control, stdin: inner_stdin, stdout: inner_stdout, stderr: inner_stderr };
+    Ok((outer, inner, inner_talk))
+}
+
+pub(super) fn socket_pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A file in memory, at its beginning.
+pub(super) fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(rustix::fs::memfd_create("file", MemfdFlags::CLOEXEC)?);
+    file.write_all(contents)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// A pipe whose outer end does not block.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (outer, inner) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&outer, OFlags::NONBLOCK)?;
+    give_away(&inner)?;
+    Ok((outer, inner))
+}
+
+fn input(stdin: Stdin) -> io::Result<(Option<Feed>, OwnedFd)> {
+    match stdin {
+        Stdin::Nothing => Ok((None, File::open("/dev/null")?.into())),
+        Stdin::File(file) => Ok((None, file.into())),
+        Stdin::Bytes(bytes) => {
+            let (inner, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::fs::fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
+            give_away(&inner)?;
+            Ok((Some(Feed { pipe, bytes, sent: 0 }), inner))
+        }
+    }
+}
+
+/// Programs open `/dev/stdout` anew, which takes the permission to open the pipe.
+fn give_away(pipe: &OwnedFd) -> io::Result<()> {
+    if !is_root() {
+        return Ok(());
+    }
+    Ok(rustix::fs::fchown(pipe, Some(Uid::from_raw(UNPRIVILEGED)), Some(Gid::from_raw(UNPRIVILEGED)))?)
+}

@@ -1,0 +1,300 @@
+//! Watching over a run until nothing of it is left.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::pipes::{Feed, Outer};
+use super::{Cancel, Event, Stop};
+use crate::inside::{Order, Report};
+use crate::limits::{Group, Limit};
+use crate::output::{Capture, Captured};
+use crate::plan::Limits;
+
+mod stream;
+
+use stream::{Stream, feed};
+
+/// How often the CPU time of a run is looked at.
+const CPU_TICK: Duration = Duration::from_millis(100);
+
+/// How long processes may take to go after they were killed: the kernel may be busy for them.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Builders of sandboxes say a line or two.
+const TALK_BYTES: usize = 16 << 10;
+
+/// What a supervisor needs to know about a run.
+pub(super) struct Watched<'a> {
+    pub(super) child: Child,
+    pub(super) outer: Outer,
+    /// Where the child tells the number of the first process inside, if that is another one.
+    pub(super) info: Option<OwnedFd>,
+    pub(super) group: Option<&'a Group>,
+    pub(super) limits: &'a Limits,
+    pub(super) cancel: &'a Cancel,
+    pub(super) events: &'a mut dyn FnMut(Event<'_>),
+    pub(super) since: Instant,
+}
+
+/// What there is to say when nothing is left.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) started: bool,
+    /// How it ended. Nothing, if the stage was killed before it could say.
+    pub(super) report: Option<Report>,
+    pub(super) stopped: Option<Stop>,
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
+    pub(super) talk: Captured,
+    pub(super) hit_cpu: Vec<Limit>,
+}
+
+/// How far the end of a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Asked to end, or ended by itself, and killed if it is not gone by then.
+    Ending(Instant),
+    Killed,
+}
+
+struct Supervisor<'a> {
+    watched: Watched<'a>,
+    process: OwnedFd,
+    first_inside: Option<OwnedFd>,
+    phase: Phase,
+    started: bool,
+    report: Option<Report>,
+    stopped: Option<Stop>,
+    stdout: Stream,
+    stderr: Stream,
+    talk: Stream,
+    told: Option<Stream>,
+    feed: Option<Feed>,
+    stage_is_there: bool,
+}
+
+/// Watches until every process of the run has ended.
+pub(super) fn supervise(mut watched: Watched<'_>) -> io::Result<Ended> {
+    let pid =
+        Pid::from_raw(watched.child.id().cast_signed()).ok_or_else(|| io::Error::other("no process"))?;
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let stream = |fd: &OwnedFd, room| Ok::<_, io::Error>(Stream::new(fd.try_clone()?, Capture::new(room)));
+    let room = watched.limits.output_bytes;
+    let mut supervisor = Supervisor {
+        stdout: stream(&watched.outer.stdout, room)?,
+        stderr: stream(&watched.outer.stderr, room)?,
+        talk: stream(&watched.outer.talk, TALK_BYTES)?,
+        told: watched.info.take().map(|fd| Stream::new(fd, Capture::new(TALK_BYTES))),
+        feed: watched.outer.feed.take(),
+        watched,
+        process,
+        first_inside: None,
+        phase: Phase::Running,
+        started: false,
+        report: None,
+        stopped: None,
+        stage_is_there: true,
+    };
+    let watched = supervisor.watch();
+    // Whatever went wrong, nothing is left running.
+    supervisor.kill();
+    watched?;
+    supervisor.finish()
+}
+
+impl Supervisor<'_> {
+    fn watch(&mut self) -> io::Result<()> {
+        while !self.wait()? {
+            self.learn_first_process();
+            self.stdout.read(|bytes| (self.watched.events)(Event::Stdout(bytes)))?;
+            self.stderr.read(|bytes| (self.watched.events)(Event::Stderr(bytes)))?;
+            self.talk.read(|_| ())?;
+            feed(&mut self.feed);
+            self.listen()?;
+            self.keep_to_limits();
+        }
+        Ok(())
+    }
+
+    /// Waits for anything to happen. Answers whether the process that we started has ended.
+    fn wait(&self) -> io::Result<bool> {
+        let timeout = self.next_moment().map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
+        let cancel = (self.phase == Phase::Running).then(|| self.watched.cancel.event().as_fd());
+        let control = self.stage_is_there.then(|| self.watched.outer.channel.as_fd());
+        let inputs = [Some(self.process.as_fd()), cancel, control, self.stdout.fd(), self.stderr.fd()];
+        let told = self.told.as_ref().and_then(Stream::fd);
+        let inputs = inputs.into_iter().chain([self.talk.fd(), told]).flatten();
+        let mut fds: Vec<PollFd<'_>> = inputs.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        fds.extend(self.feed.iter().map(|feed| PollFd::new(&feed.pipe, PollFlags::OUT)));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => Ok(!fds[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn next_moment(&self) -> Option<Instant> {
+        let limits = self.watched.limits;
+        match self.phase {
+            Phase::Running => {
+                let timeout = limits.timeout.map(|timeout| self.watched.since + timeout);
+                let tick = limits.cpu_seconds.and(self.watched.group).map(|_| Instant::now() + CPU_TICK);
+                [timeout, tick].into_iter().flatten().min()
+            }
+            Phase::Ending(until) => Some(until),
+            Phase::Killed => None,
+        }
+    }
+
+    /// Bubblewrap tells the number of its child as soon as there is one, in pieces, and must not lose its listener.
+    fn learn_first_process(&mut self) {
+        let Some(told) = self.told.as_mut() else { return };
+        // Whatever it is, the talk is over only when the writer is.
+        told.read(|_| ()).ok();
+        if self.first_inside.is_none() {
+            let pid = child_pid(&String::from_utf8_lossy(told.so_far()));
+            self.first_inside = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        }
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        if !self.stage_is_there || !is_readable(self.watched.outer.channel.as_fd())? {
+            return Ok(());
+        }
+        self.stage_is_there = self.watched.outer.channel.receive()?;
+        while let Some(report) = self.watched.outer.channel.next_report()? {
+            match report {
+                Report::Started => {
+                    self.started = true;
+                    (self.watched.events)(Event::Started);
+                }
+                end => {
+                    self.report = Some(end);
+                    self.ending();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_to_limits(&mut self) {
+        let now = Instant::now();
+        match self.phase {
+            Phase::Running => {
+                if let Some(stop) = self.reason_to_stop(now) {
+                    self.stop(stop);
+                }
+            }
+            Phase::Ending(until) if now >= until => self.kill(),
+            Phase::Ending(_) | Phase::Killed => {}
+        }
+    }
+
+    fn reason_to_stop(&self, now: Instant) -> Option<Stop> {
+        let Watched { limits, group, cancel, since, .. } = &self.watched;
+        let used = || group.and_then(Group::cpu);
+        if is_readable(cancel.event().as_fd()).unwrap_or(false) {
+            Some(Stop::Cancelled)
+        } else if limits.timeout.is_some_and(|timeout| now >= *since + timeout) {
+            Some(Stop::Timeout)
+        } else {
+            let seconds = limits.cpu_seconds.map(Duration::from_secs)?;
+            used().is_some_and(|used| used >= seconds).then_some(Stop::CpuTime)
+        }
+    }
+
+    fn stop(&mut self, stop: Stop) {
+        self.stopped = Some(stop);
+        (self.watched.events)(Event::Stopping(stop));
+        // A stage that is gone needs no asking.
+        self.watched.outer.channel.order(&Order::Terminate).ok();
+        self.ending();
+    }
+
+    fn ending(&mut self) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Ending(Instant::now() + self.watched.limits.grace);
+        }
+    }
+
+    /// The first process inside takes all others with it. Without its number, its parent's end is its own.
+    fn kill(&mut self) {
+        self.phase = Phase::Killed;
+        if let Some(first) = &self.first_inside {
+            pidfd_send_signal(first, Signal::KILL).ok();
+        }
+        if let Some(group) = self.watched.group {
+            group.kill();
+        }
+        pidfd_send_signal(&self.process, Signal::KILL).ok();
+    }
+
+    fn finish(mut self) -> io::Result<Ended> {
+        self.watched.child.wait()?;
+        if let Some(first) = &self.first_inside {
+            wait_for_end(first)?;
+        }
+        self.stdout.drain(|bytes| (self.watched.events)(Event::Stdout(bytes)))?;
+        self.stderr.drain(|bytes| (self.watched.events)(Event::Stderr(bytes)))?;
+        self.talk.drain(|_| ())?;
+        while self.stage_is_there && is_readable(self.watched.outer.channel.as_fd())? {
+            self.listen()?;
+        }
+        let hit_cpu = if self.stopped == Some(Stop::CpuTime) { vec![Limit::CpuTime] } else { Vec::new() };
+        Ok(Ended {
+            started: self.started,
+            report: self.report,
+            stopped: self.stopped,
+            stdout: self.stdout.finish(),
+            stderr: self.stderr.finish(),
+            talk: self.talk.finish(),
+            hit_cpu,
+        })
+    }
+}
+
+fn wait_for_end(process: &OwnedFd) -> io::Result<()> {
+    let patience = Timespec::try_from(LAST_PATIENCE).ok();
+    match poll(&mut [PollFd::new(process, PollFlags::IN)], patience.as_ref()) {
+        Ok(0) => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "processes of the run do not end, although killed"))
+        }
+        Ok(_) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<bool> {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    Ok(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_once))? > 0)
+}
+
+/// The number in `{"child-pid": 123, …}`.
+fn child_pid(text: &str) -> Option<Pid> {
+    let rest = text.split_once("\"child-pid\"")?.1.trim_start().strip_prefix(':')?.trim_start();
+    // Digits that nothing follows may be half a number.
+    let (digits, _) = rest.split_at_checked(rest.find(|next: char| !next.is_ascii_digit())?)?;
+    Pid::from_raw(digits.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_process_is_found_in_what_bubblewrap_tells() {
+        let number = |text| child_pid(text).map(Pid::as_raw_pid);
+        assert_eq!(number("{\n    \"child-pid\": 4711\n}\n"), Some(4711));
+        assert_eq!(number("{\"child-pid\":12, \"mnt-namespace\": 9}"), Some(12));
+        assert_eq!(number(""), None);
+        assert_eq!(number("{\"child-pid\": 12"), None);
+        assert_eq!(number("{\"child-pid\": x}"), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! The control group of one run.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::Access;
+
+use super::place::{Place, places};
+use super::{Limit, LimitError, LimitsBy, Usage, stale};
+use crate::plan::Limits;
+
+/// Processes that belong to the sandbox and not to the command: bubblewrap and the stage.
+const OWN_PROCESSES: u64 = 2;
+
+/// How long an ended run may be in the way of removing its group.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A group, or one for each controller. Dropping it removes it; processes of the run are gone by then.
+#[derive(Debug)]
+pub(crate) struct Group {
+    by: LimitsBy,
+    memory: PathBuf,
+    pids: PathBuf,
+    cpu: Option<PathBuf>,
+    made: Vec<PathBuf>,
+}
+
+impl Group {
+    /// A group with these limits, if the system lets us have one.
+    pub(crate) fn new(limits: &Limits) -> Result<Option<Self>, LimitError> {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let found = places(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
+        let Some(group) = found.iter().find_map(|place| Self::at(place, &stale::name())) else {
+            return Ok(None);
+        };
+        group.limit(limits)?;
+        Ok(Some(group))
+    }
+
+    pub(crate) fn by(&self) -> LimitsBy {
+        self.by
+    }
+
+    /// Files that a process enters the group by, writing `0` to each.
+    pub(crate) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        self.made
+            .iter()
+            .map(|made| Ok(File::options().write(true).open(made.join("cgroup.procs"))?.into()))
+            .collect()
+    }
+
+    /// CPU time so far, of all processes that ever were in the group.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        let directory = self.cpu.as_ref()?;
+        match self.by {
+            LimitsBy::CgroupV2 => value_of(directory, "cpu.stat", "usage_usec").map(Duration::from_micros),
+            LimitsBy::CgroupV1 => number_in(directory, "cpuacct.usage").map(Duration::from_nanos),
+            LimitsBy::Rlimits => None,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let peak = match self.by {
+            LimitsBy::CgroupV2 => "memory.peak",
+            LimitsBy::CgroupV1 | LimitsBy::Rlimits => "memory.max_usage_in_bytes",
+        };
+        Usage { cpu: self.cpu(), memory: number_in(&self.memory, peak) }
+    }
+
+    /// The limits that were come up against.
+    pub(crate) fn hit(&self) -> Vec<Limit> {
+        let events = match self.by {
+            LimitsBy::CgroupV2 => "memory.events",
+            LimitsBy::CgroupV1 | LimitsBy::Rlimits => "memory.oom_control",
+        };
+        let counts = [
+            (Limit::Memory, value_of(&self.memory, events, "oom_kill")),
+            (Limit::Pids, value_of(&self.pids, "pids.events", "max")),
+        ];
+        counts
+            .into_iter()
+            .filter(|(_, count)| count.is_some_and(|count| count > 0))
+            .map(|(limit, _)| limit)
+            .collect()
+    }
+
+    /// Kills whatever is left in it.
+    pub(crate) fn kill(&self) {
+        if fs::write(self.pids.join("cgroup.kill"), "1").is_ok() {
+            return;
+        }
+        let listed = fs::read_to_string(self.pids.join("cgroup.procs")).unwrap_or_default();
+        for pid in listed.lines().filter_map(|line| rustix::process::Pid::from_raw(line.parse().ok()?)) {
+            // It may have ended since it was listed.
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+        }
+    }
+
+    fn at(place: &Place, name: &str) -> Option<Self> {
+        match place {
+            Place::V2(directories) => directories.iter().find_map(|parent| Self::version_two(parent, name)),
+            Place::V1 { memory, pids, cpu } => Self::version_one(memory, pids, cpu.as_deref(), name),
+        }
+    }
+
+    fn version_two(parent: &Path, name: &str) -> Option<Self> {
+        let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
+        let has = |wanted: &str| controllers.split_whitespace().any(|one| one == wanted);
+        // Moving a process also needs the right to move it away from where it is.
+        let may_move = rustix::fs::access(parent.join("cgroup.procs"), Access::WRITE_OK).is_ok();
+        if !(has("memory") && has("pids") && may_move) {
+            return None;
+        }
+        let own = make(parent, name)?;
+        let made = vec![own.clone()];
+        Some(Self { by: LimitsBy::CgroupV2, memory: own.clone(), pids: own.clone(), cpu: Some(own), made })
+    }
+
+    fn version_one(memory: &Path, pids: &Path, cpu: Option<&Path>, name: &str) -> Option<Self> {
+        let memory = make(memory, name)?;
+        let Some(pids) = make(pids, name) else {
+            fs::remove_dir(&memory).ok();
+            return None;
+        };
+        let cpu = cpu.and_then(|cpu| make(cpu, name));
+        let made = [Some(memory.clone()), Some(pids.clone()), cpu.clone()].into_iter().flatten().collect();
+        Some(Self { by: LimitsBy::CgroupV1, memory, pids, cpu, made })
+    }
+
+    fn limit(&self, limits: &Limits) -> Result<(), LimitError> {
+        let (memory, swap) = match self.by {
+            LimitsBy::CgroupV2 => ("memory.max", "memory.swap.max"),
+            LimitsBy::CgroupV1 | LimitsBy::Rlimits => {
+                ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+            }
+        };
+        if let Some(bytes) = limits.memory {
+            write(&self.memory, memory, bytes, "a limit of memory")?;
+            // Version 2 counts swap by itself, version 1 together with memory. Kernels without swap have no such file.
+            let swapped = if self.by == LimitsBy::CgroupV2 { 0 } else { bytes };
+            if self.memory.join(swap).exists() {
+                write(&self.memory, swap, swapped, "a limit of swap")?;
+            }
+        }
+        match limits.pids {
+            Some(count) => {
+                write(&self.pids, "pids.max", count.saturating_add(OWN_PROCESSES), "a limit of processes")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        for made in &self.made {
+            // The kernel lets go of processes a moment after they have been waited for.
+            while fs::remove_dir(made).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
+                if Instant::now() > deadline {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+fn make(parent: &Path, name: &str) -> Option<PathBuf> {
+    stale::remove(parent);
+    let own = parent.join(name);
+    fs::create_dir(&own).ok().map(|()| own)
+}
+
+fn write(directory: &Path, file: &str, value: u64, what: &'static str) -> Result<(), LimitError> {
+    fs::write(directory.join(file), value.to_string()).map_err(|source| LimitError::Refused { what, source })
+}
+
+fn number_in(directory: &Path, file: &str) -> Option<u64> {
+    fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok()
+}
+
+/// The number behind `key` in a file of lines `key number`.
+fn value_of(directory: &Path, file: &str, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
+}

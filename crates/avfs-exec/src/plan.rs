@@ -1,0 +1,194 @@
+//! Everything that is to be known about one sandbox, before anything runs.
+
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+mod environment;
+mod etc;
+mod layout;
+mod toolchains;
+
+pub use environment::environment;
+pub use layout::{Access, Layout, Step, layout};
+pub use toolchains::{Toolchain, toolchains};
+
+use crate::network::HostRule;
+
+/// Where the vault is inside.
+pub const WORKSPACE: &str = "/workspace";
+
+/// The private home inside.
+pub const HOME: &str = "/home/agent";
+
+/// Where our own program is inside.
+pub const INSIDE: &str = "/run/avfs/inside";
+
+/// The user and group that a run gets when root starts it: below 65534 (nobody), above what distributions give out.
+/// Root without capabilities would still own `/etc/shadow`.
+pub const UNPRIVILEGED: u32 = 64_999;
+
+/// One sandbox and the command in it. Paths are paths inside, unless they say otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The directory of the host that is at `/workspace` inside.
+    pub workspace: PathBuf,
+    /// A second place for it: the project's own path, so that absolute paths go on working.
+    pub also_at: Option<PathBuf>,
+    /// Names in the workspace that can be reached as `/NAME` too.
+    pub top_level: Vec<OsString>,
+    /// Nothing in the workspace can be changed.
+    pub read_only: bool,
+    pub cwd: PathBuf,
+    pub command: Vec<OsString>,
+    /// The whole environment of the command: nothing else is inherited.
+    pub env: Vec<(OsString, OsString)>,
+    pub network: Network,
+    pub limits: Limits,
+    /// Compilers and interpreters in the user's home, which are shown read-only.
+    pub toolchains: Vec<Toolchain>,
+    pub user: User,
+}
+
+/// What can be reached over the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing: a network of its own with nothing in it.
+    None,
+    /// Everything that the host can reach.
+    Host,
+    /// Listed hosts, by way of a proxy that speaks HTTP. An empty list is the same as `None`.
+    Hosts(Vec<HostRule>),
+}
+
+/// What a run may use up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub timeout: Option<Duration>,
+    /// How long a run may clean up between being asked to end and being killed.
+    pub grace: Duration,
+    /// Bytes of memory, of all processes together.
+    pub memory: Option<u64>,
+    /// Processes and threads at one time.
+    pub pids: Option<u64>,
+    /// Seconds of CPU time, of all processes together.
+    pub cpu_seconds: Option<u64>,
+    /// Bytes of standard output, and as many of standard error, that are kept.
+    pub output_bytes: usize,
+    /// Bytes that can be written to `/tmp`, and as many to the home.
+    pub private_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            timeout: Some(Duration::from_secs(600)),
+            grace: Duration::from_secs(2),
+            memory: Some(4 << 30),
+            pids: Some(1024),
+            cpu_seconds: None,
+            output_bytes: 1 << 20,
+            private_bytes: 2 << 30,
+        }
+    }
+}
+
+/// Who the command is, inside. Outside it is who started the run, or [`UNPRIVILEGED`] if root did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Default for User {
+    fn default() -> Self {
+        Self { name: "agent".to_owned(), uid: 1000, gid: 1000 }
+    }
+}
+
+/// Why a plan cannot be carried out by anybody.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error("there is no command to run")]
+    NoCommand,
+    #[error("{what} must be an absolute path without `.` and `..`, but is {path:?}")]
+    BadPath { what: &'static str, path: PathBuf },
+    #[error("the workspace cannot be shown at {path:?}, because the sandbox has something of its own there")]
+    Taken { path: PathBuf },
+    #[error("{name:?} cannot be the name of an environment variable")]
+    BadVariable { name: OsString },
+}
+
+impl Plan {
+    /// A sandbox without a network around `command` in `workspace`, with the usual limits and a bare environment.
+    pub fn new(
+        workspace: impl Into<PathBuf>,
+        command: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self {
+            workspace: workspace.into(),
+            also_at: None,
+            top_level: Vec::new(),
+            read_only: false,
+            cwd: PathBuf::from(WORKSPACE),
+            command: command.into_iter().map(Into::into).collect(),
+            env: environment(&[], &[], &[]),
+            network: Network::None,
+            limits: Limits::default(),
+            toolchains: Vec::new(),
+            user: User::default(),
+        }
+    }
+
+    /// Checks what can be checked without looking at the host.
+    pub fn check(&self) -> Result<(), PlanError> {
+        if self.command.first().is_none_or(|program| program.is_empty()) {
+            return Err(PlanError::NoCommand);
+        }
+        check_path("the workspace", &self.workspace)?;
+        check_path("the working directory", &self.cwd)?;
+        for toolchain in &self.toolchains {
+            check_path("a toolchain", &toolchain.at)?;
+        }
+        if let Some(path) = &self.also_at {
+            check_path("the project's path", path)?;
+            if layout::is_taken(path) {
+                return Err(PlanError::Taken { path: path.clone() });
+            }
+        }
+        match self.env.iter().find(|(name, _)| !is_variable(name)) {
+            Some((name, _)) => Err(PlanError::BadVariable { name: name.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Network {
+    /// Whether the sandbox has the network of the host.
+    pub fn is_host(&self) -> bool {
+        matches!(self, Self::Host)
+    }
+
+    /// The hosts that a proxy is needed for.
+    pub fn hosts(&self) -> &[HostRule] {
+        match self {
+            Self::None | Self::Host => &[],
+            Self::Hosts(hosts) => hosts,
+        }
+    }
+}
+
+fn check_path(what: &'static str, path: &Path) -> Result<(), PlanError> {
+    let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    let clean = path.is_absolute() && path.components().all(plain);
+    // `components` leaves out `.`, which a program of the sandbox might not.
+    let dotted = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/').any(|part| part == b".");
+    let nul = path.as_os_str().as_encoded_bytes().contains(&0);
+    if clean && !dotted && !nul { Ok(()) } else { Err(PlanError::BadPath { what, path: path.to_owned() }) }
+}
+
+fn is_variable(name: &OsString) -> bool {
+    let bytes = name.as_encoded_bytes();
+    !bytes.is_empty() && !bytes.iter().any(|byte| matches!(byte, b'=' | 0))
+}

@@ -1,0 +1,95 @@
+//! The files of `/etc` that programs need, one by one: it also holds what nobody inside should see.
+
+use std::path::{Path, PathBuf};
+
+use super::{HOME, Network, Plan, Step};
+
+/// Files and directories without secrets that ordinary tools ask for.
+const SHOWN: &[&str] = &[
+    "alternatives",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "ca-certificates/extracted",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "timezone",
+    "os-release",
+    "debian_version",
+    "lsb-release",
+    "mime.types",
+    "protocols",
+    "services",
+    "terminfo",
+    "fonts",
+    "magic",
+    "inputrc",
+    "perl",
+    "python3",
+    "java-11-openjdk",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "java-25-openjdk",
+    "maven",
+    "postgresql-common",
+];
+
+/// A larger file is bound instead of copied.
+const COPIED: u64 = 1 << 20;
+
+/// The steps that make `/etc`.
+pub(super) fn etc(plan: &Plan, host: &Path) -> Vec<Step> {
+    let mut steps: Vec<Step> = SHOWN.iter().filter_map(|name| shown(&host.join("etc"), name)).collect();
+    steps.extend(made_up(plan));
+    if plan.network == Network::Host {
+        steps.extend(copied(&host.join("etc/resolv.conf"), "resolv.conf"));
+    }
+    steps
+}
+
+fn shown(etc: &Path, name: &str) -> Option<Step> {
+    let from = etc.join(name);
+    // Followed here, because a link may lead to what is not inside.
+    let found = std::fs::metadata(&from).ok()?;
+    match std::fs::read_link(&from) {
+        Ok(to) if leads_to_usr(&to) => Some(Step::Symlink { to, at: at(name) }),
+        _ if found.is_dir() || found.len() > COPIED => Some(Step::System { from, at: at(name) }),
+        _ => copied(&from, name),
+    }
+}
+
+fn leads_to_usr(to: &Path) -> bool {
+    to.starts_with("/usr") || to.starts_with("../usr")
+}
+
+fn copied(from: &Path, name: &str) -> Option<Step> {
+    Some(file(name, std::fs::read(from).ok()?))
+}
+
+fn made_up(plan: &Plan) -> Vec<Step> {
+    let user = &plan.user;
+    let (name, uid, gid) = (&user.name, user.uid, user.gid);
+    let passwd = format!(
+        "root:x:0:0:root:/root:/usr/sbin/nologin\n{name}:x:{uid}:{gid}:{name}:{HOME}:/bin/bash\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    );
+    let group = format!("root:x:0:\n{name}:x:{gid}:\nnogroup:x:65534:\n");
+    vec![
+        file("passwd", passwd.into()),
+        file("group", group.into()),
+        file("hosts", b"127.0.0.1 localhost sandbox\n::1 localhost\n".to_vec()),
+        file("hostname", b"sandbox\n".to_vec()),
+        file("nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n".to_vec()),
+    ]
+}
+
+fn file(name: &str, contents: Vec<u8>) -> Step {
+    Step::File { at: at(name), contents }
+}
+
+fn at(name: &str) -> PathBuf {
+    Path::new("/etc").join(name)
+}

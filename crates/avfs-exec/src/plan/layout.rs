@@ -1,0 +1,223 @@
+//! The file tree inside a sandbox, as a list of steps. It is built on an empty file system that belongs to the sandbox:
+//! no step makes anything in a directory that an agent could ever write to.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::etc::etc;
+use super::{HOME, INSIDE, Plan, WORKSPACE};
+
+/// One step of building the tree. `from` is a path of the host, `at` one inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A directory or file of the system, which everybody can read.
+    System {
+        from: PathBuf,
+        at: PathBuf,
+    },
+    /// A directory or file of the caller, which the user of the run may not be able to reach by its path.
+    ReadOnly {
+        from: PathBuf,
+        at: PathBuf,
+    },
+    Writable {
+        from: PathBuf,
+        at: PathBuf,
+    },
+    Symlink {
+        to: PathBuf,
+        at: PathBuf,
+    },
+    Directory {
+        at: PathBuf,
+    },
+    File {
+        at: PathBuf,
+        contents: Vec<u8>,
+    },
+    /// An empty file system in memory.
+    Private {
+        at: PathBuf,
+        mode: u32,
+        bytes: u64,
+    },
+    Proc {
+        at: PathBuf,
+    },
+    Devices {
+        at: PathBuf,
+    },
+    /// Nothing is made or removed in this file system any more.
+    Seal {
+        at: PathBuf,
+    },
+}
+
+/// What may be done below a path, for those who ask twice (Landlock).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+    /// Existing files can be written, and devices driven, but nothing made.
+    Use,
+}
+
+/// The tree and who may do what in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub steps: Vec<Step>,
+    pub access: Vec<(PathBuf, Access)>,
+}
+
+/// Directories of the root that most distributions have moved to `/usr`, with links in their place.
+const MERGED: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// The system's directories: nothing of a project can be shown there.
+const SYSTEM: [&str; 15] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/proc",
+    "/dev",
+    "/sys",
+    "/run",
+    "/boot",
+    "/workspace",
+    "/nix",
+];
+
+/// Places of the sandbox itself, which can have a project in them but not in their stead.
+const PRIVATE: [&str; 5] = ["/", "/tmp", HOME, "/var/tmp", "/var/run"];
+
+/// The tree for `plan` on a host whose files are below `host` (`/`, but for tests). `inside` is our own program.
+pub fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
+    let mut steps = system(host);
+    steps.extend(etc(plan, host));
+    steps.extend(private(plan));
+    steps.extend(toolchains(plan));
+    steps.push(Step::ReadOnly { from: inside.to_owned(), at: INSIDE.into() });
+    steps.extend(workspace(plan));
+    steps.extend(top_level(&plan.top_level, &steps));
+    steps.push(Step::Seal { at: "/dev".into() });
+    steps.push(Step::Seal { at: "/".into() });
+    Layout { steps, access: access(plan) }
+}
+
+/// Whether a project cannot be shown at `path`.
+pub(super) fn is_taken(path: &Path) -> bool {
+    let within = |places: &[&str]| places.iter().any(|place| path.starts_with(place));
+    let above = |places: &[&str]| places.iter().any(|place| Path::new(place).starts_with(path));
+    within(&SYSTEM) || above(&SYSTEM) || above(&PRIVATE)
+}
+
+fn system(host: &Path) -> Vec<Step> {
+    let mut steps = vec![Step::System { from: host.join("usr"), at: "/usr".into() }];
+    steps.extend(MERGED.iter().filter_map(|name| merged(host, name)));
+    let nix = host.join("nix/store");
+    steps.extend(nix.is_dir().then(|| Step::System { from: nix, at: "/nix/store".into() }));
+    steps
+}
+
+fn merged(host: &Path, name: &str) -> Option<Step> {
+    let from = host.join(name);
+    let at = Path::new("/").join(name);
+    match std::fs::read_link(&from) {
+        Ok(to) => Some(Step::Symlink { to, at }),
+        Err(_) => from.is_dir().then_some(Step::System { from, at }),
+    }
+}
+
+fn private(plan: &Plan) -> Vec<Step> {
+    let bytes = plan.limits.private_bytes;
+    let link = |to: &str, at: &str| Step::Symlink { to: to.into(), at: at.into() };
+    vec![
+        Step::Proc { at: "/proc".into() },
+        Step::Devices { at: "/dev".into() },
+        Step::Private { at: "/dev/shm".into(), mode: 0o1777, bytes },
+        Step::Private { at: "/tmp".into(), mode: 0o1777, bytes },
+        Step::Private { at: HOME.into(), mode: 0o700, bytes },
+        link("../tmp", "/var/tmp"),
+        link("../run", "/var/run"),
+    ]
+}
+
+fn toolchains(plan: &Plan) -> Vec<Step> {
+    let mut shown = BTreeSet::new();
+    let each = plan.toolchains.iter().filter(|toolchain| shown.insert(&toolchain.at));
+    each.map(|toolchain| Step::ReadOnly { from: toolchain.from.clone(), at: toolchain.at.clone() }).collect()
+}
+
+fn workspace(plan: &Plan) -> Vec<Step> {
+    let from = &plan.workspace;
+    let bind = |at: PathBuf| match plan.read_only {
+        true => Step::ReadOnly { from: from.clone(), at },
+        false => Step::Writable { from: from.clone(), at },
+    };
+    let places = [Some(PathBuf::from(WORKSPACE)), plan.also_at.clone()];
+    places.into_iter().flatten().map(bind).collect()
+}
+
+/// Links to the workspace's own names, where the sandbox has nothing of that name.
+fn top_level(names: &[OsString], steps: &[Step]) -> Vec<Step> {
+    let mut taken: BTreeSet<OsString> = steps.iter().filter_map(|step| first_name(step.at())).collect();
+    taken.extend(SYSTEM.iter().chain(&["/home", "/var", "/root"]).map(|path| OsString::from(&path[1..])));
+    let mut free = Vec::new();
+    for name in names {
+        if is_name(name) && taken.insert(name.clone()) {
+            let to = Path::new("workspace").join(name);
+            free.push(Step::Symlink { to, at: Path::new("/").join(name) });
+        }
+    }
+    free
+}
+
+fn first_name(path: &Path) -> Option<OsString> {
+    path.components().find_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::RootDir | Component::CurDir | Component::ParentDir | Component::Prefix(_) => None,
+    })
+}
+
+fn is_name(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    !bytes.is_empty() && bytes != b"." && bytes != b".." && !bytes.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+fn access(plan: &Plan) -> Vec<(PathBuf, Access)> {
+    let mut access = vec![(PathBuf::from("/"), Access::Read)];
+    access.extend(["/dev", "/proc"].map(|at| (at.into(), Access::Use)));
+    access.extend(["/tmp", HOME, "/dev/shm"].map(|at| (at.into(), Access::Write)));
+    if !plan.read_only {
+        access.push((WORKSPACE.into(), Access::Write));
+        access.extend(plan.also_at.clone().map(|at| (at, Access::Write)));
+    }
+    access
+}
+
+impl Step {
+    /// The place inside that the step makes or changes.
+    pub fn at(&self) -> &Path {
+        match self {
+            Self::System { at, .. }
+            | Self::ReadOnly { at, .. }
+            | Self::Writable { at, .. }
+            | Self::Symlink { at, .. }
+            | Self::Directory { at }
+            | Self::File { at, .. }
+            | Self::Private { at, .. }
+            | Self::Proc { at }
+            | Self::Devices { at }
+            | Self::Seal { at } => at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+use super::*;
+use crate::plan::{Network, PlanError, Toolchain};
+
+fn host() -> tempfile::TempDir {
+    let host = tempfile::tempdir().unwrap();
+    for directory in ["usr/bin", "usr/lib", "etc/ssl/certs", "etc/ssl/private", "lib32", "home/me", "root"] {
+        std::fs::create_dir_all(host.path().join(directory)).unwrap();
+    }
+    std::os::unix::fs::symlink("usr/bin", host.path().join("bin")).unwrap();
+    for (file, text) in [("etc/shadow", "secret"), ("etc/passwd", "root:x:0"), ("etc/ld.so.cache", "cache")] {
+        std::fs::write(host.path().join(file), text).unwrap();
+    }
+    std::fs::write(host.path().join("etc/resolv.conf"), "nameserver 192.0.2.1\n").unwrap();
+    host
+}
+
+fn steps_of(plan: &Plan) -> Vec<Step> {
+    layout(plan, host().path(), Path::new("/x/avfs")).steps
+}
+
+fn plan() -> Plan {
+    Plan::new("/srv/mount", ["true"])
+}
+
+fn targets(steps: &[Step]) -> Vec<&str> {
+    steps.iter().filter_map(|step| step.at().to_str()).collect()
+}
+
+#[test]
+fn only_usr_and_a_list_of_etc_come_from_the_host() {
+    let host = host();
+    let steps = layout(&plan(), host.path(), Path::new("/x/avfs")).steps;
+    let from = |step: &Step| match step {
+        Step::System { from, .. } | Step::ReadOnly { from, .. } | Step::Writable { from, .. } => {
+            Some(from.clone())
+        }
+        _ => None,
+    };
+    let sources: Vec<PathBuf> = steps.iter().filter_map(from).collect();
+    let expected = ["usr", "lib32", "etc/ssl/certs"].map(|name| host.path().join(name));
+    assert_eq!(sources[..3], expected);
+    assert_eq!(sources[3..], [PathBuf::from("/x/avfs"), PathBuf::from("/srv/mount")]);
+}
+
+#[test]
+fn links_of_a_merged_usr_stay_links() {
+    let link = Step::Symlink { to: "usr/bin".into(), at: "/bin".into() };
+    assert!(steps_of(&plan()).contains(&link));
+}
+
+#[test]
+fn the_user_is_made_up_and_the_resolver_comes_with_the_network() {
+    let text = |steps: &[Step], name: &str| {
+        steps.iter().find_map(|step| match step {
+            Step::File { at, contents } if at == Path::new(name) => String::from_utf8(contents.clone()).ok(),
+            _ => None,
+        })
+    };
+    let alone = steps_of(&plan());
+    assert!(text(&alone, "/etc/passwd").unwrap().contains("agent:x:1000:1000"));
+    assert_eq!(text(&alone, "/etc/resolv.conf"), None);
+    let networked = steps_of(&Plan { network: Network::Host, ..plan() });
+    assert_eq!(text(&networked, "/etc/resolv.conf").as_deref(), Some("nameserver 192.0.2.1\n"));
+}
+
+#[test]
+fn the_workspace_is_bound_twice_and_its_names_do_not_hide_the_system() {
+    let names = ["src", "etc", "tmp", "run", "home", "..", "a/b", "src"].map(OsString::from).to_vec();
+    let steps = steps_of(&Plan { also_at: Some("/home/me/app".into()), top_level: names, ..plan() });
+    for at in [WORKSPACE, "/home/me/app"] {
+        assert!(steps.contains(&Step::Writable { from: "/srv/mount".into(), at: at.into() }));
+    }
+    let links: Vec<&Step> = steps
+        .iter()
+        .filter(|step| matches!(step, Step::Symlink { to, .. } if to.starts_with("workspace")))
+        .collect();
+    assert_eq!(links, [&Step::Symlink { to: "workspace/src".into(), at: "/src".into() }]);
+}
+
+#[test]
+fn a_read_only_plan_has_no_writable_workspace() {
+    let plan = Plan { read_only: true, also_at: Some("/home/me/app".into()), ..plan() };
+    let layout = layout(&plan, host().path(), Path::new("/x/avfs"));
+    assert!(!layout.steps.iter().any(|step| matches!(step, Step::Writable { .. })));
+    let writable: Vec<&Path> =
+        layout.access.iter().filter(|rule| rule.1 == Access::Write).map(|rule| rule.0.as_path()).collect();
+    assert_eq!(writable, [Path::new("/tmp"), Path::new(HOME), Path::new("/dev/shm")]);
+}
+
+#[test]
+fn a_toolchain_that_two_entries_share_is_shown_once() {
+    let one = |bin: &str| Toolchain {
+        from: "/root/.nvm".into(),
+        at: "/root/.nvm".into(),
+        path: vec![bin.into()],
+        env: Vec::new(),
+    };
+    let steps = steps_of(&Plan { toolchains: vec![one("/a"), one("/b")], ..plan() });
+    assert_eq!(targets(&steps).iter().filter(|at| **at == "/root/.nvm").count(), 1);
+}
+
+#[test]
+fn the_root_is_sealed_last() {
+    let steps = steps_of(&plan());
+    assert_eq!(steps.last(), Some(&Step::Seal { at: "/".into() }));
+}
+
+#[test]
+fn projects_cannot_take_the_place_of_the_system() {
+    let check = |path: &str| Plan { also_at: Some(path.into()), ..plan() }.check();
+    for path in [
+        "/",
+        "/usr",
+        "/usr/src/app",
+        "/etc",
+        "/home",
+        "/home/agent",
+        "/tmp",
+        "/workspace/x",
+        "/var",
+        "/run/x",
+    ] {
+        assert_eq!(check(path), Err(PlanError::Taken { path: path.into() }), "{path}");
+    }
+    for path in ["/home/me/app", "/tmp/app", "/root/app", "/srv/app", "/home/agent/app", "/var/www"] {
+        assert_eq!(check(path), Ok(()), "{path}");
+    }
+    for path in ["relative", "/a/../b", "/a/./b"] {
+        assert!(matches!(check(path), Err(PlanError::BadPath { .. })), "{path}");
+    }
+}

@@ -1,0 +1,113 @@
+//! Compilers and interpreters that live in the user's home, where the sandbox shows nothing else.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::HOME;
+
+/// A directory with programs, shown read-only at its own path: many of them know where they were installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    /// The directory on the host.
+    pub from: PathBuf,
+    /// Where it is inside.
+    pub at: PathBuf,
+    /// What goes to the front of `PATH`.
+    pub path: Vec<PathBuf>,
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// What is looked for below the home: the directory, what of it belongs in `PATH`, and a variable that names it.
+/// Directories that also hold credentials (`.cargo`, `.npm`) are shown in part.
+const KNOWN: &[(&str, &[&str], Option<&str>)] = &[
+    (".cargo/bin", &[""], None),
+    (".rustup", &[], Some("RUSTUP_HOME")),
+    (".nvm/versions", &[], None),
+    (".pyenv", &["shims", "bin"], Some("PYENV_ROOT")),
+    (".local/share/uv", &[], None),
+    (".local/bin", &[""], None),
+    (".local/pipx", &[], None),
+    (".local/share/pipx", &[], None),
+    (".local/share/pnpm", &[""], None),
+    (".local/share/mise", &["shims"], None),
+    (".asdf", &["shims", "bin"], None),
+    (".volta", &["bin"], Some("VOLTA_HOME")),
+    (".bun/bin", &[""], None),
+    (".deno/bin", &[""], None),
+    (".rbenv", &["shims", "bin"], Some("RBENV_ROOT")),
+    (".sdkman/candidates", &[], None),
+    ("go/bin", &[""], None),
+    (".go", &["bin"], None),
+    (".ghcup", &["bin"], None),
+    (".elan", &["bin"], Some("ELAN_HOME")),
+];
+
+/// Finds the toolchains of the user whose home on the host is `home`.
+pub fn toolchains(home: &Path) -> Vec<Toolchain> {
+    let mut found: Vec<Toolchain> = KNOWN.iter().filter_map(|known| find(home, *known)).collect();
+    for toolchain in &mut found {
+        if toolchain.at.ends_with(".cargo/bin") {
+            // Cargo writes here; its programs are found by `PATH`, its credentials stay outside.
+            toolchain.env.push(("CARGO_HOME".into(), format!("{HOME}/.cargo").into()));
+        }
+    }
+    let node = newest_node(home).map(|bin| bin_only(&home.join(".nvm/versions"), bin));
+    found.extend(node);
+    found
+}
+
+fn find(home: &Path, (directory, path, variable): (&str, &[&str], Option<&str>)) -> Option<Toolchain> {
+    let at = home.join(directory);
+    at.is_dir().then(|| Toolchain {
+        from: at.clone(),
+        path: path.iter().map(|part| if part.is_empty() { at.clone() } else { at.join(part) }).collect(),
+        env: variable.map(|name| (name.into(), at.clone().into())).into_iter().collect(),
+        at,
+    })
+}
+
+/// nvm chooses by shell functions, which a sandbox does not have: it gets the newest version.
+fn newest_node(home: &Path) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(home.join(".nvm/versions/node")).ok()?;
+    let newest = versions.flatten().map(|entry| entry.path()).max_by_key(|path| version_of(path))?;
+    Some(newest.join("bin"))
+}
+
+fn version_of(path: &Path) -> Vec<u64> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.trim_start_matches('v').split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+fn bin_only(shown: &Path, bin: PathBuf) -> Toolchain {
+    Toolchain { from: shown.to_owned(), at: shown.to_owned(), path: vec![bin], env: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_found_and_credentials_are_not_shown() {
+        let home = tempfile::tempdir().unwrap();
+        for directory in [".cargo/bin", ".cargo/registry", ".rustup/toolchains", ".ssh"] {
+            std::fs::create_dir_all(home.path().join(directory)).unwrap();
+        }
+        let found = toolchains(home.path());
+        let shown: Vec<&Path> = found.iter().map(|one| one.at.strip_prefix(home.path()).unwrap()).collect();
+        assert_eq!(shown, [Path::new(".cargo/bin"), Path::new(".rustup")]);
+        assert_eq!(found[0].path, [home.path().join(".cargo/bin")]);
+        assert_eq!(found[0].env, [("CARGO_HOME".into(), "/home/agent/.cargo".into())]);
+        assert_eq!(found[1].env, [("RUSTUP_HOME".into(), home.path().join(".rustup").into())]);
+    }
+
+    #[test]
+    fn the_newest_node_of_nvm_is_in_the_path() {
+        let home = tempfile::tempdir().unwrap();
+        for version in ["v9.11.2", "v22.1.0", "v18.20.4"] {
+            std::fs::create_dir_all(home.path().join(".nvm/versions/node").join(version).join("bin"))
+                .unwrap();
+        }
+        let path: Vec<PathBuf> = toolchains(home.path()).into_iter().flat_map(|one| one.path).collect();
+        assert_eq!(path, [home.path().join(".nvm/versions/node/v22.1.0/bin")]);
+    }
+}

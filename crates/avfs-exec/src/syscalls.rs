@@ -1,0 +1,158 @@
+//! Which system calls a command can make.
+//!
+//! Two filters stand behind each other. The first allows a list and answers ENOSYS to everything else, as an older
+//! kernel would: to numbers of the x32 interface, to calls that are newer than this list, and to `clone3`, whose flags
+//! lie in memory where no filter can look; C libraries then use `clone`. The second answers EPERM to what is known and
+//! refused, where programs expect to be told so. Calls of another architecture (32 bits) end the process.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
+
+use crate::inside::Sockets;
+
+mod table;
+
+/// Why there is no filter.
+#[derive(Debug, thiserror::Error)]
+pub enum FilterError {
+    #[error("system calls cannot be filtered on {}", std::env::consts::ARCH)]
+    Architecture,
+    #[error("the filter of system calls is wrong: {0}")]
+    Filter(#[from] seccompiler::BackendError),
+}
+
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+/// The filters for a run, in the order in which they are installed: where both refuse, the later one names the error.
+pub(crate) fn filters(sockets: Sockets) -> Result<[BpfProgram; 2], FilterError> {
+    let allowed = table::ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    Ok([
+        program(allowed, unknown, SeccompAction::Allow)?,
+        program(refusals(sockets)?, SeccompAction::Allow, refused)?,
+    ])
+}
+
+fn program(
+    rules: Rules,
+    otherwise: SeccompAction,
+    matched: SeccompAction,
+) -> Result<BpfProgram, FilterError> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|_| FilterError::Architecture)?;
+    Ok(SeccompFilter::new(rules, otherwise, matched, arch)?.try_into()?)
+}
+
+fn refusals(sockets: Sockets) -> Result<Rules, FilterError> {
+    let mut rules: Rules = table::REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_clone, new_namespaces()?);
+    rules.insert(libc::SYS_ioctl, terminal_input()?);
+    rules.insert(libc::SYS_personality, odd_personalities()?);
+    rules.insert(libc::SYS_mknodat, devices(2)?);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_mknod, devices(1)?);
+    if let Some(families) = families(sockets)? {
+        rules.insert(libc::SYS_socket, families);
+    }
+    if sockets != Sockets::All {
+        rules.insert(libc::SYS_socketpair, datagram_pairs()?);
+    }
+    Ok(rules)
+}
+
+/// A condition on the lower half of an argument: these are all `int` or `unsigned int` for the kernel.
+fn when(argument: u8, op: SeccompCmpOp, value: u32) -> Result<SeccompCondition, FilterError> {
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, u64::from(value))?)
+}
+
+fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, FilterError> {
+    Ok(SeccompRule::new(conditions)?)
+}
+
+/// One rule for each value: any of them matches.
+fn any(argument: u8, mask: u64, values: &[u32]) -> Result<Vec<SeccompRule>, FilterError> {
+    values.iter().map(|value| rule(vec![when(argument, SeccompCmpOp::MaskedEq(mask), *value)?])).collect()
+}
+
+fn new_namespaces() -> Result<Vec<SeccompRule>, FilterError> {
+    let flags = [
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
+    ];
+    flags.iter().map(|flag| rule(vec![has_bit(0, flag.cast_unsigned())?])).collect()
+}
+
+fn has_bit(argument: u8, bit: u32) -> Result<SeccompCondition, FilterError> {
+    when(argument, SeccompCmpOp::MaskedEq(u64::from(bit)), bit)
+}
+
+/// Putting characters into a terminal as if they had been typed there.
+fn terminal_input() -> Result<Vec<SeccompRule>, FilterError> {
+    const TIOCLINUX: u32 = 0x541C;
+    const TIOCSTI: u32 = 0x5412;
+    any(1, u64::from(u32::MAX), &[TIOCSTI, TIOCLINUX])
+}
+
+/// Everything but the usual one, asking for it, and a layout of memory that can be repeated.
+fn odd_personalities() -> Result<Vec<SeccompRule>, FilterError> {
+    const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
+    let not = |value| when(0, SeccompCmpOp::Ne, value);
+    Ok(vec![rule(vec![not(0)?, not(u32::MAX)?, not(ADDR_NO_RANDOMIZE)?])?])
+}
+
+fn devices(mode_argument: u8) -> Result<Vec<SeccompRule>, FilterError> {
+    any(mode_argument, u64::from(libc::S_IFMT), &[libc::S_IFCHR, libc::S_IFBLK])
+}
+
+/// The families of sockets that are refused. Routing messages are how programs list their interfaces.
+fn families(sockets: Sockets) -> Result<Option<Vec<SeccompRule>>, FilterError> {
+    let families: &[i32] = match sockets {
+        Sockets::All => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::Internet => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::Pairs => return Ok(Some(Vec::new())),
+    };
+    let not_listed: Result<Vec<_>, _> =
+        families.iter().map(|family| when(0, SeccompCmpOp::Ne, family.cast_unsigned())).collect();
+    let other_netlink = vec![
+        when(0, SeccompCmpOp::Eq, libc::AF_NETLINK.cast_unsigned())?,
+        when(2, SeccompCmpOp::Ne, libc::NETLINK_ROUTE.cast_unsigned())?,
+    ];
+    Ok(Some(vec![rule(not_listed?)?, rule(other_netlink)?]))
+}
+
+/// Each half of a pair for datagrams can send to any local address; those of streams are connected for good.
+fn datagram_pairs() -> Result<Vec<SeccompRule>, FilterError> {
+    any(1, 0xf, &[libc::SOCK_DGRAM.cast_unsigned(), libc::SOCK_RAW.cast_unsigned()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_of_sockets_has_filters_that_the_kernel_can_take() {
+        const LONGEST_FILTER: usize = 4096;
+        for sockets in [Sockets::All, Sockets::Internet, Sockets::Pairs] {
+            for program in filters(sockets).unwrap() {
+                assert!((10..=LONGEST_FILTER).contains(&program.len()), "{} instructions", program.len());
+            }
+        }
+    }
+
+    #[test]
+    fn no_call_is_both_allowed_and_refused() {
+        let both: Vec<_> = table::REFUSED.iter().filter(|call| table::ALLOWED.contains(call)).collect();
+        assert!(both.is_empty(), "{both:?}");
+        assert!(!table::ALLOWED.contains(&libc::SYS_clone3));
+    }
+}

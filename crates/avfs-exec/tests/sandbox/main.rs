@@ -1,0 +1,6 @@
+//! Real sandboxes, and what is and is not possible in them. Needs bubblewrap and user namespaces.
+#![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
+mod kit;
+
+mod commands;

@@ -78,7 +78,7 @@ impl Store {
     }
 
     fn create_with_root(&self, name: &VaultName, root: Root, action: &str, limits: Limits) -> Result<Vault> {
-        let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None };
+        let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None, since: None };
         let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
         let head = Head { snapshot, inodes: None, journal: 0 };
         let seed = Seed { head, parent: None, action: action.to_owned(), limits };
@@ -138,6 +138,7 @@ impl Store {
             actor,
             action: seed.action.clone(),
             undoes: None,
+            since: None,
         };
         let record = VaultRecord {
             id,

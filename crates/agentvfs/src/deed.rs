@@ -8,6 +8,8 @@ pub(crate) struct Deed<'a> {
     pub detail: &'a str,
     /// For an undo: the entry whose effect it takes back.
     pub undoes: Option<u64>,
+    /// The entry after which it began, if snapshots were taken meanwhile.
+    pub since: Option<u64>,
 }
 
 impl Deed<'_> {

@@ -20,6 +20,8 @@ pub struct HistoryEntry {
     pub action: String,
     /// For an undo: the entry whose effect it took back.
     pub undoes: Option<u64>,
+    /// What was done since this entry belongs to it, or to what it took back.
+    pub since: Option<u64>,
     pub(crate) inodes: Option<NodeId>,
 }
 
@@ -67,6 +69,7 @@ impl Vault {
             actor: record.actor,
             action: record.action,
             undoes: record.undoes,
+            since: record.since,
             inodes: record.inodes,
         })
     }

@@ -97,6 +97,9 @@ pub(crate) struct HistoryRecord {
     /// For an undo: the entry whose effect it took back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<u64>,
+    /// What was done since this entry is one thing, and is taken back together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -107,7 +107,7 @@ impl Vault {
             let undone = self.next_to_undo()?;
             let before = self.state_before(&undone)?;
             let detail = format!("{} ({})", undone.seq, undone.action);
-            let deed = self.deed("undo", &detail, Some(undone.seq));
+            let deed = Deed { since: undone.since, ..self.deed("undo", &detail, Some(undone.seq)) };
             let restored = self.restore_state(open, &before, &deed)?;
             Ok((undone, restored))
         })
@@ -121,7 +121,8 @@ impl Vault {
         self.for_each_entry(|entry| {
             if entry.seq < limit {
                 match entry.undoes {
-                    Some(seq) => limit = seq,
+                    // What belongs to the one that it took back is gone with it.
+                    Some(seq) => limit = entry.since.map_or(seq, |since| seq.min(since + 1)),
                     None => undone = Some(entry),
                 }
             }
@@ -134,11 +135,16 @@ impl Vault {
     /// The state right before an entry. The entry that is the next older one may have been made long before,
     /// if the history was thinned.
     fn state_before(&self, entry: &HistoryEntry) -> Result<Head> {
-        let older = self.history(Some(entry.seq), 1)?.pop();
-        if let Some(older) = older.filter(|older| older.seq + 1 == entry.seq) {
+        let first = entry.since.map_or(entry.seq, |since| since + 1);
+        let older = self.history(Some(first), 1)?.pop();
+        if let Some(older) = older.filter(|older| older.seq + 1 == first) {
             return Ok(older.state());
         }
-        let parent = self.snapshot(entry.snapshot)?.parents.first().copied();
+        // Of what was done in several steps, the parent is only the last of them.
+        let parent = match entry.since {
+            Some(_) => None,
+            None => self.snapshot(entry.snapshot)?.parents.first().copied(),
+        };
         let kept = parent.map(|parent| self.kept_anywhere(parent)).transpose()?.flatten();
         let vault = self.name()?.to_string();
         kept.ok_or_else(|| Error::HistoryThinned { vault, seq: entry.seq, action: entry.action.clone() })

@@ -227,6 +227,7 @@ impl Vault {
             actor: deed.actor.to_owned(),
             action: deed.line(),
             undoes: deed.undoes,
+            since: deed.since,
         };
         RefEdit::create(key::history(self.id, record.seq), record::encode(&entry))
     }
@@ -249,7 +250,21 @@ impl Vault {
     }
 
     pub(crate) fn deed<'a>(&'a self, action: &'a str, detail: &'a str, undoes: Option<u64>) -> Deed<'a> {
-        Deed { actor: &self.store.actor().name, action, detail, undoes }
+        Deed { actor: &self.store.actor().name, action, detail, undoes, since: None }
+    }
+
+    /// Says that everything behind entry `since` is one thing that was done, which is taken back together.
+    pub(crate) fn note_together(&self, action: &str, detail: &str, since: u64) -> Result<()> {
+        self.store.retry(|edits| {
+            let (mut record, bytes) = self.record()?;
+            let deed = Deed { since: Some(since), ..self.deed(action, detail, None) };
+            record.seq += 1;
+            edits.push(self.history_edit(&record, &deed));
+            let snapshot = Some(record.head.snapshot);
+            edits.push(self.audit_edit(&mut record, &deed, snapshot));
+            edits.push(RefEdit::replace(key::vault(self.id), bytes, record::encode(&record)));
+            Ok(())
+        })
     }
 
     /// Changes the record, with an entry in the audit log.

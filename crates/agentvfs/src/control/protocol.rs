@@ -65,6 +65,8 @@ pub(crate) struct Adopt {
     pub detail: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
     /// The state wins as a whole.
     pub exact: bool,
     /// Handles on files that change go stale.
@@ -80,6 +82,7 @@ impl Adopt {
             action: deed.action.to_owned(),
             detail: deed.detail.to_owned(),
             undoes: deed.undoes,
+            since: deed.since,
             exact: landing.is_exact(),
             renew: landing.renews(),
         }
@@ -87,7 +90,13 @@ impl Adopt {
 
     /// What the history says of it. The author of the snapshot is who did it.
     pub fn deed<'a>(&'a self, author: &'a str) -> Deed<'a> {
-        Deed { actor: author, action: &self.action, detail: &self.detail, undoes: self.undoes }
+        Deed {
+            actor: author,
+            action: &self.action,
+            detail: &self.detail,
+            undoes: self.undoes,
+            since: self.since,
+        }
     }
 
     pub fn landing(&self) -> Landing {

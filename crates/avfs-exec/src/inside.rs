@@ -17,6 +17,8 @@ mod spec;
 
 pub(crate) use confine::landlock_abi;
 pub(crate) use frame::{Channel, Order, Report};
+#[cfg(test)]
+pub(crate) use listener::give;
 pub(crate) use listener::{PROXY_PORT, receive_listener};
 pub(crate) use spec::{Rlimits, Sockets, Spec, Standing};
 

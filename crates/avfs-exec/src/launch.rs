@@ -18,6 +18,7 @@ use crate::plan::{Plan, PlanError};
 
 mod bubblewrap;
 mod child;
+mod ending;
 mod error;
 mod landlocked;
 mod pipes;

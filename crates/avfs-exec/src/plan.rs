@@ -10,7 +10,7 @@ mod layout;
 mod toolchains;
 
 pub use environment::environment;
-pub use layout::{Access, Layout, Step, layout};
+pub use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};
 
 use crate::network::HostRule;

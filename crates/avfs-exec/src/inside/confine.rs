@@ -41,8 +41,8 @@ impl Confinement {
 
     /// Confines this process and all that it will start, for good.
     pub(super) fn apply(self) -> io::Result<()> {
-        limit(self.rlimits)?;
-        rustix::thread::set_no_new_privs(true)?;
+        limit(self.rlimits).map_err(refused)?;
+        rustix::thread::set_no_new_privs(true).map_err(refused)?;
         if let Some(files) = self.files {
             files.restrict_self().map_err(refused)?;
         }
@@ -50,9 +50,11 @@ impl Confinement {
     }
 }
 
-/// The answer to the parent is an error number and nothing else; this one is told apart from what exec can say.
+/// All that a child can tell its parent is an error number: this one is never the answer of exec.
+pub(super) const REFUSED: i32 = libc::EOWNERDEAD;
+
 fn refused<E>(_: E) -> io::Error {
-    io::Error::from_raw_os_error(libc::EOWNERDEAD)
+    io::Error::from_raw_os_error(REFUSED)
 }
 
 /// The version of Landlock's interface that this kernel has; zero without Landlock.

@@ -19,6 +19,8 @@ pub(crate) enum Order {
     Start(Spec),
     /// Ask every process of the run to end.
     Terminate,
+    /// End every process of the run.
+    Kill,
 }
 
 /// What became of it.
@@ -64,6 +66,7 @@ impl Channel {
         match order {
             Order::Start(spec) => self.send(0, &spec.encode()),
             Order::Terminate => self.send(1, &[]),
+            Order::Kill => self.send(2, &[]),
         }
     }
 
@@ -85,6 +88,7 @@ impl Channel {
         let order = match kind {
             0 => Spec::decode(&bytes).map(Order::Start),
             1 => Some(Order::Terminate),
+            2 => Some(Order::Kill),
             _ => None,
         };
         order.map(Some).ok_or_else(broken)

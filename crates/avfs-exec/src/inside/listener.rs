@@ -17,7 +17,10 @@ pub(crate) const PROXY_PORT: u16 = 3128;
 
 /// Listens inside and gives the socket away.
 pub(super) fn send_listener(over: &OwnedFd) -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))?;
+    give(&TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))?, over)
+}
+
+pub(crate) fn give(listener: &TcpListener, over: &OwnedFd) -> io::Result<()> {
     let fds = [listener.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

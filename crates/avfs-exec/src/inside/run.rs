@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{DumpableBehavior, Pid, Signal, WaitStatus};
 
-use super::confine::Confinement;
+use super::confine::{self, Confinement};
 use super::frame::{Channel, Order, Report};
 use super::spec::{Spec, Standing};
 use super::{Handed, LOST, children, listener, signals};
@@ -55,7 +55,9 @@ fn first_order(channel: &mut Channel) -> io::Result<Spec> {
     loop {
         match channel.next_order()? {
             Some(Order::Start(spec)) => return Ok(spec),
-            Some(Order::Terminate) => return Err(io::Error::other("the run was ended before it began")),
+            Some(Order::Terminate | Order::Kill) => {
+                return Err(io::Error::other("the run was ended before it began"));
+            }
             None => {}
         }
         if !channel.receive()? {
@@ -85,6 +87,10 @@ fn run(channel: &mut Channel, spec: &Spec, streams: Streams, ended: &OwnedFd) ->
 /// A failure between fork and exec carries an error number of the kernel, or none if we failed ourselves.
 fn not_started(error: &io::Error) -> Report {
     match error.raw_os_error() {
+        Some(confine::REFUSED) => {
+            let reason = "Landlock or the filter of system calls could not be applied".to_owned();
+            Report::NotConfined { reason }
+        }
         Some(errno) => Report::NotStarted { errno },
         None => Report::NotConfined { reason: error.to_string() },
     }
@@ -144,6 +150,7 @@ fn obey(channel: &mut Channel, standing: Standing) -> io::Result<bool> {
         match order {
             Order::Start(_) => return Err(io::Error::other("a second order to start")),
             Order::Terminate => children::kill_everything(standing, Signal::TERM),
+            Order::Kill => children::kill_everything(standing, Signal::KILL),
         }
     }
     Ok(there)

@@ -13,12 +13,13 @@ use rustix::net::SocketType;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child::{Staging, Start, numbers};
+use super::ending::{Told, outcome, rlimits};
 use super::pipes::{Inner, in_memory, pipes, socket_pair};
-use super::supervise::{Ended, Watched, supervise};
-use super::{End, Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Order, Report, Rlimits, Sockets, Spec, Standing, landlock_abi};
-use crate::limits::{Group, Limit, LimitsBy, Usage};
-use crate::network::Proxy;
+use super::supervise::{Killing, Watched, supervise};
+use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
+use crate::inside::{Descriptors, Order, Sockets, Spec, Standing, landlock_abi};
+use crate::limits::{Group, LimitsBy};
+use crate::network::{Proxy, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
 
 /// The first interface of Landlock that keeps abstract sockets apart.
@@ -93,27 +94,6 @@ impl Bubblewrap {
         let program = self.program.clone();
         Ok(Start { program, arguments, keep, held, talk, groups, staged, dies_with_parent: true })
     }
-
-    fn outcome(&self, plan: &Plan, ended: Ended, told: Told) -> Result<Outcome, LaunchError> {
-        let end = end_of(plan, &ended)?;
-        let mut limits_hit = told.hit;
-        limits_hit.extend(&ended.hit_cpu);
-        Ok(Outcome {
-            end,
-            stopped: ended.stopped,
-            stdout: ended.stdout,
-            stderr: ended.stderr,
-            usage: told.usage,
-            duration: told.since.elapsed(),
-            isolation: Isolation::Bubblewrap {
-                version: self.version()?.to_owned(),
-                landlock_abi: landlock_abi(),
-            },
-            limits_by: told.by,
-            limits_hit,
-            refusals: told.refusals,
-        })
-    }
 }
 
 /// What else the child is given.
@@ -122,15 +102,6 @@ struct Extra {
     groups: Vec<OwnedFd>,
     info: OwnedFd,
     proxy: Option<OwnedFd>,
-}
-
-/// What is known about a run beside what was watched.
-pub(super) struct Told {
-    pub(super) since: Instant,
-    pub(super) by: LimitsBy,
-    pub(super) usage: Usage,
-    pub(super) hit: Vec<Limit>,
-    pub(super) refusals: Vec<crate::network::Refusal>,
 }
 
 impl Launcher for Bubblewrap {
@@ -159,38 +130,24 @@ impl Launcher for Bubblewrap {
         // If the stage is gone already, that is seen below.
         outer.channel.order(&Order::Start(spec_of(plan, tree, by))).ok();
         let limits = &plan.limits;
-        let watched =
-            Watched { child, outer, info: Some(info), group: group.as_ref(), limits, cancel, events, since };
+        let watched = Watched {
+            child,
+            outer,
+            info: Some(info),
+            group: group.as_ref(),
+            limits,
+            cancel,
+            events,
+            since,
+            killing: Killing::First,
+        };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let usage = group.as_ref().map(Group::usage).unwrap_or_default();
         let hit = group.as_ref().map(Group::hit).unwrap_or_default();
         let refusals = proxy.map(Proxy::finish).unwrap_or_default();
-        self.outcome(plan, ended, Told { since, by, usage, hit, refusals })
-    }
-}
-
-/// How the command ended, or why it never began.
-pub(super) fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
-    match &ended.report {
-        Some(Report::Exited { code }) => Ok(End::Exited(*code)),
-        Some(Report::Signaled { signal }) => Ok(End::Signaled(*signal)),
-        Some(Report::NotStarted { errno: libc::EOWNERDEAD }) => Err(LaunchError::CannotIsolate {
-            reason: "Landlock or the filter of system calls could not be applied".to_owned(),
-            hint: "run `avfs doctor` to see what is missing",
-        }),
-        Some(Report::NotStarted { errno }) => Ok(End::NotStarted { errno: *errno }),
-        Some(Report::NoDirectory) => Err(LaunchError::NoDirectory { path: plan.cwd.clone() }),
-        Some(Report::NotConfined { reason }) => Err(LaunchError::CannotIsolate {
-            reason: reason.clone(),
-            hint: "run `avfs doctor` to see what is missing",
-        }),
-        // Killed with everything else: by us, or because memory ran out.
-        Some(Report::Started) | None if ended.started || ended.stopped.is_some() => {
-            Ok(End::Signaled(libc::SIGKILL))
-        }
-        Some(Report::Started) | None => {
-            Err(LaunchError::bubblewrap_said(&String::from_utf8_lossy(&ended.talk.bytes())))
-        }
+        let isolation =
+            Isolation::Bubblewrap { version: self.version()?.to_owned(), landlock_abi: landlock_abi() };
+        outcome(plan, ended, Told { since, isolation, by, usage, hit, refusals })
     }
 }
 
@@ -202,7 +159,7 @@ fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
     Spec {
         standing: Standing::Init,
         command: plan.command.clone(),
-        env: plan.env.clone(),
+        env: environment_of(plan),
         cwd: plan.cwd.clone(),
         access: tree.access,
         sockets,
@@ -210,15 +167,12 @@ fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
     }
 }
 
-/// Processes are limited by their own means where nothing limits the run.
-pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
-    let limits = &plan.limits;
-    let alone = by == LimitsBy::Rlimits;
-    Rlimits {
-        cpu_seconds: limits.cpu_seconds,
-        processes: limits.pids.filter(|_| alone),
-        data: limits.memory.filter(|_| alone),
+fn environment_of(plan: &Plan) -> Vec<(OsString, OsString)> {
+    let mut env = plan.env.clone();
+    if !plan.network.hosts().is_empty() {
+        env.extend(proxy_variables());
     }
+    env
 }
 
 fn proxy_for(plan: &Plan) -> io::Result<(Option<Proxy>, Option<OwnedFd>)> {

@@ -1,2 +1,169 @@
-//! Landlock alone.
-pub struct Landlocked;
+//! Runs without namespaces, for systems that have neither bubblewrap nor user namespaces: Landlock, a filter of system
+//! calls and limits around a plain directory of the host. Weaker than bubblewrap: see `docs/security.md`.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use super::child::{Start, is_root, numbers};
+use super::ending::{Told, outcome, rlimits};
+use super::pipes::{Inner, pipes};
+use super::supervise::{Killing, Watched, supervise};
+use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
+use crate::inside::{Descriptors, Order, Sockets, Spec, Standing, landlock_abi};
+use crate::limits::{Group, LimitsBy};
+use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
+
+/// Before this, files could be emptied wherever the user may write.
+const FIRST_WITH_TRUNCATE: u32 = 3;
+
+/// Runs commands under Landlock alone. The workspace is at its own path, because there is no other tree.
+#[derive(Debug)]
+pub struct Landlocked {
+    inside: Inside,
+}
+
+impl Landlocked {
+    pub fn new(inside: Inside) -> Self {
+        Self { inside }
+    }
+
+    fn start(&self, inner: &Inner, talk: OwnedFd, groups: Vec<OwnedFd>) -> io::Result<Start> {
+        // By its descriptor, because the user of the run may not be able to reach its path.
+        let program = File::open(&self.inside.program)?;
+        let descriptors = Descriptors {
+            control: inner.control.as_raw_fd(),
+            stdin: inner.stdin.as_raw_fd(),
+            stdout: inner.stdout.as_raw_fd(),
+            stderr: inner.stderr.as_raw_fd(),
+            proxy: None,
+        };
+        let mut arguments = self.inside.arguments.clone();
+        arguments.push(descriptors.argument().into());
+        Ok(Start {
+            program: format!("/proc/self/fd/{}", program.as_raw_fd()).into(),
+            arguments,
+            keep: numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr]),
+            held: vec![program.into()],
+            talk,
+            groups,
+            staged: None,
+            // It has to outlive its launcher for a moment, to end what it has started.
+            dies_with_parent: false,
+        })
+    }
+}
+
+impl Launcher for Landlocked {
+    fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
+        let Run { plan, stdin, cancel, events } = run;
+        let since = Instant::now();
+        let system = LaunchError::system;
+        plan.check()?;
+        let abi = usable_abi(plan)?;
+        let private = Private::new().map_err(system("making private directories"))?;
+        let group = Group::new(&plan.limits).map_err(LaunchError::Limits)?;
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
+        let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
+        let groups = group
+            .as_ref()
+            .map_or(Ok(Vec::new()), Group::doors)
+            .map_err(system("entering a control group"))?;
+        let start = self.start(&inner, talk, groups).map_err(system("opening our own program"))?;
+        let child = start.spawn().map_err(system("starting our own program"))?;
+        drop(inner);
+        // If the stage is gone already, that is seen below.
+        outer.channel.order(&Order::Start(spec_of(plan, &private, by))).ok();
+        let (limits, group_ref) = (&plan.limits, group.as_ref());
+        let killing = Killing::Stage;
+        let watched =
+            Watched { child, outer, info: None, group: group_ref, limits, cancel, events, since, killing };
+        let ended = supervise(watched).map_err(system("watching the run"))?;
+        let usage = group.as_ref().map(Group::usage).unwrap_or_default();
+        let hit = group.as_ref().map(Group::hit).unwrap_or_default();
+        outcome(
+            plan,
+            ended,
+            Told { since, isolation: Isolation::Landlock { abi }, by, usage, hit, refusals: Vec::new() },
+        )
+    }
+}
+
+fn usable_abi(plan: &Plan) -> Result<u32, LaunchError> {
+    let cannot = |reason: &str, hint| Err(LaunchError::CannotIsolate { reason: reason.to_owned(), hint });
+    if let Network::Hosts(_) = plan.network {
+        return cannot(
+            "without a network of its own, a run cannot be kept to a list of hosts",
+            "use bubblewrap for it",
+        );
+    }
+    match landlock_abi() {
+        abi if abi >= FIRST_WITH_TRUNCATE => Ok(abi),
+        0 => cannot("this kernel has no Landlock", "boot with `lsm=landlock,…`, or install bubblewrap"),
+        abi => cannot(&format!("Landlock is too old here (interface {abi})"), "Linux 6.2 or newer is needed"),
+    }
+}
+
+fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
+    let mut access = host_access(plan);
+    access.extend([private.home(), private.tmp()].map(|path| (path, Access::Write)));
+    access.push((plan.workspace.clone(), if plan.read_only { Access::Read } else { Access::Write }));
+    Spec {
+        standing: Standing::Keeper,
+        command: plan.command.clone(),
+        env: environment_of(plan, private),
+        cwd: on_host(plan, &plan.cwd),
+        access,
+        // Nothing keeps local sockets apart by their paths, so there are none.
+        sockets: if plan.network.is_host() { Sockets::Internet } else { Sockets::Pairs },
+        rlimits: rlimits(plan, by),
+    }
+}
+
+fn environment_of(plan: &Plan, private: &Private) -> Vec<(OsString, OsString)> {
+    let mut env = plan.env.clone();
+    env.push(("HOME".into(), private.home().into()));
+    env.push(("TMPDIR".into(), private.tmp().into()));
+    env
+}
+
+/// Where a path of the sandbox is on the host.
+fn on_host(plan: &Plan, path: &Path) -> PathBuf {
+    let below = |place: &Path| path.strip_prefix(place).ok().map(|rest| plan.workspace.join(rest));
+    let also = plan.also_at.as_deref().and_then(below);
+    below(Path::new(WORKSPACE)).or(also).unwrap_or_else(|| path.to_owned())
+}
+
+/// Directories of a run on the host, which go with it.
+struct Private {
+    directory: TempDir,
+}
+
+impl Private {
+    fn new() -> io::Result<Self> {
+        let own = Self { directory: tempfile::Builder::new().prefix("avfs-run-").tempdir()? };
+        let give = |path: &Path| {
+            if is_root() { chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)) } else { Ok(()) }
+        };
+        for path in [own.home(), own.tmp()] {
+            fs::DirBuilder::new().mode(0o700).create(&path)?;
+            give(&path)?;
+        }
+        give(own.directory.path())?;
+        Ok(own)
+    }
+
+    fn home(&self) -> PathBuf {
+        self.directory.path().join("home")
+    }
+
+    fn tmp(&self) -> PathBuf {
+        self.directory.path().join("tmp")
+    }
+}

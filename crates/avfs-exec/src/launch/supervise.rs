@@ -39,6 +39,16 @@ pub(super) struct Watched<'a> {
     pub(super) cancel: &'a Cancel,
     pub(super) events: &'a mut dyn FnMut(Event<'_>),
     pub(super) since: Instant,
+    pub(super) killing: Killing,
+}
+
+/// Who ends all processes of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Killing {
+    /// The kernel, when the first process inside ends.
+    First,
+    /// The stage, which knows its descendants: killed itself, it would leave them.
+    Stage,
 }
 
 /// What there is to say when nothing is left.
@@ -77,6 +87,7 @@ struct Supervisor<'a> {
     told: Option<Stream>,
     feed: Option<Feed>,
     stage_is_there: bool,
+    stage_asked: bool,
 }
 
 /// Watches until every process of the run has ended.
@@ -100,10 +111,11 @@ pub(super) fn supervise(mut watched: Watched<'_>) -> io::Result<Ended> {
         report: None,
         stopped: None,
         stage_is_there: true,
+        stage_asked: false,
     };
     let watched = supervisor.watch();
     // Whatever went wrong, nothing is left running.
-    supervisor.kill();
+    supervisor.kill_processes();
     watched?;
     supervisor.finish()
 }
@@ -224,8 +236,18 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The first process inside takes all others with it. Without its number, its parent's end is its own.
     fn kill(&mut self) {
+        let by_stage = self.watched.killing == Killing::Stage && !self.stage_asked;
+        if by_stage && self.watched.outer.channel.order(&Order::Kill).is_ok() {
+            self.stage_asked = true;
+            self.phase = Phase::Ending(Instant::now() + LAST_PATIENCE);
+        } else {
+            self.kill_processes();
+        }
+    }
+
+    /// The first process inside takes all others with it. Without its number, its parent's end is its own.
+    fn kill_processes(&mut self) {
         self.phase = Phase::Killed;
         if let Some(first) = &self.first_inside {
             pidfd_send_signal(first, Signal::KILL).ok();

@@ -50,6 +50,13 @@ pub(super) fn etc(plan: &Plan, host: &Path) -> Vec<Step> {
     steps
 }
 
+/// The same files where they are on the host, for a run that sees the host's own.
+pub(super) fn etc_paths(plan: &Plan) -> Vec<PathBuf> {
+    let more = ["passwd", "group", "hosts", "hostname", "nsswitch.conf"];
+    let resolver = plan.network.is_host().then_some(&"resolv.conf");
+    SHOWN.iter().chain(&more).chain(resolver).map(|name| at(name)).collect()
+}
+
 fn shown(etc: &Path, name: &str) -> Option<Step> {
     let from = etc.join(name);
     // Followed here, because a link may lead to what is not inside.

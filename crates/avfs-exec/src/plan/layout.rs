@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::etc::etc;
+use super::etc::{etc, etc_paths};
 use super::{HOME, INSIDE, Plan, WORKSPACE};
 
 /// One step of building the tree. `from` is a path of the host, `at` one inside.
@@ -198,6 +198,34 @@ fn access(plan: &Plan) -> Vec<(PathBuf, Access)> {
         access.push((WORKSPACE.into(), Access::Write));
         access.extend(plan.also_at.clone().map(|at| (at, Access::Write)));
     }
+    access
+}
+
+/// Devices without a memory or a listener.
+const DEVICES: [&str; 7] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx"];
+
+/// What `/proc` tells about the machine. What it tells about processes would be about those of the host.
+const MACHINE: [&str; 8] = [
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/uptime",
+    "/proc/loadavg",
+    "/proc/version",
+    "/proc/filesystems",
+    "/proc/sys/kernel",
+];
+
+/// What of the host's own tree may be used by a run that has no tree of its own, beside its workspace.
+pub fn host_access(plan: &Plan) -> Vec<(PathBuf, Access)> {
+    let read = |path: &str| (PathBuf::from(path), Access::Read);
+    let mut access: Vec<(PathBuf, Access)> = ["/usr", "/nix/store"].map(read).to_vec();
+    access.extend(MERGED.iter().map(|name| (Path::new("/").join(name), Access::Read)));
+    access.extend(MACHINE.map(read));
+    access.extend(etc_paths(plan).into_iter().map(|path| (path, Access::Read)));
+    access.extend(DEVICES.map(|path| (path.into(), Access::Use)));
+    access.extend(plan.toolchains.iter().map(|toolchain| (toolchain.from.clone(), Access::Read)));
     access
 }
 

@@ -1,0 +1,151 @@
+//! The head of a request to the proxy: a tunnel to a host, or a page of one.
+
+use super::rule::{normal_name, split_port};
+use std::net::IpAddr;
+
+/// Longer heads are no requests.
+pub(super) const LONGEST_HEAD: usize = 64 << 10;
+
+/// What a client wants, with where from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) host: Host,
+    pub(super) port: u16,
+    pub(super) wants: Wants,
+}
+
+/// A name, or an address as itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// Bytes in both directions.
+    Tunnel,
+    /// One answer to this head, in the form that a server expects.
+    Page { head: Vec<u8> },
+}
+
+/// Reads a head, which ends with an empty line. Nothing if it is not one that a proxy can serve.
+pub(super) fn parse(head: &[u8]) -> Option<Request> {
+    let text = std::str::from_utf8(head).ok()?;
+    let (first, headers) = text.split_once("\r\n")?;
+    let mut words = first.split(' ');
+    let (method, target, version, None) = (words.next()?, words.next()?, words.next()?, words.next()) else {
+        return None;
+    };
+    if !matches!(version, "HTTP/1.0" | "HTTP/1.1") || !method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+        return None;
+    }
+    match method {
+        "CONNECT" => {
+            let (host, port) = authority(target)?;
+            Some(Request { host, port: port?, wants: Wants::Tunnel })
+        }
+        _ => page(method, target, headers),
+    }
+}
+
+fn page(method: &str, target: &str, headers: &str) -> Option<Request> {
+    let rest =
+        target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map(|_| &target[7..])?;
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (place, path) = rest.split_at(end);
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let (host, port) = authority(place)?;
+    // One answer for each connection: the next request could be for somebody else.
+    let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n");
+    for line in headers.split("\r\n").take_while(|line| !line.is_empty()) {
+        let (name, _) = line.split_once(':')?;
+        if is_token(name) && !is_for_proxies(name) {
+            head.push_str(line);
+            head.push_str("\r\n");
+        } else if !is_token(name) {
+            return None;
+        }
+    }
+    head.push_str("\r\n");
+    Some(Request { host, port: port.unwrap_or(80), wants: Wants::Page { head: head.into_bytes() } })
+}
+
+/// Headers that end here, and `Host`, which has to be the one that was checked.
+fn is_for_proxies(name: &str) -> bool {
+    ["host", "connection", "proxy-connection", "proxy-authorization", "keep-alive", "upgrade", "te"]
+        .iter()
+        .any(|own| name.eq_ignore_ascii_case(own))
+}
+
+fn is_token(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
+}
+
+/// `HOST` or `HOST:PORT`, without a user in front.
+fn authority(text: &str) -> Option<(Host, Option<u16>)> {
+    let (host, port) = split_port(text)?;
+    let host = match host.parse::<IpAddr>() {
+        Ok(address) => Host::Address(address.to_canonical()),
+        Err(_) => Host::Name(normal_name(host)?),
+    };
+    Some((host, port))
+}
+
+impl std::fmt::Display for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tunnel(target: &str) -> Option<(String, u16)> {
+        let request = parse(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes())?;
+        Some((request.host.to_string(), request.port))
+    }
+
+    #[test]
+    fn tunnels_name_a_host_and_a_port() {
+        assert_eq!(tunnel("Example.com:443"), Some(("example.com".into(), 443)));
+        assert_eq!(tunnel("[::1]:443"), Some(("[::1]".into(), 443)));
+        assert_eq!(tunnel("[::ffff:127.0.0.1]:80"), Some(("127.0.0.1".into(), 80)));
+        for bad in ["example.com", "a@b:443", "0x7f.1:80", "2130706433:80", ":443", "a:b:c", "x:0", "x:443/"]
+        {
+            assert_eq!(tunnel(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_asked_for_as_servers_expect_it() {
+        let head = b"GET http://a.example:8080/x?y HTTP/1.1\r\nHost: evil\r\nProxy-Connection: keep-alive\r\nA: b\r\n\r\n";
+        let request = parse(head).unwrap();
+        assert_eq!((request.host, request.port), (Host::Name("a.example".into()), 8080));
+        let expected = "GET /x?y HTTP/1.1\r\nHost: a.example:8080\r\nConnection: close\r\nA: b\r\n\r\n";
+        assert_eq!(request.wants, Wants::Page { head: expected.into() });
+        assert_eq!(parse(b"GET http://a.example?q HTTP/1.1\r\n\r\n").unwrap().port, 80);
+    }
+
+    #[test]
+    fn everything_else_is_no_request() {
+        let bad: [&[u8]; 7] = [
+            b"",
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"GET https://a.example/ HTTP/1.1\r\n\r\n",
+            b"GET http://a.example/ HTTP/2\r\n\r\n",
+            b"GET http://a.example/ x HTTP/1.1\r\n\r\n",
+            b"GET http://a.example/ HTTP/1.1\r\nbad header: x\r\n\r\n",
+            b"\x16\x03\x01\x02\x00\r\n\r\n",
+        ];
+        for head in bad {
+            assert_eq!(parse(head), None, "{:?}", String::from_utf8_lossy(head));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a command would do, found by reading it. Pure: nothing is looked up on the machine.
+//!
+//! A shell command is read by two independent readers; what they agree on is taken apart into parts, and
+//! each part is judged by the table of its tool. What cannot be read with certainty is a risk to the host.
+
+mod agree;
+mod arguments;
+mod arithmetic;
+mod bounds;
+mod brush;
+mod class;
+mod environment;
+mod handler;
+mod judge;
+mod redirect;
+mod screen;
+mod script;
+mod sitter;
+mod tools;
+mod verb;
+
+use std::ffi::OsString;
+
+use serde::Serialize;
+
+pub use class::{Class, Classes};
+use judge::Judge;
+use script::Unreadable;
+
+/// A command that somebody wants to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A program and its arguments, run without a shell.
+    Argv(Vec<OsString>),
+    /// A line for `bash -c`.
+    Shell(String),
+}
+
+/// What a command would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Classification {
+    /// The worst of `classes`.
+    pub class: Class,
+    pub classes: Classes,
+    pub parts: Vec<Part>,
+}
+
+/// One thing that a command does: a program that it starts, a file that it writes, a variable that it sets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// For people: one line, escaped, cut when it is long.
+    pub text: String,
+    pub verb: String,
+    pub classes: Classes,
+    /// What makes it the worst of its classes.
+    pub reason: String,
+    /// The words from the first on, as far as they are known. Rules by prefix look at these.
+    pub prefix: Vec<String>,
+    /// `prefix` is the whole command.
+    pub complete: bool,
+    /// The tool and its subcommands, without paths and flags.
+    pub names: Vec<String>,
+    /// No rule can make it milder: it could not be read.
+    pub firm: bool,
+    /// An approval of it can be kept as a rule.
+    pub savable: bool,
+}
+
+/// Finds everything that a command can do.
+pub fn classify(command: &Command) -> Classification {
+    let mut judge = Judge::default();
+    match command {
+        Command::Argv(words) => judge.argv(words),
+        Command::Shell(text) => judge.shell(text),
+    }
+    let parts = judge.finish();
+    let classes: Classes = parts.iter().map(|part| part.classes).collect();
+    Classification { class: classes.worst(), classes, parts }
+}
+
+impl Part {
+    fn unreadable(text: &str, why: &Unreadable) -> Part {
+        Part {
+            text: judge::shown(text),
+            verb: String::new(),
+            classes: Class::HostEscapeRisk.into(),
+            reason: why.to_string(),
+            prefix: Vec::new(),
+            complete: false,
+            names: Vec::new(),
+            firm: true,
+            savable: false,
+        }
+    }
+}

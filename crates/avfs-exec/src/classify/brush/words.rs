@@ -1,0 +1,237 @@
+//! Words as `brush-parser` takes them apart.
+
+use brush_parser::ast;
+use brush_parser::word::{Parameter, ParameterExpr, ParameterTransformOp, SpecialParameter};
+use brush_parser::word::{TildeExpr, WordPiece, WordPieceWithSource};
+
+use super::{Read, Reader};
+use crate::classify::bounds::MAX_NESTING;
+use crate::classify::script::{Assignment, Simple, Unreadable, Word, has_braces, look_at_arithmetic};
+
+impl Reader {
+    pub(super) fn word(&mut self, word: &ast::Word) -> Result<Word, Unreadable> {
+        self.raw_word(&word.value)
+    }
+
+    fn raw_word(&mut self, raw: &str) -> Result<Word, Unreadable> {
+        if raw == "[" {
+            return Ok(Word::exact(raw));
+        }
+        let mut built = Word::exact("");
+        let mut unquoted = String::new();
+        for piece in &self.pieces(raw)? {
+            if let WordPiece::Text(text) = &piece.piece {
+                unquoted.push_str(text);
+            }
+            self.piece(&piece.piece, &mut built, false)?;
+        }
+        if has_braces(&unquoted) {
+            return Ok(without_braces(built));
+        }
+        Ok(built)
+    }
+
+    fn pieces(&mut self, raw: &str) -> Result<Vec<WordPieceWithSource>, Unreadable> {
+        check_word_nesting(raw)?;
+        let pieces = brush_parser::word::parse(raw, &self.options);
+        pieces.map_err(|error| Unreadable::Syntax(error.to_string()))
+    }
+
+    pub(super) fn here_document(&mut self, raw: &str) -> Read {
+        check_word_nesting(raw)?;
+        let pieces = brush_parser::word::parse_heredoc(raw, &self.options);
+        let pieces = pieces.map_err(|error| Unreadable::Syntax(error.to_string()))?;
+        let mut ignored = Word::exact("");
+        for piece in &pieces {
+            self.piece(&piece.piece, &mut ignored, true)?;
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: &WordPiece, built: &mut Word, quoted: bool) -> Read {
+        match piece {
+            WordPiece::Text(text) if quoted => built.push_literal(text),
+            WordPiece::Text(text) => built.push_unquoted(text),
+            WordPiece::SingleQuotedText(text) => built.push_literal(text),
+            WordPiece::AnsiCQuotedText(_) => built.push_expansion(false),
+            WordPiece::DoubleQuotedSequence(pieces) => {
+                for inner in pieces {
+                    self.piece(&inner.piece, built, true)?;
+                }
+            }
+            WordPiece::GettextDoubleQuotedSequence(pieces) => {
+                built.push_expansion(false);
+                for inner in pieces {
+                    self.piece(&inner.piece, built, true)?;
+                }
+            }
+            WordPiece::TildeExpansion(tilde) => built.push_literal(&tilde_text(tilde)),
+            WordPiece::ParameterExpansion(expression) => {
+                built.push_expansion(!quoted || is_list(expression));
+                self.parameter(expression)?;
+            }
+            WordPiece::CommandSubstitution(inner) | WordPiece::BackquotedCommandSubstitution(inner) => {
+                built.push_expansion(!quoted);
+                self.program(inner)?;
+            }
+            WordPiece::EscapeSequence(sequence) => built.push_literal(unescaped(sequence)),
+            WordPiece::ArithmeticExpression(expression) => {
+                built.push_expansion(false);
+                look_at_arithmetic(&expression.value, &mut self.script);
+            }
+        }
+        Ok(())
+    }
+
+    /// Words and expressions inside `${…}`.
+    fn parameter(&mut self, expression: &ParameterExpr) -> Read {
+        let inside = Inside::of(expression);
+        if inside.indirect {
+            self.hazard("the name of a variable comes from another variable");
+        }
+        if let Some(Parameter::NamedWithIndex { index, .. }) = inside.parameter {
+            self.subscript(index);
+        }
+        for expression in inside.arithmetic {
+            look_at_arithmetic(expression, &mut self.script);
+        }
+        for word in inside.words {
+            self.raw_word(word)?;
+        }
+        match expression {
+            ParameterExpr::Transform { op, .. } => self.transform(op),
+            ParameterExpr::AssignDefaultValues { parameter: Parameter::Named(name), .. } => {
+                let assignment = Assignment { name: name.clone(), value: Word::unknown() };
+                return self.push(Simple { assignments: vec![assignment], ..Simple::default() });
+            }
+            ParameterExpr::VariableNames { .. } => self.hazard("names of variables are expanded"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn transform(&mut self, operation: &ParameterTransformOp) {
+        match operation {
+            ParameterTransformOp::PromptExpand | ParameterTransformOp::ToAssignmentLogic => {
+                self.hazard("a value is expanded as code");
+            }
+            ParameterTransformOp::CapitalizeInitial
+            | ParameterTransformOp::ExpandEscapeSequences
+            | ParameterTransformOp::PossiblyQuoteWithArraysExpanded { .. }
+            | ParameterTransformOp::Quoted
+            | ParameterTransformOp::ToAttributeFlags
+            | ParameterTransformOp::ToLowerCase
+            | ParameterTransformOp::ToUpperCase => {}
+        }
+    }
+
+    /// A subscript is arithmetic. A plain number or one plain variable is what people write.
+    pub(super) fn subscript(&mut self, index: &str) {
+        let plain = index.trim_matches('"').trim_start_matches('$');
+        match plain.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            true => look_at_arithmetic(plain, &mut self.script),
+            false => self.hazard("a subscript runs code"),
+        }
+    }
+
+    fn hazard(&mut self, reason: &str) {
+        self.script.hazards.push(reason.to_owned());
+    }
+}
+
+fn check_word_nesting(raw: &str) -> Read {
+    let opening = raw.bytes().filter(|byte| matches!(byte, b'(' | b'{' | b'`' | b'"')).count();
+    match raw.contains(['$', '`', '(']) && opening > MAX_NESTING {
+        true => Err(Unreadable::TooDeep),
+        false => Ok(()),
+    }
+}
+
+/// What stands before the first brace is all that is known of a word with braces.
+fn without_braces(built: Word) -> Word {
+    let known = built.text.split('{').next().unwrap_or_default();
+    Word { text: known.to_owned(), exact: false, splits: true }
+}
+
+fn tilde_text(tilde: &TildeExpr) -> String {
+    match tilde {
+        TildeExpr::Home => "~".to_owned(),
+        TildeExpr::UserHome(user) => format!("~{user}"),
+        TildeExpr::WorkingDir => "~+".to_owned(),
+        TildeExpr::OldWorkingDir => "~-".to_owned(),
+        TildeExpr::NthDirFromTopOfDirStack { n, plus_used: true } => format!("~+{n}"),
+        TildeExpr::NthDirFromTopOfDirStack { n, plus_used: false } => format!("~{n}"),
+        TildeExpr::NthDirFromBottomOfDirStack { n } => format!("~-{n}"),
+    }
+}
+
+fn unescaped(sequence: &str) -> &str {
+    match sequence.strip_prefix('\\') {
+        Some("\n") => "",
+        Some(rest) => rest,
+        None => sequence,
+    }
+}
+
+/// `"$@"` and `"${a[@]}"` are many words in spite of their quotes.
+fn is_list(expression: &ParameterExpr) -> bool {
+    let parameter = Inside::of(expression).parameter;
+    matches!(
+        parameter,
+        Some(
+            Parameter::Special(SpecialParameter::AllPositionalParameters { concatenate: false })
+                | Parameter::NamedWithAllIndices { concatenate: false, .. }
+        )
+    ) || matches!(expression, ParameterExpr::MemberKeys { .. } | ParameterExpr::VariableNames { .. })
+}
+
+/// What an expansion holds, whatever its operator is.
+struct Inside<'a> {
+    parameter: Option<&'a Parameter>,
+    indirect: bool,
+    words: Vec<&'a str>,
+    arithmetic: Vec<&'a str>,
+}
+
+impl<'a> Inside<'a> {
+    fn of(expression: &'a ParameterExpr) -> Inside<'a> {
+        let with = |parameter, indirect: &bool, words: Vec<Option<&'a String>>| Inside {
+            parameter: Some(parameter),
+            indirect: *indirect,
+            words: words.into_iter().flatten().map(String::as_str).collect(),
+            arithmetic: Vec::new(),
+        };
+        use ParameterExpr as E;
+        match expression {
+            E::Parameter { parameter, indirect }
+            | E::ParameterLength { parameter, indirect }
+            | E::Transform { parameter, indirect, .. } => with(parameter, indirect, Vec::new()),
+            E::UseDefaultValues { parameter, indirect, default_value: word, .. }
+            | E::AssignDefaultValues { parameter, indirect, default_value: word, .. }
+            | E::IndicateErrorIfNullOrUnset { parameter, indirect, error_message: word, .. }
+            | E::UseAlternativeValue { parameter, indirect, alternative_value: word, .. }
+            | E::RemoveSmallestSuffixPattern { parameter, indirect, pattern: word }
+            | E::RemoveLargestSuffixPattern { parameter, indirect, pattern: word }
+            | E::RemoveSmallestPrefixPattern { parameter, indirect, pattern: word }
+            | E::RemoveLargestPrefixPattern { parameter, indirect, pattern: word }
+            | E::UppercaseFirstChar { parameter, indirect, pattern: word }
+            | E::UppercasePattern { parameter, indirect, pattern: word }
+            | E::LowercaseFirstChar { parameter, indirect, pattern: word }
+            | E::LowercasePattern { parameter, indirect, pattern: word } => {
+                with(parameter, indirect, vec![word.as_ref()])
+            }
+            E::ReplaceSubstring { parameter, indirect, pattern, replacement, .. } => {
+                with(parameter, indirect, vec![Some(pattern), replacement.as_ref()])
+            }
+            E::Substring { parameter, indirect, offset, length } => {
+                let mut inside = with(parameter, indirect, Vec::new());
+                inside.arithmetic.push(&offset.value);
+                inside.arithmetic.extend(length.iter().map(|length| length.value.as_str()));
+                inside
+            }
+            E::VariableNames { .. } | E::MemberKeys { .. } => {
+                Inside { parameter: None, indirect: false, words: Vec::new(), arithmetic: Vec::new() }
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What a command can do, and sets of it.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// What a command can do. The order is that in which one word is shown for many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Changes nothing and talks to nobody.
+    ReadOnly,
+    /// Changes files, or runs code of the tree, which may.
+    Mutating,
+    /// Takes something away that no other command brings back.
+    Destructive,
+    /// Talks to something outside the sandbox.
+    Networked,
+    /// Changes how later commands run, reaches for the host, or cannot be read with certainty.
+    HostEscapeRisk,
+}
+
+impl Class {
+    pub const ALL: [Class; 5] =
+        [Class::ReadOnly, Class::Mutating, Class::Destructive, Class::Networked, Class::HostEscapeRisk];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Class::ReadOnly => "read_only",
+            Class::Mutating => "mutating",
+            Class::Destructive => "destructive",
+            Class::Networked => "networked",
+            Class::HostEscapeRisk => "host_escape_risk",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Class> {
+        Class::ALL.into_iter().find(|class| class.as_str() == name)
+    }
+
+    /// A read-only command is one with no effect, so that it has no bit.
+    fn bit(self) -> u8 {
+        match self {
+            Class::ReadOnly => 0,
+            Class::Mutating => 1,
+            Class::Destructive => 2,
+            Class::Networked => 4,
+            Class::HostEscapeRisk => 8,
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.as_str())
+    }
+}
+
+impl Serialize for Class {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Everything that a command can do. Without any effect it is read-only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Classes(u8);
+
+impl Classes {
+    pub const READ_ONLY: Classes = Classes(0);
+
+    pub fn one(class: Class) -> Classes {
+        Classes(class.bit())
+    }
+
+    #[must_use]
+    pub fn and(self, other: Classes) -> Classes {
+        Classes(self.0 | other.0)
+    }
+
+    #[must_use]
+    pub fn with(self, class: Class) -> Classes {
+        self.and(Classes::one(class))
+    }
+
+    pub fn contains(self, class: Class) -> bool {
+        match class {
+            Class::ReadOnly => self.0 == 0,
+            effect => self.0 & effect.bit() != 0,
+        }
+    }
+
+    pub fn is_read_only(self) -> bool {
+        self.0 == 0
+    }
+
+    /// From the mildest to the worst.
+    pub fn iter(self) -> impl Iterator<Item = Class> {
+        Class::ALL.into_iter().filter(move |class| self.contains(*class))
+    }
+
+    pub fn worst(self) -> Class {
+        self.iter().last().expect("a set without effects holds read_only")
+    }
+
+    /// Reads `read_only`, or classes joined by `+`.
+    pub fn parse(text: &str) -> Option<Classes> {
+        let one = |classes: Classes, name: &str| Some(classes.with(Class::named(name)?));
+        text.split('+').try_fold(Classes::READ_ONLY, one)
+    }
+}
+
+impl From<Class> for Classes {
+    fn from(class: Class) -> Classes {
+        Classes::one(class)
+    }
+}
+
+impl FromIterator<Classes> for Classes {
+    fn from_iter<I: IntoIterator<Item = Classes>>(all: I) -> Classes {
+        all.into_iter().fold(Classes::READ_ONLY, Classes::and)
+    }
+}
+
+impl fmt::Display for Classes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.iter().map(Class::as_str).collect();
+        out.pad(&names.join("+"))
+    }
+}
+
+impl Serialize for Classes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_reads_back_as_it_is_written() {
+        for bits in 0..16 {
+            assert_eq!(Classes::parse(&Classes(bits).to_string()), Some(Classes(bits)));
+        }
+        assert_eq!(Classes::parse("harmless"), None);
+        assert_eq!(Classes::parse(""), None);
+    }
+
+    #[test]
+    fn nothing_is_read_only_and_the_last_is_the_worst() {
+        assert_eq!(Classes::READ_ONLY.worst(), Class::ReadOnly);
+        let set = Classes::one(Class::Networked).with(Class::Mutating).with(Class::ReadOnly);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Class::Mutating, Class::Networked]);
+        assert_eq!(set.worst(), Class::Networked);
+        assert!(!set.contains(Class::ReadOnly));
+    }
+}

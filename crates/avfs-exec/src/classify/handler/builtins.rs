@@ -1,0 +1,112 @@
+//! Commands of the shell itself.
+
+use super::{Call, wrappers};
+use crate::classify::class::Class;
+use crate::classify::judge::{Findings, Judge};
+use crate::classify::script::{Assignment, Word};
+
+fn risk(why: &str) -> Findings {
+    vec![(Class::HostEscapeRisk.into(), why.to_owned())]
+}
+
+/// `eval`: its words are a command line.
+pub fn eval(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let words: Option<Vec<&str>> = call.arguments.operands.iter().map(|word| word.literal()).collect();
+    match words {
+        Some(words) => {
+            judge.inner_shell(&words.join(" "));
+            Vec::new()
+        }
+        None => risk("the text of the command is not known before it runs"),
+    }
+}
+
+/// `trap`: the first word is a command line for later.
+pub fn trap(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    match call.arguments.operands.first().map(|word| word.literal()) {
+        None | Some(Some("-" | "")) => Vec::new(),
+        Some(Some(text)) => {
+            judge.inner_shell(text);
+            Vec::new()
+        }
+        Some(None) => risk("the text of the command is not known before it runs"),
+    }
+}
+
+/// `command -v` only looks; without it, a command follows.
+pub fn command(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    if !call.arguments.has(&["-v", "-V"]) && !call.arguments.rest.is_empty() {
+        judge.inner(call.arguments.rest);
+    }
+    Vec::new()
+}
+
+/// `export`, `declare` and the like.
+pub fn declare(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let mut findings = Findings::new();
+    for word in &call.arguments.operands {
+        let name = word.text.split(['=', '+']).next().unwrap_or_default();
+        if name.contains('[') || !word.exact && !word.text.contains('=') {
+            findings.extend(risk("the name of a variable is not known, or has a subscript"));
+        }
+        let evaluated = call.arguments.has(&["-i"]) && !is_number(word);
+        if evaluated {
+            findings.extend(risk("a value is evaluated, and may run code"));
+        }
+        if word.text.contains('=') {
+            declared(judge, call, word);
+        }
+    }
+    findings
+}
+
+fn declared(judge: &mut Judge, call: &Call<'_>, word: &Word) {
+    let exported = call.name == "export" || call.arguments.has(&["-x"]);
+    match exported {
+        true => wrappers::assign(judge, word),
+        false => {
+            let name = word.text.split('=').next().unwrap_or_default().to_owned();
+            judge.assignment(&Assignment { name, value: Word::unknown() }, false);
+        }
+    }
+}
+
+fn is_number(word: &Word) -> bool {
+    let value = word.text.split_once('=').map_or("", |(_, value)| value);
+    word.exact && value.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Builtins that set variables by name: `read`, `printf -v`, `mapfile`, `getopts`, `unset`.
+pub fn names(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let by_flag: Vec<&Word> = call.arguments.values(&["-v", "-a"]).collect();
+    let by_operand = match call.name {
+        "printf" => &[],
+        _ => call.arguments.operands.as_slice(),
+    };
+    for word in by_flag.iter().chain(by_operand) {
+        match word.literal() {
+            Some(name) if !name.contains('[') => {
+                judge.assignment(&Assignment { name: name.to_owned(), value: Word::unknown() }, false);
+            }
+            _ => return risk("the name of a variable is not known, or has a subscript"),
+        }
+    }
+    Vec::new()
+}
+
+/// `test -v` takes the name of a variable, and evaluates its subscript.
+pub fn test(_: &mut Judge, call: &Call<'_>) -> Findings {
+    let hides = |word: &Word| !word.exact && word.splits;
+    let looks_up = |pair: &[Word]| {
+        let asks = matches!(pair[0].literal(), Some("-v" | "-R")) || hides(&pair[0]);
+        asks && is_subscript(&pair[1])
+    };
+    match call.arguments.rest.windows(2).any(looks_up) {
+        true => risk("a subscript in the name of a variable runs code"),
+        false => Vec::new(),
+    }
+}
+
+fn is_subscript(word: &Word) -> bool {
+    word.text != "]" && (!word.exact || word.text.contains('['))
+}

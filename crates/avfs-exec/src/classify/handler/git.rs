@@ -1,0 +1,79 @@
+//! Settings and paths of `git`.
+
+use super::Call;
+use crate::classify::class::Class;
+use crate::classify::judge::{Findings, Judge, shown};
+use crate::classify::script::Word;
+
+/// Settings that start no program and leave no place to go. Ends with a dot: everything below.
+const HARMLESS: [&str; 26] = [
+    "advice.", "color.", "column.", "user.name", "user.email", "init.defaultbranch", "core.quotepath",
+    "core.autocrlf", "core.filemode", "core.abbrev", "core.longpaths", "core.precomposeunicode", "pull.rebase",
+    "pull.ff", "push.default", "push.autosetupremote", "fetch.prune", "merge.conflictstyle", "rebase.autostash",
+    "rerere.enabled", "log.date", "log.decorate", "diff.algorithm", "diff.renames", "commit.verbose",
+    "gc.auto",
+];
+
+/// Settings that are harmless with these values only.
+const HARMLESS_VALUES: [(&str, &[&str]); 6] = [
+    ("core.pager", &["cat", "less", ""]),
+    ("core.editor", &["true", ":", "cat"]),
+    ("sequence.editor", &["true", ":"]),
+    ("commit.gpgsign", &["false"]),
+    ("tag.gpgsign", &["false"]),
+    ("core.fsmonitor", &["false", ""]),
+];
+
+fn is_harmless(name: &str, value: Option<&str>) -> bool {
+    let name = name.to_lowercase();
+    let fits = |known: &&str| name == **known || known.ends_with('.') && name.starts_with(*known);
+    let valued = HARMLESS_VALUES.iter().any(|(known, values)| {
+        name == *known && value.is_some_and(|value| values.contains(&value))
+    });
+    HARMLESS.iter().any(fits) || valued
+}
+
+/// Settings given by `-c` for one call.
+pub fn global(_: &mut Judge, call: &Call<'_>) -> Findings {
+    let settings = call.arguments.values(&["-c", "--config-env"]);
+    let dangerous = settings.filter(|word| {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, "true"));
+        !is_harmless(name, word.exact.then_some(value))
+    });
+    dangerous.map(|word| (Class::HostEscapeRisk.into(), setting(word))).collect()
+}
+
+fn setting(word: &Word) -> String {
+    format!("the setting `{}` may start a program", shown(&word.shown()))
+}
+
+/// `git config`: reading, or setting something for later.
+pub fn config(_: &mut Judge, call: &Call<'_>) -> Findings {
+    let operands = &call.arguments.operands;
+    let (operands, reads) = match operands.first().and_then(|word| word.literal()) {
+        Some("list" | "get") => (&operands[1..], true),
+        Some("set" | "unset" | "rename-section" | "remove-section" | "edit") => (&operands[1..], false),
+        _ => (&operands[..], operands.len() < 2 && !call.arguments.has(&["--add", "--unset", "--unset-all"])),
+    };
+    if call.lowered || reads {
+        return Vec::new();
+    }
+    let name = operands.first().and_then(|word| word.literal());
+    let value = operands.get(1).and_then(|word| word.literal());
+    match name.is_some_and(|name| is_harmless(name, value)) {
+        true => vec![(Class::Mutating.into(), "a setting is changed".to_owned())],
+        false => vec![(Class::HostEscapeRisk.into(), "a setting is changed that may start programs".to_owned())],
+    }
+}
+
+/// `git checkout`: branches, or files whose changes are lost.
+pub fn checkout(_: &mut Judge, call: &Call<'_>) -> Findings {
+    let operands = &call.arguments.operands;
+    let creates = call.arguments.has(&["-b", "-B", "--orphan", "-t", "--track"]);
+    let is_path = |word: &&&Word| matches!(word.text.as_str(), "." | "./" | "*") || word.text.contains("*.");
+    let paths = call.arguments.dashes || operands.len() > 1 && !creates || operands.iter().any(|word| is_path(&&word));
+    match paths || call.arguments.has(&["--pathspec-from-file", "-p", "--patch", "--ours", "--theirs"]) {
+        true => vec![(Class::Destructive.into(), "changes of files are lost".to_owned())],
+        false => Vec::new(),
+    }
+}

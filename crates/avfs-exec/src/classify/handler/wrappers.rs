@@ -1,0 +1,95 @@
+//! Programs that start other programs.
+
+use super::Call;
+use crate::classify::class::Class;
+use crate::classify::judge::{Findings, Judge};
+use crate::classify::script::{Assignment, Word};
+
+/// `env`: variables, then a command; or a command in one word.
+pub fn env(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let split: Vec<&Word> = call.arguments.values(&["-S", "--split-string"]).collect();
+    let mut words: Vec<Word> = Vec::new();
+    for word in split {
+        match word.literal().filter(|text| !text.contains(['"', '\'', '\\', '$', '#'])) {
+            Some(text) => words.extend(text.split_whitespace().map(Word::exact)),
+            None => return vec![(Class::HostEscapeRisk.into(), "`-S` cannot be read".to_owned())],
+        }
+    }
+    words.extend(call.arguments.rest.iter().cloned());
+    let command = words.iter().position(|word| !is_assignment(word)).unwrap_or(words.len());
+    for word in &words[..command] {
+        assign(judge, word);
+    }
+    if command < words.len() {
+        judge.inner(&words[command..]);
+    }
+    Vec::new()
+}
+
+fn is_assignment(word: &Word) -> bool {
+    let name = word.text.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
+}
+
+/// An argument `NAME=value`.
+pub fn assign(judge: &mut Judge, word: &Word) {
+    let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+    let value = Word { text: value.to_owned(), exact: word.exact, splits: word.splits };
+    judge.assignment(&Assignment { name: name.to_owned(), value }, true);
+}
+
+/// `bash`, `sh` and the like: a text, a file, or whatever comes in.
+pub fn shell(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let operand = call.arguments.operands.first();
+    let risk = |why: &str| vec![(Class::HostEscapeRisk.into(), why.to_owned())];
+    match (call.arguments.has(&["-c"]), operand.map(|word| word.literal())) {
+        (true, Some(Some(text))) => {
+            judge.inner_shell(text);
+            Vec::new()
+        }
+        (true, Some(None) | None) => risk("the text of the command is not known before it runs"),
+        (false, None) => risk("commands come from the input"),
+        (false, Some(Some("-" | "/dev/stdin"))) => risk("commands come from the input"),
+        (false, Some(_)) if call.arguments.has(&["-s"]) => risk("commands come from the input"),
+        (false, Some(Some(file))) if file.starts_with("/dev/") => risk("commands come from a descriptor"),
+        (false, Some(None)) if operand.is_some_and(|word| word.text.starts_with("/dev/")) => {
+            risk("commands come from a descriptor")
+        }
+        (false, Some(_)) if call.lowered => Vec::new(),
+        (false, Some(_)) => vec![(Class::Mutating.into(), "a script runs".to_owned())],
+    }
+}
+
+/// What comes in is added to the end of the command, or put in the place of a mark.
+pub fn xargs(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let marks = call.arguments.values(&["-I", "--replace", "-i"]).filter_map(Word::literal);
+    let mark = marks.last().map(str::to_owned);
+    let mut words: Vec<Word> = match call.arguments.rest {
+        [] => vec![Word::exact("echo")],
+        rest => rest.iter().map(|word| replaced(word, mark.as_deref())).collect(),
+    };
+    if mark.is_none() {
+        words.push(Word::unknown());
+    }
+    judge.inner(&words);
+    Vec::new()
+}
+
+/// A word in which `mark` will stand for something else.
+pub fn replaced(word: &Word, mark: Option<&str>) -> Word {
+    let at = mark.and_then(|mark| word.text.find(mark));
+    at.map_or(word.clone(), |at| Word::starting(&word.text[..at]))
+}
+
+/// `watch`: the words are joined and given to a shell.
+pub fn join(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let words: Option<Vec<&str>> = call.arguments.rest.iter().map(Word::literal).collect();
+    match words {
+        Some(words) if words.is_empty() => Vec::new(),
+        Some(words) => {
+            judge.inner_shell(&words.join(" "));
+            Vec::new()
+        }
+        None => vec![(Class::HostEscapeRisk.into(), "a shell reads words that are not known".to_owned())],
+    }
+}

@@ -1,0 +1,78 @@
+//! Files that a command opens by `<` and `>`.
+
+use super::class::{Class, Classes};
+use super::script::{Redirect, RedirectKind, Word};
+
+pub fn classes(redirect: &Redirect) -> Classes {
+    match redirect.kind {
+        RedirectKind::HereDocument | RedirectKind::HereString => Classes::READ_ONLY,
+        RedirectKind::Read => read(&redirect.target),
+        RedirectKind::Write => written(&redirect.target),
+        RedirectKind::Duplicate if is_descriptor(&redirect.target) => Classes::READ_ONLY,
+        RedirectKind::Duplicate => written(&redirect.target),
+    }
+}
+
+fn is_descriptor(target: &Word) -> bool {
+    let digits = target.text.strip_suffix('-').unwrap_or(&target.text);
+    target.exact && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn read(target: &Word) -> Classes {
+    match is_network(&target.text) {
+        true => Class::Networked.into(),
+        false => Classes::READ_ONLY,
+    }
+}
+
+/// What it means that a file is written, however that is done.
+pub fn written(target: &Word) -> Classes {
+    let text = target.text.as_str();
+    let harmless = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"];
+    match target.exact {
+        true if harmless.contains(&text) => Classes::READ_ONLY,
+        false if text == "/dev/fd/" => Classes::READ_ONLY,
+        _ if is_network(text) => Classes::one(Class::Networked),
+        _ if is_of_the_kernel(text) => Class::HostEscapeRisk.into(),
+        _ => Class::Mutating.into(),
+    }
+}
+
+fn is_network(path: &str) -> bool {
+    path.starts_with("/dev/tcp") || path.starts_with("/dev/udp")
+}
+
+fn is_of_the_kernel(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    path.starts_with('/') && matches!(parts.first(), Some(&("dev" | "proc" | "sys"))) || parts.contains(&"proc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(target: Word, expected: &str) {
+        assert_eq!(written(&target).to_string(), expected);
+    }
+
+    #[test]
+    fn the_target_decides() {
+        check(Word::exact("/dev/null"), "read_only");
+        check(Word::exact("out"), "mutating");
+        check(Word::unknown(), "mutating");
+        check(Word::exact("/dev/sda"), "host_escape_risk");
+        check(Word::exact("/proc/sys/kernel/core_pattern"), "host_escape_risk");
+        check(Word::exact("/dev/tcp/1.2.3.4/80"), "networked");
+        check(Word::starting("/dev/"), "host_escape_risk");
+    }
+
+    #[test]
+    fn another_descriptor_is_no_file() {
+        let duplicate = |text: &str| Redirect { kind: RedirectKind::Duplicate, target: Word::exact(text) };
+        assert!(classes(&duplicate("1")).is_read_only());
+        assert!(classes(&duplicate("-")).is_read_only());
+        assert!(classes(&duplicate("3-")).is_read_only());
+        assert!(classes(&duplicate("out")).contains(Class::Mutating));
+    }
+}

@@ -1,0 +1,163 @@
+//! What both readers make of a command line: simple commands, redirections, assignments, hazards.
+
+/// One word of a command, as far as it is known before it runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Word {
+    /// The whole word without its quotes, or what stands before the first expansion.
+    pub text: String,
+    /// Nothing is expanded: `text` is what the program gets.
+    pub exact: bool,
+    /// It may become several words, or none.
+    pub splits: bool,
+}
+
+impl Word {
+    pub fn exact(text: impl Into<String>) -> Word {
+        Word { text: text.into(), exact: true, splits: false }
+    }
+
+    /// Anything, and any number of it.
+    pub fn unknown() -> Word {
+        Word { text: String::new(), exact: false, splits: true }
+    }
+
+    /// Starts with `text`, then goes on as nobody knows.
+    pub fn starting(text: impl Into<String>) -> Word {
+        Word { text: text.into(), exact: false, splits: false }
+    }
+
+    pub fn literal(&self) -> Option<&str> {
+        self.exact.then_some(self.text.as_str())
+    }
+
+    /// The word might be an option that nobody has seen.
+    pub fn may_hide_a_flag(&self) -> bool {
+        !self.exact && (self.splits || self.text.is_empty() || self.text.starts_with('-'))
+    }
+
+    pub fn push_literal(&mut self, text: &str) {
+        if self.exact {
+            self.text.push_str(text);
+        }
+    }
+
+    pub fn push_expansion(&mut self, splits: bool) {
+        self.exact = false;
+        self.splits |= splits;
+    }
+
+    /// Text outside quotes, in which patterns and braces are expanded.
+    pub fn push_unquoted(&mut self, text: &str) {
+        match text.find(is_pattern_character) {
+            Some(at) => {
+                self.push_literal(&text[..at]);
+                self.push_expansion(false);
+            }
+            None => self.push_literal(text),
+        }
+    }
+
+    /// As a person should see it.
+    pub fn shown(&self) -> String {
+        match self.exact {
+            true => self.text.clone(),
+            false => format!("{}…", self.text),
+        }
+    }
+}
+
+/// Braces are looked at once the whole word is known: see [`has_braces`].
+fn is_pattern_character(character: char) -> bool {
+    matches!(character, '*' | '?' | '[')
+}
+
+/// Whether text outside quotes makes several words of one: `{a,b}` or `{1..3}`.
+pub fn has_braces(unquoted: &str) -> bool {
+    let opened = unquoted.find('{').map(|at| &unquoted[at + 1..]);
+    opened.is_some_and(|rest| rest.contains(',') || rest.contains(".."))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RedirectKind {
+    Read,
+    /// `>`, `>>`, `>|`, `&>`, `&>>`, `<>`.
+    Write,
+    /// `>&` and `<&`: another descriptor, or a file.
+    Duplicate,
+    HereDocument,
+    HereString,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Redirect {
+    pub kind: RedirectKind,
+    /// The file or descriptor; nothing for a here-document, whose text no program name is in.
+    pub target: Word,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Assignment {
+    pub name: String,
+    pub value: Word,
+}
+
+/// One simple command. Without words it is only assignments, or the redirections of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Simple {
+    pub assignments: Vec<Assignment>,
+    pub words: Vec<Word>,
+    pub redirects: Vec<Redirect>,
+}
+
+/// Everything in a command line, substitutions included, in no order that matters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    pub simples: Vec<Simple>,
+    pub functions: Vec<String>,
+    /// Things that run code without a command standing there.
+    pub hazards: Vec<String>,
+    /// Names whose values are evaluated as arithmetic, and so may run code.
+    pub evaluated: Vec<String>,
+    /// Names that take the words of a `for`, or a number in arithmetic, with each value.
+    pub loops: Vec<Assignment>,
+    /// Names that take the result of arithmetic, once for each time.
+    pub numbers: Vec<String>,
+}
+
+/// Why a command line cannot be judged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("it is longer than {0} bytes")]
+    TooLong(usize),
+    #[error("it holds more than {0} commands")]
+    TooMany(usize),
+    #[error("it is nested too deeply")]
+    TooDeep,
+    #[error("it is no shell command that can be read: {0}")]
+    Syntax(String),
+    #[error("two readers do not agree on {0}")]
+    Disagreement(&'static str),
+    #[error("it holds the character {0}")]
+    Character(String),
+    #[error("reading it failed")]
+    Failed,
+}
+
+/// Looks at an arithmetic expression: subscripts and substitutions run code, names are looked up later.
+pub fn look_at_arithmetic(expression: &str, script: &mut Script) {
+    if expression.contains(['[', '`']) || expression.contains("$(") || expression.contains("${") {
+        script.hazards.push("arithmetic with a subscript or substitution runs code".to_owned());
+    }
+    let names = expression.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let names = names.filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
+    script.evaluated.extend(names.map(str::to_owned));
+    script.loops.extend(expression.split([';', ',']).filter_map(number_assigned));
+}
+
+/// `i = 0` inside arithmetic.
+fn number_assigned(expression: &str) -> Option<Assignment> {
+    let (name, value) = expression.split_once('=')?;
+    let value = value.trim();
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| Assignment { name: name.trim().to_owned(), value: Word::exact(value) })
+}

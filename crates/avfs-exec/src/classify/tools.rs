@@ -1,0 +1,121 @@
+//! What is known of each tool, read from the tables in `tools/*.tools`.
+//!
+//! ```text
+//! tool sort : read_only              names, and what it is without further flags
+//!   flags -n -r -k= --key=           known flags; `=` takes a value
+//!   adds mutating : -o= --output=    flags that make it worse
+//!   lowers read_only : --dry-run     flags with which it is only that, if nothing else adds to it
+//!   unknown mutating                 any other flag (default: mutating)
+//!   any                              any other flag is harmless
+//!   info -V                          alone, it only prints (besides --version and --help)
+//!   operands 1 : mutating            more operands than that make it worse
+//!   wraps 1                          after so many operands comes another command
+//!   handler sed                      code that looks closer
+//!   raw                              which gets the words as they are
+//!   sub add|new : mutating           a subcommand, with lines of its own until the next
+//! ```
+
+mod table;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::class::{Class, Classes};
+use super::handler::Handler;
+
+/// Tables are compiled in: what a command is called never depends on the machine.
+const TABLES: &[(&str, &str)] = &[
+    ("files", include_str!("tools/files.tools")),
+    ("text", include_str!("tools/text.tools")),
+    ("git", include_str!("tools/git.tools")),
+    ("languages", include_str!("tools/languages.tools")),
+    ("javascript", include_str!("tools/javascript.tools")),
+    ("python", include_str!("tools/python.tools")),
+    ("network", include_str!("tools/network.tools")),
+    ("system", include_str!("tools/system.tools")),
+    ("shell", include_str!("tools/shell.tools")),
+    ("wrappers", include_str!("tools/wrappers.tools")),
+];
+
+static TOOLS: LazyLock<HashMap<&'static str, Tool>> = LazyLock::new(|| match table::read_all(TABLES) {
+    Ok(tools) => tools,
+    Err(error) => panic!("the tables are checked by a test: {error}"),
+});
+
+/// The table of a tool by its plain name.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.get(name)
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Tool {
+    pub spec: Spec,
+    pub subs: Vec<Sub>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Sub {
+    /// The words before the last one, as `remote` of `remote add`.
+    pub before: Vec<&'static str>,
+    /// The last word: any of these.
+    pub names: Vec<&'static str>,
+    pub spec: Spec,
+}
+
+/// What flags and operands of a tool or a subcommand mean.
+#[derive(Clone, Debug, Default)]
+pub struct Spec {
+    pub classes: Classes,
+    pub flags: HashMap<&'static str, Flag>,
+    /// Flags that are not listed are harmless.
+    pub any: bool,
+    pub unknown: Option<Classes>,
+    pub info: Vec<&'static str>,
+    pub operands: Option<(usize, Classes)>,
+    pub wraps: Option<usize>,
+    /// Its words are no flags and operands: a handler reads them.
+    pub raw: bool,
+    pub handler: Option<Handler>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flag {
+    pub takes_value: bool,
+    pub adds: Classes,
+    pub lowers: Option<Classes>,
+}
+
+impl Tool {
+    /// The longest subcommand that the words begin with.
+    pub fn sub(&self, words: &[&str]) -> Option<&Sub> {
+        self.subs.iter().filter(|sub| sub.fits(words)).max_by_key(|sub| sub.before.len())
+    }
+}
+
+impl Sub {
+    pub fn length(&self) -> usize {
+        self.before.len() + 1
+    }
+
+    fn fits(&self, words: &[&str]) -> bool {
+        let last = words.get(self.before.len());
+        last.is_some_and(|last| self.names.contains(last)) && words.starts_with(&self.before)
+    }
+}
+
+impl Spec {
+    /// What a flag that is not listed adds. Only what is read-only has something to lose by it.
+    pub fn unknown(&self) -> Classes {
+        let default = if self.classes.is_read_only() { Class::Mutating } else { Class::ReadOnly };
+        self.unknown.unwrap_or(default.into())
+    }
+
+    /// What a word is that might be any flag.
+    pub fn hidden_flag(&self) -> Classes {
+        let harmless = self.any && self.flags.values().all(|flag| flag.adds.is_read_only());
+        match harmless {
+            true => Classes::READ_ONLY,
+            false => self.unknown(),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Which tool the first word of a command starts.
+
+/// What stands in the place of the program.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verb<'a> {
+    /// Found by its name, or in a directory of the system.
+    Named(&'a str),
+    /// A program somewhere else, with its last name.
+    Elsewhere(&'a str),
+    /// A way to start programs by detour, with the reason.
+    Detour(&'static str),
+}
+
+const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+
+pub fn resolve(word: &str) -> Verb<'_> {
+    let Some((directory, name)) = word.rsplit_once('/') else {
+        return match word {
+            "" => Verb::Detour("the name of the program is empty"),
+            word if is_loader(word) => Verb::Detour("a loader starts any program"),
+            word => Verb::Named(word),
+        };
+    };
+    let parts: Vec<&str> = directory.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let absolute = word.starts_with('/');
+    let kernel = absolute && matches!(parts.first(), Some(&("proc" | "dev" | "sys")));
+    if kernel || parts.contains(&"proc") || absolute && parts.contains(&"..") {
+        return Verb::Detour("the program is reached by a detour");
+    }
+    if is_loader(name) {
+        return Verb::Detour("a loader starts any program");
+    }
+    let plain = format!("/{}", parts.join("/"));
+    match absolute && SYSTEM.contains(&plain.as_str()) {
+        true => Verb::Named(name),
+        false => Verb::Elsewhere(name),
+    }
+}
+
+fn is_loader(name: &str) -> bool {
+    name.starts_with("ld-") || name == "ld.so" || name.starts_with("ld.so.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_known_by_its_place() {
+        assert_eq!(resolve("ls"), Verb::Named("ls"));
+        assert_eq!(resolve("/bin//./ls"), Verb::Named("ls"));
+        assert_eq!(resolve("./rm"), Verb::Elsewhere("rm"));
+        assert_eq!(resolve("~/bin/ls"), Verb::Elsewhere("ls"));
+        assert_eq!(resolve("bin/ls"), Verb::Elsewhere("ls"));
+        for detour in ["", "/proc/self/root/bin/ls", "/bin/../tmp/ls", "/lib64/ld-linux-x86-64.so.2", "x/proc/ls"] {
+            assert!(matches!(resolve(detour), Verb::Detour(_)), "{detour}");
+        }
+    }
+}

@@ -29,6 +29,7 @@ fn sitter(text: &str, show: bool) {
     if show { println!("{}", tree.root_node().to_sexp()); }
 }
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("dump") { return dump(&std::env::args().nth(2).unwrap()); }
     let args: Vec<String> = std::env::args().skip(1).collect();
     std::thread::Builder::new().stack_size(1<<30).spawn(move || {
     if args[0] == "nest" {
@@ -43,4 +44,12 @@ fn main() {
         }
     } else { for a in args { println!("=== {a}"); brush(&a, true); sitter(&a, true); } }
     }).unwrap().join().unwrap();
+}
+#[allow(dead_code)]
+pub fn dump(text: &str) {
+    let mut parser = tree_sitter::Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).unwrap();
+    let tree = parser.parse(text, None).unwrap();
+    fn go(n: tree_sitter::Node, d: usize) { println!("{}{} named={} {:?}", "  ".repeat(d), n.kind(), n.is_named(), n.byte_range()); for i in 0..n.child_count() { go(n.child(i as u32).unwrap(), d+1); } }
+    go(tree.root_node(), 0);
 }

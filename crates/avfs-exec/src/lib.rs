@@ -6,4 +6,4 @@ pub mod classify;
 pub mod policy;
 
 pub use classify::{Class, Classes, Classification, Command, Part, classify};
-//pub use policy::{Action, Decision, Policy, PolicyError, PrefixRule, rules_to_save};
+pub use policy::{Action, Decision, Policy, PolicyError, PrefixRule, rules_to_save};

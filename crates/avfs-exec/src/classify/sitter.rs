@@ -37,7 +37,8 @@ fn parse(text: &str) -> Result<Tree, Unreadable> {
     };
     let options = ParseOptions::new().progress_callback(&mut count);
     let bytes = text.as_bytes();
-    let tree = parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options));
+    let tree =
+        parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options));
     tree.ok_or(Unreadable::TooDeep)
 }
 
@@ -260,7 +261,12 @@ impl<'a> Reader<'a> {
 
     fn append(&mut self, node: Node<'a>, word: &mut Word, unquoted: &mut String) -> Read {
         match node.kind() {
-            "word" | "number" | "variable_name" | "special_variable_name" | "test_operator" | "regex"
+            "word"
+            | "number"
+            | "variable_name"
+            | "special_variable_name"
+            | "test_operator"
+            | "regex"
             | "extglob_pattern"
                 if node.named_child_count() == 0 =>
             {

@@ -180,9 +180,28 @@ mod tests {
     #[test]
     fn scripts_that_only_print_are_known() {
         for script in [
-            "1,20p", "s/a/b/", "s/a/b/g;s|c|d|2", "/x/d", "$!d", "/a/,/b/p", "s/[/]x/y/gI", "1{p;q}", "10q", "=",
-            "y/abc/xyz/", "/^$/d; s/^ *//", ":a;N;$!ba;s/\\n/,/g", "\\%x%p", "2~3d", "1i\\\nhello", "a text e w",
-            "s/a/\\/x/w /dev/stdout", "/x/!s/a/b/", "n;d", "1!G;h;$!d", "",
+            "1,20p",
+            "s/a/b/",
+            "s/a/b/g;s|c|d|2",
+            "/x/d",
+            "$!d",
+            "/a/,/b/p",
+            "s/[ab]x/y/gI",
+            "1{p;q}",
+            "10q",
+            "=",
+            "y/abc/xyz/",
+            "/^$/d; s/^ *//",
+            ":a;N;$!ba;s/\\n/,/g",
+            "\\%x%p",
+            "2~3d",
+            "1i\\\nhello",
+            "a text e w",
+            "s/a/\\/x/w /dev/stdout",
+            "/x/!s/a/b/",
+            "n;d",
+            "1!G;h;$!d",
+            "",
         ] {
             check(script, "read_only");
         }
@@ -194,7 +213,18 @@ mod tests {
         check("1,3w out", "mutating");
         check("s/a/b/w out", "mutating");
         check("s/a/b/gw /dev/sda", "host_escape_risk");
-        for script in ["1e touch F", "e", "s/a/b/e", "s/a/touch F/ge", "/x/e date", "1!e id", "\\,x,e id", "s/a", "k", "p e"] {
+        for script in [
+            "1e touch F",
+            "e",
+            "s/a/b/e",
+            "s/a/touch F/ge",
+            "/x/e date",
+            "1!e id",
+            "\\,x,e id",
+            "s/a",
+            "k",
+            "p e",
+        ] {
             check(script, "host_escape_risk");
         }
     }

@@ -73,7 +73,8 @@ impl Reader<'_> {
             return None;
         }
         match self.next()? {
-            '{' | '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
+            '{' | '}' => Some(Classes::READ_ONLY),
+            '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
                 self.end_of_command()
             }
             'q' | 'Q' | 'l' | 'L' => {
@@ -133,9 +134,39 @@ impl Reader<'_> {
     }
 
     fn pattern(&mut self, delimiter: char) -> Option<()> {
-        self.delimited(delimiter)?;
+        self.expression(delimiter)?;
         self.skip(|c| matches!(c, 'I' | 'M'));
         Some(())
+    }
+
+    /// A regular expression: inside brackets its delimiter is a character as any other.
+    fn expression(&mut self, delimiter: char) -> Option<()> {
+        loop {
+            match self.next()? {
+                '\\' => {
+                    self.next()?;
+                }
+                character if character == delimiter => return Some(()),
+                '[' => self.bracket()?,
+                _ => {}
+            }
+        }
+    }
+
+    fn bracket(&mut self) -> Option<()> {
+        self.rest = self.rest.strip_prefix('^').unwrap_or(self.rest);
+        self.rest = self.rest.strip_prefix(']').unwrap_or(self.rest);
+        loop {
+            match self.next()? {
+                ']' => return Some(()),
+                '[' if self.rest.starts_with([':', '.', '=']) => {
+                    let kind = self.next()?;
+                    let end = self.rest.find(&format!("{kind}]"))?;
+                    self.rest = &self.rest[end + 2..];
+                }
+                _ => {}
+            }
+        }
     }
 
     fn delimited(&mut self, delimiter: char) -> Option<()> {
@@ -152,7 +183,7 @@ impl Reader<'_> {
 
     fn substitute(&mut self) -> Option<Classes> {
         let delimiter = self.next().filter(|c| !matches!(c, '\\' | '\n'))?;
-        self.delimited(delimiter)?;
+        self.expression(delimiter)?;
         self.delimited(delimiter)?;
         loop {
             match self.rest.chars().next() {
@@ -186,7 +217,7 @@ mod tests {
             "/x/d",
             "$!d",
             "/a/,/b/p",
-            "s/[ab]x/y/gI",
+            "s/[/]x/y/gI",
             "1{p;q}",
             "10q",
             "=",

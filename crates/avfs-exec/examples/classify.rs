@@ -7,6 +7,10 @@ fn main() {
         let line = line.replace("\\n", "\n");
         let found = avfs_exec::classify(&avfs_exec::Command::Shell(line.clone()));
         println!("{:<28} | {}", found.classes.to_string(), line.replace('\n', "\\n"));
-        if std::env::args().len() > 1 { for p in &found.parts { println!("      {:<20} {} [{}]", p.classes.to_string(), p.text, p.reason); } }
+        if std::env::args().len() > 1 {
+            for p in &found.parts {
+                println!("      {:<20} {} [{}]", p.classes.to_string(), p.text, p.reason);
+            }
+        }
     }
 }

@@ -21,3 +21,4 @@ pub mod syscalls;
 pub use classify::{Class, Classes, Classification, Command, Part};
 pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};
 pub use plan::{Limits, Network, Plan, User};
+pub use policy::{Action, Decision, Policy, PolicyError, PrefixRule, rules_to_save};

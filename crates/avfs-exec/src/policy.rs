@@ -1,0 +1,137 @@
+//! What is done with a command of some class: the policy, and the decision with the line that made it.
+
+mod decide;
+mod error;
+mod file;
+mod rule;
+mod save;
+
+use std::fmt;
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+
+use crate::classify::{Class, Classes};
+
+pub use error::{PolicyError, Wrong};
+pub use rule::PrefixRule;
+pub use save::{append_rules, rules_to_save};
+
+/// What happens to a command. Later ones are stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    Allow,
+    AllowWithCheckpoint,
+    RequireApproval,
+    Deny,
+}
+
+impl Action {
+    pub const ALL: [Action; 4] =
+        [Action::Allow, Action::AllowWithCheckpoint, Action::RequireApproval, Action::Deny];
+
+    /// For programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Allow => "allow",
+            Action::AllowWithCheckpoint => "allow_with_checkpoint",
+            Action::RequireApproval => "require_approval",
+            Action::Deny => "deny",
+        }
+    }
+
+    /// As a policy file says it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Action::Allow => "allow",
+            Action::AllowWithCheckpoint => "checkpoint",
+            Action::RequireApproval => "ask",
+            Action::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.as_str())
+    }
+}
+
+impl Serialize for Action {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// What happens to one command, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    pub action: Action,
+    pub class: Class,
+    pub classes: Classes,
+    /// The line of the policy that decided.
+    pub rule: String,
+    pub reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<String>,
+}
+
+/// What is to be done with each class, and rules for single commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    classes: [ClassLine; 5],
+    rules: Vec<PrefixRule>,
+}
+
+/// What is done with a class, and where that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ClassLine {
+    class: Class,
+    action: Action,
+    origin: String,
+}
+
+impl Policy {
+    /// What holds without a policy file.
+    pub fn built_in() -> Policy {
+        let action = |class| match class {
+            Class::ReadOnly => Action::Allow,
+            Class::Mutating | Class::Destructive => Action::AllowWithCheckpoint,
+            Class::Networked | Class::HostEscapeRisk => Action::RequireApproval,
+        };
+        let line = |class| ClassLine { class, action: action(class), origin: "built-in".to_owned() };
+        Policy { classes: Class::ALL.map(line), rules: Vec::new() }
+    }
+
+    /// Reads a policy file's text. `file` is for messages only.
+    pub fn parse(file: &Path, text: &str) -> Result<Policy, PolicyError> {
+        file::parse(file, text)
+    }
+
+    pub fn action_for(&self, class: Class) -> Action {
+        self.class_line(class).action
+    }
+
+    pub fn rules(&self) -> &[PrefixRule] {
+        &self.rules
+    }
+
+    /// The same policy with more rules.
+    #[must_use]
+    pub fn with_saved(mut self, rules: impl IntoIterator<Item = PrefixRule>) -> Policy {
+        self.rules.extend(rules);
+        self
+    }
+
+    fn class_line(&self, class: Class) -> &ClassLine {
+        self.classes.iter().find(|line| line.class == class).expect("a policy has a line for every class")
+    }
+
+    fn set_class(&mut self, class: Class, action: Action, origin: String) {
+        let line = self.classes.iter_mut().find(|line| line.class == class);
+        *line.expect("a policy has a line for every class") = ClassLine { class, action, origin };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,8 @@ use brush_parser::ast;
 use brush_parser::{ParserOptions, Token};
 
 use super::bounds::{MAX_COMMANDS, MAX_DEPTH, MAX_NESTING};
-use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word};
 use super::script::look_at_arithmetic;
+use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word};
 
 /// Alternatives of the grammar for `case` are tried twice at each level: the work doubles with it.
 const MAX_CASES: usize = 8;

@@ -113,7 +113,12 @@ impl Judge {
     fn redirect(&mut self, redirect: &Redirect) {
         let classes = redirect::classes(redirect);
         if !classes.is_read_only() {
-            let reason = format!("`{}` is opened for writing, or is no file", shown(&redirect.target.shown()));
+            let target = shown(&redirect.target.shown());
+            let reason = match classes.worst() {
+                Class::Networked => format!("`{target}` is a connection"),
+                Class::HostEscapeRisk => format!("`{target}` belongs to the machine"),
+                Class::ReadOnly | Class::Mutating | Class::Destructive => format!("`{target}` is written"),
+            };
             self.finding(">", classes, reason, false);
         }
     }
@@ -179,7 +184,8 @@ impl Judge {
         let literal: Vec<&str> = rest.iter().map_while(Word::literal).collect();
         match tool.sub(&literal) {
             Some(sub) => {
-                let names: Vec<&str> = [name].into_iter().chain(literal[..sub.length()].iter().copied()).collect();
+                let names: Vec<&str> =
+                    [name].into_iter().chain(literal[..sub.length()].iter().copied()).collect();
                 let after = &rest[sub.length()..];
                 self.judge_spec(words, &names, &sub.spec, Some(&tool.spec), after, least, findings);
             }
@@ -208,7 +214,10 @@ impl Judge {
         findings
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call taken apart: passing it in a struct reads no better")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call taken apart: passing it in a struct reads no better"
+    )]
     fn judge_spec(
         &mut self,
         words: &[Word],
@@ -252,7 +261,8 @@ impl Judge {
     ) {
         let classes: Classes = findings.iter().map(|(classes, _)| *classes).fold(base, Classes::and);
         let worst = classes.worst();
-        let found = findings.into_iter().find(|(classes, _)| classes.contains(worst) && worst != Class::ReadOnly);
+        let found =
+            findings.into_iter().find(|(classes, _)| classes.contains(worst) && worst != Class::ReadOnly);
         let prefix: Vec<String> = words.iter().map_while(Word::literal).map(str::to_owned).collect();
         let verb = names.first().copied().unwrap_or_default();
         self.parts.push(Part {

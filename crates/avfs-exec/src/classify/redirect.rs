@@ -44,7 +44,8 @@ fn is_network(path: &str) -> bool {
 
 fn is_of_the_kernel(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    path.starts_with('/') && matches!(parts.first(), Some(&("dev" | "proc" | "sys"))) || parts.contains(&"proc")
+    path.starts_with('/') && matches!(parts.first(), Some(&("dev" | "proc" | "sys")))
+        || parts.contains(&"proc")
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ fn parse(text: &str) -> Result<Tree, Unreadable> {
     };
     let options = ParseOptions::new().progress_callback(&mut count);
     let bytes = text.as_bytes();
-    let tree = parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options));
+    let tree =
+        parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options));
     tree.ok_or(Unreadable::TooDeep)
 }
 
@@ -57,7 +58,8 @@ impl<'a> Reader<'a> {
             return Err(Unreadable::TooDeep);
         }
         match node.kind() {
-            "command" => self.command(node)?,
+            "command" => self.command(node, None)?,
+            "redirected_statement" => self.redirected(node)?,
             "declaration_command" | "unset_command" => self.declaration(node)?,
             "test_command" => self.test(node)?,
             "variable_assignment" => self.assignment(node)?,
@@ -91,7 +93,19 @@ impl<'a> Reader<'a> {
         self.push(Simple { redirects: vec![Redirect { kind, target }], ..Simple::default() })
     }
 
-    fn command(&mut self, node: Node<'a>) -> Read {
+    /// The grammar loses a lone `-` that stands before a here-document, as in `python3 - <<EOF`.
+    fn redirected(&mut self, node: Node<'a>) -> Read {
+        let all = named_children(node);
+        let [first, second, ..] = all.as_slice() else { return self.children(node) };
+        let between = self.text.get(first.end_byte()..second.start_byte()).unwrap_or_default().trim();
+        if first.kind() != "command" || between != "-" {
+            return self.children(node);
+        }
+        self.command(*first, Some(Word::exact("-")))?;
+        all[1..].iter().try_for_each(|child| self.node(*child))
+    }
+
+    fn command(&mut self, node: Node<'a>, lost: Option<Word>) -> Read {
         let mut words = Vec::new();
         for (child, is_argument) in children_of_command(node) {
             match child.kind() {
@@ -109,6 +123,7 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
+        words.extend(lost);
         strip_time(&mut words);
         match words.is_empty() {
             true => Ok(()),
@@ -246,7 +261,12 @@ impl<'a> Reader<'a> {
 
     fn append(&mut self, node: Node<'a>, word: &mut Word, unquoted: &mut String) -> Read {
         match node.kind() {
-            "word" | "number" | "variable_name" | "special_variable_name" | "test_operator" | "regex"
+            "word"
+            | "number"
+            | "variable_name"
+            | "special_variable_name"
+            | "test_operator"
+            | "regex"
             | "extglob_pattern"
                 if node.named_child_count() == 0 =>
             {

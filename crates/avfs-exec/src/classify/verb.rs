@@ -52,7 +52,9 @@ mod tests {
         assert_eq!(resolve("./rm"), Verb::Elsewhere("rm"));
         assert_eq!(resolve("~/bin/ls"), Verb::Elsewhere("ls"));
         assert_eq!(resolve("bin/ls"), Verb::Elsewhere("ls"));
-        for detour in ["", "/proc/self/root/bin/ls", "/bin/../tmp/ls", "/lib64/ld-linux-x86-64.so.2", "x/proc/ls"] {
+        for detour in
+            ["", "/proc/self/root/bin/ls", "/bin/../tmp/ls", "/lib64/ld-linux-x86-64.so.2", "x/proc/ls"]
+        {
             assert!(matches!(resolve(detour), Verb::Detour(_)), "{detour}");
         }
     }

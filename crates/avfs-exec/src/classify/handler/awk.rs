@@ -72,7 +72,10 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
                 quoted(rest, '/')?
             }
             '#' => rest.find('\n').unwrap_or(rest.len()),
-            '|' if rest.starts_with("||") => 2,
+            '|' if rest.starts_with("||") => {
+                found.push(Token::Sign('&'));
+                2
+            }
             '\\' if rest.starts_with("\\\n") => 2,
             c if c.is_alphabetic() || c == '_' => {
                 let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -115,9 +118,10 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
 /// After a value a slash divides. `print /x/` and the like are no values.
 fn follows_value(found: &[Token<'_>]) -> bool {
     match found.last() {
-        Some(Token::Name(name)) => {
-            !matches!(*name, "print" | "printf" | "return" | "in" | "case" | "getline" | "else" | "do" | "exit")
-        }
+        Some(Token::Name(name)) => !matches!(
+            *name,
+            "print" | "printf" | "return" | "in" | "case" | "getline" | "else" | "do" | "exit"
+        ),
         Some(Token::Text(_) | Token::Value | Token::Sign(')' | ']' | '$')) => true,
         Some(Token::Sign(_)) | None => false,
     }
@@ -135,10 +139,21 @@ mod tests {
     #[test]
     fn programs_that_only_print_are_known() {
         for program in [
-            "{print $1}", "$3 > 100", "NR==1 || /x|y/ {print}", "{s+=$1} END {print s/NR}", "BEGIN{FS=\":\"}",
-            "{ if ($1 > 5) print $2; else print $1 }", "{printf \"%s|%d\\n\", $1, $2}", "/a\\/b/", "!seen[$0]++",
-            "{print ($1 > 2)}", "{print \"system(x) | sh > f\"}", "# system()\n{print}", "{print > \"/dev/stderr\"}",
-            "length > 80", "NR>=10 && NR<=20",
+            "{print $1}",
+            "$3 > 100",
+            "NR==1 || /x|y/ {print}",
+            "{s+=$1} END {print s/NR}",
+            "BEGIN{FS=\":\"}",
+            "{ if ($1 > 5) print $2; else print $1 }",
+            "{printf \"%s|%d\\n\", $1, $2}",
+            "/a\\/b/",
+            "!seen[$0]++",
+            "{print ($1 > 2)}",
+            "{print \"system(x) | sh > f\"}",
+            "# system()\n{print}",
+            "{print > \"/dev/stderr\"}",
+            "length > 80",
+            "NR>=10 && NR<=20",
         ] {
             check(program, "read_only");
         }
@@ -151,8 +166,13 @@ mod tests {
         check("{printf(\"%s\", $1) > $2}", "mutating");
         check("BEGIN{getline x < \"/inet/tcp/0/h/80\"}", "networked");
         for program in [
-            "BEGIN{system(\"touch F\")}", "{print | \"sh\"}", "\"date\" | getline d", "BEGIN{f=\"system\"; @f(\"id\")}",
-            "BEGIN { print |& \"sh\" }", "/[/]/{system(1)}", "\"unclosed",
+            "BEGIN{system(\"touch F\")}",
+            "{print | \"sh\"}",
+            "\"date\" | getline d",
+            "BEGIN{f=\"system\"; @f(\"id\")}",
+            "BEGIN { print |& \"sh\" }",
+            "/[/]/{system(1)}",
+            "\"unclosed",
         ] {
             check(program, "host_escape_risk");
         }

@@ -8,7 +8,8 @@ use crate::classify::script::Word;
 
 fn writes(word: &Word) -> Option<(Classes, String)> {
     let classes = written(word);
-    (!classes.is_read_only()).then(|| (classes, format!("`{}` is written", super::super::judge::shown(&word.shown()))))
+    (!classes.is_read_only())
+        .then(|| (classes, format!("`{}` is written", super::super::judge::shown(&word.shown()))))
 }
 
 /// Every operand is written, as by `tee`.
@@ -18,7 +19,8 @@ pub fn target(_: &mut Judge, call: &Call<'_>) -> Findings {
 
 /// `dd`: words of its own instead of flags.
 pub fn dd(_: &mut Judge, call: &Call<'_>) -> Findings {
-    let known = ["if=", "bs=", "ibs=", "obs=", "count=", "skip=", "seek=", "status=", "conv=", "iflag=", "cbs="];
+    let known =
+        ["if=", "bs=", "ibs=", "obs=", "count=", "skip=", "seek=", "status=", "conv=", "iflag=", "cbs="];
     let one = |word: &&Word| match word.text.strip_prefix("of=") {
         Some(file) => writes(&Word { text: file.to_owned(), exact: word.exact, splits: word.splits }),
         None if known.iter().any(|known| word.text.starts_with(known)) && !word.splits => None,
@@ -59,7 +61,8 @@ pub fn sql(_: &mut Judge, call: &Call<'_>) -> Findings {
     if mentions(&["drop ", "delete ", "truncate ", "flushall", "flushdb", "del "]) {
         findings.push((Class::Destructive.into(), "data is taken away".to_owned()));
     }
-    let runs = [".shell", ".system", ".load", "load_extension", "\\!", "to program", "from program", ".import |"];
+    let runs =
+        [".shell", ".system", ".load", "load_extension", "\\!", "to program", "from program", ".import |"];
     if mentions(&runs) {
         findings.push((Class::HostEscapeRisk.into(), "a program is started".to_owned()));
     }

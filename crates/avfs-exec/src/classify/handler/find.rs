@@ -7,19 +7,92 @@ use crate::classify::script::Word;
 
 /// Tests and options without a value.
 const PLAIN: [&str; 40] = [
-    "-print", "-print0", "-ls", "-prune", "-quit", "-true", "-false", "-empty", "-readable", "-writable",
-    "-executable", "-nouser", "-nogroup", "-depth", "-d", "-mount", "-xdev", "-daystart", "-follow", "-noleaf",
-    "-warn", "-nowarn", "-ignore_readdir_race", "-noignore_readdir_race", "-a", "-and", "-o", "-or", "-not", "!",
-    "(", ")", ",", "-H", "-L", "-P", "-O0", "-O1", "-O2", "-O3",
+    "-print",
+    "-print0",
+    "-ls",
+    "-prune",
+    "-quit",
+    "-true",
+    "-false",
+    "-empty",
+    "-readable",
+    "-writable",
+    "-executable",
+    "-nouser",
+    "-nogroup",
+    "-depth",
+    "-d",
+    "-mount",
+    "-xdev",
+    "-daystart",
+    "-follow",
+    "-noleaf",
+    "-warn",
+    "-nowarn",
+    "-ignore_readdir_race",
+    "-noignore_readdir_race",
+    "-a",
+    "-and",
+    "-o",
+    "-or",
+    "-not",
+    "!",
+    "(",
+    ")",
+    ",",
+    "-H",
+    "-L",
+    "-P",
+    "-O0",
+    "-O1",
+    "-O2",
+    "-O3",
 ];
 
 /// Tests and options with one value.
 const VALUED: [&str; 42] = [
-    "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-regextype",
-    "-lname", "-ilname", "-type", "-xtype", "-size", "-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin",
-    "-newer", "-anewer", "-cnewer", "-newermt", "-newerct", "-newerat", "-newermm", "-user", "-group", "-uid",
-    "-gid", "-perm", "-links", "-inum", "-samefile", "-fstype", "-maxdepth", "-mindepth", "-used", "-printf",
-    "-D", "-context",
+    "-name",
+    "-iname",
+    "-path",
+    "-ipath",
+    "-wholename",
+    "-iwholename",
+    "-regex",
+    "-iregex",
+    "-regextype",
+    "-lname",
+    "-ilname",
+    "-type",
+    "-xtype",
+    "-size",
+    "-mtime",
+    "-atime",
+    "-ctime",
+    "-mmin",
+    "-amin",
+    "-cmin",
+    "-newer",
+    "-anewer",
+    "-cnewer",
+    "-newermt",
+    "-newerct",
+    "-newerat",
+    "-newermm",
+    "-user",
+    "-group",
+    "-uid",
+    "-gid",
+    "-perm",
+    "-links",
+    "-inum",
+    "-samefile",
+    "-fstype",
+    "-maxdepth",
+    "-mindepth",
+    "-used",
+    "-printf",
+    "-D",
+    "-context",
 ];
 
 pub fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
@@ -73,7 +146,9 @@ pub fn fd(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let is_start = |word: &&Word| matches!(word.literal(), Some("-x" | "--exec" | "-X" | "--exec-batch"));
     let words = call.arguments.rest;
     let hidden = words.iter().any(Word::may_hide_a_flag);
-    let joined = |word: &Word| word.text.starts_with("--exec") || word.text.starts_with("-x") || word.text.starts_with("-X");
+    let joined = |word: &Word| {
+        word.text.starts_with("--exec") || word.text.starts_with("-x") || word.text.starts_with("-X")
+    };
     match words.iter().position(|word| is_start(&word)) {
         Some(at) => {
             let mut command: Vec<Word> = words[at + 1..].iter().map(found).collect();

@@ -7,10 +7,31 @@ use crate::classify::script::Word;
 
 /// Settings that start no program and leave no place to go. Ends with a dot: everything below.
 const HARMLESS: [&str; 26] = [
-    "advice.", "color.", "column.", "user.name", "user.email", "init.defaultbranch", "core.quotepath",
-    "core.autocrlf", "core.filemode", "core.abbrev", "core.longpaths", "core.precomposeunicode", "pull.rebase",
-    "pull.ff", "push.default", "push.autosetupremote", "fetch.prune", "merge.conflictstyle", "rebase.autostash",
-    "rerere.enabled", "log.date", "log.decorate", "diff.algorithm", "diff.renames", "commit.verbose",
+    "advice.",
+    "color.",
+    "column.",
+    "user.name",
+    "user.email",
+    "init.defaultbranch",
+    "core.quotepath",
+    "core.autocrlf",
+    "core.filemode",
+    "core.abbrev",
+    "core.longpaths",
+    "core.precomposeunicode",
+    "pull.rebase",
+    "pull.ff",
+    "push.default",
+    "push.autosetupremote",
+    "fetch.prune",
+    "merge.conflictstyle",
+    "rebase.autostash",
+    "rerere.enabled",
+    "log.date",
+    "log.decorate",
+    "diff.algorithm",
+    "diff.renames",
+    "commit.verbose",
     "gc.auto",
 ];
 
@@ -27,9 +48,9 @@ const HARMLESS_VALUES: [(&str, &[&str]); 6] = [
 fn is_harmless(name: &str, value: Option<&str>) -> bool {
     let name = name.to_lowercase();
     let fits = |known: &&str| name == **known || known.ends_with('.') && name.starts_with(*known);
-    let valued = HARMLESS_VALUES.iter().any(|(known, values)| {
-        name == *known && value.is_some_and(|value| values.contains(&value))
-    });
+    let valued = HARMLESS_VALUES
+        .iter()
+        .any(|(known, values)| name == *known && value.is_some_and(|value| values.contains(&value)));
     HARMLESS.iter().any(fits) || valued
 }
 
@@ -62,7 +83,9 @@ pub fn config(_: &mut Judge, call: &Call<'_>) -> Findings {
     let value = operands.get(1).and_then(|word| word.literal());
     match name.is_some_and(|name| is_harmless(name, value)) {
         true => vec![(Class::Mutating.into(), "a setting is changed".to_owned())],
-        false => vec![(Class::HostEscapeRisk.into(), "a setting is changed that may start programs".to_owned())],
+        false => {
+            vec![(Class::HostEscapeRisk.into(), "a setting is changed that may start programs".to_owned())]
+        }
     }
 }
 
@@ -71,7 +94,9 @@ pub fn checkout(_: &mut Judge, call: &Call<'_>) -> Findings {
     let operands = &call.arguments.operands;
     let creates = call.arguments.has(&["-b", "-B", "--orphan", "-t", "--track"]);
     let is_path = |word: &&&Word| matches!(word.text.as_str(), "." | "./" | "*") || word.text.contains("*.");
-    let paths = call.arguments.dashes || operands.len() > 1 && !creates || operands.iter().any(|word| is_path(&&word));
+    let paths = call.arguments.dashes
+        || operands.len() > 1 && !creates
+        || operands.iter().any(|word| is_path(&&word));
     match paths || call.arguments.has(&["--pathspec-from-file", "-p", "--patch", "--ours", "--theirs"]) {
         true => vec![(Class::Destructive.into(), "changes of files are lost".to_owned())],
         false => Vec::new(),

@@ -73,7 +73,8 @@ impl Reader<'_> {
             return None;
         }
         match self.next()? {
-            '{' | '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
+            '{' | '}' => Some(Classes::READ_ONLY),
+            '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
                 self.end_of_command()
             }
             'q' | 'Q' | 'l' | 'L' => {
@@ -133,9 +134,39 @@ impl Reader<'_> {
     }
 
     fn pattern(&mut self, delimiter: char) -> Option<()> {
-        self.delimited(delimiter)?;
+        self.expression(delimiter)?;
         self.skip(|c| matches!(c, 'I' | 'M'));
         Some(())
+    }
+
+    /// A regular expression: inside brackets its delimiter is a character as any other.
+    fn expression(&mut self, delimiter: char) -> Option<()> {
+        loop {
+            match self.next()? {
+                '\\' => {
+                    self.next()?;
+                }
+                character if character == delimiter => return Some(()),
+                '[' => self.bracket()?,
+                _ => {}
+            }
+        }
+    }
+
+    fn bracket(&mut self) -> Option<()> {
+        self.rest = self.rest.strip_prefix('^').unwrap_or(self.rest);
+        self.rest = self.rest.strip_prefix(']').unwrap_or(self.rest);
+        loop {
+            match self.next()? {
+                ']' => return Some(()),
+                '[' if self.rest.starts_with([':', '.', '=']) => {
+                    let kind = self.next()?;
+                    let end = self.rest.find(&format!("{kind}]"))?;
+                    self.rest = &self.rest[end + 2..];
+                }
+                _ => {}
+            }
+        }
     }
 
     fn delimited(&mut self, delimiter: char) -> Option<()> {
@@ -152,7 +183,7 @@ impl Reader<'_> {
 
     fn substitute(&mut self) -> Option<Classes> {
         let delimiter = self.next().filter(|c| !matches!(c, '\\' | '\n'))?;
-        self.delimited(delimiter)?;
+        self.expression(delimiter)?;
         self.delimited(delimiter)?;
         loop {
             match self.rest.chars().next() {
@@ -180,9 +211,28 @@ mod tests {
     #[test]
     fn scripts_that_only_print_are_known() {
         for script in [
-            "1,20p", "s/a/b/", "s/a/b/g;s|c|d|2", "/x/d", "$!d", "/a/,/b/p", "s/[/]x/y/gI", "1{p;q}", "10q", "=",
-            "y/abc/xyz/", "/^$/d; s/^ *//", ":a;N;$!ba;s/\\n/,/g", "\\%x%p", "2~3d", "1i\\\nhello", "a text e w",
-            "s/a/\\/x/w /dev/stdout", "/x/!s/a/b/", "n;d", "1!G;h;$!d", "",
+            "1,20p",
+            "s/a/b/",
+            "s/a/b/g;s|c|d|2",
+            "/x/d",
+            "$!d",
+            "/a/,/b/p",
+            "s/[/]x/y/gI",
+            "1{p;q}",
+            "10q",
+            "=",
+            "y/abc/xyz/",
+            "/^$/d; s/^ *//",
+            ":a;N;$!ba;s/\\n/,/g",
+            "\\%x%p",
+            "2~3d",
+            "1i\\\nhello",
+            "a text e w",
+            "s/a/\\/x/w /dev/stdout",
+            "/x/!s/a/b/",
+            "n;d",
+            "1!G;h;$!d",
+            "",
         ] {
             check(script, "read_only");
         }
@@ -194,7 +244,18 @@ mod tests {
         check("1,3w out", "mutating");
         check("s/a/b/w out", "mutating");
         check("s/a/b/gw /dev/sda", "host_escape_risk");
-        for script in ["1e touch F", "e", "s/a/b/e", "s/a/touch F/ge", "/x/e date", "1!e id", "\\,x,e id", "s/a", "k", "p e"] {
+        for script in [
+            "1e touch F",
+            "e",
+            "s/a/b/e",
+            "s/a/touch F/ge",
+            "/x/e date",
+            "1!e id",
+            "\\,x,e id",
+            "s/a",
+            "k",
+            "p e",
+        ] {
             check(script, "host_escape_risk");
         }
     }

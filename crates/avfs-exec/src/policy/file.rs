@@ -1,0 +1,185 @@
+//! A policy file: from text to rules. Everything in it must be understood.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::{Action, Policy, PolicyError, PrefixRule, Wrong};
+use crate::classify::{Class, Classes, Command, classify};
+
+const SECTIONS: &[&str] = &["classes", "rules", "examples"];
+const RULE_KEYS: &[&str] = &["prefix", "action", "exact", "classes", "reason", "alternative"];
+const EXAMPLE_KEYS: &[&str] = &["command", "action"];
+
+pub fn parse(file: &Path, text: &str) -> Result<Policy, PolicyError> {
+    let reader = Reader { file, text };
+    let table = DeTable::parse(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        reader.wrong(offset, Wrong::Syntax(error.message().to_owned()))
+    })?;
+    reader.policy(table.get_ref())
+}
+
+struct Reader<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+type Value<'i> = Spanned<DeValue<'i>>;
+
+impl Reader<'_> {
+    fn wrong(&self, offset: usize, wrong: Wrong) -> PolicyError {
+        PolicyError::at(self.file, self.text, offset, wrong)
+    }
+
+    fn policy(&self, table: &DeTable<'_>) -> Result<Policy, PolicyError> {
+        self.check_keys(table, SECTIONS)?;
+        let mut policy = Policy::built_in();
+        if let Some(classes) = table.get("classes") {
+            self.classes(self.table("classes", classes)?, &mut policy)?;
+        }
+        for rule in self.tables("rules", table.get("rules"))? {
+            policy.rules.push(self.rule(rule)?);
+        }
+        for example in self.tables("examples", table.get("examples"))? {
+            self.example(example, &policy)?;
+        }
+        Ok(policy)
+    }
+
+    fn classes(&self, table: &DeTable<'_>, policy: &mut Policy) -> Result<(), PolicyError> {
+        for (key, value) in table {
+            let class = self.class(key.get_ref(), &key.span())?;
+            let action = self.action("the action of a class", value)?;
+            policy.set_class(class, action, self.place(key.span().start));
+        }
+        Ok(())
+    }
+
+    fn rule(&self, item: &Value<'_>) -> Result<PrefixRule, PolicyError> {
+        let table = self.table("rules", item)?;
+        self.check_keys(table, RULE_KEYS)?;
+        let prefix = self.needed(table, "prefix", item)?;
+        let words = self.words("prefix", prefix)?;
+        if words.is_empty() || words.iter().any(String::is_empty) {
+            return Err(self.wrong(prefix.span().start, Wrong::EmptyPrefix));
+        }
+        let mut rule = PrefixRule::new(words, self.action("action", self.needed(table, "action", item)?)?);
+        rule.exact = table.get("exact").map_or(Ok(false), |value| self.truth("exact", value))?;
+        rule.classes = table.get("classes").map(|value| self.class_list(value)).transpose()?;
+        rule.reason = table.get("reason").map(|value| self.string("reason", value)).transpose()?;
+        rule.alternative =
+            table.get("alternative").map(|value| self.string("alternative", value)).transpose()?;
+        rule.origin = Some(self.place(item.span().start));
+        Ok(rule)
+    }
+
+    /// An example that the policy does not agree with is an error.
+    fn example(&self, item: &Value<'_>, policy: &Policy) -> Result<(), PolicyError> {
+        let table = self.table("examples", item)?;
+        self.check_keys(table, EXAMPLE_KEYS)?;
+        let command = self.string("command", self.needed(table, "command", item)?)?;
+        let expected = self.needed(table, "action", item)?;
+        let action = self.action("action", expected)?;
+        let decision = policy.decide(&classify(&Command::Shell(command.clone())), true);
+        if decision.action == action {
+            return Ok(());
+        }
+        let because = format!("{} by {}", decision.reason, decision.rule);
+        let (found, expected_word) = (decision.action.word(), action.word());
+        let wrong = Wrong::Example { command, found, expected: expected_word, because };
+        Err(self.wrong(expected.span().start, wrong))
+    }
+
+    fn check_keys(&self, table: &DeTable<'_>, known: &'static [&'static str]) -> Result<(), PolicyError> {
+        let Some((key, _)) = table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref())) else {
+            return Ok(());
+        };
+        let name = key.get_ref().to_string();
+        let suggestion = closest(&name, known.iter().copied());
+        Err(self.wrong(key.span().start, Wrong::UnknownKey { name, suggestion, known }))
+    }
+
+    fn needed<'t, 'i>(
+        &self,
+        table: &'t DeTable<'i>,
+        key: &'static str,
+        item: &Value<'_>,
+    ) -> Result<&'t Value<'i>, PolicyError> {
+        table.get(key).ok_or_else(|| self.wrong(item.span().start, Wrong::Missing { key }))
+    }
+
+    fn class(&self, name: &str, span: &Range<usize>) -> Result<Class, PolicyError> {
+        Class::named(name).ok_or_else(|| {
+            let suggestion = closest(name, Class::ALL.into_iter().map(Class::as_str));
+            self.wrong(span.start, Wrong::UnknownClass { name: name.to_owned(), suggestion })
+        })
+    }
+
+    fn class_list(&self, value: &Value<'_>) -> Result<Classes, PolicyError> {
+        let mut classes = Classes::READ_ONLY;
+        for item in self.array("classes", value)? {
+            classes = classes.with(self.class(&self.string("classes", item)?, &item.span())?);
+        }
+        Ok(classes)
+    }
+
+    fn action(&self, key: &str, value: &Value<'_>) -> Result<Action, PolicyError> {
+        let name = self.string(key, value)?;
+        Action::ALL.into_iter().find(|action| action.word() == name).ok_or_else(|| {
+            let suggestion = closest(&name, Action::ALL.into_iter().map(Action::word));
+            self.wrong(value.span().start, Wrong::UnknownAction { name, suggestion })
+        })
+    }
+
+    fn words(&self, key: &str, value: &Value<'_>) -> Result<Vec<String>, PolicyError> {
+        self.array(key, value)?.iter().map(|item| self.string(key, item)).collect()
+    }
+
+    fn kind(&self, key: &str, value: &Value<'_>, expected: &'static str) -> PolicyError {
+        self.wrong(value.span().start, Wrong::Kind { key: key.to_owned(), expected })
+    }
+
+    fn string(&self, key: &str, value: &Value<'_>) -> Result<String, PolicyError> {
+        let text = value.get_ref().as_str().map(str::to_owned);
+        text.ok_or_else(|| self.kind(key, value, "text in quotes"))
+    }
+
+    fn truth(&self, key: &str, value: &Value<'_>) -> Result<bool, PolicyError> {
+        value.get_ref().as_bool().ok_or_else(|| self.kind(key, value, "true or false"))
+    }
+
+    fn array<'t, 'i>(&self, key: &str, value: &'t Value<'i>) -> Result<&'t DeArray<'i>, PolicyError> {
+        value.get_ref().as_array().ok_or_else(|| self.kind(key, value, "a list of texts"))
+    }
+
+    fn table<'t, 'i>(&self, key: &str, value: &'t Value<'i>) -> Result<&'t DeTable<'i>, PolicyError> {
+        value.get_ref().as_table().ok_or_else(|| self.kind(key, value, "a section with keys"))
+    }
+
+    fn tables<'t, 'i>(
+        &self,
+        key: &str,
+        value: Option<&'t Value<'i>>,
+    ) -> Result<Vec<&'t Value<'i>>, PolicyError> {
+        let Some(value) = value else { return Ok(Vec::new()) };
+        let array = value.get_ref().as_array();
+        let array =
+            array.ok_or_else(|| self.kind(key, value, "sections in double brackets, as [[rules]]"))?;
+        Ok(array.iter().collect())
+    }
+
+    /// `policy.toml:3`.
+    fn place(&self, offset: usize) -> String {
+        let line = self.text.get(..offset).unwrap_or_default().matches('\n').count() + 1;
+        format!("{}:{line}", avfs_core::printable(self.file.as_os_str().as_encoded_bytes()))
+    }
+}
+
+/// The known name that was probably meant.
+fn closest(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let scored = known.map(|known| (strsim::damerau_levenshtein(name, known), known));
+    scored.filter(|(distance, known)| *distance <= known.len() / 3).min().map(|(_, known)| known)
+}

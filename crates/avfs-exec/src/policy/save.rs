@@ -1,0 +1,84 @@
+//! Approvals that are kept: the narrowest rule that would have allowed the command.
+
+use std::path::Path;
+
+use super::{Action, Policy, PolicyError, PrefixRule};
+use crate::classify::{Classification, Part};
+
+/// The rules that an approval "for always" saves, under the built-in policy.
+pub fn rules_to_save(found: &Classification) -> Vec<PrefixRule> {
+    Policy::built_in().rules_to_save(found)
+}
+
+impl Policy {
+    /// The rules that an approval "for always" saves; none when some part cannot be kept as a rule, because
+    /// the command would have to be asked for again all the same.
+    pub fn rules_to_save(&self, found: &Classification) -> Vec<PrefixRule> {
+        let asked = found.parts.iter().filter(|part| self.verdict(part).action == Action::RequireApproval);
+        let rules: Option<Vec<PrefixRule>> = asked.map(rule_for).collect();
+        let mut rules = rules.unwrap_or_default();
+        rules.dedup();
+        rules
+    }
+}
+
+/// Never wider than what was seen: the whole command, or its beginning when its tool and subcommand are known.
+fn rule_for(part: &Part) -> Option<PrefixRule> {
+    let subcommand_is_known = part.names.len() > 1 && part.prefix.len() >= part.names.len();
+    let keeps = part.savable && !part.firm && !part.prefix.is_empty();
+    if !keeps || !part.complete && !subcommand_is_known {
+        return None;
+    }
+    let mut rule = PrefixRule::new(part.prefix.clone(), Action::Allow);
+    rule.exact = part.complete;
+    rule.classes = Some(part.classes);
+    Some(rule)
+}
+
+/// A policy file's text with more rules at its end; everything in it stays as it is.
+pub fn append_rules(file: &Path, text: &str, rules: &[PrefixRule]) -> Result<String, PolicyError> {
+    let mut whole = text.to_owned();
+    if !whole.is_empty() && !whole.ends_with('\n') {
+        whole.push('\n');
+    }
+    for rule in rules {
+        let gap = if whole.is_empty() { "" } else { "\n" };
+        whole.push_str(gap);
+        whole.push_str(&rule.to_toml());
+    }
+    Policy::parse(file, &whole)?;
+    Ok(whole)
+}
+
+impl PrefixRule {
+    /// A section of a policy file.
+    pub fn to_toml(&self) -> String {
+        let words: Vec<String> = self.prefix.iter().map(|word| quoted(word)).collect();
+        let mut text = format!("[[rules]]\nprefix = [{}]\n", words.join(", "));
+        if self.exact {
+            text.push_str("exact = true\n");
+        }
+        if let Some(classes) = self.classes {
+            let names: Vec<String> = classes.iter().map(|class| quoted(class.as_str())).collect();
+            text.push_str(&format!("classes = [{}]\n", names.join(", ")));
+        }
+        text.push_str(&format!("action = {}\n", quoted(self.action.word())));
+        for (key, value) in [("reason", &self.reason), ("alternative", &self.alternative)] {
+            text.extend(value.iter().map(|value| format!("{key} = {}\n", quoted(value))));
+        }
+        text
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -75,6 +75,8 @@ pub enum Error {
     Mount(#[from] MountError),
     #[error("a mount cannot be served")]
     Serving(#[from] ServingError),
+    #[error("a store in memory has no place for runs")]
+    NoPlaceForRuns,
     #[error("the kernel is slow to forget what it knows of {}", dir.display())]
     SlowKernel { dir: std::path::PathBuf },
     #[error(transparent)]
@@ -168,6 +170,7 @@ impl Error {
             Error::OwnerFailed { code, .. } => code,
             Error::Torn { .. } => "torn-tree",
             Error::BadRequest { .. } => "owner-failed",
+            Error::NoPlaceForRuns => "no-mounts",
             Error::SlowKernel { .. } => "mount-busy",
             Error::BadRules(_) | Error::RuleFault(_) => "bad-rules",
             Error::NoMounts { .. } => "no-mounts",

@@ -17,6 +17,7 @@ mod chmod;
 mod cp;
 mod diff;
 mod doctor;
+mod exec;
 mod export;
 mod find;
 mod fsck;
@@ -31,6 +32,8 @@ mod mount;
 mod mounts;
 mod moves;
 mod mv;
+mod policy;
+mod proxy;
 mod prune;
 mod quota;
 mod revert;
@@ -81,6 +84,11 @@ pub enum Command {
     Search(search::SearchArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Exec(exec::ExecArgs),
+    #[command(subcommand)]
+    Proxy(proxy::ProxyCommand),
+    #[command(subcommand)]
+    Policy(policy::PolicyCommand),
     Mount(mount::MountArgs),
     Unmount(unmount::UnmountArgs),
     Mounts(mounts::MountsArgs),
@@ -125,6 +133,9 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Exec(args) => exec::run(&mut context(out)?, args),
+        Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),
+        Command::Policy(command) => policy::run(&mut context(out)?, command),
         Command::Mount(args) => mount::run(&mut context(out)?, args),
         Command::Unmount(args) => unmount::run(&mut context(out)?, args),
         Command::Mounts(args) => mounts::run(&mut context(out)?, args),

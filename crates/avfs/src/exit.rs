@@ -16,11 +16,17 @@ pub enum ExitStatus {
     Refused,
     Denied,
     Internal,
+    ApprovalNeeded,
+    PolicyDenies,
+    CannotIsolate,
+    TimedOut,
     BrokenPipe,
+    /// What a command that was run ended with.
+    OfCommand(u8),
 }
 
 impl ExitStatus {
-    pub const ALL: [ExitStatus; 12] = [
+    pub const ALL: [ExitStatus; 16] = [
         ExitStatus::Success,
         ExitStatus::No,
         ExitStatus::BadInput,
@@ -32,6 +38,10 @@ impl ExitStatus {
         ExitStatus::Refused,
         ExitStatus::Denied,
         ExitStatus::Internal,
+        ExitStatus::ApprovalNeeded,
+        ExitStatus::PolicyDenies,
+        ExitStatus::CannotIsolate,
+        ExitStatus::TimedOut,
         ExitStatus::BrokenPipe,
     ];
 
@@ -49,6 +59,12 @@ impl ExitStatus {
             ExitStatus::Denied => 9,
             // What sysexits.h calls EX_SOFTWARE.
             ExitStatus::Internal => 70,
+            ExitStatus::ApprovalNeeded => 121,
+            ExitStatus::PolicyDenies => 122,
+            ExitStatus::CannotIsolate => 123,
+            // What timeout(1) ends with.
+            ExitStatus::TimedOut => 124,
+            ExitStatus::OfCommand(code) => code,
             // What a shell reports for a tool that SIGPIPE has stopped: 128 + 13.
             ExitStatus::BrokenPipe => 141,
         }
@@ -67,6 +83,11 @@ impl ExitStatus {
             ExitStatus::Refused => "the system refused: permissions, I/O, or a store of a newer version",
             ExitStatus::Denied => "the rules of the view do not allow it",
             ExitStatus::Internal => "a mistake in avfs itself",
+            ExitStatus::ApprovalNeeded => "`avfs exec`: the command takes an approval",
+            ExitStatus::PolicyDenies => "`avfs exec`: the policy denies the command",
+            ExitStatus::CannotIsolate => "`avfs exec`: the command cannot be isolated, and was not run",
+            ExitStatus::TimedOut => "`avfs exec`: the command took too long",
+            ExitStatus::OfCommand(_) => "what the command itself ended with",
             ExitStatus::BrokenPipe => "the reader of the output went away",
         }
     }

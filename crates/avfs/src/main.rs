@@ -26,12 +26,16 @@ mod view;
 
 use std::process::ExitCode;
 
+use agentvfs::exec::boundary::inside;
 use cli::{Cli, EarlyFlags};
 use exit::ExitStatus;
 use failure::Failure;
 use printer::{PrintError, Printer};
 
 fn main() -> ExitCode {
+    if let Some(status) = inside_sandbox() {
+        return status;
+    }
     let flags = EarlyFlags::scan(std::env::args_os().skip(1));
     let mut out = Printer::new(flags.manner());
     let outcome = Cli::read(std::env::args_os(), flags.color)
@@ -41,6 +45,14 @@ fn main() -> ExitCode {
         .and_then(|status| out.flush().map(|()| status).map_err(anyhow::Error::from));
     let status = outcome.unwrap_or_else(|error| report(&mut out, &error));
     status.into()
+}
+
+/// The first program in a sandbox is this one. It has nothing to do with the command line.
+fn inside_sandbox() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.next().filter(|first| first == inside::ARGUMENT)?;
+    let status = inside::main(arguments.next().as_deref());
+    Some(u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Tells the user how a command failed. If nobody reads, there is nobody to tell.

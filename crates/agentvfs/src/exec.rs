@@ -1,0 +1,307 @@
+//! The exec boundary of a vault: classify, decide, checkpoint, mount, run in a sandbox, report.
+//!
+//! Whatever happens, the answer is one [`Envelope`]. The class of a command is advice and the sandbox is the boundary:
+//! what counts as reading gets a vault that cannot be written to and no network.
+
+mod changes;
+mod envelope;
+mod request;
+mod workspace;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use avfs_core::rules::Rules;
+use avfs_core::{SnapshotId, TreePath};
+use avfs_exec::classify::classify;
+use avfs_exec::launch::{Inside, Run};
+use avfs_exec::plan::{UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
+use avfs_exec::policy::{Action, Decision};
+use avfs_exec::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Network, Outcome, Plan};
+
+pub use avfs_exec as boundary;
+pub use changes::{ChangeKind, ChangedFile, PathText};
+pub use envelope::{
+    CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, RefusalBody, RequestBody, RunResult,
+    StderrBody, StdoutBody, UsageBody,
+};
+pub use request::{CheckpointMode, ExecRequest, IsolationChoice};
+
+use crate::error::{Error, Result};
+use crate::mount::{MountOptions, OneOwner, Report};
+use crate::name::CheckpointName;
+use crate::vault::Vault;
+use workspace::{RunDirectory, Workspace};
+
+/// The action in the history and the audit log.
+const EXEC: &str = "exec";
+/// How long a command may be in the history.
+const COMMAND_SHOWN: usize = 200;
+
+/// What a run needs of the process that it is started from.
+pub struct Running<'a> {
+    /// Our own program, which is the first one in the sandbox.
+    pub inside: Inside,
+    pub cancel: &'a Cancel,
+    pub events: &'a mut dyn FnMut(Event<'_>),
+    /// Hears what an operator should know of the mount.
+    pub report: Report,
+}
+
+impl Vault {
+    /// Runs a command in this vault.
+    pub fn exec(&self, request: &ExecRequest, running: Running<'_>) -> Envelope {
+        let name = self.name().map(|name| name.to_string());
+        let cwd = working_directory(request.cwd.as_deref());
+        let body = RequestBody::of(request, name.as_deref().unwrap_or_default().to_owned(), &cwd);
+        let classification = classify(&request.command);
+        let decision = request.policy.decide(&classification, false);
+        let mut result = RunResult {
+            run: run_id(),
+            vault: body.vault.clone(),
+            decision: Some(decision.clone()),
+            ..RunResult::default()
+        };
+        let done = name.map_err(Failed::from).and_then(|_| match refused(&decision) {
+            Some(refusal) => {
+                result.audit_head = self.note_refusal(request, &result, &decision).ok();
+                Err(Failed::Refused(refusal))
+            }
+            None if request.dry_run => Ok(()),
+            None => self.run(request, running, &cwd, &decision, &mut result),
+        });
+        let error = done.err().map(|failed| failed.body());
+        Envelope::new(body, Some(result), error)
+    }
+
+    fn run(
+        &self,
+        request: &ExecRequest,
+        running: Running<'_>,
+        cwd: &Path,
+        decision: &Decision,
+        result: &mut RunResult,
+    ) -> Result<(), Failed> {
+        let read_only = request.read_only || decision.classes.is_read_only();
+        let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
+        let directory = RunDirectory::make(self.store(), &result.run)?;
+        let options = mount_options(request, read_only);
+        let workspace = Workspace::mount(self, directory, &options, &running.report)?;
+        let started = self.prepare(request, decision, &workspace, result);
+        let launched = started.and_then(|before| {
+            let plan = self.plan(request, &workspace.mountpoint(), cwd, read_only, before.0)?;
+            Ok((before, launch(request, &plan, running)))
+        });
+        let detail = format!("{} {}", result.run, shown(request));
+        let after = workspace.end(EXEC, &detail)?;
+        let ((before, seq), launched) = launched?;
+        result.snapshot_after = Some(after.to_string());
+        result.mountpoint = Some(WORKSPACE);
+        let outcome = launched.map_err(Failed::Launch)?;
+        result.take(&outcome);
+        result.changed_files = changes::changed_files(self, before, after, rules.as_ref())?;
+        self.note_run(request, result, decision, seq)?;
+        Ok(())
+    }
+
+    /// What comes before the command: the state is noted, with a checkpoint if it takes one.
+    fn prepare(
+        &self,
+        request: &ExecRequest,
+        decision: &Decision,
+        workspace: &Workspace,
+        result: &mut RunResult,
+    ) -> Result<(SnapshotId, u64), Failed> {
+        let before = workspace.settle()?;
+        result.snapshot_before = Some(before.to_string());
+        let wanted = match request.checkpoint {
+            CheckpointMode::Never => Err("it was not wanted"),
+            CheckpointMode::Always => Ok(()),
+            CheckpointMode::Auto if decision.classes.is_read_only() || request.read_only => {
+                Err("the command changes nothing")
+            }
+            CheckpointMode::Auto => match self.checkpoints()?.last() {
+                Some(last) if last.snapshot == before => Err("nothing changed since the last one"),
+                Some(_) | None => Ok(()),
+            },
+        };
+        result.checkpoint = match wanted {
+            Err(skipped) => CheckpointBody::Skipped { skipped },
+            Ok(()) => {
+                let name = CheckpointName::new(&format!("before-{}", result.run))?;
+                let saved = self.save_checkpoint(&name, Some(&shown(request)))?;
+                CheckpointBody::Taken { id: saved.snapshot.to_string(), name: name.to_string() }
+            }
+        };
+        Ok((before, self.record()?.0.seq))
+    }
+
+    fn plan(
+        &self,
+        request: &ExecRequest,
+        mountpoint: &Path,
+        cwd: &Path,
+        read_only: bool,
+        before: SnapshotId,
+    ) -> Result<Plan, Failed> {
+        let toolchains = request.home.as_deref().map(toolchains).unwrap_or_default();
+        let mut given = request.env.clone();
+        given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
+        let reader = self.reader_at(before)?;
+        let top_level = reader.list(&TreePath::root()).map_err(|error| self.read_error(error))?;
+        let names =
+            top_level.flatten().map(|(name, _)| std::ffi::OsStr::from_bytes(name.as_bytes()).to_owned());
+        Ok(Plan {
+            read_only,
+            cwd: cwd.to_owned(),
+            top_level: names.collect::<Vec<OsString>>(),
+            env: environment(&request.caller_env, &toolchains, &given),
+            // What only reads is given no network, whatever was asked for.
+            network: if read_only && !request.read_only { Network::None } else { request.network.clone() },
+            limits: request.limits.clone(),
+            toolchains,
+            user: User::default(),
+            ..Plan::new(mountpoint, request.words())
+        })
+    }
+
+    /// One entry of the audit log for the run, and one step for `undo`.
+    fn note_run(
+        &self,
+        request: &ExecRequest,
+        result: &mut RunResult,
+        decision: &Decision,
+        seq: u64,
+    ) -> Result<(), Failed> {
+        let detail = audit_detail(request, result, decision);
+        let now = self.record()?.0.seq;
+        match now > seq + 1 {
+            true => self.note_together(EXEC, &detail, seq)?,
+            false => self.update(EXEC, &detail, |_, _| Ok(()))?,
+        }
+        result.audit_head = Some(self.record()?.0.audit.hash);
+        Ok(())
+    }
+
+    fn note_refusal(&self, request: &ExecRequest, result: &RunResult, decision: &Decision) -> Result<String> {
+        self.update("exec-refused", &audit_detail(request, result, decision), |_, _| Ok(()))?;
+        Ok(self.record()?.0.audit.hash)
+    }
+}
+
+/// Why a run has no ordinary end.
+enum Failed {
+    Refused(Refusal),
+    Library(Error),
+    Launch(LaunchError),
+}
+
+struct Refusal {
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failed {
+    fn body(&self) -> ErrorBody {
+        match self {
+            Failed::Refused(Refusal { code, message, hint }) => {
+                ErrorBody { code: (*code).to_owned(), message: message.clone(), hint: hint.clone() }
+            }
+            Failed::Library(error) => error.into(),
+            Failed::Launch(error) => error.into(),
+        }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Library(error)
+    }
+}
+
+/// Why a decision keeps a command from running.
+fn refused(decision: &Decision) -> Option<Refusal> {
+    let (code, message) = match decision.action {
+        Action::Allow | Action::AllowWithCheckpoint => return None,
+        Action::Deny => ("denied_by_policy", format!("the policy denies it: {}", decision.reason)),
+        Action::RequireApproval => {
+            ("approval_required", format!("it takes an approval: {}", decision.reason))
+        }
+    };
+    Some(Refusal { code, message, hint: decision.alternative.clone() })
+}
+
+fn launch(request: &ExecRequest, plan: &Plan, running: Running<'_>) -> Result<Outcome, LaunchError> {
+    let run = Run { plan, stdin: request.input(), cancel: running.cancel, events: running.events };
+    match request.isolation {
+        IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside).launch(run),
+        IsolationChoice::Landlock => Landlocked::new(running.inside).launch(run),
+    }
+}
+
+/// Started by root, the command is somebody else, who must be let in and find files that are his.
+fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
+    let is_root = rustix::process::geteuid().is_root();
+    MountOptions {
+        read_only,
+        allow_other: is_root,
+        transport: request.transport,
+        rules: request.rules.clone(),
+        principal: request.principal.clone(),
+        owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
+        ..MountOptions::default()
+    }
+}
+
+/// Where the command starts: below the vault's place in the sandbox, unless it is a place of the sandbox already.
+fn working_directory(wanted: Option<&Path>) -> PathBuf {
+    let mut cwd = PathBuf::from(WORKSPACE);
+    for part in wanted.unwrap_or(Path::new("")).components() {
+        match part {
+            Component::RootDir => cwd = PathBuf::from("/"),
+            Component::Normal(name) => cwd.push(name),
+            Component::ParentDir => drop(cwd.pop()),
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    cwd
+}
+
+/// The command as one short line.
+fn shown(request: &ExecRequest) -> String {
+    let words = request.words();
+    let line = match &request.command {
+        avfs_exec::classify::Command::Shell(line) => avfs_core::printable(line.as_bytes()),
+        avfs_exec::classify::Command::Argv(_) => {
+            words.iter().map(|word| avfs_core::printable(word.as_bytes())).collect::<Vec<_>>().join(" ")
+        }
+    };
+    match line.char_indices().nth(COMMAND_SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn audit_detail(request: &ExecRequest, result: &RunResult, decision: &Decision) -> String {
+    let end = match (result.exit_code, result.signal, result.timed_out) {
+        (_, _, true) => "timed out".to_owned(),
+        (Some(code), ..) => format!("exit {code}"),
+        (None, Some(signal), _) => format!("signal {signal}"),
+        (None, None, _) => "not run".to_owned(),
+    };
+    let who = request.principal.as_deref().map(|who| format!(" by {who}")).unwrap_or_default();
+    let (action, class, rule) = (decision.action.as_str(), decision.class.as_str(), &decision.rule);
+    format!("{}{who} {action} ({class}, {rule}) {end}: {}", result.run, shown(request))
+}
+
+/// Sorts by time, and is unique.
+fn run_id() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let seed = (now.as_nanos(), std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let hash = blake3::hash(format!("{seed:?}").as_bytes()).to_hex();
+    format!("r{:010x}-{}", now.as_secs(), &hash[..8])
+}

@@ -1,0 +1,121 @@
+//! What is to be run, and how.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use avfs_core::rules::Rule;
+use avfs_exec::classify::Command;
+use avfs_exec::policy::Policy;
+use avfs_exec::{Limits, Network, Stdin};
+
+use crate::mount::Transport;
+
+/// One command for the exec boundary.
+#[derive(Clone, Debug)]
+pub struct ExecRequest {
+    pub command: Command,
+    /// Where it starts: a path in the vault, or an absolute one of the sandbox. `None`: the root of the vault.
+    pub cwd: Option<PathBuf>,
+    /// What is added to the environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The environment of whoever asks; only what says how to talk to people is taken from it.
+    pub caller_env: Vec<(OsString, OsString)>,
+    /// The home of the user, whose toolchains are shown.
+    pub home: Option<PathBuf>,
+    /// What it reads; `None`: nothing.
+    pub stdin: Option<Vec<u8>>,
+    pub limits: Limits,
+    /// What it may reach; `None`: what the policy gives, which is nothing if it says nothing.
+    pub network: Network,
+    /// Nothing can be changed, whatever the command is.
+    pub read_only: bool,
+    pub checkpoint: CheckpointMode,
+    /// Through which rules the vault is seen.
+    pub rules: Option<Vec<Rule>>,
+    /// Who runs it, for the audit log.
+    pub principal: Option<String>,
+    pub policy: Policy,
+    /// Decide, and do nothing.
+    pub dry_run: bool,
+    pub isolation: IsolationChoice,
+    pub transport: Transport,
+}
+
+impl ExecRequest {
+    pub fn new(command: Command) -> ExecRequest {
+        ExecRequest {
+            command,
+            cwd: None,
+            env: Vec::new(),
+            caller_env: Vec::new(),
+            home: None,
+            stdin: None,
+            limits: Limits::default(),
+            network: Network::None,
+            read_only: false,
+            checkpoint: CheckpointMode::Auto,
+            rules: None,
+            principal: None,
+            policy: Policy::built_in(),
+            dry_run: false,
+            isolation: IsolationChoice::Bubblewrap,
+            transport: Transport::Auto,
+        }
+    }
+
+    /// The words that are run: those given, or a shell that is given the line.
+    pub(super) fn words(&self) -> Vec<OsString> {
+        match &self.command {
+            Command::Argv(words) => words.clone(),
+            Command::Shell(line) => ["bash", "-c", line].map(OsString::from).to_vec(),
+        }
+    }
+
+    pub(super) fn input(&self) -> Stdin {
+        self.stdin.clone().map_or(Stdin::Nothing, Stdin::Bytes)
+    }
+}
+
+/// When a checkpoint is taken before a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckpointMode {
+    /// If the command may change files and something changed since the last checkpoint.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl CheckpointMode {
+    pub const ALL: [CheckpointMode; 3] =
+        [CheckpointMode::Auto, CheckpointMode::Always, CheckpointMode::Never];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CheckpointMode::Auto => "auto",
+            CheckpointMode::Always => "always",
+            CheckpointMode::Never => "never",
+        }
+    }
+}
+
+/// What stands around the command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IsolationChoice {
+    /// Namespaces, by bubblewrap.
+    #[default]
+    Bubblewrap,
+    /// Landlock alone, where there are no namespaces: only if it is asked for by name.
+    Landlock,
+}
+
+impl IsolationChoice {
+    pub const ALL: [IsolationChoice; 2] = [IsolationChoice::Bubblewrap, IsolationChoice::Landlock];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            IsolationChoice::Bubblewrap => "bubblewrap",
+            IsolationChoice::Landlock => "landlock",
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A vault as the directory of one run: mounted for it, through its rules, and gone with it.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use avfs_core::SnapshotId;
+use rustix::fs::FlockOperation;
+
+use crate::error::{Error, Result};
+use crate::keeper::Rhythm;
+use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
+use crate::open::OpenVault;
+use crate::served::ServedVault;
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// Below the store: a directory for each run that is going on.
+const RUNS: &str = "runs";
+/// Locked as long as the run goes on.
+const LOCK: &str = "lock";
+/// Where the vault is mounted.
+const MOUNTPOINT: &str = "workspace";
+
+/// How long an owner that is about to end may take to store what it has.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// The directory of a run. Nothing is left of it when this is dropped.
+pub(super) struct RunDirectory {
+    place: PathBuf,
+    _lock: File,
+}
+
+impl RunDirectory {
+    /// Makes the directory of a run, and clears away those of runs that died.
+    pub fn make(store: &Store, id: &str) -> Result<RunDirectory> {
+        let home = store.home().ok_or(Error::NoPlaceForRuns)?;
+        let runs = home.join(RUNS);
+        clear_away(&runs);
+        let place = runs.join(id);
+        let made = || {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.join(MOUNTPOINT))?;
+            let lock = File::create(place.join(LOCK))?;
+            rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+            Ok(lock)
+        };
+        let lock = made().map_err(|source| host("making", &place, source))?;
+        Ok(RunDirectory { place, _lock: lock })
+    }
+
+    pub fn mountpoint(&self) -> PathBuf {
+        self.place.join(MOUNTPOINT)
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        remove(&self.place);
+    }
+}
+
+/// Removes what killed runs left. A mount of theirs is gone first, or nothing is removed.
+fn clear_away(runs: &Path) {
+    let Ok(listing) = std::fs::read_dir(runs) else { return };
+    for place in listing.flatten().map(|entry| entry.path()) {
+        let lock = File::open(place.join(LOCK));
+        let is_free =
+            lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_free {
+            mount::detach(&place.join(MOUNTPOINT));
+            remove(&place);
+        }
+    }
+}
+
+/// Never what is below a mountpoint: directories go only if they are empty.
+fn remove(place: &Path) {
+    // What cannot be removed now is removed before the next run.
+    let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
+    let _ = std::fs::remove_file(place.join(LOCK));
+    let _ = std::fs::remove_dir(place);
+}
+
+/// A vault that is mounted for a run.
+pub(super) struct Workspace {
+    vault: Vault,
+    serving: Serving,
+    directory: RunDirectory,
+}
+
+/// Who serves the mount.
+enum Serving {
+    /// This process, which owns the vault meanwhile.
+    Us(Box<ServedVault>),
+    /// The process that owns the vault anyway.
+    Owner,
+}
+
+impl Workspace {
+    /// Mounts a vault. If nobody owns it, this process does until the end of the run, and serves whoever comes.
+    pub fn mount(
+        vault: &Vault,
+        directory: RunDirectory,
+        options: &MountOptions,
+        report: &Report,
+    ) -> Result<Workspace> {
+        let start = Instant::now();
+        loop {
+            let busy = match vault.open() {
+                Ok(open) => return Workspace::own(vault, open, directory, options, report),
+                Err(busy @ Error::Busy { .. }) => busy,
+                Err(error) => return Err(error),
+            };
+            if ask_owner(vault, &directory.mountpoint(), options)? {
+                return Ok(Workspace { vault: vault.clone(), serving: Serving::Owner, directory });
+            }
+            if start.elapsed() > ENDING {
+                return Err(busy);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn own(
+        vault: &Vault,
+        open: OpenVault,
+        directory: RunDirectory,
+        options: &MountOptions,
+        report: &Report,
+    ) -> Result<Workspace> {
+        let open = Arc::new(open);
+        let mounts = Mounts::new(Arc::clone(&open), Arc::clone(report));
+        let heard = Arc::clone(report);
+        let log = Arc::new(move |error: &Error| heard(&avfs_core::with_causes(error)));
+        let served = ServedVault::start(open, Arc::new(MountHost(mounts)), Rhythm::default(), log)?;
+        let mountpoint = directory.mountpoint();
+        let connection = mount::connect(vault.name()?.as_str(), &mountpoint, options)?;
+        if let Err(error) = served.mount(&mountpoint, &options.words(), Some(connection)) {
+            mount::detach(&mountpoint);
+            return Err(error);
+        }
+        Ok(Workspace { vault: vault.clone(), serving: Serving::Us(Box::new(served)), directory })
+    }
+
+    pub fn mountpoint(&self) -> PathBuf {
+        self.directory.mountpoint()
+    }
+
+    /// The state of the vault as it is now, stored.
+    pub fn settle(&self) -> Result<SnapshotId> {
+        match &self.serving {
+            Serving::Us(served) => served.open().settle(),
+            Serving::Owner => self.vault.head(),
+        }
+    }
+
+    /// Unmounts, and stores what the run has done under a name of its own; returns the state then.
+    pub fn end(self, action: &str, detail: &str) -> Result<SnapshotId> {
+        let Workspace { vault, serving, directory } = self;
+        let mountpoint = directory.mountpoint();
+        match serving {
+            Serving::Us(served) => {
+                // Before the end of the mount, which would store it under its own name.
+                served.open().save(action, detail)?;
+                end_mount(|force| served.unmount(&mountpoint, force))?;
+                served.open().save(action, detail)?;
+                let head = served.open().settle()?;
+                served.close()?;
+                Ok(head)
+            }
+            Serving::Owner => {
+                end_mount(|force| match vault.live_owner()? {
+                    Some(owner) => owner.unmount(&mountpoint, force),
+                    None => {
+                        mount::detach(&mountpoint);
+                        Ok(())
+                    }
+                })?;
+                vault.head()
+            }
+        }
+    }
+}
+
+/// Whoever used the mount is gone, unless something went wrong: then it is taken away from him.
+fn end_mount(unmount: impl Fn(bool) -> Result<()>) -> Result<()> {
+    match unmount(true) {
+        Err(Error::Mount(MountError::NotMounted { .. })) => Ok(()),
+        ended => ended,
+    }
+}
+
+/// Has the process that owns the vault serve the mount; says whether there is one.
+fn ask_owner(vault: &Vault, mountpoint: &Path, options: &MountOptions) -> Result<bool> {
+    let Some(owner) = vault.live_owner()? else { return Ok(false) };
+    let connection = mount::connect(vault.name()?.as_str(), mountpoint, options)?;
+    match owner.mount(mountpoint, &options.words(), Some(connection.as_fd())) {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            drop(connection);
+            mount::detach(mountpoint);
+            // It is about to end: its place is free soon.
+            if error.code() == "owner-gone" { Ok(false) } else { Err(error) }
+        }
+    }
+}
+
+fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
+    Error::Host { action, place: place.display().to_string(), source }
+}

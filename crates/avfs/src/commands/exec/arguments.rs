@@ -1,0 +1,179 @@
+//! The arguments of `avfs exec`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentvfs::Vault;
+use agentvfs::exec::boundary::classify::Command;
+use agentvfs::exec::boundary::policy::Policy;
+use agentvfs::exec::boundary::{Limits, Network};
+use agentvfs::exec::{CheckpointMode, ExecRequest, IsolationChoice};
+use anyhow::Result;
+
+use crate::context::Context;
+use crate::rule_args::RuleArgs;
+use crate::size::parse_size;
+
+/// Run a command in a sandbox, on a vault
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The vault is at /workspace, seen through the rules, and nothing else of this machine \
+can be changed. What the command may do is decided first: reading is allowed and gets a vault that cannot be \
+written to; changing is allowed after a checkpoint; what needs the network or might reach the host takes an \
+approval. `avfs policy check` tells without running anything.
+
+The exit status is the command's own. If there is none: 121 it takes an approval, 122 the policy denies it,
+123 it could not be isolated, 124 it took too long.
+
+Examples:
+  avfs exec -- cargo test
+  avfs exec -c 'make && ls -l out'
+  avfs exec --preset development --timeout 60000 -- npm test
+  avfs exec --net crates.io,static.crates.io -- cargo fetch
+  avfs exec --json -- python3 /src/main.py"
+)]
+pub struct ExecArgs {
+    #[command(flatten)]
+    pub rules: RuleArgs,
+    /// Who runs it, for the audit log
+    #[arg(long, value_name = "NAME")]
+    principal: Option<String>,
+    /// Start in this directory of the vault, or at an absolute path of the sandbox
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Set a variable; can be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(OsString, OsString)>,
+    /// Give standard input to the command
+    #[arg(long)]
+    pub stdin: bool,
+    /// End it after so many milliseconds
+    #[arg(long, value_name = "MS")]
+    timeout: Option<u64>,
+    /// Memory for all its processes together, such as 512M
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// How many processes it may have at a time
+    #[arg(long, value_name = "N")]
+    pids: Option<u64>,
+    /// Seconds of processor time
+    #[arg(long, value_name = "SECONDS")]
+    cpu: Option<u64>,
+    /// How much is kept of each stream of output (default 1M)
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    output_limit: Option<u64>,
+    /// What it may reach: none (the default), host, or a list of hosts
+    #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
+    net: Option<Network>,
+    /// Allow no changes, whatever the command is
+    #[arg(long)]
+    read_only: bool,
+    /// When a checkpoint is saved before: auto, always or never
+    #[arg(long, value_name = "WHEN", value_parser = checkpoint_mode, default_value = "auto")]
+    checkpoint: CheckpointMode,
+    /// Decide by this policy file
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Decide, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// What stands around the command: bubblewrap, or landlock where there are no namespaces
+    #[arg(long, value_name = "WHAT", value_parser = isolation, default_value = "bubblewrap")]
+    isolation: IsolationChoice,
+    /// Print one JSON object for each piece of output, and the result at the end
+    #[arg(long)]
+    pub stream: bool,
+    /// A line for a shell
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
+    line: Option<String>,
+    /// A program and its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+impl ExecArgs {
+    pub fn request(&self, context: &Context<'_>, vault: &Vault) -> Result<ExecRequest> {
+        let command = match &self.line {
+            Some(line) => Command::Shell(line.clone()),
+            None => Command::Argv(self.command.clone()),
+        };
+        Ok(ExecRequest {
+            cwd: self.cwd.clone(),
+            env: self.env.clone(),
+            caller_env: std::env::vars_os().collect(),
+            home: std::env::home_dir(),
+            limits: self.limits(),
+            network: self.net.clone().unwrap_or(Network::None),
+            read_only: self.read_only,
+            checkpoint: self.checkpoint,
+            rules: rules_of(&self.rules, vault)?,
+            principal: self.principal.clone(),
+            policy: policy(self.policy.as_deref())?,
+            dry_run: self.dry_run,
+            isolation: self.isolation,
+            transport: context.settings.transport(),
+            ..ExecRequest::new(command)
+        })
+    }
+
+    fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            timeout: self.timeout.map(Duration::from_millis).or(usual.timeout),
+            memory: self.memory.or(usual.memory),
+            pids: self.pids.or(usual.pids),
+            cpu_seconds: self.cpu.or(usual.cpu_seconds),
+            output_bytes: self
+                .output_limit
+                .map_or(usual.output_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+            ..usual
+        }
+    }
+}
+
+/// The rules that the flags name.
+fn rules_of(flags: &RuleArgs, _vault: &Vault) -> Result<Option<Vec<agentvfs::rules::Rule>>> {
+    flags.list()
+}
+
+/// The policy of a file, or the built-in one.
+pub fn policy(file: Option<&std::path::Path>) -> Result<Policy> {
+    let Some(file) = file else { return Ok(Policy::built_in()) };
+    let text = std::fs::read_to_string(file).map_err(|source| agentvfs::Error::Host {
+        action: "reading",
+        place: file.display().to_string(),
+        source,
+    })?;
+    Ok(Policy::parse(file, &text)?)
+}
+
+fn variable(text: &str) -> Result<(OsString, OsString), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    match name.is_empty() {
+        true => Err("a variable has a name".into()),
+        false => Ok((name.into(), value.into())),
+    }
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    match text {
+        "none" | "" => Ok(Network::None),
+        "host" => Ok(Network::Host),
+        list => {
+            let hosts = list.split(',').map(|host| host.trim().parse());
+            let hosts: Result<Vec<_>, _> = hosts.collect();
+            hosts.map(Network::Hosts).map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn checkpoint_mode(text: &str) -> Result<CheckpointMode, String> {
+    let known = CheckpointMode::ALL.into_iter().find(|mode| mode.as_str() == text);
+    known.ok_or_else(|| "one of auto, always and never".to_owned())
+}
+
+fn isolation(text: &str) -> Result<IsolationChoice, String> {
+    let known = IsolationChoice::ALL.into_iter().find(|choice| choice.as_str() == text);
+    known.ok_or_else(|| "one of bubblewrap and landlock".to_owned())
+}

@@ -1,0 +1,110 @@
+//! What the user of `avfs exec` sees: the command's own output, one object, or an object for each piece.
+
+use std::io::Write;
+
+use agentvfs::exec::boundary::Event;
+use agentvfs::exec::{CheckpointBody, Envelope};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::json;
+use crate::printer::{PrintError, Printer};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// The command's output as it comes, and a word about the rest.
+    Through,
+    /// One object at the end.
+    Envelope,
+    /// An object for each piece of output, and the envelope at the end.
+    Events,
+}
+
+/// A piece of output, in JSON.
+#[derive(Serialize)]
+struct EventBody {
+    event: &'static str,
+    #[serde(flatten)]
+    data: DataField,
+}
+
+json::byte_field!(DataField, data, data_bytes_hex);
+
+pub struct Telling<'a> {
+    out: &'a mut Printer,
+    manner: Manner,
+    /// The first piece that could not be told.
+    failed: Option<PrintError>,
+}
+
+impl<'a> Telling<'a> {
+    pub fn new(out: &'a mut Printer, manner: Manner) -> Telling<'a> {
+        Telling { out, manner, failed: None }
+    }
+
+    pub fn event(&mut self, event: Event<'_>) {
+        let told = match (self.manner, event) {
+            (Manner::Envelope, _) | (_, Event::Started | Event::Stopping(_)) => Ok(()),
+            (Manner::Through, Event::Stdout(bytes)) => self.out.bytes(bytes).and_then(|()| self.out.flush()),
+            (Manner::Through, Event::Stderr(bytes)) => {
+                std::io::stderr().write_all(bytes).map_err(PrintError::Failed)
+            }
+            (Manner::Events, Event::Stdout(bytes)) => self.piece("stdout", bytes),
+            (Manner::Events, Event::Stderr(bytes)) => self.piece("stderr", bytes),
+        };
+        if let Err(error) = told {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn piece(&mut self, event: &'static str, bytes: &[u8]) -> Result<(), PrintError> {
+        self.out.object("exec-event", &EventBody { event, data: DataField::new(bytes) })?;
+        self.out.flush()
+    }
+
+    pub fn end(&mut self, envelope: &Envelope) -> Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error.into());
+        }
+        match self.manner {
+            Manner::Through => {
+                self.sum_up(envelope);
+                Ok(())
+            }
+            Manner::Envelope | Manner::Events => {
+                let line = json::to_line(envelope).map_err(|error| PrintError::Failed(error.into()))?;
+                Ok(self.out.line(line)?)
+            }
+        }
+    }
+
+    /// What is not in the command's own output.
+    fn sum_up(&mut self, envelope: &Envelope) {
+        if let Some(error) = &envelope.error {
+            self.out.warn(&error.message);
+            if let Some(hint) = &error.hint {
+                self.out.talk(format_args!("hint: {hint}"));
+            }
+            return;
+        }
+        let Some(result) = &envelope.result else { return };
+        if envelope.request.dry_run {
+            if let Some(decision) = &result.decision {
+                let (action, class) = (decision.action.as_str(), decision.class.as_str());
+                self.out.talk(format_args!("{action}: {class}, by {}", decision.rule));
+            }
+            return;
+        }
+        if result.timed_out {
+            self.out.warn("it took too long and was ended");
+        }
+        match result.changed_files.len() {
+            0 => {}
+            1 => self.out.talk("1 file changed; `avfs undo` takes it back"),
+            count => self.out.talk(format_args!("{count} files changed; `avfs undo` takes it back")),
+        }
+        if let CheckpointBody::Taken { name, .. } = &result.checkpoint {
+            self.out.talk(format_args!("checkpoint {name}"));
+        }
+    }
+}

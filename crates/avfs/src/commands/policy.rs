@@ -1,0 +1,76 @@
+//! `avfs policy check`: what the policy says of a command, without running anything.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use agentvfs::exec::boundary::classify::{Classification, Command, classify};
+use agentvfs::exec::boundary::policy::Decision;
+use anyhow::Result;
+use serde::Serialize;
+
+use super::exec::policy;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+
+/// Ask what the policy says of commands
+#[derive(Debug, clap::Subcommand)]
+pub enum PolicyCommand {
+    Check(CheckArgs),
+}
+
+/// Tell what a command would do and what the policy decides, without running it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  avfs policy check -- git push
+  avfs policy check -c 'curl example.com | sh'
+  avfs policy check --policy strict.toml --json -- rm -rf build")]
+pub struct CheckArgs {
+    /// Decide by this policy file
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// A line for a shell
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
+    line: Option<String>,
+    /// A program and its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct CheckBody<'a> {
+    #[serde(flatten)]
+    decision: &'a Decision,
+    parts: &'a [agentvfs::exec::boundary::classify::Part],
+}
+
+pub fn run(context: &mut Context<'_>, command: &PolicyCommand) -> Result<ExitStatus> {
+    let PolicyCommand::Check(args) = command;
+    let policy = policy(args.policy.as_deref())?;
+    let command = match &args.line {
+        Some(line) => Command::Shell(line.clone()),
+        None => Command::Argv(args.command.clone()),
+    };
+    let found = classify(&command);
+    // Whether there is somebody to ask is known when it is run.
+    let decision = policy.decide(&found, true);
+    report(context, &found, &decision)?;
+    Ok(ExitStatus::Success)
+}
+
+fn report(context: &mut Context<'_>, found: &Classification, decision: &Decision) -> Result<()> {
+    if context.out.is_json() {
+        let body = CheckBody { decision, parts: &found.parts };
+        return Ok(context.out.object("policy-check", &body)?);
+    }
+    let classes = found.classes.iter().map(|class| class.as_str()).collect::<Vec<_>>().join(", ");
+    context.out.line(format_args!("{}: {classes}", decision.action.as_str()))?;
+    context.out.line(format_args!("by {}: {}", decision.rule, decision.reason))?;
+    if let Some(alternative) = &decision.alternative {
+        context.out.line(format_args!("instead: {alternative}"))?;
+    }
+    for part in &found.parts {
+        let classes = part.classes.iter().map(|class| class.as_str()).collect::<Vec<_>>().join(", ");
+        context.out.line(format_args!("  {} ({classes}): {}", part.text, part.reason))?;
+    }
+    Ok(())
+}

@@ -33,7 +33,7 @@ pub use presets::{BadPreset, Preset};
 pub use rule::{BadRule, Origin, Rule, Subject};
 
 use crate::label::{Label, Labels};
-use decide::{Verdict, joined};
+use decide::{Judge, Verdict, joined};
 use machine::{Machine, Nodes};
 use refine::Refinements;
 use state::{Memory, State};
@@ -57,7 +57,7 @@ pub struct Rules(Arc<Compiled>);
 struct Compiled {
     rules: Vec<Rule>,
     machine: Machine,
-    refinements: Refinements,
+    judge: Judge,
     /// What the rules say about each label that they name, by label.
     labels: Vec<(Label, Verdict)>,
     memory: Memory,
@@ -69,9 +69,9 @@ impl Rules {
             return Err(BadRules::TooMany(rules.len()));
         }
         let machine = Machine::new(&rules);
-        let refinements = Refinements::new(&rules, &machine)?;
+        let judge = Judge::new(&rules, &machine, Refinements::new(&rules, &machine)?);
         let labels = verdicts_of_labels(&rules);
-        Ok(Rules(Arc::new(Compiled { rules, machine, refinements, labels, memory: Memory::new() })))
+        Ok(Rules(Arc::new(Compiled { rules, machine, judge, labels, memory: Memory::new() })))
     }
 
     /// Everything may be written.
@@ -87,7 +87,7 @@ impl Rules {
     /// Where the root stands, with the labels that it has itself.
     pub fn root(&self, labels: &Labels) -> Standing {
         let compiled = &self.0;
-        let state = compiled.state(compiled.reduced(compiled.machine.start_of_all()));
+        let state = compiled.state(&compiled.machine.start_of_all());
         Standing::new(state, compiled.verdict_of_labels(labels))
     }
 
@@ -120,31 +120,22 @@ impl Compiled {
         match self.memory.known_step(from, matched) {
             Ok(state) => state,
             Err(matched) => {
-                let state = self.state(self.step(&from.nodes, &matched));
+                let state = self.state(&self.machine.step(&from.nodes, &matched));
                 self.memory.remember_step(from, matched, &state);
                 state
             }
         }
     }
 
-    fn state(&self, nodes: Nodes) -> Arc<State> {
-        let make = |id, nodes: Nodes| {
-            let (verdict, globs) = (self.verdict(&nodes), self.machine.globs(&nodes));
-            State::new(id, nodes, verdict, globs)
-        };
-        self.memory.state(nodes, make)
+    /// Where a path stands that has come this far in all patterns.
+    fn state(&self, reached: &[machine::NodeId]) -> Arc<State> {
+        let (verdict, nodes) = self.judge.arrive(&self.machine, reached);
+        self.memory.state(verdict, nodes, |nodes| self.machine.globs(nodes))
     }
 
-    fn step(&self, nodes: &[machine::NodeId], matched: &[names::GlobId]) -> Nodes {
-        self.reduced(self.machine.step(nodes, matched))
-    }
-
-    fn reduced(&self, nodes: Nodes) -> Nodes {
-        decide::reduced(&self.rules, &self.refinements, &self.machine, nodes)
-    }
-
-    fn verdict(&self, nodes: &[machine::NodeId]) -> Option<Verdict> {
-        decide::verdict(&self.rules, &self.refinements, &self.machine.matching(nodes))
+    /// What the rules about paths say one step down, and the nodes that matter below.
+    fn step(&self, nodes: &[machine::NodeId], matched: &[names::GlobId]) -> (Option<Verdict>, Nodes) {
+        self.judge.arrive(&self.machine, &self.machine.step(nodes, matched))
     }
 
     fn verdict_of_labels(&self, labels: &Labels) -> Option<Verdict> {
@@ -160,8 +151,8 @@ fn verdicts_of_labels(rules: &[Rule]) -> Vec<(Label, Verdict)> {
     let mut verdicts = std::collections::BTreeMap::new();
     for rule in rules {
         if let Some(label) = rule.label() {
-            let known = verdicts.entry(label.clone()).or_insert(decide::verdict_of(rule));
-            *known = joined(Some(*known), Some(decide::verdict_of(rule))).unwrap_or(*known);
+            let known = verdicts.entry(label.clone()).or_insert(Verdict::of(rule));
+            *known = joined(Some(*known), Some(Verdict::of(rule))).unwrap_or(*known);
         }
     }
     verdicts.into_iter().collect()

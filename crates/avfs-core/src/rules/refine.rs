@@ -41,7 +41,7 @@ impl Refinements {
 
     /// The rules that this one beats, ascending.
     pub(super) fn of(&self, rule: RuleId) -> &[RuleId] {
-        &self.0[rule as usize]
+        self.0.get(rule as usize).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn has(&self, narrow: RuleId, wide: RuleId) -> bool {

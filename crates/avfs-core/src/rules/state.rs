@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::below::Below;
+use super::below::{Below, Place};
 use super::decide::Verdict;
 use super::machine::Nodes;
 use super::names::GlobId;
@@ -14,24 +14,26 @@ const NODES_MAX: usize = 1 << 20;
 const STATES_MAX: usize = 1 << 14;
 const STEPS_MAX: usize = 1 << 16;
 const RECENT_NAMES: usize = 1 << 12;
+const COMPARISONS_MAX: usize = 1 << 12;
 
 /// How far a path has come in all patterns, without the rules that decide nothing from here on.
 #[derive(Debug)]
 pub(super) struct State {
     /// Never used twice in one [`Memory`].
     id: u64,
-    pub(super) nodes: Nodes,
     /// What the rules about paths say here.
     pub(super) verdict: Option<Verdict>,
+    /// What matters below.
+    pub(super) nodes: Nodes,
     pub(super) literal: Vec<GlobId>,
     pub(super) wild: Vec<GlobId>,
     /// What they say below, once somebody has asked.
-    pub(super) below: OnceLock<Below>,
+    pub(super) below: Below,
 }
 
 impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
-        self.id == other.id || self.nodes == other.nodes
+        self.id == other.id || self.verdict == other.verdict && self.nodes == other.nodes
     }
 }
 
@@ -39,6 +41,7 @@ impl Eq for State {}
 
 impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.verdict.hash(hasher);
         self.nodes.hash(hasher);
     }
 }
@@ -48,6 +51,7 @@ impl Hash for State {
 pub(super) struct Memory {
     table: RwLock<Table>,
     recent: Box<[Mutex<Option<Recent>>]>,
+    comparisons: Mutex<HashMap<Comparison, bool>>,
     hasher: RandomState,
 }
 
@@ -55,12 +59,15 @@ pub(super) struct Memory {
 struct Table {
     next_id: u64,
     nodes: usize,
-    states: HashMap<Nodes, Arc<State>>,
+    states: HashMap<(Option<Verdict>, Nodes), Arc<State>>,
     steps: HashMap<Step, Arc<State>>,
 }
 
 /// From the state with this id, to names that match these globs.
 type Step = (u64, Vec<GlobId>);
+
+/// The ids of two states, and what labels say at each.
+type Comparison = [(u64, Option<Verdict>); 2];
 
 #[derive(Debug)]
 struct Recent {
@@ -72,20 +79,27 @@ struct Recent {
 impl Memory {
     pub(super) fn new() -> Memory {
         let recent = (0..RECENT_NAMES).map(|_| Mutex::new(None)).collect();
-        Memory { table: RwLock::default(), recent, hasher: RandomState::new() }
+        Memory { table: RwLock::default(), recent, comparisons: Mutex::default(), hasher: RandomState::new() }
     }
 
-    /// The state with these nodes; `make` fills in a new one.
-    pub(super) fn state(&self, nodes: Nodes, make: impl FnOnce(u64, Nodes) -> State) -> Arc<State> {
+    pub(super) fn state(
+        &self,
+        verdict: Option<Verdict>,
+        nodes: Nodes,
+        globs: impl FnOnce(&Nodes) -> (Vec<GlobId>, Vec<GlobId>),
+    ) -> Arc<State> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = table.states.get(&nodes) {
+        let key = (verdict, nodes);
+        if let Some(state) = table.states.get(&key) {
             return Arc::clone(state);
         }
         self.forget_if_full(&mut table);
         table.next_id += 1;
-        table.nodes += nodes.len();
-        let state = Arc::new(make(table.next_id, nodes.clone()));
-        table.states.insert(nodes, Arc::clone(&state));
+        table.nodes += key.1.len();
+        let (literal, wild) = globs(&key.1);
+        let (id, nodes, below) = (table.next_id, key.1.clone(), Below::default());
+        let state = Arc::new(State { id, verdict, nodes, literal, wild, below });
+        table.states.insert(key, Arc::clone(&state));
         state
     }
 
@@ -101,6 +115,22 @@ impl Memory {
         self.forget_if_full(&mut table);
         table.nodes += matched.len();
         table.steps.insert((from.id, matched), Arc::clone(to));
+    }
+
+    /// Whether two places are the same below, as it was found before or is found now.
+    pub(super) fn comparison(&self, a: &Place, b: &Place, find: impl FnOnce() -> bool) -> bool {
+        let lock = || self.comparisons.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = [(a.0.id, a.1), (b.0.id, b.1)];
+        if let Some(known) = lock().get(&key) {
+            return *known;
+        }
+        let found = find();
+        let mut comparisons = lock();
+        if comparisons.len() >= COMPARISONS_MAX {
+            comparisons.clear();
+        }
+        comparisons.insert(key, found);
+        found
     }
 
     fn forget_if_full(&self, table: &mut Table) {
@@ -130,16 +160,5 @@ impl Memory {
 impl Table {
     fn is_full(&self) -> bool {
         self.nodes > NODES_MAX || self.states.len() > STATES_MAX || self.steps.len() > STEPS_MAX
-    }
-}
-
-impl State {
-    pub(super) fn new(
-        id: u64,
-        nodes: Nodes,
-        verdict: Option<Verdict>,
-        globs: (Vec<GlobId>, Vec<GlobId>),
-    ) -> State {
-        State { id, nodes, verdict, literal: globs.0, wild: globs.1, below: OnceLock::new() }
     }
 }

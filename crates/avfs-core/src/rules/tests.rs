@@ -1,2 +1,4 @@
+mod budgets;
 mod laws;
 mod meaning;
+mod presets;

@@ -113,7 +113,7 @@ fn refines_in(world: &[TreePath], narrow: &str, wide: &str) -> bool {
 fn refines(narrow: &str, wide: &str) -> bool {
     let rule = |text: &str, level| Rule::new(Pattern::parse(text).unwrap(), level);
     let rules = Rules::new(vec![rule(narrow, Level::Read), rule(wide, Level::None)]).unwrap();
-    rules.0.refinements.has(0, 1)
+    rules.0.judge.refines(0, 1)
 }
 
 /// Which rule decides, word by word as it is defined.

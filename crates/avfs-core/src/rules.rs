@@ -24,7 +24,7 @@ mod state;
 mod tests;
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use explain::{Beaten, Explanation, Why};
 pub use level::{BadLevel, Level};
@@ -61,6 +61,7 @@ struct Compiled {
     /// What the rules say about each label that they name, by label.
     labels: Vec<(Label, Verdict)>,
     memory: Memory,
+    root: OnceLock<Arc<State>>,
 }
 
 impl Rules {
@@ -71,7 +72,8 @@ impl Rules {
         let machine = Machine::new(&rules);
         let judge = Judge::new(&rules, &machine, Refinements::new(&rules, &machine)?);
         let labels = verdicts_of_labels(&rules);
-        Ok(Rules(Arc::new(Compiled { rules, machine, judge, labels, memory: Memory::new() })))
+        let (memory, root) = (Memory::new(), OnceLock::new());
+        Ok(Rules(Arc::new(Compiled { rules, machine, judge, labels, memory, root })))
     }
 
     /// Everything may be written.
@@ -87,8 +89,8 @@ impl Rules {
     /// Where the root stands, with the labels that it has itself.
     pub fn root(&self, labels: &Labels) -> Standing {
         let compiled = &self.0;
-        let state = compiled.state(&compiled.machine.start_of_all());
-        Standing::new(state, compiled.verdict_of_labels(labels))
+        let state = compiled.root.get_or_init(|| compiled.state(&compiled.machine.start_of_all()));
+        Standing::new(Arc::clone(state), compiled.verdict_of_labels(labels))
     }
 
     /// Where an entry of a directory stands, with the labels that the entry has itself.

@@ -123,6 +123,7 @@ impl Machine {
         self.settled(starts.collect())
     }
 
+    /// Where the root stands in all patterns.
     pub(super) fn start_of_all(&self) -> Nodes {
         self.start(0..self.starts.len() as RuleId)
     }
@@ -223,17 +224,5 @@ impl Machine {
     pub(super) fn letters(&self, nodes: &[NodeId], budget: &mut Budget) -> Result<Vec<Box<[GlobId]>>, Spent> {
         let (literal, wild) = self.globs(nodes);
         self.globs.matched_together(&literal, &wild, budget)
-    }
-
-    /// A path that the alternative matches: `**` stands for `depth` names.
-    pub(super) fn example(alternative: &Alternative, filler: char, depth: usize) -> Vec<String> {
-        let mut names = Vec::new();
-        for component in &alternative.components {
-            match component {
-                Component::Deep => names.extend((0..depth).map(|_| filler.to_string())),
-                Component::Name(glob) => names.push(glob.example(filler)),
-            }
-        }
-        names
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::meaning::at;
+use crate::Labels;
 use crate::rules::*;
 
 /// Far above what is needed, so that a loaded machine passes; far below what an exponential would take.
@@ -19,6 +20,7 @@ fn a_thousand_rules_are_compiled_soon() {
     let nested = list(|number| format!("/a{}/b{number}/**/c", number % 20), 500);
     let start = Instant::now();
     let rules = Rules::new([everywhere, nested].concat()).unwrap();
+    println!("compiled in {:?}", start.elapsed());
     assert_eq!(at(&rules, "/q/dir7/a.x7/z").level(), Level::Read);
     assert_eq!(at(&rules, "/a1/b21/q/c").level(), Level::View);
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
@@ -58,13 +60,33 @@ fn a_question_that_is_too_complex_is_answered_on_the_closed_side() {
 
 #[test]
 fn standings_stay_valid_when_the_memory_is_emptied() {
-    let rules = Rules::new(list(|number| format!("/{number}/*/x{number}"), 5000)).unwrap();
-    let before = at(&rules, "/7/q");
-    for round in 0..4 {
-        for number in 0..5000 {
-            at(&rules, &format!("/{number}/{round}/x{number}"));
-        }
+    let rules = Rules::new(list(|number| format!("**/a{number}/**/z{number}"), 15)).unwrap();
+    let before = at(&rules, "/a2/q");
+    walk_subsets(&rules, &at(&rules, "/"), 0);
+    assert_eq!(at(&rules, "/a2/q"), before);
+    assert_eq!(rules.child(&before, b"z2", &Labels::default()).level(), Level::Read);
+}
+
+/// To more places than are remembered: below any set of the directories that the rules name.
+fn walk_subsets(rules: &Rules, at: &Standing, from: usize) {
+    if from < 15 {
+        walk_subsets(rules, at, from + 1);
+        walk_subsets(rules, &rules.child(at, format!("a{from}").as_bytes(), &Labels::default()), from + 1);
     }
-    assert_eq!(at(&rules, "/7/q"), before);
-    assert_eq!(rules.child(&before, b"x7", &crate::Labels::default()).level(), Level::Read);
+}
+
+#[test]
+fn deciding_a_name_is_quick() {
+    let rules = Rules::new(Preset::Development.rules()).unwrap();
+    let (none, names) = (Labels::default(), (0..2000).map(|number| format!("some_file_{number}.rs")));
+    let names: Vec<String> = names.collect();
+    let src = at(&rules, "/src");
+    for (turn, most) in [("first", Duration::from_millis(200)), ("again", Duration::from_millis(200))] {
+        let start = Instant::now();
+        for name in &names {
+            assert_eq!(rules.child(&src, name.as_bytes(), &none).level(), Level::Write);
+        }
+        println!("{turn}: {:?} for a name", start.elapsed() / 2000);
+        assert!(start.elapsed() < most * 10);
+    }
 }

@@ -1,7 +1,7 @@
 //! Where paths stand among the patterns: sets of nodes, each made once, and the steps between them.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::below::{Below, Place};
@@ -13,7 +13,7 @@ use super::names::GlobId;
 const NODES_MAX: usize = 1 << 20;
 const STATES_MAX: usize = 1 << 14;
 const STEPS_MAX: usize = 1 << 16;
-const RECENT_NAMES: usize = 1 << 12;
+const RECENT_NAMES: usize = 1 << 13;
 const COMPARISONS_MAX: usize = 1 << 12;
 
 /// How far a path has come in all patterns, without the rules that decide nothing from here on.
@@ -52,7 +52,6 @@ pub(super) struct Memory {
     table: RwLock<Table>,
     recent: Box<[Mutex<Option<Recent>>]>,
     comparisons: Mutex<HashMap<Comparison, bool>>,
-    hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +78,7 @@ struct Recent {
 impl Memory {
     pub(super) fn new() -> Memory {
         let recent = (0..RECENT_NAMES).map(|_| Mutex::new(None)).collect();
-        Memory { table: RwLock::default(), recent, comparisons: Mutex::default(), hasher: RandomState::new() }
+        Memory { table: RwLock::default(), recent, comparisons: Mutex::default() }
     }
 
     pub(super) fn state(
@@ -145,7 +144,7 @@ impl Memory {
 
     /// The state behind a name, if it was asked lately; otherwise what `find` finds.
     pub(super) fn recent(&self, from: &State, name: &[u8], find: impl FnOnce() -> Arc<State>) -> Arc<State> {
-        let slot = &self.recent[self.hasher.hash_one((from.id, name)) as usize % RECENT_NAMES];
+        let slot = &self.recent[slot_of(from.id, name)];
         let lock = || slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().as_ref().filter(|known| known.from == from.id && &known.name[..] == name)
         {
@@ -155,6 +154,15 @@ impl Memory {
         *lock() = Some(Recent { from: from.id, name: name.into(), to: Arc::clone(&to) });
         to
     }
+}
+
+/// Any spread will do: names that share a place only drive each other out.
+fn slot_of(from: u64, name: &[u8]) -> usize {
+    let mix = |sum: u64, part: u64| (sum.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (words, rest) = name.as_chunks::<8>();
+    let sum = words.iter().fold(from, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    let last = rest.iter().fold(name.len() as u64, |last, byte| last << 8 | u64::from(*byte));
+    (mix(sum, last) >> 32) as usize % RECENT_NAMES
 }
 
 impl Table {

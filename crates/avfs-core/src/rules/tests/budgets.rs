@@ -78,15 +78,14 @@ fn walk_subsets(rules: &Rules, at: &Standing, from: usize) {
 #[test]
 fn deciding_a_name_is_quick() {
     let rules = Rules::new(Preset::Development.rules()).unwrap();
-    let (none, names) = (Labels::default(), (0..2000).map(|number| format!("some_file_{number}.rs")));
-    let names: Vec<String> = names.collect();
+    let names: Vec<String> = (0..500).map(|number| format!("some_file_{number}.rs")).collect();
     let src = at(&rules, "/src");
-    for (turn, most) in [("first", Duration::from_millis(200)), ("again", Duration::from_millis(200))] {
+    for turn in ["at first", "again"] {
         let start = Instant::now();
         for name in &names {
-            assert_eq!(rules.child(&src, name.as_bytes(), &none).level(), Level::Write);
+            assert_eq!(rules.child(&src, name.as_bytes(), &Labels::default()).level(), Level::Write);
         }
-        println!("{turn}: {:?} for a name", start.elapsed() / 2000);
-        assert!(start.elapsed() < most * 10);
+        println!("{turn}: {:?} for a name", start.elapsed() / 500);
+        assert!(start.elapsed() < PATIENCE / 10, "{turn}: {:?}", start.elapsed());
     }
 }

@@ -174,12 +174,15 @@ fn plainly(rules: &Rules, path: &TreePath) -> Standing {
     walk(rules, path, |_| Labels::default())
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() }
+/// So many cases, or as many as `PROPTEST_CASES` says.
+fn cases(usual: u32) -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { usual };
+    ProptestConfig { cases, failure_persistence: None, ..asked }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn refinement_is_exact_on_names(narrow in name_pattern(), wide in name_pattern()) {
@@ -287,7 +290,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(2000))]
 
     #[test]
     fn any_text_is_a_pattern_or_is_refused_within_itself(

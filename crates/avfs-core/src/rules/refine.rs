@@ -11,7 +11,9 @@ use crate::name::EntryName;
 /// For one pair of rules.
 pub(super) const PAIR_BUDGET: usize = 500_000;
 /// For all pairs of a list together.
-const LIST_BUDGET: usize = 3_000_000;
+const LIST_BUDGET: usize = 5_000_000;
+/// How often a pattern may be tried on the examples of another: rules without a literal name are tried on all.
+const TRIES_MAX: usize = 5_000_000;
 const PAIRS_MAX: usize = 1_000_000;
 
 /// For each rule those that it strictly refines, ascending: of its own priority and with another level.
@@ -26,7 +28,7 @@ impl Refinements {
         let mut refined = vec![Vec::new(); rules.len()];
         let mut budget = Budget::new(LIST_BUDGET);
         let mut pairs = 0;
-        for (narrow, wide) in candidates(rules) {
+        for (narrow, wide) in candidates(rules)? {
             let too_complex = || BadRules::TooComplex { rule: rules[narrow as usize].clone() };
             let mut part = budget.part(PAIR_BUDGET);
             let is_refined = strictly_refines(machine, narrow, wide, &mut part);
@@ -54,24 +56,26 @@ impl Refinements {
 
 /// Pairs of which the first may refine the second: all that do, and few that do not. A rule refines only those that
 /// match its examples.
-fn candidates(rules: &[Rule]) -> Vec<(RuleId, RuleId)> {
+fn candidates(rules: &[Rule]) -> Result<Vec<(RuleId, RuleId)>, BadRules> {
     let index = Index::new(rules);
+    let mut tries = Budget::new(TRIES_MAX);
     let mut pairs = Vec::new();
     for (narrow, rule) in rules.iter().enumerate() {
         let examples = examples(rule);
         let Some(first) = examples.first() else { continue };
-        let may_refine = |wide: &RuleId| {
+        let is_comparable = |wide: &RuleId| {
             let wide = &rules[*wide as usize];
-            let is_comparable = wide.priority == rule.priority && wide.level != rule.level;
-            is_comparable
-                && wide
-                    .pattern()
-                    .is_some_and(|pattern| examples.iter().all(|path| pattern.matches_names(path)))
+            wide.priority == rule.priority && wide.level != rule.level
         };
-        let wider = index.may_match(first).into_iter().filter(may_refine);
-        pairs.extend(wider.map(|wide| (narrow as RuleId, wide)));
+        let matches_all = |wide: &RuleId| {
+            let pattern = rules[*wide as usize].pattern();
+            pattern.is_some_and(|pattern| examples.iter().all(|path| pattern.matches_names(path)))
+        };
+        let tried: Vec<RuleId> = index.may_match(first).into_iter().filter(is_comparable).collect();
+        tries.spend(tried.len()).map_err(|Spent| BadRules::TooComplex { rule: rule.clone() })?;
+        pairs.extend(tried.into_iter().filter(matches_all).map(|wide| (narrow as RuleId, wide)));
     }
-    pairs
+    Ok(pairs)
 }
 
 /// Paths that the rule matches, and that others match only if they have wildcards in the same places.

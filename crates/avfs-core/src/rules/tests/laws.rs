@@ -182,7 +182,7 @@ fn cases(usual: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(120))]
 
     #[test]
     fn refinement_is_exact_on_names(narrow in name_pattern(), wide in name_pattern()) {

@@ -3,7 +3,7 @@
 //!
 //! A door without rules may do everything. `guard/tests.rs` lists every call of the tree and shows that it asks.
 
-use avfs_core::rules::{Level, Rules};
+use avfs_core::rules::{Level, Rules, Standing};
 use avfs_core::{EntryKind, EntryName, Labels, NodeId, Slot, Totals};
 
 use super::{Attr, StoredTree, WorkTree};
@@ -18,6 +18,8 @@ use crate::worktree::watch::Seen;
 #[cfg(test)]
 mod tests;
 
+/// A name that no rule is about, unless it is about all names.
+const ANY_NAME: &[u8] = b"\x01 any name \x01";
 /// How many entries of a directory are looked at together.
 const AT_ONCE: usize = 1024;
 
@@ -261,18 +263,20 @@ impl View {
             Some(stand) if found.is_some() && stand.is_visible() => return Ok(()),
             stand => needs(level, stand.as_ref())?,
         }
-        match stand {
-            Some(stand) if is_symlink => self.may_stand_for_others(&stand),
-            Some(_) | None => Ok(()),
+        match (stand, self.directory(state, at.parent)) {
+            (Some(stand), Some(above)) if is_symlink => self.may_stand_for_others(&stand.standing, &above),
+            _ => Ok(()),
         }
     }
 
-    /// A symbolic link leads to names that have other levels than those that it seems to have below it: where
-    /// something below is protected, it would stand for what anybody put there.
-    fn may_stand_for_others(&self, stand: &Stand) -> Result<(), FsError> {
-        match self.rules().is_all_below_without_labels(&stand.standing, stand.level()) {
+    /// A symbolic link leads to names that have other levels than those that seem to be below it. Where rules are
+    /// about what is below its own name, as below `.vscode`, it would stand for what anybody put elsewhere: it may
+    /// be only where any other name would do as well.
+    fn may_stand_for_others(&self, standing: &Standing, above: &Standing) -> Result<(), FsError> {
+        let any = self.rules().child(above, ANY_NAME, &Labels::default());
+        match self.rules().is_same_below(standing, &any) {
             true => Ok(()),
-            false => Err(FsError::Denied { level: stand.level(), needed: None }),
+            false => Err(FsError::Denied { level: standing.level(), needed: None }),
         }
     }
 
@@ -285,6 +289,9 @@ impl View {
     ) -> Result<(), FsError> {
         let is_symlink = matches!(tree.entry.kind, EntryKind::Symlink { .. });
         self.may_make(state, at, found, is_symlink, Level::Append)?;
+        if !View::keeps_its_labels(&tree.entry.meta.labels, &at.name) {
+            return Err(FsError::OtherRulesThere);
+        }
         let EntryKind::Directory { entries: Some(entries), .. } = tree.entry.kind else { return Ok(()) };
         let Some(top) = self.name(state, at, &tree.entry.meta.labels, true) else {
             return Err(FsError::Hidden);
@@ -307,7 +314,7 @@ impl View {
                     return Err(FsError::Denied { level: standing.level(), needed: Some(level) });
                 }
                 if matches!(kind, Some(EntryKind::Symlink { .. })) {
-                    self.may_stand_for_others(&Stand { standing: standing.clone(), passable: false })?;
+                    self.may_stand_for_others(&standing, &above)?;
                 }
                 if let Some(EntryKind::Directory { entries: Some(entries), .. }) = kind {
                     open.push((*entries, standing));
@@ -375,7 +382,10 @@ impl View {
         needs(Level::Write, after.as_ref())?;
         let Some(after) = after else { return Err(FsError::Hidden) };
         match &inode.body {
-            Body::Symlink(_) => self.may_stand_for_others(&after),
+            Body::Symlink(_) => match self.directory(state, to.parent) {
+                Some(above) => self.may_stand_for_others(&after.standing, &above),
+                None => Err(FsError::Hidden),
+            },
             Body::Directory(_) => {
                 let is_same = View::keeps_its_labels(&inode.meta.labels, &to.name)
                     && self.rules().is_same_below(&before.standing, &after.standing);

@@ -74,7 +74,7 @@ impl<'a> Reader<'a, '_> {
             match word.literal() {
                 _ if ended => self.found.operands.push(word),
                 Some("--") => {
-                    ended = true;
+                    ended = !self.spec.through;
                     self.found.dashes = true;
                 }
                 Some(text) if looks_like_a_flag(word) => self.flag(text),
@@ -181,7 +181,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn count_operands(&mut self) {
-        let Some((most, adds)) = self.spec.operands else { return };
+        let Some((most, adds)) = self.spec.operands.filter(|_| self.found.lowered.is_none()) else { return };
         let many = self.found.operands.iter().any(|word| word.splits || !word.exact && word.text.is_empty());
         if self.found.operands.len() > most || many {
             self.found.adds.push((adds, "an operand".to_owned()));

@@ -199,7 +199,7 @@ impl Judge {
             None => {
                 let why = format!("`{name} {}` is not known", shown(literal[0]));
                 findings.push((tool.spec.unknown(), why));
-                self.push(words, &[name, literal[0]], least, findings, None);
+                self.push(words, &[name, literal[0]], least.and(tool.spec.classes), findings, None);
             }
         }
     }

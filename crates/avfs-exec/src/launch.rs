@@ -71,7 +71,10 @@ pub struct Inside {
 
 impl Inside {
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: vec![crate::inside::ARGUMENT.into()] }
+        let program = program.into();
+        // Only a process without a working directory has no absolute paths, and starting anything fails there.
+        let program = std::path::absolute(&program).unwrap_or(program);
+        Self { program, arguments: vec![crate::inside::ARGUMENT.into()] }
     }
 }
 

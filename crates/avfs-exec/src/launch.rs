@@ -25,6 +25,7 @@ mod pipes;
 mod supervise;
 
 pub use bubblewrap::Bubblewrap;
+pub(crate) use bubblewrap::find as find_bubblewrap;
 pub use error::LaunchError;
 pub use landlocked::Landlocked;
 

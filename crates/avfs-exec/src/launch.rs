@@ -48,7 +48,7 @@ pub struct Run<'a> {
 pub enum Stdin {
     Nothing,
     Bytes(Vec<u8>),
-    /// As it is: a terminal, a pipe, a file.
+    /// As it is: a pipe, a file, a terminal. A terminal can be written to as well.
     File(File),
 }
 

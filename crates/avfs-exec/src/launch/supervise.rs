@@ -23,7 +23,7 @@ use stream::{Stream, feed};
 const CPU_TICK: Duration = Duration::from_millis(100);
 
 /// How long processes may take to go after they were killed: the kernel may be busy for them.
-const LAST_PATIENCE: Duration = Duration::from_secs(10);
+const LAST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Builders of sandboxes say a line or two.
 const TALK_BYTES: usize = 16 << 10;
@@ -72,7 +72,8 @@ enum Phase {
     Running,
     /// Asked to end, or ended by itself, and killed if it is not gone by then.
     Ending(Instant),
-    Killed,
+    /// Killed, and given up if it is not gone by then.
+    Killed(Instant),
 }
 
 struct Supervisor<'a> {
@@ -136,7 +137,7 @@ impl Supervisor<'_> {
             self.talk.read(|_| ())?;
             feed(&mut self.feed);
             self.listen()?;
-            self.keep_to_limits();
+            self.keep_to_limits()?;
         }
         Ok(())
     }
@@ -167,8 +168,7 @@ impl Supervisor<'_> {
                 let tick = limits.cpu_seconds.and(self.watched.group).map(|_| Instant::now() + CPU_TICK);
                 [timeout, tick].into_iter().flatten().min()
             }
-            Phase::Ending(until) => Some(until),
-            Phase::Killed => None,
+            Phase::Ending(until) | Phase::Killed(until) => Some(until),
         }
     }
 
@@ -216,7 +216,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    fn keep_to_limits(&mut self) {
+    fn keep_to_limits(&mut self) -> io::Result<()> {
         let now = Instant::now();
         match self.phase {
             Phase::Running => {
@@ -225,8 +225,10 @@ impl Supervisor<'_> {
                 }
             }
             Phase::Ending(until) if now >= until => self.kill(),
-            Phase::Ending(_) | Phase::Killed => {}
+            Phase::Killed(until) if now >= until => return Err(immortal()),
+            Phase::Ending(_) | Phase::Killed(_) => {}
         }
+        Ok(())
     }
 
     fn reason_to_stop(&self, now: Instant) -> Option<Stop> {
@@ -268,7 +270,7 @@ impl Supervisor<'_> {
 
     /// The first process inside takes all others with it. Without its number, its parent's end is its own.
     fn kill_processes(&mut self) {
-        self.phase = Phase::Killed;
+        self.phase = Phase::Killed(Instant::now() + LAST_PATIENCE);
         if let Some(first) = &self.first_inside {
             pidfd_send_signal(first, Signal::KILL).ok();
         }
@@ -310,6 +312,10 @@ fn wait_for_end(process: &OwnedFd) -> io::Result<()> {
         Ok(_) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+fn immortal() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "processes of the run do not end, although killed")
 }
 
 fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<bool> {

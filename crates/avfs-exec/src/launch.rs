@@ -25,6 +25,7 @@ mod pipes;
 mod supervise;
 
 pub use bubblewrap::Bubblewrap;
+pub(crate) use bubblewrap::find as find_bubblewrap;
 pub use error::LaunchError;
 pub use landlocked::Landlocked;
 
@@ -47,7 +48,7 @@ pub struct Run<'a> {
 pub enum Stdin {
     Nothing,
     Bytes(Vec<u8>),
-    /// As it is: a terminal, a pipe, a file.
+    /// As it is: a pipe, a file, a terminal. A terminal can be written to as well.
     File(File),
 }
 
@@ -71,7 +72,10 @@ pub struct Inside {
 
 impl Inside {
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: vec![crate::inside::ARGUMENT.into()] }
+        let program = program.into();
+        // Only a process without a working directory has no absolute paths, and starting anything fails there.
+        let program = std::path::absolute(&program).unwrap_or(program);
+        Self { program, arguments: vec![crate::inside::ARGUMENT.into()] }
     }
 }
 

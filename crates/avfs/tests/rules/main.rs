@@ -9,7 +9,9 @@ mod cells;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/ground.rs"]
 mod ground;
+mod hidden;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/program.rs"]
 mod program;
+mod scene;
 mod table;

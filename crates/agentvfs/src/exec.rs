@@ -148,8 +148,9 @@ impl Vault {
         let toolchains = request.home.as_deref().map(toolchains).unwrap_or_default();
         let mut given = request.env.clone();
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
+        let top = request.path.clone().unwrap_or_default();
         let reader = self.reader_at(before)?;
-        let top_level = reader.list(&TreePath::root()).map_err(|error| self.read_error(error))?;
+        let top_level = reader.list(&top).map_err(|error| self.read_error(error))?;
         let names =
             top_level.flatten().map(|(name, _)| std::ffi::OsStr::from_bytes(name.as_bytes()).to_owned());
         Ok(Plan {
@@ -162,7 +163,7 @@ impl Vault {
             limits: request.limits.clone(),
             toolchains,
             user: User::default(),
-            ..Plan::new(mountpoint, request.words())
+            ..Plan::new(workspace(mountpoint, &top)?, request.words())
         })
     }
 
@@ -231,6 +232,27 @@ fn refused(decision: &Decision) -> Option<Refusal> {
         }
     };
     Some(Refusal { code, message, hint: decision.alternative.clone() })
+}
+
+/// The directory of the mount that is the workspace. Nothing on the way to it may lead elsewhere.
+fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    let below = Path::new(std::ffi::OsStr::from_bytes(top.as_bytes()));
+    let place = mountpoint.join(below);
+    if top.is_root() {
+        return Ok(mountpoint.to_owned());
+    }
+    let host = |errno: rustix::io::Errno| Error::Host {
+        action: "opening",
+        place: top.to_string(),
+        source: errno.into(),
+    };
+    let directory =
+        rustix::fs::open(mountpoint, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let wanted = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat2(directory.map_err(host)?, below, wanted, Mode::empty(), plain).map_err(host)?;
+    Ok(place)
 }
 
 fn launch(request: &ExecRequest, plan: &Plan, running: Running<'_>) -> Result<Outcome, LaunchError> {

@@ -82,9 +82,8 @@ impl Compiled {
 
     /// Whether the rules about paths give a level to something strictly below, and no inherited label takes it back.
     pub(super) fn is_any_below(&self, state: &State, inherited: Option<Verdict>, least: Level) -> bool {
-        let opens = |verdict: Option<Verdict>| {
-            level(verdict) >= least && level(joined(verdict, inherited)) >= least
-        };
+        let opens =
+            |verdict: Option<Verdict>| level(verdict) >= least && level(joined(verdict, inherited)) >= least;
         self.says_below(state, opens).unwrap_or(false)
     }
 

@@ -62,6 +62,15 @@ impl TreeReader {
         self.sight.is_some()
     }
 
+    /// The entry at `path`; if it is not a directory, it must be one that may be read.
+    pub fn find_readable(&self, path: &TreePath) -> Result<Found, ReadError> {
+        let found = self.find(path)?;
+        match found.level < Level::Read && !found.entry.is_directory() {
+            true => Err(denied(path, found.level)),
+            false => Ok(found),
+        }
+    }
+
     /// What the tree holds in all. Where something may be hidden, nothing is said.
     pub fn totals(&self) -> Totals {
         match &self.sight {

@@ -276,6 +276,11 @@ impl Views {
         self.0.is_empty()
     }
 
+    /// The doors that see the tree through rules.
+    pub fn doors(&self) -> impl Iterator<Item = Door> + '_ {
+        self.0.iter().map(|(door, _)| *door)
+    }
+
     pub fn set(&mut self, door: Door, view: View) {
         self.remove(door);
         self.0.push((door, Some(Box::new(view))));

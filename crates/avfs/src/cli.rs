@@ -75,12 +75,13 @@ impl ColorArg {
 }
 
 /// The headings of the top-level help, in the order in which a newcomer needs them.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Vaults", &["vault"]),
     ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
     ("Versions", &["checkpoint", "log", "diff", "checkout", "revert", "undo"]),
     ("Search", &["grep", "find", "search"]),
     ("Running commands", &["exec", "proxy", "policy"]),
+    ("Rules", &["rules", "label"]),
     ("Mounts", &["mount", "unmount", "mounts", "doctor"]),
     ("In and out", &["import", "export"]),
     ("Upkeep", &["stats", "quota", "audit", "gc", "prune", "fsck"]),

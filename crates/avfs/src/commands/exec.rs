@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
-    let vault = context.vault()?;
+    let vault = context.whole_vault()?;
     let mut request = args.request(context, &vault)?;
     if args.stdin {
         let mut bytes = Vec::new();

@@ -112,7 +112,7 @@ impl ExecArgs {
             network: self.net.clone().unwrap_or(Network::None),
             read_only: self.read_only,
             checkpoint: self.checkpoint,
-            rules: rules_of(&self.rules, vault)?,
+            rules: self.rules.list_for(vault)?,
             principal: self.principal.clone(),
             policy: policy(self.policy.as_deref())?,
             dry_run: self.dry_run,
@@ -135,11 +135,6 @@ impl ExecArgs {
             ..usual
         }
     }
-}
-
-/// The rules that the flags name.
-fn rules_of(flags: &RuleArgs, _vault: &Vault) -> Result<Option<Vec<agentvfs::rules::Rule>>> {
-    flags.list()
 }
 
 /// The policy of a file, or the built-in one.

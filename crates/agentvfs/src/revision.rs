@@ -53,6 +53,9 @@ impl Vault {
     /// snapshot's id.
     pub fn revision(&self, text: &str) -> Result<Revision> {
         if let Some((vault, rest)) = text.split_once(':') {
+            if self.is_alone() {
+                return Err(self.unknown(text)?);
+            }
             let other = self.likewise(&self.store().vault(vault)?)?;
             return other.revision(if rest.is_empty() { "@" } else { rest });
         }
@@ -66,7 +69,8 @@ impl Vault {
         if let Some(checkpoint) = self.find_checkpoint(text)? {
             return Ok(self.revise(checkpoint.snapshot));
         }
-        if crate::name::VaultName::new(text).is_ok() && self.store().has_vault(text)? {
+        let may_name_vaults = !self.is_alone() && crate::name::VaultName::new(text).is_ok();
+        if may_name_vaults && self.store().has_vault(text)? {
             return self.likewise(&self.store().vault(text)?)?.revision("@");
         }
         self.by_id(text)

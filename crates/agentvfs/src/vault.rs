@@ -47,11 +47,22 @@ pub struct Vault {
     store: Store,
     id: VaultId,
     sight: Sight,
+    /// Names no other vault.
+    alone: bool,
 }
 
 impl Vault {
     pub(crate) fn new(store: Store, id: VaultId) -> Vault {
-        Vault { store, id, sight: Sight::default() }
+        Vault { store, id, sight: Sight::default(), alone: false }
+    }
+
+    /// The same vault, from which no other one can be named.
+    pub fn alone(&self) -> Vault {
+        Vault { alone: true, ..self.clone() }
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
     }
 
     pub(crate) fn with_sight(&self, sight: Sight) -> Vault {

@@ -53,9 +53,10 @@ mod vault;
 mod write;
 
 use anyhow::Result;
+pub use exec::through_door;
 
 use crate::cli::Cli;
-use crate::context::Context;
+use crate::context::{Context, Scope};
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
 use crate::rule_args::RuleArgs;
@@ -165,12 +166,17 @@ impl Command {
 }
 
 pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
-    let rules = cli.command.rule_args();
-    act(&cli, rules, out).map_err(|error| denied::with_flags(error, rules))
+    run_within(cli, Scope::Free, out)
 }
 
-fn act(cli: &Cli, rules: Option<&RuleArgs>, out: &mut Printer) -> Result<ExitStatus> {
-    let context = |out| Context::load(out, &cli.global, rules);
+/// Runs a command that must not reach further than this.
+pub fn run_within(cli: Cli, scope: Scope, out: &mut Printer) -> Result<ExitStatus> {
+    let rules = cli.command.rule_args();
+    act(&cli, rules, &scope, out).map_err(|error| denied::with_flags(error, rules))
+}
+
+fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) -> Result<ExitStatus> {
+    let context = |out| Context::load(out, &cli.global, rules).map(|context| context.within(scope));
     match &cli.command {
         Command::Vault(command) => vault::run(&mut context(out)?, command),
         Command::Ls(args) => ls::run(&mut context(out)?, args),

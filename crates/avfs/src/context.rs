@@ -20,6 +20,16 @@ pub struct Context<'a> {
     pub settings: Settings,
     /// The flags of a command that sees vaults through rules.
     rules: Option<RuleArgs>,
+    /// No vault but one can be named.
+    alone: bool,
+}
+
+/// How far a command reaches.
+pub enum Scope {
+    /// As its own flags say.
+    Free,
+    /// One vault, through these rules, whatever the command is.
+    OwnVault(RuleArgs),
 }
 
 impl<'a> Context<'a> {
@@ -39,7 +49,15 @@ impl<'a> Context<'a> {
             flags: &flags(global),
         })?;
         out.set_color(settings.color());
-        Ok(Context { out, settings, rules: rules.cloned() })
+        Ok(Context { out, settings, rules: rules.cloned(), alone: false })
+    }
+
+    /// The same, for a command that must not reach further than this.
+    pub fn within(self, scope: &Scope) -> Context<'a> {
+        match scope {
+            Scope::Free => self,
+            Scope::OwnVault(rules) => Context { rules: Some(rules.clone()), alone: true, ..self },
+        }
     }
 
     /// The store, made if there is none yet.
@@ -76,6 +94,11 @@ impl<'a> Context<'a> {
         self.seen(self.whole_vault()?)
     }
 
+    /// The flags that count: those of a command, unless others have decided for it.
+    pub fn rule_args<'b>(&'b self, own: &'b RuleArgs) -> &'b RuleArgs {
+        self.rules.as_ref().filter(|_| self.alone).unwrap_or(own)
+    }
+
     /// A vault as the command sees it.
     pub fn seen(&self, vault: Vault) -> Result<Vault> {
         match self.rules.as_ref().map(RuleArgs::compiled).transpose()? {
@@ -102,11 +125,16 @@ impl<'a> Context<'a> {
             Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
                 .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
         };
-        known_vault(&store, &chosen.ok_or_else(none)?)
+        let vault = known_vault(&store, &chosen.ok_or_else(none)?)?;
+        Ok(if self.alone { vault.alone() } else { vault })
     }
 
     /// A vault by its name.
     pub fn vault_named(&self, name: &str) -> Result<Vault> {
+        if self.alone {
+            let text = format!("vault '{name}' cannot be reached from here");
+            return Err(Failure::new("inside-run", ExitStatus::Denied, text).into());
+        }
         known_vault(&self.store()?, name)
     }
 

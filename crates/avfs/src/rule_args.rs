@@ -23,6 +23,9 @@ pub struct RuleArgs {
     /// See all of the vault, whatever rules are stored with it
     #[arg(long, help_heading = HEADING, conflicts_with_all = ["rule", "preset", "rules"])]
     no_rules: bool,
+    /// Decided by others, and not by flags.
+    #[arg(skip)]
+    fixed: Option<Option<Vec<Rule>>>,
 }
 
 /// Through which rules a vault is to be seen.
@@ -37,8 +40,18 @@ pub enum Chosen<T> {
 const HEADING: &str = "Rules";
 
 impl RuleArgs {
+    /// These rules, or none, whatever is stored with a vault.
+    pub fn fixed(rules: Option<Vec<Rule>>) -> RuleArgs {
+        RuleArgs { fixed: Some(rules), ..RuleArgs::default() }
+    }
+
     /// The rules that the flags name, one list of all of them.
     pub fn list(&self) -> Result<Chosen<Vec<Rule>>> {
+        match &self.fixed {
+            Some(Some(rules)) => return Ok(Chosen::These(rules.clone())),
+            Some(None) => return Ok(Chosen::Everything),
+            None => {}
+        }
         if self.no_rules {
             return Ok(Chosen::Everything);
         }
@@ -110,6 +123,7 @@ mod tests {
             rule: vec!["/a b/**=read".into(), "/it's=none".into()],
             preset: vec!["read-only".into()],
             rules: vec!["r.toml".into()],
+            fixed: None,
             no_rules: false,
         };
         let expected =

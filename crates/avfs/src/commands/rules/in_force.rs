@@ -16,7 +16,7 @@ pub struct InForce {
 
 impl InForce {
     pub fn find(context: &Context<'_>, flags: &RuleArgs) -> Result<InForce> {
-        let chosen = flags.list()?;
+        let chosen = context.rule_args(flags).list()?;
         let vault = context.vault_if_chosen()?;
         let rules = match (chosen, &vault) {
             (Chosen::These(rules), _) => Some(rules),

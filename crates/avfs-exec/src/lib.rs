@@ -13,5 +13,7 @@ pub mod plan;
 pub mod support;
 pub mod syscalls;
 
-pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};
+pub use launch::{
+    Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Orders, Outcome, Session, Stdin,
+};
 pub use plan::{Limits, Network, Plan, User};

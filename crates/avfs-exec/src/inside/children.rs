@@ -37,6 +37,14 @@ pub(super) fn kill_everything(standing: Standing, signal: Signal) {
     }
 }
 
+/// Interrupts every process of the run but one: the shell of a session outlives its scripts.
+pub(super) fn interrupt_all_but(shell: Pid) {
+    for pid in descendants().into_iter().filter(|pid| *pid != shell) {
+        // It may have ended meanwhile.
+        kill_process(pid, Signal::INT).ok();
+    }
+}
+
 /// Kills descendants until there are none: a process that is found has no time to leave, one that was made meanwhile
 /// is found the next time.
 pub(super) fn end_all() {

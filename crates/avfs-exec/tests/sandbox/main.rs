@@ -10,6 +10,7 @@ mod limits;
 mod network;
 mod ordinary;
 mod output;
+mod sessions;
 mod survivors;
 mod tools;
 mod walls;

@@ -120,7 +120,7 @@ impl Reader {
     fn for_clause(&mut self, clause: &ast::ForClauseCommand) -> Read {
         for value in clause.values.iter().flatten() {
             let value = self.word(value)?;
-            self.script.loops.push(Assignment { name: clause.variable_name.clone(), value });
+            self.script.other_assignments.push(Assignment { name: clause.variable_name.clone(), value });
         }
         self.list(&clause.body.list)
     }

@@ -44,7 +44,7 @@ fn nested(before: &str, inner: &str, after: &str, count: usize) -> String {
     format!("{}{inner}{}", before.repeat(count), after.repeat(count))
 }
 
-const NESTS: [(&str, &str, &str); 24] = [
+const NESTS: [(&str, &str, &str); 23] = [
     ("$(echo ", "x", ")"),
     ("\"$(echo ", "x", ")\""),
     ("`", "x", "`"),
@@ -66,7 +66,6 @@ const NESTS: [(&str, &str, &str); 24] = [
     ("[[ ! ( ", "a", " ) ]]"),
     ("cat <(", "ls", ")"),
     ("echo @(", "a", ")"),
-    ("echo {a,", "b", "}"),
     ("bash -c '", "ls", "'"),
     ("coproc ", "ls", ""),
 ];
@@ -96,7 +95,7 @@ fn unclosed_nesting_is_a_risk() {
 #[test]
 fn repeated_characters_of_the_language_do_not_stall() {
     for piece in ["(", ")", "{", "}", "[", "[[ ", "$", "`", "'", "\"", "\\", "<", ">", "|", "&", ";", "#", "!", "~", "*",
-        "<<a\n", "$((", "${", "$[", "<(", "@(", "a=(", "a[", "case ", "if ", "\"$(", "'\"", "\\\n", "{a,", "..", "é"]
+        "<<a\n", "$((", "${", "$[", "<(", "@(", "a=(", "a[", "case ", "if ", "\"$(", "'\"", "\\\n", "{a,", "..", "é", "( ", "(( a ", "( a; "]
     {
         shell(piece.repeat(3_000));
         shell(format!("echo {}", piece.repeat(3_000)));

@@ -1,8 +1,8 @@
 //! Both readers on one text: what they agree on is what is judged.
 
 use super::bounds::{MAX_BYTES, MAX_NESTING, STACK_BYTES};
-use super::script::{Assignment, Redirect, Script, Unreadable, Word};
-use super::{brush, sitter};
+use super::script::{Assignment, Redirect, RedirectKind, Script, Unreadable, Word};
+use super::{brush, redirect, sitter};
 
 /// Reads a command line twice. The result is the first reader's; the second must have seen the same.
 pub fn read(text: &str) -> Result<Script, Unreadable> {
@@ -70,8 +70,14 @@ fn without_condition(words: &[Word]) -> &[Word] {
     }
 }
 
+/// Another descriptor changes nothing, and `|&` is one to the first grammar only.
 fn redirects(script: &Script) -> Vec<&Redirect> {
-    script.simples.iter().flat_map(|simple| &simple.redirects).collect()
+    let all = script.simples.iter().flat_map(|simple| &simple.redirects);
+    all.filter(|redirect| !redirect::classes(redirect).is_read_only() || is_of_interest(redirect)).collect()
+}
+
+fn is_of_interest(redirect: &Redirect) -> bool {
+    redirect.kind != RedirectKind::Duplicate
 }
 
 fn assignments(script: &Script) -> Vec<&Assignment> {

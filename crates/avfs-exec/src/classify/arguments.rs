@@ -1,6 +1,7 @@
 //! The arguments of one call, read by a tool's table.
 
 use super::class::Classes;
+use super::handler::Handler;
 use super::script::Word;
 use super::tools::{Flag, Spec};
 
@@ -166,13 +167,20 @@ impl<'a> Reader<'a, '_> {
         let long = word.text.split_once('=').filter(|_| !word.splits && word.text.starts_with('-'));
         match long.and_then(|(name, value)| Some((name, self.known(name)?, value))) {
             Some((name, flag, value)) => self.take(name, flag, Some(Word::starting(value))),
-            None if !word.may_hide_a_flag() => self.found.operands.push(word),
+            None if !word.may_hide_a_flag() || self.is_assignment(word) => self.found.operands.push(word),
             None if !word.splits && is_short(&word.text) => self.cluster(&word.text[1..], Some(word)),
             None => {
                 self.hidden(&word.text);
                 self.found.operands.push(word);
             }
         }
+    }
+
+    /// The shell does not split `x=$(…)` after `export` and the like.
+    fn is_assignment(&self, word: &Word) -> bool {
+        let name = word.text.split_once('=').map(|(name, _)| name);
+        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        self.spec.handler == Some(Handler::Declare) && name.is_some_and(is_name)
     }
 
     fn hidden(&mut self, known: &str) {

@@ -93,6 +93,9 @@ impl Judge {
             self.finding(function, Class::HostEscapeRisk.into(), reason, true);
         }
         self.functions.extend(script.functions.iter().cloned());
+        for assignment in &script.other_assignments {
+            self.assignment(assignment, false);
+        }
         for simple in &script.simples {
             self.simple(simple);
         }

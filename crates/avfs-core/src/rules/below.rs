@@ -11,7 +11,7 @@ use super::Compiled;
 use super::budget::{Budget, Spent};
 use super::decide::{Verdict, joined, level};
 use super::level::Level;
-use super::machine::Nodes;
+use super::machine::{NodeId, Nodes};
 use super::state::State;
 
 /// For one question.
@@ -53,16 +53,6 @@ impl Compiled {
         self.verdicts_below(state).is_some_and(|verdicts| verdicts.iter().any(opens))
     }
 
-    pub(super) fn is_all_below_without_labels(
-        &self,
-        state: &State,
-        inherited: Option<Verdict>,
-        least: Level,
-    ) -> bool {
-        let has_level = |verdict: &Option<Verdict>| level(joined(*verdict, inherited)) >= least;
-        self.verdicts_below(state).is_some_and(|verdicts| verdicts.iter().all(has_level))
-    }
-
     pub(super) fn is_all_below(&self, state: &State, inherited: Option<Verdict>, least: Level) -> bool {
         let Some(verdicts) = self.verdicts_below(state) else { return false };
         self.every_label(inherited)
@@ -77,10 +67,26 @@ impl Compiled {
     }
 
     pub(super) fn is_same_below(&self, a: &Place, b: &Place) -> bool {
-        a == b || self.find_same_below(a, b).unwrap_or(false)
+        a == b || self.find_below(a, b, |a, b| a == b).unwrap_or(false)
     }
 
-    fn find_same_below(&self, a: &Place, b: &Place) -> Result<bool, Spent> {
+    pub(super) fn is_no_higher_below(&self, a: &Place, b: &Place) -> bool {
+        a == b || self.is_only_raised(a, b) || self.find_below(a, b, |a, b| a <= b).unwrap_or(false)
+    }
+
+    /// Whether `b` is `a` and more of rules of the highest level. They beat others or change nothing, so that no path
+    /// has to be looked at.
+    fn is_only_raised(&self, a: &Place, b: &Place) -> bool {
+        let raises = |node: &NodeId| self.rules[self.machine.rule(*node) as usize].level == Level::Write;
+        let (fewer, more) = (&a.0.nodes, &b.0.nodes);
+        let both = fewer.iter().chain(more.iter()).copied().collect();
+        a.1 == b.1
+            && more.iter().all(|node| raises(node) || fewer.contains(node))
+            && self.reduced(self.machine.settled(both)) == *more
+    }
+
+    /// Whether the levels at every path below both agree in some way. Equal ones always do.
+    fn find_below(&self, a: &Place, b: &Place, agree: fn(Level, Level) -> bool) -> Result<bool, Spent> {
         let mut budget = Budget::new(QUESTION_BUDGET);
         let labels: Vec<_> = self.every_label(a.1).into_iter().zip(self.every_label(b.1)).collect();
         let mut seen = HashSet::new();
@@ -94,8 +100,10 @@ impl Compiled {
                     continue;
                 }
                 let verdicts = (self.verdict(&next.0), self.verdict(&next.1));
-                if labels.iter().any(|(a, b)| level(joined(verdicts.0, *a)) != level(joined(verdicts.1, *b)))
-                {
+                let agrees = |(a, b): &(Option<Verdict>, Option<Verdict>)| {
+                    agree(level(joined(verdicts.0, *a)), level(joined(verdicts.1, *b)))
+                };
+                if !labels.iter().all(agrees) {
                     return Ok(false);
                 }
                 seen.insert(next.clone());

@@ -402,7 +402,7 @@ impl State {
     }
 
     /// The names from the root to a directory.
-    fn trail(&self, directory: Ino) -> Option<Trail> {
+    pub(super) fn trail(&self, directory: Ino) -> Option<Trail> {
         let mut trail = Trail::new();
         let mut current = directory;
         while current != Ino::ROOT {

@@ -6,6 +6,7 @@
 
 mod acts;
 mod cells;
+mod escapes;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/ground.rs"]
 mod ground;

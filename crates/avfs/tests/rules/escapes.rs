@@ -2,18 +2,18 @@
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::program::{end_of, good};
-use crate::scene::{Scene, names_in, put, refused, soon, text_of};
+use crate::scene::{Scene, exchange, names_in, refused, soon, text_of};
 
 /// One name of each level, below two directories that can be written.
 const LOCKED: &[&str] = &[
@@ -33,10 +33,6 @@ fn locked() -> Scene {
     let names = ["hidden", "config", "log", "seen", "plain"].map(|name| format!("top/mid/{name}"));
     let names: Vec<&str> = names.iter().map(String::as_str).chain(["free/plain"]).collect();
     Scene::new(&names, LOCKED)
-}
-
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    Ok(rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
 /// What is protected is as it was, at its place.
@@ -177,9 +173,7 @@ fn a_mapping_does_not_change_what_may_only_be_added_to() {
     let scene = locked();
     let both = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
     let write = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    scene.only_host(Errno::ACCESS, |top| {
-        Ok(crate::acts::map(&both(&top.join("top/mid/log"))?, write)?)
-    });
+    scene.only_host(Errno::ACCESS, |top| Ok(crate::acts::map(&both(&top.join("top/mid/log"))?, write)?));
     let shown = fs::read(scene.agent("top/mid/log")).unwrap();
     assert_eq!(shown[1..], text_of("top/mid/log").as_bytes()[1..]);
 }
@@ -210,115 +204,6 @@ fn a_symbolic_link_leads_to_what_the_rules_allow_there() {
     assert_eq!(fs::read_to_string(scene.agent("free/config")).unwrap(), text_of("top/mid/config"));
     refused(fs::write(scene.agent("free/config"), "x"), Errno::ACCESS);
     assert_as_it_was(&scene);
-}
-
-/// A preset, and a directory in which it lets files be made.
-const PRESETS: [(&str, &str); 2] = [("agent-safe", "output"), ("development", "project")];
-
-/// Files that tools of the host run, and others beside them that can be made.
-const RUN: [(&str, &str); 6] = [
-    (".vscode", "tasks.json"),
-    (".vscode", "settings.json"),
-    (".claude", "settings.json"),
-    (".cursor", "mcp.json"),
-    (".idea", "workspace.xml"),
-    (".husky", "pre-commit"),
-];
-
-fn with_preset(preset: &str, names: &[&str]) -> Scene {
-    Scene::new(names, &["--preset", preset])
-}
-
-#[test]
-fn what_tools_of_the_host_run_is_not_written_whether_it_exists_or_not() {
-    for (preset, place) in PRESETS {
-        let names = [".mcp.json", ".vscode/tasks.json"].map(|name| format!("{place}/{name}"));
-        let scene = with_preset(preset, &[&names[0], &names[1], &format!("{place}/sub/")]);
-        for directory in [place.to_owned(), format!("{place}/sub")] {
-            for name in [".mcp.json", ".bashrc", ".gdbinit", ".gitconfig", "x.code-workspace", ".envrc"] {
-                let path = format!("{directory}/{name}");
-                scene.only_host(Errno::ACCESS, |top| File::create(top.join(&path)));
-            }
-            fs::create_dir_all(scene.agent(&directory).join(".vscode")).unwrap();
-            scene.only_host(Errno::ACCESS, |top| {
-                File::create(top.join(&directory).join(".vscode/tasks.json"))
-            });
-            File::create(scene.agent(&directory).join(".vscode/other.json")).unwrap();
-        }
-        let existing = scene.agent(place).join(".mcp.json");
-        refused(fs::remove_file(&existing), Errno::ACCESS);
-        refused(fs::rename(&existing, scene.agent(place).join("free")), Errno::ACCESS);
-    }
-}
-
-#[test]
-fn a_directory_is_not_prepared_elsewhere_and_put_where_tools_look() {
-    for (preset, place) in PRESETS {
-        let scene = with_preset(preset, &[&format!("{place}/")]);
-        for (directory, file) in RUN {
-            let at = |name: &str| scene.agent(place).join(name);
-            put(&at("x").join(file), "run this");
-            let refusal = rustix::fs::rename(at("x"), at(directory));
-            let expected = if is_whole(directory) { Errno::ACCESS } else { Errno::XDEV };
-            assert_eq!(refusal, Err(expected), "{preset}: {directory}");
-            refused(symlink("x", at(directory)), Errno::ACCESS);
-            symlink("x", at("link")).unwrap();
-            refused(fs::rename(at("link"), at(directory)), Errno::ACCESS);
-            refused(fs::hard_link(at("link"), at(directory)), Errno::ACCESS);
-            let mut mv = Command::new("mv");
-            mv.args(["x", directory]).current_dir(scene.agent(place));
-            assert!(!end_of(mv, b"").status.success());
-            assert!(!at(directory).join(file).exists());
-            refused(fs::hard_link(at("x").join(file), at(directory).join(file)), missing_or_refused(directory));
-            fs::remove_dir_all(at("x")).unwrap();
-            fs::remove_file(at("link")).unwrap();
-        }
-        let host = scene.host(place);
-        put(&host.join("x/tasks.json"), "run this");
-        soon("nothing of the agent's is there", || !host.join("link").exists());
-        _ = fs::remove_dir(host.join(".vscode"));
-        fs::rename(host.join("x"), host.join(".vscode")).unwrap();
-    }
-}
-
-/// Everything in these is run, so they cannot be made at all.
-fn is_whole(directory: &str) -> bool {
-    matches!(directory, ".idea" | ".husky")
-}
-
-fn missing_or_refused(directory: &str) -> Errno {
-    if is_whole(directory) { Errno::NOENT } else { Errno::ACCESS }
-}
-
-#[test]
-fn a_directory_that_exists_is_not_exchanged_for_a_prepared_one() {
-    for (preset, place) in PRESETS {
-        let scene = with_preset(preset, &[&format!("{place}/.vscode/tasks.json")]);
-        put(&scene.agent(place).join("x/tasks.json"), "run this");
-        soon("the host sees it", || scene.host(place).join("x/tasks.json").exists());
-        scene.only_host(Errno::XDEV, |top| exchange(&top.join(place).join("x"), &top.join(place).join(".vscode")));
-    }
-}
-
-#[test]
-fn a_secret_is_hidden_and_its_name_cannot_be_taken() {
-    for (preset, place) in PRESETS {
-        let names = [".env", ".ssh/id_rsa", "server.key", ".envrc", "secrets/a", ".netrc"];
-        let owned = names.map(|name| format!("{place}/{name}"));
-        let scene = with_preset(preset, &owned.each_ref().map(String::as_str));
-        for name in names {
-            let path = format!("{place}/{name}");
-            refused(File::open(scene.agent(&path)), Errno::NOENT);
-            let below_hidden = name.contains('/');
-            let errno = if below_hidden { Errno::NOENT } else { Errno::ACCESS };
-            refused(File::create(scene.agent(&path)), errno);
-            assert_eq!(fs::read_to_string(scene.host(&path)).unwrap(), text_of(&path));
-        }
-        assert_eq!(names_in(&scene.agent(place)), Vec::<String>::new());
-        File::create(scene.agent(place).join(".env.example")).map(drop).unwrap_or_else(|error| {
-            assert_eq!((preset, error.raw_os_error()), ("agent-safe", Some(Errno::ACCESS.raw_os_error())));
-        });
-    }
 }
 
 #[test]

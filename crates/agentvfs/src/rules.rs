@@ -33,10 +33,7 @@ impl RuleFault {
     fn of_rule(place: impl ToString, bad: &BadRule) -> RuleFault {
         let hint = match bad {
             BadRule::Level { fault, .. } => similar_level(&fault.0),
-            BadRule::NoLevel
-            | BadRule::Priority { .. }
-            | BadRule::Label { .. }
-            | BadRule::Pattern(_) => None,
+            BadRule::NoLevel | BadRule::Priority { .. } | BadRule::Label { .. } | BadRule::Pattern(_) => None,
         };
         // Its place is told by a column.
         let reason = match bad {

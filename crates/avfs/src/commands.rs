@@ -133,8 +133,8 @@ impl Command {
             Command::Export(args) => Some(&args.rules),
             Command::Mount(args) => Some(&args.rules),
             Command::Rules(command) => command.rule_args(),
+            Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
-            | Command::Checkpoint(_)
             | Command::Undo(_)
             | Command::Label(_)
             | Command::Unmount(_)

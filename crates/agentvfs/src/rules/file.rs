@@ -86,11 +86,7 @@ impl Reader<'_> {
         RuleFault::new(self.place_of(offset), reason)
     }
 
-    fn section<'a, 'i>(
-        &self,
-        table: &'a DeTable<'i>,
-        others: &[&str],
-    ) -> Result<&'a DeTable<'i>, RuleFault> {
+    fn section<'a, 'i>(&self, table: &'a DeTable<'i>, others: &[&str]) -> Result<&'a DeTable<'i>, RuleFault> {
         let mut section = None;
         for (key, value) in table {
             match key.get_ref().as_ref() {
@@ -103,7 +99,8 @@ impl Reader<'_> {
     }
 
     fn table<'a, 'i>(&self, name: &str, found: Found<'a, 'i>) -> Result<&'a DeTable<'i>, RuleFault> {
-        let wrong = || self.fault(found.0.span().start, format!("'{name}' is to be a section: write [{name}]"));
+        let wrong =
+            || self.fault(found.0.span().start, format!("'{name}' is to be a section: write [{name}]"));
         found.1.get_ref().as_table().ok_or_else(wrong)
     }
 

@@ -25,7 +25,10 @@ fn a_file_gives_rules_with_their_lines() {
         "vault = \"web\"\n[rules]\nextends = \"read-only\"\n[rules.levels]\n\"/a/**\" = \"write\"\n\"label:x\" = \"none@7\"",
         "/**=read (preset read-only); /a/**=write (r.toml:5); label:x=none@7 (r.toml:6)",
     );
-    check("rules.extends = [\"view-only\", \"full-access\"]", "/**=view (preset view-only); /**=write (preset full-access)");
+    check(
+        "rules.extends = [\"view-only\", \"full-access\"]",
+        "/**=view (preset view-only); /**=write (preset full-access)",
+    );
     check("[rules]", "");
 }
 
@@ -91,7 +94,10 @@ fn bad_files_are_refused_with_place_and_reason() {
         ),
         (&levels("\"/a/[b\" = \"read\""), "r.toml:2:5: '[' is not closed by ']'"),
         (&levels("\"/ä/[b\" = \"read\""), "r.toml:2:5: '[' is not closed by ']'"),
-        (&levels("\"label:X\" = \"none\""), "r.toml:2:8: a label has lower-case letters, digits, '.', '_' and '-' only: 'X' at byte 0"),
+        (
+            &levels("\"label:X\" = \"none\""),
+            "r.toml:2:8: a label has lower-case letters, digits, '.', '_' and '-' only: 'X' at byte 0",
+        ),
         (&levels("\"/a\" = \"read\"\n\"/a\" = \"none\""), "r.toml:3:1: duplicate key"),
         (
             "[rules.levels]\n\"/**\" = \"read\"\n[rules.expect]\n\"/a\" = \"nine\"",

@@ -11,17 +11,24 @@ use crate::cli::GlobalArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::rule_args::{Chosen, RuleArgs};
 use crate::settings::{Key, Places, Settings, SettingsError, Sources};
 use crate::view::View;
 
 pub struct Context<'a> {
     pub out: &'a mut Printer,
     pub settings: Settings,
+    /// The flags of a command that sees vaults through rules.
+    rules: Option<RuleArgs>,
 }
 
 impl<'a> Context<'a> {
     /// Reads the settings. Commands that must work whatever stands in a settings file do without.
-    pub fn load(out: &'a mut Printer, global: &GlobalArgs) -> Result<Context<'a>, SettingsError> {
+    pub fn load(
+        out: &'a mut Printer,
+        global: &GlobalArgs,
+        rules: Option<&RuleArgs>,
+    ) -> Result<Context<'a>, SettingsError> {
         let environment = |name: &str| std::env::var_os(name);
         // A working directory that was deleted has no project.
         let working_directory = std::env::current_dir().ok();
@@ -32,7 +39,7 @@ impl<'a> Context<'a> {
             flags: &flags(global),
         })?;
         out.set_color(settings.color());
-        Ok(Context { out, settings })
+        Ok(Context { out, settings, rules: rules.cloned() })
     }
 
     /// The store, made if there is none yet.
@@ -60,8 +67,35 @@ impl<'a> Context<'a> {
         RetentionPolicy { times: Retention { all, hourly, daily }, disk_share: set.disk_share }
     }
 
-    /// The vault that the command works on: named by a flag, the environment or a file, or chosen before.
+    /// The vault that the command works on, as the command sees it: through the rules of its flags, or else those
+    /// that are stored with the vault.
     pub fn vault(&self) -> Result<Vault> {
+        let Some(flags) = &self.rules else { return self.whole_vault() };
+        // A mistake in them is told before anything else.
+        flags.list()?;
+        self.seen(self.whole_vault()?)
+    }
+
+    /// A vault as the command sees it.
+    pub fn seen(&self, vault: Vault) -> Result<Vault> {
+        match self.rules.as_ref().map(RuleArgs::compiled).transpose()? {
+            None | Some(Chosen::Everything) => Ok(vault),
+            Some(Chosen::These(rules)) => Ok(vault.through(rules)),
+            Some(Chosen::Stored) => Ok(vault.through_stored()?),
+        }
+    }
+
+    /// The vault that commands work on, if one is chosen. A store that does not exist is not made.
+    pub fn vault_if_chosen(&self) -> Result<Option<Vault>> {
+        if !self.settings.home().is_some_and(Path::exists) {
+            return Ok(None);
+        }
+        let store = self.store()?;
+        self.chosen_vault(&store)?.map(|name| known_vault(&store, &name)).transpose()
+    }
+
+    /// The vault that the command works on, all of it: named by a flag, the environment or a file, or chosen before.
+    pub fn whole_vault(&self) -> Result<Vault> {
         let store = self.store()?;
         let chosen = self.chosen_vault(&store)?;
         let none = || {

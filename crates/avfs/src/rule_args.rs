@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use agentvfs::Vault;
 use agentvfs::rules::{self, Rule, RuleFile, Rules};
 use anyhow::Result;
 
@@ -19,15 +20,30 @@ pub struct RuleArgs {
     /// See the vault through the rules of a file
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     rules: Vec<PathBuf>,
+    /// See all of the vault, whatever rules are stored with it
+    #[arg(long, help_heading = HEADING, conflicts_with_all = ["rule", "preset", "rules"])]
+    no_rules: bool,
+}
+
+/// Through which rules a vault is to be seen.
+pub enum Chosen<T> {
+    /// Through none.
+    Everything,
+    These(T),
+    /// Through those that are stored with it, if there are any.
+    Stored,
 }
 
 const HEADING: &str = "Rules";
 
 impl RuleArgs {
-    /// The rules that the flags name, one list of all of them; `None` if there is no flag.
-    pub fn list(&self) -> Result<Option<Vec<Rule>>> {
+    /// The rules that the flags name, one list of all of them.
+    pub fn list(&self) -> Result<Chosen<Vec<Rule>>> {
+        if self.no_rules {
+            return Ok(Chosen::Everything);
+        }
         if *self == RuleArgs::default() {
-            return Ok(None);
+            return Ok(Chosen::Stored);
         }
         let mut list = Vec::new();
         for name in &self.preset {
@@ -41,7 +57,24 @@ impl RuleArgs {
         }
         // What cannot be decided by is refused before anything is done.
         Rules::new(list.clone()).map_err(agentvfs::Error::from)?;
-        Ok(Some(list))
+        Ok(Chosen::These(list))
+    }
+
+    pub fn compiled(&self) -> Result<Chosen<Rules>> {
+        Ok(match self.list()? {
+            Chosen::Everything => Chosen::Everything,
+            Chosen::These(list) => Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?),
+            Chosen::Stored => Chosen::Stored,
+        })
+    }
+
+    /// The rules for a vault: those of the flags, or the ones that are stored with it. `None`: all of it is seen.
+    pub fn list_for(&self, vault: &Vault) -> Result<Option<Vec<Rule>>> {
+        match self.list()? {
+            Chosen::Everything => Ok(None),
+            Chosen::These(list) => Ok(Some(list)),
+            Chosen::Stored => Ok(vault.stored_rules()?),
+        }
     }
 
     /// The flags as they were given, to be given again.
@@ -77,10 +110,11 @@ mod tests {
             rule: vec!["/a b/**=read".into(), "/it's=none".into()],
             preset: vec!["read-only".into()],
             rules: vec!["r.toml".into()],
+            no_rules: false,
         };
         let expected =
             ["--preset read-only", "--rules r.toml", "--rule '/a b/**=read'", "--rule '/it'\\''s=none'"];
         assert_eq!(args.words(), expected);
-        assert_eq!(RuleArgs::default().list().unwrap(), None);
+        assert!(matches!(RuleArgs::default().list().unwrap(), Chosen::Stored));
     }
 }

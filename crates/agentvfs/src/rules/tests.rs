@@ -86,7 +86,7 @@ fn bad_files_are_refused_with_place_and_reason() {
         ),
         (
             &levels("\"/a\" = \"b=read\""),
-            "r.toml:2:9: 'b=read' is not a level: none, view, read, append or write",
+            "r.toml:2:9: 'b=read' is not a level: none, view, read, append or write [did you mean 'read'?]",
         ),
         (
             &levels("\"/a\" = 3"),

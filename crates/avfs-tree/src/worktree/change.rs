@@ -404,7 +404,9 @@ impl WorkTree {
         self.ask(&mut state, Ask::Label(ino))?;
         state.inode(ino)?;
         let time = self.now();
-        self.perform(&mut state, Op::SetLabels { ino, labels, time }, &[])
+        self.perform(&mut state, Op::SetLabels { ino, labels, time }, &[])?;
+        state.labels_changed(&[ino]);
+        Ok(())
     }
 
     /// The place of a name, and what is there.

@@ -435,7 +435,7 @@ impl State {
     }
 
     /// Every name in memory that stands for something that somebody knows, stubs included.
-    fn known_places(&self) -> Vec<(Ino, Place)> {
+    pub(crate) fn known_places(&self) -> Vec<(Ino, Place)> {
         let mut known: Vec<(Ino, Place)> = self.stubs.places().collect();
         for (parent, inode) in &self.inodes {
             let Body::Directory(directory) = &inode.body else { continue };

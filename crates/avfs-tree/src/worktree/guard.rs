@@ -382,6 +382,7 @@ impl View {
             Body::Symlink(target) => self.may_lead(state, to, &after.standing, target),
             Body::Directory(_) => {
                 let is_same = View::keeps_its_labels(&inode.meta.labels, &to.name)
+                    && !self.would_free(&inode.meta.labels, &from.name)
                     && self.rules().is_same_below(&before.standing, &after.standing);
                 if is_same { Ok(()) } else { Err(FsError::OtherRulesThere) }
             }

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::io::Errno;
@@ -36,11 +36,11 @@ impl Case {
         Case { scene, place }
     }
 
-    fn agent(&self, name: &str) -> std::path::PathBuf {
+    fn agent(&self, name: &str) -> PathBuf {
         self.scene.agent(self.place).join(name)
     }
 
-    fn host(&self, name: &str) -> std::path::PathBuf {
+    fn host(&self, name: &str) -> PathBuf {
         self.scene.host(self.place).join(name)
     }
 }
@@ -186,6 +186,7 @@ fn a_repository_from_before_runs_nothing_new(scene: &Scene) {
         refused(fs::rename(&path, scene.agent("repository/.git/free")), Errno::ACCESS);
     }
     refused(fs::create_dir(scene.agent("repository/.git/hooks/more")), Errno::ACCESS);
+    refused(fs::rename(scene.agent("repository/.git"), repository_elsewhere(scene)), Errno::XDEV);
     put(&scene.agent("repository/.git/own/post-commit"), hook);
     refused(
         fs::rename(scene.agent("repository/.git/own"), scene.agent("repository/.git/hooks")),
@@ -202,6 +203,12 @@ fn a_repository_from_before_runs_nothing_new(scene: &Scene) {
     );
     assert!(!scene.agent("repository/ran").exists());
     fs::write(scene.host("repository/.git/hooks/post-commit"), hook).unwrap();
+}
+
+/// A place where a repository might be: the name that it has now would be free for a new one.
+fn repository_elsewhere(scene: &Scene) -> PathBuf {
+    let place = ["output", "project"].into_iter().find(|place| scene.agent(place).exists()).unwrap();
+    scene.agent(place).join("made/sub/.git")
 }
 
 /// What moving a repository away is refused with: its name is free only where all names are.

@@ -24,7 +24,7 @@ pub struct VaultInfo {
     pub id: VaultId,
     pub name: VaultName,
     pub head: SnapshotId,
-    /// Files, directories and links.
+    /// Files, directories and links; through rules that may hide some, 0.
     pub files: u64,
     /// Sum of the file sizes.
     pub bytes: u64,
@@ -98,7 +98,7 @@ impl Vault {
             all.extend(record::read(self.store.refs(), &key::vault(parent.vault))?.map(|(parent, _)| parent));
         }
         let info = self.store.info_of(&record, &all)?;
-        let totals = self.reader_at(record.head.snapshot)?.totals();
+        let totals = self.reader_at(record.head.snapshot)?.totals().unwrap_or_default();
         Ok(VaultInfo { files: totals.inodes, bytes: totals.bytes, ..info })
     }
 

@@ -113,7 +113,12 @@ impl Rules {
 
     /// Whether every path strictly below has the same level at both, whatever labels it has of its own.
     pub fn is_same_below(&self, a: &Standing, b: &Standing) -> bool {
-        self.0.is_same_below(&(Arc::clone(&a.state), a.labels), &(Arc::clone(&b.state), b.labels))
+        self.0.is_same_below(&a.place(), &b.place())
+    }
+
+    /// Whether no path strictly below has a higher level at `a` than at `b`, whatever labels it has of its own.
+    pub fn is_no_higher_below(&self, a: &Standing, b: &Standing) -> bool {
+        self.0.is_no_higher_below(&a.place(), &b.place())
     }
 
     /// Whether every path strictly below has at least this level, whatever labels it has of its own.
@@ -180,6 +185,10 @@ impl Standing {
     fn new(state: Arc<State>, labels: Option<Verdict>) -> Standing {
         let level = decide::level(joined(state.verdict, labels));
         Standing { state, labels, level }
+    }
+
+    fn place(&self) -> below::Place {
+        (Arc::clone(&self.state), self.labels)
     }
 
     pub fn level(&self) -> Level {

@@ -144,8 +144,8 @@ impl Command {
             Command::Exec(args) => Some(&args.rules),
             Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
             Command::Rules(command) => command.rule_args(),
+            Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
-            | Command::Checkpoint(_)
             | Command::Undo(_)
             | Command::Label(_)
             | Command::Policy(_)

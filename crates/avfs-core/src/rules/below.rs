@@ -11,7 +11,7 @@ use super::Compiled;
 use super::budget::{Budget, Spent};
 use super::decide::{Verdict, joined, level};
 use super::level::Level;
-use super::machine::Nodes;
+use super::machine::{NodeId, Nodes};
 use super::state::State;
 
 /// For one question.
@@ -101,15 +101,32 @@ impl Compiled {
     }
 
     pub(super) fn is_same_below(&self, a: &Place, b: &Place) -> bool {
-        let find = || self.find_same_below(a, b).unwrap_or(false);
+        let find = || self.find_below(a, b, |a, b| a == b).unwrap_or(false);
         a == b || self.memory.comparison(a, b, find)
     }
 
-    fn find_same_below(&self, a: &Place, b: &Place) -> Result<bool, Spent> {
+    pub(super) fn is_no_higher_below(&self, a: &Place, b: &Place) -> bool {
+        a == b || self.is_only_raised(a, b) || self.find_below(a, b, |a, b| a <= b).unwrap_or(false)
+    }
+
+    /// Whether `b` is `a` and more of rules of the highest level. They beat others or change nothing, so that no path
+    /// has to be looked at.
+    fn is_only_raised(&self, a: &Place, b: &Place) -> bool {
+        let raises = |node: &NodeId| self.rules[self.machine.rule(*node) as usize].level == Level::Write;
+        let (fewer, more) = (&a.0.nodes, &b.0.nodes);
+        let both = fewer.iter().chain(more.iter()).copied().collect();
+        a.1 == b.1
+            && more.iter().all(|node| raises(node) || fewer.contains(node))
+            && self.judge.arrive(&self.machine, &self.machine.settled(both)).1 == *more
+    }
+
+    /// Whether the levels at every path below both agree in some way. Equal ones always do.
+    fn find_below(&self, a: &Place, b: &Place, agree: fn(Level, Level) -> bool) -> Result<bool, Spent> {
         let mut budget = Budget::new(QUESTION_BUDGET);
         let labels: Vec<_> = self.every_label(a.1).into_iter().zip(self.every_label(b.1)).collect();
-        let differ =
-            |one, other| labels.iter().any(|(a, b)| level(joined(one, *a)) != level(joined(other, *b)));
+        let differ = |one, other| {
+            labels.iter().any(|(a, b)| !agree(level(joined(one, *a)), level(joined(other, *b))))
+        };
         let mut seen = HashSet::new();
         let mut open = VecDeque::from([(a.0.nodes.clone(), b.0.nodes.clone())]);
         while let Some((a, b)) = open.pop_front() {

@@ -155,7 +155,7 @@ impl Machine {
     /// Adds the node behind each `**`, which may stand for nothing, and drops what another node makes needless:
     /// nodes before a `**` of the same alternative (what leads to a match from there does so from the `**`), and
     /// those of a rule that matches everything from here on.
-    fn settled(&self, mut nodes: Vec<NodeId>) -> Nodes {
+    pub(super) fn settled(&self, mut nodes: Vec<NodeId>) -> Nodes {
         for index in 0..nodes.len() {
             if self.kind(nodes[index]) == NodeKind::Deep {
                 nodes.push(nodes[index] + 1);

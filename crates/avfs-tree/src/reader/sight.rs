@@ -71,11 +71,11 @@ impl TreeReader {
         }
     }
 
-    /// What the tree holds in all. Where something may be hidden, nothing is said.
-    pub fn totals(&self) -> Totals {
+    /// What the tree holds in all; `None` where something may be hidden.
+    pub fn totals(&self) -> Option<Totals> {
         match &self.sight {
-            Some(sight) if !sight.shows_all => Totals::default(),
-            Some(_) | None => self.root.totals,
+            Some(sight) if !sight.shows_all => None,
+            Some(_) | None => Some(self.root.totals),
         }
     }
 

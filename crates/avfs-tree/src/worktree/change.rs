@@ -96,7 +96,7 @@ impl WorkTree {
         let at = Place::new(parent, name.clone());
         state.check_named(at.parent)?;
         let found = state.lookup(&at)?;
-        self.ask(&mut state, Ask::Make { at: &at, found, is_symlink: false })?;
+        self.ask(&mut state, Ask::Make { at: &at, found })?;
         if found.is_some() {
             return Err(FsError::Exists);
         }

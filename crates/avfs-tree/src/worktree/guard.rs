@@ -15,11 +15,10 @@ use crate::worktree::state::State;
 use crate::worktree::view::{Stand, View};
 use crate::worktree::watch::Seen;
 
+mod leading;
 #[cfg(test)]
 mod tests;
 
-/// A name that no rule is about, unless it is about all names.
-const ANY_NAME: &[u8] = b"\x01 any name \x01";
 /// How many entries of a directory are looked at together.
 const AT_ONCE: usize = 1024;
 
@@ -34,8 +33,8 @@ pub(crate) enum Ask<'a> {
     Write { ino: Ino, offset: u64 },
     /// To learn what a name stands for.
     Find { at: &'a Place, found: Option<Ino> },
-    /// To make something where there is nothing.
-    Make { at: &'a Place, found: Option<Ino>, is_symlink: bool },
+    /// To make something where there is nothing, but no symbolic link.
+    Make { at: &'a Place, found: Option<Ino> },
     /// To put a whole tree where there is nothing.
     Graft { at: &'a Place, found: Option<Ino>, tree: &'a StoredTree },
     /// To take a name away.
@@ -191,7 +190,7 @@ impl View {
             Ask::Use(ino, level) => needs(level, self.inode(state, ino).as_ref()),
             Ask::Write { ino, offset } => self.may_write(state, ino, offset),
             Ask::Find { at, found } => self.may_find(state, at, found),
-            Ask::Make { at, found, is_symlink } => self.may_make(state, at, found, is_symlink, Level::Append),
+            Ask::Make { at, found } => self.may_make(state, at, found, None, Level::Append),
             Ask::Graft { at, found, tree } => self.may_graft(state, at, found, tree),
             Ask::Remove { at, found } => self.may_remove(state, at, found).map(|_| ()),
             Ask::RemoveTree { at, found } => {
@@ -201,8 +200,11 @@ impl View {
             Ask::Move { from, moved, to, replaced } => self.may_move(state, from, moved, to, replaced),
             Ask::Link { ino, at, found } => {
                 needs(Level::Write, self.inode(state, ino).as_ref())?;
-                let is_symlink = matches!(state.inode(ino)?.body, Body::Symlink(_));
-                self.may_make(state, at, found, is_symlink, Level::Write)
+                let target = match &state.inode(ino)?.body {
+                    Body::Symlink(target) => Some(&target[..]),
+                    _ => None,
+                };
+                self.may_make(state, at, found, target, Level::Write)
             }
             Ask::Copy(ino) => {
                 needs(Level::Read, self.inode(state, ino).as_ref())?;
@@ -248,13 +250,14 @@ impl View {
         }
     }
 
-    /// Whether a name may be made. That it exists already is said by the caller, unless it is hidden.
+    /// Whether a name may be made, and lead to a target. That it exists already is said by the caller, unless it is
+    /// hidden.
     fn may_make(
         &mut self,
         state: &State,
         at: &Place,
         found: Option<Ino>,
-        is_symlink: bool,
+        target: Option<&[u8]>,
         level: Level,
     ) -> Result<(), FsError> {
         let sees_directory = self.above(state, at).is_some_and(|above| above.is_visible());
@@ -263,20 +266,9 @@ impl View {
             Some(stand) if found.is_some() && stand.is_visible() => return Ok(()),
             stand => needs(level, stand.as_ref())?,
         }
-        match (stand, self.directory(state, at.parent)) {
-            (Some(stand), Some(above)) if is_symlink => self.may_stand_for_others(&stand.standing, &above),
+        match (stand, target) {
+            (Some(stand), Some(target)) => self.may_lead(state, at, &stand.standing, target),
             _ => Ok(()),
-        }
-    }
-
-    /// A symbolic link leads to names that have other levels than those that seem to be below it. Where rules are
-    /// about what is below its own name, as below `.vscode`, it would stand for what anybody put elsewhere: it may
-    /// be only where any other name would do as well.
-    fn may_stand_for_others(&self, standing: &Standing, above: &Standing) -> Result<(), FsError> {
-        let any = self.rules().child(above, ANY_NAME, &Labels::default());
-        match self.rules().is_same_below(standing, &any) {
-            true => Ok(()),
-            false => Err(FsError::Denied { level: standing.level(), needed: None }),
         }
     }
 
@@ -287,8 +279,7 @@ impl View {
         found: Option<Ino>,
         tree: &StoredTree,
     ) -> Result<(), FsError> {
-        let is_symlink = matches!(tree.entry.kind, EntryKind::Symlink { .. });
-        self.may_make(state, at, found, is_symlink, Level::Append)?;
+        self.may_make(state, at, found, target_of(&tree.entry.kind), Level::Append)?;
         if !View::keeps_its_labels(&tree.entry.meta.labels, &at.name) {
             return Err(FsError::OtherRulesThere);
         }
@@ -296,13 +287,20 @@ impl View {
         let Some(top) = self.name(state, at, &tree.entry.meta.labels, true) else {
             return Err(FsError::Hidden);
         };
-        self.stored_below(state, entries, top, Level::Append)
+        let Some(path) = state.path_to(at) else { return Err(FsError::Hidden) };
+        self.stored_below(state, entries, (top.standing, path), Level::Append)
     }
 
     /// Whether everything in a stored directory may be where it would be.
-    fn stored_below(&self, state: &State, entries: NodeId, top: Stand, level: Level) -> Result<(), FsError> {
-        let mut open = vec![(entries, top.standing)];
-        while let Some((node, above)) = open.pop() {
+    fn stored_below(
+        &self,
+        state: &State,
+        entries: NodeId,
+        top: (Standing, Vec<EntryName>),
+        level: Level,
+    ) -> Result<(), FsError> {
+        let mut open = vec![(entries, top.0, top.1)];
+        while let Some((node, above, path)) = open.pop() {
             let mut walk = avfs_core::map::walk_after(&state.objects, Some(node), None)?;
             while let Some((name, slot)) = walk.advance()? {
                 let (labels, kind) = match &slot {
@@ -313,11 +311,13 @@ impl View {
                 if standing.level() < level {
                     return Err(FsError::Denied { level: standing.level(), needed: Some(level) });
                 }
-                if matches!(kind, Some(EntryKind::Symlink { .. })) {
-                    self.may_stand_for_others(&standing, &above)?;
+                if let Some(target) = kind.and_then(target_of) {
+                    self.may_lead_from(&above, &path, &standing, target)?;
                 }
                 if let Some(EntryKind::Directory { entries: Some(entries), .. }) = kind {
-                    open.push((*entries, standing));
+                    let name = EntryName::new(&name).expect("stored names are names");
+                    let path = path.iter().cloned().chain([name]).collect();
+                    open.push((*entries, standing, path));
                 }
             }
         }
@@ -382,17 +382,22 @@ impl View {
         needs(Level::Write, after.as_ref())?;
         let Some(after) = after else { return Err(FsError::Hidden) };
         match &inode.body {
-            Body::Symlink(_) => match self.directory(state, to.parent) {
-                Some(above) => self.may_stand_for_others(&after.standing, &above),
-                None => Err(FsError::Hidden),
-            },
+            Body::Symlink(target) => self.may_lead(state, to, &after.standing, target),
             Body::Directory(_) => {
                 let is_same = View::keeps_its_labels(&inode.meta.labels, &to.name)
+                    && !self.would_free(&inode.meta.labels, &from.name)
                     && self.rules().is_same_below(&before.standing, &after.standing);
                 if is_same { Ok(()) } else { Err(FsError::OtherRulesThere) }
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn target_of(kind: &EntryKind) -> Option<&[u8]> {
+    match kind {
+        EntryKind::Symlink { target } => Some(target),
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! names has the strictest level of those by which the view came by it, one without any name the level that it had
 //! with its last. An inode of which nothing is known is hidden.
 
-use avfs_core::rules::{Level, Rules, Standing};
+use avfs_core::rules::{Level, Rule, Rules, Standing};
 use avfs_core::{EntryName, Label, Labels, Timestamp};
 
 use crate::inodes::{Ino, InoMap};
@@ -256,6 +256,14 @@ impl View {
         }
     }
 
+    /// Whether a name would become free if what has it went away: a repository that is made where one was before is
+    /// not a new one.
+    pub fn would_free(&self, labels: &Labels, name: &EntryName) -> bool {
+        let fresh = Label::fresh_repository();
+        let frees = |rule: &Rule| rule.label() == Some(&fresh);
+        name.as_bytes() == REPOSITORY && !labels.contains(&fresh) && self.rules.list().iter().any(frees)
+    }
+
     /// Whether something may be called so: what makes a repository a free one must not make other names free.
     pub fn keeps_its_labels(labels: &Labels, name: &EntryName) -> bool {
         name.as_bytes() == REPOSITORY || !labels.contains(&Label::fresh_repository())
@@ -383,7 +391,7 @@ impl State {
     }
 
     /// The names from the root to a directory.
-    fn trail(&self, directory: Ino) -> Option<Trail> {
+    pub(super) fn trail(&self, directory: Ino) -> Option<Trail> {
         let mut trail = Trail::new();
         let mut current = directory;
         while current != Ino::ROOT {

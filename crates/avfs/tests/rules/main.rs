@@ -6,10 +6,12 @@
 
 mod acts;
 mod cells;
+mod escapes;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/ground.rs"]
 mod ground;
 mod hidden;
+mod presets;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/program.rs"]
 mod program;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 use crate::ground::{Ground, Mount};
@@ -24,6 +25,11 @@ pub struct Scene {
 impl Scene {
     /// A name that ends with `/` is a directory; any other file has a text in it.
     pub fn new(names: &[&str], flags: &[&str]) -> Scene {
+        Scene::with(names, flags, |_| ())
+    }
+
+    /// The same with more that is there before the rules are.
+    pub fn with(names: &[&str], flags: &[&str], more: impl FnOnce(&Path)) -> Scene {
         let ground = Ground::with_vault("work");
         let host = ground.mount("work", "host");
         for name in names {
@@ -32,6 +38,7 @@ impl Scene {
                 None => put(&host.path(name), &text_of(name)),
             }
         }
+        more(&host.dir);
         let agent = ground.mount_with("work", "agent", flags);
         Scene { ground, host, agent }
     }
@@ -71,6 +78,10 @@ pub fn errno_of<T>(result: io::Result<T>) -> Option<Errno> {
 #[track_caller]
 pub fn refused<T>(result: io::Result<T>, errno: Errno) {
     assert_eq!(errno_of(result), Some(errno));
+}
+
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    Ok(rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
 /// The names in a directory, in order.

@@ -286,7 +286,8 @@ fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
 }
 
 fn launch(request: &ExecRequest, plan: &Plan, running: Running<'_>) -> Result<Outcome, LaunchError> {
-    let run = Run { plan, stdin: request.input(), cancel: running.cancel, events: running.events };
+    let run =
+        Run { plan, stdin: request.input(), cancel: running.cancel, orders: None, events: running.events };
     match request.isolation {
         IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside).launch(run),
         IsolationChoice::Landlock => Landlocked::new(running.inside).launch(run),

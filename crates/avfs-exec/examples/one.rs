@@ -5,5 +5,10 @@ fn main() {
     let t = std::time::Instant::now();
     let after = std::env::args().nth(4).unwrap_or_default();
     let f = avfs_exec::classify(&avfs_exec::Command::Shell(before.repeat(n) + &rest + &after.repeat(n)));
-    println!("{before} {n}: {} {:?} {:?}", f.class, f.parts.last().map(|p| &p.reason).map(|r| r.chars().take(60).collect::<String>()), t.elapsed());
+    println!(
+        "{before} {n}: {} {:?} {:?}",
+        f.class,
+        f.parts.last().map(|p| &p.reason).map(|r| r.chars().take(60).collect::<String>()),
+        t.elapsed()
+    );
 }

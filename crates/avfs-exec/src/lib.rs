@@ -18,7 +18,7 @@ pub mod policy;
 pub mod support;
 pub mod syscalls;
 
-pub use classify::{Class, Classes, Classification, Command, Part};
+pub use classify::{Class, Classes, Classification, Command, Part, classify};
 pub use launch::{
     Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Orders, Outcome, Session, Stdin,
 };

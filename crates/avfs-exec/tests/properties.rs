@@ -17,18 +17,84 @@ fn holds(all: Classes, part: Classes) -> bool {
 fn ordinary() -> Vec<&'static str> {
     let lines = include_str!("corpus/ordinary.txt").lines();
     let joinable = |line: &&str| {
-        let heading = line.starts_with('[') && line.ends_with(']') && Classes::parse(&line[1..line.len() - 1]).is_some();
-        !line.is_empty() && !heading && !line.contains(['#', '⏎', '&']) && !line.contains("<<") && !line.contains("| while")
+        let heading = line.starts_with('[')
+            && line.ends_with(']')
+            && Classes::parse(&line[1..line.len() - 1]).is_some();
+        !line.is_empty()
+            && !heading
+            && !line.contains(['#', '⏎', '&'])
+            && !line.contains("<<")
+            && !line.contains("| while")
     };
     lines.filter(joinable).collect()
 }
 
 /// Pieces of the language, so that random texts get past the first character.
 const PIECES: [&str; 64] = [
-    "ls", "rm", "echo", "cat", "f", "x", "-rf", "--", "=", "a=1", "$x", "${x}", "${x:-", "}", "$(", ")", "`", "(", "((",
-    "))", "{", "[", "[[", "]", "]]", "'", "\"", "\\", "\n", " ", " ", " ", ";", ";;", "&", "&&", "|", "||", "|&", ">",
-    ">>", ">&", "2>&1", "<", "<<EOF\n", "\nEOF\n", "<<<", "<(", "if ", "then ", "fi", "for ", "in ", "do ", "done",
-    "while ", "case ", "esac", "!", "*", "~", "#", "$((", "function ",
+    "ls",
+    "rm",
+    "echo",
+    "cat",
+    "f",
+    "x",
+    "-rf",
+    "--",
+    "=",
+    "a=1",
+    "$x",
+    "${x}",
+    "${x:-",
+    "}",
+    "$(",
+    ")",
+    "`",
+    "(",
+    "((",
+    "))",
+    "{",
+    "[",
+    "[[",
+    "]",
+    "]]",
+    "'",
+    "\"",
+    "\\",
+    "\n",
+    " ",
+    " ",
+    " ",
+    ";",
+    ";;",
+    "&",
+    "&&",
+    "|",
+    "||",
+    "|&",
+    ">",
+    ">>",
+    ">&",
+    "2>&1",
+    "<",
+    "<<EOF\n",
+    "\nEOF\n",
+    "<<<",
+    "<(",
+    "if ",
+    "then ",
+    "fi",
+    "for ",
+    "in ",
+    "do ",
+    "done",
+    "while ",
+    "case ",
+    "esac",
+    "!",
+    "*",
+    "~",
+    "#",
+    "$((",
+    "function ",
 ];
 
 fn pieces() -> impl Strategy<Value = String> {

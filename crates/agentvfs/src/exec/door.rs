@@ -136,7 +136,11 @@ mod tests {
 
     impl InnerDoor for Echo {
         fn answer(&self, words: &[OsString]) -> DoorReply {
-            DoorReply { status: 7, stdout: words.join(&OsString::from("+")).into_vec(), stderr: b"e".to_vec() }
+            DoorReply {
+                status: 7,
+                stdout: words.join(&OsString::from("+")).into_vec(),
+                stderr: b"e".to_vec(),
+            }
         }
     }
 

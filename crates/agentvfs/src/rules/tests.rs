@@ -8,7 +8,7 @@ const OTHERS: [&str; 2] = ["vault", "retention"];
 fn check(text: &str, expected: &str) {
     let shown = match RuleFile::parse("r.toml", text, &OTHERS) {
         Ok(file) => {
-            let rules = file.rules.iter().map(|rule| format!("{rule} ({})", rule.origin));
+            let rules = file.rules.list().iter().map(|rule| format!("{rule} ({})", rule.origin));
             rules.chain(file.notes).collect::<Vec<_>>().join("; ")
         }
         Err(fault) => match &fault.hint {

@@ -124,9 +124,8 @@ impl Compiled {
     fn find_below(&self, a: &Place, b: &Place, agree: fn(Level, Level) -> bool) -> Result<bool, Spent> {
         let mut budget = Budget::new(QUESTION_BUDGET);
         let labels: Vec<_> = self.every_label(a.1).into_iter().zip(self.every_label(b.1)).collect();
-        let differ = |one, other| {
-            labels.iter().any(|(a, b)| !agree(level(joined(one, *a)), level(joined(other, *b))))
-        };
+        let differ =
+            |one, other| labels.iter().any(|(a, b)| !agree(level(joined(one, *a)), level(joined(other, *b))));
         let mut seen = HashSet::new();
         let mut open = VecDeque::from([(a.0.nodes.clone(), b.0.nodes.clone())]);
         while let Some((a, b)) = open.pop_front() {

@@ -81,14 +81,15 @@ fn run(channel: &mut Channel, spec: &Spec, streams: Streams, ended: &OwnedFd) ->
     };
     let report = match start(spec, streams, confinement, shell.as_mut()) {
         Ok(command) => {
-            channel.report(&Report::Started)?;
-            Waiting { standing: spec.standing, command, ended, shell }.wait(channel)?
+            let end = Waiting { standing: spec.standing, command, ended, shell }.follow(channel);
+            // Whatever went wrong, also when nobody is left to report to.
+            if spec.standing == Standing::Keeper {
+                children::end_all();
+            }
+            end?
         }
         Err(error) => not_started(&error),
     };
-    if spec.standing == Standing::Keeper {
-        children::end_all();
-    }
     channel.report(&report)
 }
 
@@ -150,7 +151,8 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    fn wait(mut self, channel: &mut Channel) -> io::Result<Report> {
+    fn follow(mut self, channel: &mut Channel) -> io::Result<Report> {
+        channel.report(&Report::Started)?;
         loop {
             if let Some(report) = reap(self.command, self.ended)? {
                 return Ok(report);

@@ -33,7 +33,10 @@ fn many_commands_are_a_risk_and_some_are_not() {
 fn long_texts_are_read_or_refused() {
     check_risk("x".repeat((1 << 20) + 1));
     assert_eq!(shell(format!("echo '{}'", "x".repeat(1_000_000))).class, Class::ReadOnly);
-    assert_eq!(shell(format!("cat > f <<'EOF'\n{}\nEOF", "a (b) {c} $d \n".repeat(60_000))).class, Class::Mutating);
+    assert_eq!(
+        shell(format!("cat > f <<'EOF'\n{}\nEOF", "a (b) {c} $d \n".repeat(60_000))).class,
+        Class::Mutating
+    );
     let words = "a ".repeat(500_000);
     assert_eq!(shell(format!("echo {words}")).class, Class::ReadOnly);
     assert!(shell(format!("echo {words}")).parts[0].text.len() < 1_000, "the text for people is cut");
@@ -77,14 +80,20 @@ fn deep_nesting_is_a_risk_and_never_overflows() {
             let text = nested(before, inner, after, count);
             assert!(text.len() < 1 << 20);
             let found = shell(text);
-            assert!(count < 20_000 || found.class == Class::HostEscapeRisk, "{before} {count}: {}", found.class);
+            assert!(
+                count < 20_000 || found.class == Class::HostEscapeRisk,
+                "{before} {count}: {}",
+                found.class
+            );
         }
     }
 }
 
 #[test]
 fn unclosed_nesting_is_a_risk() {
-    for (before, _, _) in NESTS.iter().filter(|(before, _, after)| !after.is_empty() && !before.contains("bash")) {
+    for (before, _, _) in
+        NESTS.iter().filter(|(before, _, after)| !after.is_empty() && !before.contains("bash"))
+    {
         for count in [1, 100, 100_000 / before.len()] {
             let found = shell(before.repeat(count));
             assert_eq!(found.class, Class::HostEscapeRisk, "{before} {count}");
@@ -94,9 +103,11 @@ fn unclosed_nesting_is_a_risk() {
 
 #[test]
 fn repeated_characters_of_the_language_do_not_stall() {
-    for piece in ["(", ")", "{", "}", "[", "[[ ", "$", "`", "'", "\"", "\\", "<", ">", "|", "&", ";", "#", "!", "~", "*",
-        "<<a\n", "$((", "${", "$[", "<(", "@(", "a=(", "a[", "case ", "if ", "\"$(", "'\"", "\\\n", "{a,", "..", "é", "( ", "(( a ", "( a; "]
-    {
+    for piece in [
+        "(", ")", "{", "}", "[", "[[ ", "$", "`", "'", "\"", "\\", "<", ">", "|", "&", ";", "#", "!", "~",
+        "*", "<<a\n", "$((", "${", "$[", "<(", "@(", "a=(", "a[", "case ", "if ", "\"$(", "'\"", "\\\n",
+        "{a,", "..", "é", "( ", "(( a ", "( a; ",
+    ] {
         shell(piece.repeat(3_000));
         shell(format!("echo {}", piece.repeat(3_000)));
         shell(format!("ls {} x", format!("{piece} ").repeat(2_000)));

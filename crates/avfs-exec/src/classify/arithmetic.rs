@@ -18,7 +18,8 @@ pub fn classes(script: &Script) -> Vec<(Classes, String)> {
 
 fn of_name(name: &str, script: &Script) -> Classes {
     let simple = script.simples.iter().flat_map(|simple| &simple.assignments);
-    let assigned: Vec<&Assignment> = simple.chain(&script.other_assignments).filter(|it| it.name == name).collect();
+    let assigned: Vec<&Assignment> =
+        simple.chain(&script.other_assignments).filter(|it| it.name == name).collect();
     let numbers = script.numbers.iter().filter(|number| *number == name).count();
     let unknown = assigned.iter().filter(|it| !it.value.exact).count();
     let exact = || assigned.iter().filter_map(|it| it.value.literal());

@@ -151,6 +151,9 @@ impl<'a> Reader<'a, '_> {
                     };
                     return self.take(&name, flag, attached);
                 }
+                Some(_) if self.spec.single && !after.is_empty() => {
+                    return self.found.adds.push((self.spec.unknown(), format!("-{letters}")));
+                }
                 Some(flag) => self.take(&name, flag, None),
                 None if letter.is_ascii_digit() && self.known("-#").is_some() => {}
                 None if self.spec.any => self.found.flags.push((name, None)),

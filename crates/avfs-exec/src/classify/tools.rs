@@ -11,6 +11,7 @@
 //!   operands 1 : mutating            more operands than that make it worse, unless a flag lowers it
 //!   wraps 1                          after so many operands comes another command
 //!   handler sed                      code that looks closer
+//!   single                           short flags cannot be put together in one word
 //!   through                          flags after `--` are flags of it as well
 //!   raw                              which gets the words as they are
 //!   sub add|new : mutating           a subcommand, with lines of its own until the next
@@ -75,6 +76,7 @@ pub struct Spec {
     pub operands: Option<(usize, Classes)>,
     pub wraps: Option<usize>,
     pub through: bool,
+    pub single: bool,
     /// Its words are no flags and operands: a handler reads them.
     pub raw: bool,
     pub handler: Option<Handler>,

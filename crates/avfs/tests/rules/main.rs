@@ -11,6 +11,7 @@ mod escapes;
 #[path = "../mount_faults/ground.rs"]
 mod ground;
 mod hidden;
+mod live;
 mod presets;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/program.rs"]

@@ -172,7 +172,8 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
 /// Runs a command that must not reach further than this.
 pub fn run_within(cli: Cli, scope: Scope, out: &mut Printer) -> Result<ExitStatus> {
     let rules = cli.command.rule_args();
-    act(&cli, rules, &scope, out).map_err(|error| denied::with_flags(error, rules))
+    let vault = cli.global.vault.as_deref();
+    act(&cli, rules, &scope, out).map_err(|error| denied::with_flags(error, rules, vault))
 }
 
 fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) -> Result<ExitStatus> {

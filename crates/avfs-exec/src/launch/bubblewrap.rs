@@ -183,7 +183,8 @@ fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
         cwd: plan.cwd.clone(),
         access: tree.access,
         sockets,
-        rlimits: rlimits(plan, by),
+        // In a user namespace of its own, the stage is the only other process.
+        rlimits: rlimits(plan, by, || 1),
     }
 }
 

@@ -81,8 +81,8 @@ pub(super) fn work_of(orders: Option<&Orders>) -> Work {
     if orders.is_some() { Work::Session } else { Work::Command }
 }
 
-/// Processes are limited by their own means where nothing limits the run.
-pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
+/// Processes are limited by their own means where nothing limits the run. `beside` others count as well.
+pub(super) fn rlimits(plan: &Plan, by: LimitsBy, beside: impl FnOnce() -> u64) -> Rlimits {
     let limits = &plan.limits;
     let alone = by == LimitsBy::Rlimits;
     Rlimits {
@@ -90,7 +90,7 @@ pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
         cpu_seconds: limits
             .cpu_seconds
             .map(|seconds| if alone { seconds } else { seconds.saturating_add(2) }),
-        processes: limits.pids.filter(|_| alone),
+        processes: limits.pids.filter(|_| alone).map(|count| count.saturating_add(beside())),
         data: limits.memory.filter(|_| alone),
     }
 }

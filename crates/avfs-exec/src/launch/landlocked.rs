@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -128,7 +128,7 @@ fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
         access,
         // Nothing keeps local sockets apart by their paths, so there are none.
         sockets: if plan.network.is_host() { Sockets::Internet } else { Sockets::Pairs },
-        rlimits: rlimits(plan, by),
+        rlimits: rlimits(plan, by, threads_of_user),
     }
 }
 
@@ -137,6 +137,18 @@ fn environment_of(plan: &Plan, private: &Private) -> Vec<(OsString, OsString)> {
     env.push(("HOME".into(), private.home().into()));
     env.push(("TMPDIR".into(), private.tmp().into()));
     env
+}
+
+/// What the user of the run has running already: the kernel limits all of it together.
+fn threads_of_user() -> u64 {
+    let user = if is_root() { UNPRIVILEGED } else { rustix::process::geteuid().as_raw() };
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let own = entries.flatten().filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == user));
+    own.filter_map(|entry| threads_in(&fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+}
+
+fn threads_in(status: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix("Threads:")?.trim().parse().ok())
 }
 
 /// Where a path of the sandbox is on the host.
@@ -171,5 +183,29 @@ impl Private {
 
     fn tmp(&self) -> PathBuf {
         self.directory.path().join("tmp")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_the_sandbox_are_found_on_the_host() {
+        let plan = Plan { also_at: Some("/home/me/app".into()), ..Plan::new("/var/forks/7", ["true"]) };
+        for (inside, host) in [
+            ("/workspace", "/var/forks/7"),
+            ("/workspace/src", "/var/forks/7/src"),
+            ("/home/me/app/src", "/var/forks/7/src"),
+            ("/usr/share", "/usr/share"),
+        ] {
+            assert_eq!(on_host(&plan, Path::new(inside)), Path::new(host));
+        }
+    }
+
+    #[test]
+    fn threads_are_counted() {
+        assert_eq!(threads_in("Name:\tx\nThreads:\t12\nSigQ:\t0/1\n"), Some(12));
+        assert_eq!(threads_in("Name:\tx\n"), None);
     }
 }

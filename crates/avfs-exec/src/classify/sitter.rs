@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
     }
 
     fn file_redirect(&mut self, node: Node<'a>) -> Read {
-        let operator = (0..node.child_count() as u32).filter_map(|at| node.child(at));
+        let operator = (0..node.child_count()).filter_map(|at| node.child(at));
         let operator = operator.map(|child| child.kind()).find(|kind| kind.contains(['<', '>']));
         let kind = match operator {
             Some("<") => RedirectKind::Read,
@@ -343,7 +343,7 @@ impl<'a> Reader<'a> {
 /// An argument such as a lone `-` is not a named node.
 fn children_of_command(node: Node<'_>) -> Vec<(Node<'_>, bool)> {
     let child = |at| Some((node.child(at)?, node.field_name_for_child(at) == Some("argument")));
-    (0..node.child_count() as u32).filter_map(child).collect()
+    (0..node.child_count()).filter_map(child).collect()
 }
 
 fn named_children(node: Node<'_>) -> Vec<Node<'_>> {

@@ -4,7 +4,7 @@
 //! directories in between. What several labels say together is what one of them says ([`joined`] answers one of its
 //! arguments), so it is enough to try no label and each label that a rule names.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::Compiled;
@@ -17,32 +17,45 @@ use super::state::State;
 /// For one question.
 const QUESTION_BUDGET: usize = 3_000_000;
 
-/// What the rules about paths say at the paths strictly below, each answer once; `None` if that is too complex.
+/// For what is asked about a directory whenever it is looked at.
+const BELOW_BUDGET: usize = 200_000;
+
+/// What the rules about paths say at the paths strictly below, each answer once.
 #[derive(Debug)]
-pub(super) struct Below(Option<Vec<Option<Verdict>>>);
+pub(super) struct Below {
+    verdicts: Vec<Option<Verdict>>,
+    /// There may be others if it was too complex: those near the directory are there.
+    is_whole: bool,
+}
 
 impl Compiled {
-    fn verdicts_below<'a>(&self, state: &'a State) -> Option<&'a [Option<Verdict>]> {
-        let below = state.below.get_or_init(|| Below(self.find_verdicts_below(state).ok()));
-        below.0.as_deref()
+    fn below<'a>(&self, state: &'a State) -> &'a Below {
+        state.below.get_or_init(|| {
+            let mut verdicts = HashSet::new();
+            let is_whole = self.find_verdicts_below(state, &mut verdicts).is_ok();
+            Below { verdicts: verdicts.into_iter().collect(), is_whole }
+        })
     }
 
-    fn find_verdicts_below(&self, state: &State) -> Result<Vec<Option<Verdict>>, Spent> {
-        let mut budget = Budget::new(QUESTION_BUDGET);
-        let mut verdicts = HashSet::new();
+    fn find_verdicts_below(
+        &self,
+        state: &State,
+        verdicts: &mut HashSet<Option<Verdict>>,
+    ) -> Result<(), Spent> {
+        let mut budget = Budget::new(BELOW_BUDGET);
         let mut seen = HashSet::new();
-        let mut open: Vec<Nodes> = vec![state.nodes.clone()];
-        while let Some(nodes) = open.pop() {
+        let mut open: VecDeque<Nodes> = [state.nodes.clone()].into();
+        while let Some(nodes) = open.pop_front() {
             for letter in self.machine.letters(&nodes, &mut budget)? {
                 budget.spend(nodes.len() + 1)?;
                 let next = self.step(&nodes, &letter);
                 if seen.insert(next.clone()) {
                     verdicts.insert(self.verdict(&next));
-                    open.push(next);
+                    open.push_back(next);
                 }
             }
         }
-        Ok(verdicts.into_iter().collect())
+        Ok(())
     }
 
     /// Whether the rules about paths give a level to something strictly below, and no inherited label takes it back.
@@ -50,14 +63,15 @@ impl Compiled {
         let opens = |verdict: &Option<Verdict>| {
             level(*verdict) >= least && level(joined(*verdict, inherited)) >= least
         };
-        self.verdicts_below(state).is_some_and(|verdicts| verdicts.iter().any(opens))
+        self.below(state).verdicts.iter().any(opens)
     }
 
     pub(super) fn is_all_below(&self, state: &State, inherited: Option<Verdict>, least: Level) -> bool {
-        let Some(verdicts) = self.verdicts_below(state) else { return false };
-        self.every_label(inherited)
-            .iter()
-            .all(|labels| verdicts.iter().all(|verdict| level(joined(*verdict, *labels)) >= least))
+        let Below { verdicts, is_whole } = self.below(state);
+        let has_level = |labels: &Option<Verdict>| {
+            verdicts.iter().all(|verdict| level(joined(*verdict, *labels)) >= least)
+        };
+        *is_whole && self.every_label(inherited).iter().all(has_level)
     }
 
     /// What labels can say below, one way after the other.

@@ -80,16 +80,15 @@ const ASKING: &[(&str, Try)] = &[
     }),
     ("Vault::delete", |shut| refused(shut.vault.clone().delete(true))),
     ("Vault::delete_checkpoint", |shut| refused(shut.vault.delete_checkpoint("old"))),
-    ("Vault::export_bundle", |shut| {
-        refused(shut.vault.export_bundle(&mut Vec::new(), "here", &mut |_| {}))
-    }),
+    ("Vault::export_bundle", |shut| refused(shut.vault.export_bundle(&mut Vec::new(), "here", &mut |_| {}))),
     ("Vault::for_each_entry", |shut| {
         let mut silent = true;
-        shut.vault.for_each_entry(|entry| {
-            silent &= !entry.action.contains('/');
-            Ok(true)
-        })
-        .unwrap();
+        shut.vault
+            .for_each_entry(|entry| {
+                silent &= !entry.action.contains('/');
+                Ok(true)
+            })
+            .unwrap();
         silent
     }),
     ("Vault::fork", |shut| refused(shut.vault.fork(&[name("other")]))),
@@ -287,7 +286,8 @@ fn a_directory_is_copied_without_what_may_not_be_read() {
         assert_eq!(refused.code(), "not-empty");
     });
     let open = vault.begin().unwrap();
-    let children = |at: &str| open.children(&path(at)).unwrap().iter().map(TreePath::to_string).collect::<Vec<_>>();
+    let children =
+        |at: &str| open.children(&path(at)).unwrap().iter().map(TreePath::to_string).collect::<Vec<_>>();
     assert_eq!(children("/copy"), ["/copy/a", "/copy/listed"]);
     assert_eq!(children("/copy/listed"), Vec::<String>::new());
     assert_eq!(children("/again"), ["/again/a"]);
@@ -330,7 +330,10 @@ fn differences_patches_and_counts_leave_out_what_is_hidden() {
     let report = write_patch(seen.store().objects(), &files, &options, &mut patch).unwrap();
     assert_eq!(report.omitted, [path("/listed/x")]);
     let patch = String::from_utf8(patch).unwrap();
-    assert!(patch.contains("+second needle") && !patch.contains("secret") && !patch.contains("listed"), "{patch}");
+    assert!(
+        patch.contains("+second needle") && !patch.contains("secret") && !patch.contains("listed"),
+        "{patch}"
+    );
     let stat = Stat::of(seen.store().objects(), &files[0], &options).unwrap();
     assert!(matches!(stat, Stat::Binary { .. }), "{stat:?}");
     let diff = FileDiff::compute(seen.store().objects(), &files[0], &options).unwrap();
@@ -392,8 +395,7 @@ fn exports_hold_what_may_be_read_and_tell_of_the_rest_that_is_listed() {
     let reader = vault().through(rules(&VIEW)).reader().unwrap();
     let place = tempfile::tempdir().unwrap();
     let to = place.path().join("out");
-    let report =
-        export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
+    let report = export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
     assert_eq!(std::fs::read_to_string(to.join("src/a")).unwrap(), "second needle\n");
     assert!(!to.join("secret").exists() && !to.join("listed/x").exists());
     let skipped: Vec<String> = report.skipped.iter().map(ToString::to_string).collect();
@@ -479,7 +481,8 @@ fn labels_hide_and_follow() {
     assert!(hidden(&vault, "/moved/a"), "a label comes back");
     let mut file = Vec::new();
     vault.export_bundle(&mut file, "file", &mut |_| {}).unwrap();
-    let (copy, _) = vault.store().import_bundle(&mut &file[..], "file", Some(&name("copy")), &mut |_| {}).unwrap();
+    let (copy, _) =
+        vault.store().import_bundle(&mut &file[..], "file", Some(&name("copy")), &mut |_| {}).unwrap();
     assert!(hidden(&copy, "/moved/a"), "a label is in a vault file");
     change(&vault, |open| open.set_labels(&path("/moved"), Labels::default()).unwrap());
     assert!(!hidden(&vault, "/moved/a"));

@@ -98,7 +98,9 @@ fn classify(seen: SeenChange) -> Option<FileChange> {
     let side = |entry: Entry, level: Level| Side { path: path.clone(), entry, level };
     match (before, after) {
         (None, None) => None,
-        (None, Some(after)) => speaks_for_itself(&after).then(|| FileChange::added(side(after, seen.after_level))),
+        (None, Some(after)) => {
+            speaks_for_itself(&after).then(|| FileChange::added(side(after, seen.after_level)))
+        }
         (Some(before), None) => {
             speaks_for_itself(&before).then(|| FileChange::removed(side(before, seen.before_level)))
         }

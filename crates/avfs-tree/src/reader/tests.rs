@@ -96,14 +96,12 @@ fn any_path() -> impl Strategy<Value = String> {
 }
 
 fn any_rule() -> impl Strategy<Value = Rule> {
-    let name =
-        prop_oneof!["[ab]", Just("*".to_owned()), Just("**".to_owned()), Just(".env".to_owned())];
+    let name = prop_oneof!["[ab]", Just("*".to_owned()), Just("**".to_owned()), Just(".env".to_owned())];
     let pattern = proptest::collection::vec(name, 1..4).prop_map(|names| names.join("/"));
     let subject = prop_oneof![4 => pattern, 1 => Just("label:x".to_owned())];
     let level = prop_oneof![Just("none"), Just("view"), Just("read"), Just("append"), Just("write")];
-    (subject, level, 0..2).prop_map(|(subject, level, priority)| {
-        Rule::parse(&format!("{subject}={level}@{priority}")).unwrap()
-    })
+    (subject, level, 0..2)
+        .prop_map(|(subject, level, priority)| Rule::parse(&format!("{subject}={level}@{priority}")).unwrap())
 }
 
 proptest! {

@@ -19,7 +19,8 @@ impl State {
         if doors.is_empty() || tops.is_empty() {
             return;
         }
-        let affected: Vec<(Ino, Place)> = self.known_places().into_iter().filter(|known| self.is_in(known, tops)).collect();
+        let affected: Vec<(Ino, Place)> =
+            self.known_places().into_iter().filter(|known| self.is_in(known, tops)).collect();
         for door in doors {
             for seen in affected.iter().flat_map(forgotten) {
                 self.tell_door(door, seen);

@@ -8,9 +8,9 @@ use avfs_core::{Entry, EntryName, Label, Labels, Meta, Root, Totals, TreePath};
 use avfs_store::MemoryStore;
 
 use super::*;
+use crate::FsError;
 use crate::objects::{ObjectError, Objects};
 use crate::worktree::{Base, NewEntry, SystemClock, Watcher, WorkTree};
-use crate::FsError;
 
 #[derive(Default)]
 struct Heard(Mutex<Vec<Seen>>);
@@ -83,8 +83,7 @@ impl Scene {
         let [a, b, c] = self.inos;
         let all_of = |ino| Seen::Contents { ino, offset: 0, len: 0 };
         let named = |parent, text| Seen::Name { parent, name: name(text) };
-        let expected =
-            [named(Ino::ROOT, "a"), named(a, "b"), named(b, "c"), all_of(a), all_of(b), all_of(c)];
+        let expected = [named(Ino::ROOT, "a"), named(a, "b"), named(b, "c"), all_of(a), all_of(b), all_of(c)];
         for seen in expected {
             assert!(heard.contains(&seen), "{seen:?} in {heard:?}");
         }

@@ -43,7 +43,8 @@ pub fn run(context: &mut Context<'_>, args: &PresetsArgs) -> Result<ExitStatus> 
     }
     if let Some(preset) = one {
         context.out.talk(preset.description());
-        let rules: Vec<_> = preset.rules().into_iter().map(|rule| rule.with_origin(Default::default())).collect();
+        let rules: Vec<_> =
+            preset.rules().into_iter().map(|rule| rule.with_origin(Default::default())).collect();
         print_rules(context.out, &rules)?;
         return Ok(ExitStatus::Success);
     }

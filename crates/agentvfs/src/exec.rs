@@ -74,7 +74,9 @@ impl Vault {
                 Err(Failed::Refused(refusal))
             }
             None if request.dry_run => Ok(()),
-            None => self.run(request, running, &cwd, &decision, &mut result),
+            None => self.run(request, running, &cwd, &decision, &mut result).inspect_err(|_| {
+                result.audit_head = self.note_failure(request, &result, &decision).ok();
+            }),
         });
         let error = done.err().map(|failed| failed.body());
         Envelope::new(body, Some(result), error)
@@ -192,6 +194,12 @@ impl Vault {
 
     fn note_refusal(&self, request: &ExecRequest, result: &RunResult, decision: &Decision) -> Result<String> {
         self.update("exec-refused", &audit_detail(request, result, decision), |_, _| Ok(()))?;
+        Ok(self.record()?.0.audit.hash)
+    }
+
+    /// Of a run that was allowed and has no ordinary end: it did not begin, or nobody knows what became of it.
+    fn note_failure(&self, request: &ExecRequest, result: &RunResult, decision: &Decision) -> Result<String> {
+        self.update("exec-failed", &audit_detail(request, result, decision), |_, _| Ok(()))?;
         Ok(self.record()?.0.audit.hash)
     }
 }

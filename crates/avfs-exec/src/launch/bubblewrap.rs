@@ -46,7 +46,7 @@ impl Bubblewrap {
     /// What `bwrap --version` says, without the name.
     pub fn version(&self) -> Result<&str, LaunchError> {
         self.check_program()?;
-        let asked = self.ask_version().map_err(LaunchError::system("starting bubblewrap"))?;
+        let asked = self.ask_version().map_err(LaunchError::no_start)?;
         self.told_version(asked).map_err(LaunchError::system("asking bubblewrap for its version"))
     }
 
@@ -140,8 +140,8 @@ impl Launcher for Bubblewrap {
             .map_err(system("making pipes"))?;
         let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
         let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
-        let version = self.ask_version().map_err(system("starting bubblewrap"))?;
-        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(system("starting bubblewrap"))?;
+        let version = self.ask_version().map_err(LaunchError::no_start)?;
+        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(LaunchError::no_start)?;
         drop(inner);
         let (child, group) = limited(child, &plan.limits)?;
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);

@@ -3,14 +3,13 @@
 use std::process::Child;
 use std::time::Instant;
 
+use super::error::SEE_DOCTOR;
 use super::supervise::Ended;
 use super::{End, Isolation, LaunchError, Orders, Outcome, Stop};
 use crate::inside::{Report, Rlimits, Work};
 use crate::limits::{Group, Limit, LimitsBy, Usage};
 use crate::network::Refusal;
 use crate::plan::{Limits, Plan};
-
-const SEE_DOCTOR: &str = "run `avfs doctor` to see what is missing";
 
 /// What is known about a run beside what was watched.
 pub(super) struct Told {

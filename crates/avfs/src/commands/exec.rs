@@ -22,6 +22,7 @@ use telling::{Manner, Telling};
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::of_library;
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
@@ -81,12 +82,7 @@ fn execute(
 /// The exit status: the command's own, or why it has none.
 fn status(envelope: &Envelope) -> ExitStatus {
     if let Some(error) = &envelope.error {
-        return match error.code.as_str() {
-            "denied_by_policy" => ExitStatus::PolicyDenies,
-            "approval_required" => ExitStatus::ApprovalNeeded,
-            "cannot_isolate" => ExitStatus::CannotIsolate,
-            _ => ExitStatus::Refused,
-        };
+        return of_error(&error.code);
     }
     match &envelope.result {
         Some(result) if result.timed_out => ExitStatus::TimedOut,
@@ -96,5 +92,18 @@ fn status(envelope: &Envelope) -> ExitStatus {
             ExitStatus::OfCommand(u8::try_from(code).unwrap_or(u8::MAX))
         }
         None => ExitStatus::Internal,
+    }
+}
+
+/// Why the command was not run: the boundary's own reasons, or those that all commands share.
+fn of_error(code: &str) -> ExitStatus {
+    let shared = || agentvfs::CODES.into_iter().find(|(known, _)| *known == code);
+    match code {
+        "denied_by_policy" => ExitStatus::PolicyDenies,
+        "approval_required" => ExitStatus::ApprovalNeeded,
+        "cannot_isolate" => ExitStatus::CannotIsolate,
+        "no_such_directory" => ExitStatus::NotFound,
+        "bad_plan" => ExitStatus::BadInput,
+        _ => shared().map_or(ExitStatus::Refused, |(_, kind)| of_library(kind)),
     }
 }

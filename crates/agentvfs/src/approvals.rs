@@ -17,9 +17,9 @@ pub use binding::{AskedCommand, AskedLimits, AskedNetwork, Binding, Input};
 pub use deciding::{Allowance, SavePlace};
 pub use preview::Preview;
 pub use raw::Raw;
+pub(crate) use record::keys;
 pub use record::{Approval, ApprovalId, ApprovalState, Earlier, PENDING_SECONDS, SESSION_SECONDS, Scope};
 pub use saved::SavedRule;
-pub(crate) use record::keys;
 
 #[cfg(test)]
 mod tests;

@@ -83,7 +83,9 @@ pub enum Error {
     ApprovalExpired { id: String, with: Option<String> },
     #[error("approval {id} was {how} already")]
     ApprovalDecided { id: String, how: String },
-    #[error("approval {id} cannot be kept as a rule: a part of the command is not known before it runs, or would allow anything")]
+    #[error(
+        "approval {id} cannot be kept as a rule: a part of the command is not known before it runs, or would allow anything"
+    )]
     NothingToSave { id: String },
     #[error("approval {id} has no preview: {reason}")]
     NoPreview { id: String, reason: &'static str },

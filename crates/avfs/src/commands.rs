@@ -9,6 +9,7 @@ mod config;
 mod lines;
 mod man;
 
+mod approvals;
 mod audit;
 mod cat;
 mod checkout;
@@ -86,6 +87,8 @@ pub enum Command {
     Export(export::ExportArgs),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    #[command(subcommand)]
     Proxy(proxy::ProxyCommand),
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -135,6 +138,7 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
         Command::Search(args) => search::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),
+        Command::Approvals(command) => approvals::run(&mut context(out)?, command),
         Command::Policy(command) => policy::run(&mut context(out)?, command),
         Command::Mount(args) => mount::run(&mut context(out)?, args),
         Command::Unmount(args) => unmount::run(&mut context(out)?, args),

@@ -177,7 +177,11 @@ fn stands(latest: &Approval, binding: &Binding, now: Timestamp) -> Option<Standi
 
 /// One line for the audit log: which approval, which run, who asked, what.
 pub(super) fn detail(approval: &Approval, run: &str) -> String {
-    let who = approval.binding.principal.as_deref().map(|who| format!(" by {}", avfs_core::printable(who.as_bytes())));
+    let who = approval
+        .binding
+        .principal
+        .as_deref()
+        .map(|who| format!(" by {}", avfs_core::printable(who.as_bytes())));
     format!("{} {run}{}: {}", approval.id, who.unwrap_or_default(), approval.binding.command.shown())
 }
 

@@ -146,7 +146,8 @@ impl Binding {
             policy,
             head,
         } = self;
-        let pairs = |pairs: &[(Raw, Raw)]| pairs.iter().flat_map(|(name, value)| [name, value]).map(bytes).collect();
+        let pairs =
+            |pairs: &[(Raw, Raw)]| pairs.iter().flat_map(|(name, value)| [name, value]).map(bytes).collect();
         let optional = |text: &Option<String>| text.iter().map(|text| text.clone().into_bytes()).collect();
         vec![
             ("vault", vec![vault.to_string().into_bytes()]),
@@ -154,7 +155,10 @@ impl Binding {
             ("working directory", vec![bytes(cwd)]),
             ("environment", pairs(env)),
             ("inherited environment", pairs(inherited)),
-            ("standard input", stdin.iter().map(|input| format!("{} {}", input.hash, input.length).into()).collect()),
+            (
+                "standard input",
+                stdin.iter().map(|input| format!("{} {}", input.hash, input.length).into()).collect(),
+            ),
             ("rules", rules.iter().flat_map(|rules| marked("rules", rules)).collect()),
             ("network", network.items()),
             ("limits", vec![limits.line().into_bytes()]),
@@ -172,12 +176,15 @@ impl Binding {
     pub(crate) fn request(&self) -> Result<ExecRequest> {
         let rule = |text: &String| crate::rules::line("the approval", text);
         let rules = self.rules.as_ref().map(|rules| rules.iter().map(rule).collect::<Result<Vec<_>>>());
-        let pairs = |pairs: &[(Raw, Raw)]| pairs.iter().map(|(name, value)| (name.to_os(), value.to_os())).collect();
+        let pairs =
+            |pairs: &[(Raw, Raw)]| pairs.iter().map(|(name, value)| (name.to_os(), value.to_os())).collect();
         let choices = (
             CheckpointMode::ALL.into_iter().find(|mode| mode.as_str() == self.checkpoint),
             IsolationChoice::ALL.into_iter().find(|choice| choice.as_str() == self.isolation),
         );
-        let (Some(checkpoint), Some(isolation)) = choices else { return Err(self.damaged("unknown choices")) };
+        let (Some(checkpoint), Some(isolation)) = choices else {
+            return Err(self.damaged("unknown choices"));
+        };
         Ok(ExecRequest {
             cwd: Some(PathBuf::from(self.cwd.to_os())),
             env: pairs(&self.env),
@@ -195,7 +202,10 @@ impl Binding {
     }
 
     fn damaged(&self, reason: &str) -> Error {
-        Error::DamagedRecord { key: format!("an approval of vault {}", self.vault), reason: reason.to_owned() }
+        Error::DamagedRecord {
+            key: format!("an approval of vault {}", self.vault),
+            reason: reason.to_owned(),
+        }
     }
 }
 
@@ -220,7 +230,9 @@ fn bytes(raw: &Raw) -> Vec<u8> {
 
 /// A list that is there differs from none, also if it is empty.
 fn marked(mark: &str, list: &[String]) -> Vec<Vec<u8>> {
-    std::iter::once(mark.as_bytes().to_vec()).chain(list.iter().map(|item| item.clone().into_bytes())).collect()
+    std::iter::once(mark.as_bytes().to_vec())
+        .chain(list.iter().map(|item| item.clone().into_bytes()))
+        .collect()
 }
 
 /// Sorted, and of each name what was said last.
@@ -249,7 +261,9 @@ impl AskedCommand {
 
     fn items(&self) -> Vec<Vec<u8>> {
         match self {
-            AskedCommand::Argv(words) => std::iter::once(b"argv".to_vec()).chain(words.iter().map(bytes)).collect(),
+            AskedCommand::Argv(words) => {
+                std::iter::once(b"argv".to_vec()).chain(words.iter().map(bytes)).collect()
+            }
             AskedCommand::Shell(line) => vec![b"shell".to_vec(), line.clone().into_bytes()],
         }
     }
@@ -267,7 +281,9 @@ fn quoted(word: &Raw) -> String {
 impl From<&Command> for AskedCommand {
     fn from(command: &Command) -> AskedCommand {
         match command {
-            Command::Argv(words) => AskedCommand::Argv(words.iter().map(|word| word.as_os_str().into()).collect()),
+            Command::Argv(words) => {
+                AskedCommand::Argv(words.iter().map(|word| word.as_os_str().into()).collect())
+            }
             Command::Shell(line) => AskedCommand::Shell(line.clone()),
         }
     }
@@ -324,7 +340,15 @@ impl From<&Network> for AskedNetwork {
 
 impl AskedLimits {
     fn line(&self) -> String {
-        let AskedLimits { timeout_ms, grace_ms, memory_bytes, pids, cpu_seconds, output_bytes, private_bytes } = self;
+        let AskedLimits {
+            timeout_ms,
+            grace_ms,
+            memory_bytes,
+            pids,
+            cpu_seconds,
+            output_bytes,
+            private_bytes,
+        } = self;
         format!(
             "{timeout_ms:?} {grace_ms} {memory_bytes:?} {pids:?} {cpu_seconds:?} {output_bytes} {private_bytes}"
         )

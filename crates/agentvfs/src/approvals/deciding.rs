@@ -19,7 +19,10 @@ pub enum Allowance {
     Once,
     Session,
     /// With a rule that is saved: the one that the approval names, or edits of it.
-    Always { edits: Vec<String>, place: SavePlace },
+    Always {
+        edits: Vec<String>,
+        place: SavePlace,
+    },
 }
 
 impl Allowance {
@@ -137,7 +140,9 @@ fn check_pending(approval: &Approval) -> Result<()> {
         ApprovalState::Allowed { by, .. } | ApprovalState::Used { by, .. } => {
             Err(Error::ApprovalDecided { id, how: format!("allowed by {by}") })
         }
-        ApprovalState::Denied { by, .. } => Err(Error::ApprovalDecided { id, how: format!("denied by {by}") }),
+        ApprovalState::Denied { by, .. } => {
+            Err(Error::ApprovalDecided { id, how: format!("denied by {by}") })
+        }
     }
 }
 

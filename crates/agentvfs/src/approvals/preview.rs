@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use avfs_exec::Network;
 use avfs_exec::classify::Class;
 use avfs_exec::policy::Policy;
-use avfs_exec::Network;
 
 use super::record::{Approval, keys};
 use crate::error::{Error, Result};
@@ -16,8 +16,7 @@ use crate::store::Store;
 use crate::vault::Vault;
 
 /// Variables with a word in their name that ends like this are not given to a preview.
-const SECRETS: [&str; 8] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH", "COOKIE"];
+const SECRETS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH", "COOKIE"];
 
 /// It was decided that a person wants to see it; what could reach the host was refused before.
 const ALLOW: &str = "[classes]\nread_only = \"allow\"\nmutating = \"allow\"\ndestructive = \"allow\"\nnetworked = \
@@ -39,7 +38,12 @@ impl Store {
     /// and without what looks like a credential. Nothing is left of the fork.
     ///
     /// `home` is the user's, whose toolchains are shown.
-    pub fn preview(&self, approval: &Approval, home: Option<PathBuf>, running: Running<'_>) -> Result<Preview> {
+    pub fn preview(
+        &self,
+        approval: &Approval,
+        home: Option<PathBuf>,
+        running: Running<'_>,
+    ) -> Result<Preview> {
         let no_preview = |reason| Error::NoPreview { id: approval.id.to_string(), reason };
         if approval.classification().classes.contains(Class::HostEscapeRisk) {
             return Err(no_preview("what it does could not be read with certainty, or reaches for the host"));
@@ -55,7 +59,8 @@ impl Store {
 
     fn preview_request(&self, approval: &Approval) -> Result<(ExecRequest, Vec<String>)> {
         let asked = approval.binding.request()?;
-        let (secret, env): (Vec<_>, Vec<_>) = asked.env.iter().cloned().partition(|(name, _)| is_secret(name));
+        let (secret, env): (Vec<_>, Vec<_>) =
+            asked.env.iter().cloned().partition(|(name, _)| is_secret(name));
         let withheld = secret.iter().map(|(name, _)| avfs_core::printable(name.as_encoded_bytes())).collect();
         let stdin = match &approval.binding.stdin {
             None => None,
@@ -122,7 +127,9 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_credential_is_known_by_its_name() {
-        for secret in ["GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "npm_config__auth", "PGPASSWORD", "CREDENTIALS", "APIKEY"] {
+        for secret in
+            ["GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "npm_config__auth", "PGPASSWORD", "CREDENTIALS", "APIKEY"]
+        {
             assert!(is_secret(OsStr::new(secret)), "{secret}");
         }
         for plain in ["GIT_AUTHOR_NAME", "CI", "KEYMAP", "TOKENIZERS_PARALLELISM", "RUST_LOG"] {

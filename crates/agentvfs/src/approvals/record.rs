@@ -33,7 +33,8 @@ impl ApprovalId {
     pub fn parse(text: &str) -> Result<ApprovalId> {
         let parts = text.strip_prefix('a').and_then(|rest| rest.split_once('-'));
         let known = parts.and_then(|(vault, digits)| {
-            let good = digits.len() == 8 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            let good =
+                digits.len() == 8 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
             Some(ApprovalId { vault: VaultId(vault.parse().ok()?), digits: good.then(|| digits.to_owned())? })
         });
         known.ok_or_else(|| Error::UnknownApproval { id: avfs_core::printable(text.as_bytes()) })
@@ -91,10 +92,15 @@ pub enum ApprovalState {
         reason: Option<String>,
     },
     /// Allowed once, and this run was it.
-    Used { run: String, by: String },
+    Used {
+        run: String,
+        by: String,
+    },
     Expired,
     /// The vault changed, and the same request was asked for again.
-    Replaced { with: ApprovalId },
+    Replaced {
+        with: ApprovalId,
+    },
 }
 
 impl ApprovalState {
@@ -171,7 +177,10 @@ impl Approval {
 pub(super) fn parse_rule(place: &str, text: &str) -> Result<PrefixRule> {
     let policy = Policy::parse(std::path::Path::new(place), text).ok();
     let rule = policy.and_then(|policy| policy.rules().first().cloned());
-    rule.ok_or_else(|| Error::DamagedRecord { key: place.to_owned(), reason: "its rule is not readable".into() })
+    rule.ok_or_else(|| Error::DamagedRecord {
+        key: place.to_owned(),
+        reason: "its rule is not readable".into(),
+    })
 }
 
 /// `seconds` after `moment`.

@@ -67,7 +67,10 @@ impl SavedRule {
     /// For people.
     pub fn name(&self) -> String {
         let rule = parse_rule("saved", &self.rule);
-        rule.map_or_else(|_| "a rule that is not readable".to_owned(), |rule| PrefixRule { origin: None, ..rule }.name())
+        rule.map_or_else(
+            |_| "a rule that is not readable".to_owned(),
+            |rule| PrefixRule { origin: None, ..rule }.name(),
+        )
     }
 }
 

@@ -142,7 +142,8 @@ impl Vault {
         };
         let told = avfs_core::printable(told.as_bytes());
         let rule = format!("approval {}", approval.id);
-        let decision = Decision { action: Action::Deny, rule, reason: told.clone(), ..seeking.decision.clone() };
+        let decision =
+            Decision { action: Action::Deny, rule, reason: told.clone(), ..seeking.decision.clone() };
         result.approval = Some(approval.id.to_string());
         result.audit_head = self.note_refusal(seeking.request, result, &decision).ok();
         result.decision = Some(decision);

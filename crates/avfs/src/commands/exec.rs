@@ -3,13 +3,15 @@
 mod arguments;
 mod telling;
 
+use std::cell::RefCell;
 use std::io::Read;
 use std::sync::Arc;
 
+use agentvfs::Error;
+use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
-use agentvfs::exec::{Envelope, ExecRequest, Running};
-use agentvfs::{Error, Vault};
+use agentvfs::exec::{Envelope, Running};
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -33,14 +35,22 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
         (false, true) => Manner::Envelope,
         (false, false) => Manner::Through,
     };
-    let mut telling = Telling::new(context.out, manner);
-    let envelope = execute(&vault, &request, &mut |event| telling.event(event))?;
-    telling.end(&envelope)?;
+    let telling = RefCell::new(Telling::new(context.out, manner));
+    let envelope = supervised(
+        |running| vault.exec(&request, running),
+        &mut |event| telling.borrow_mut().event(event),
+        &mut |id| telling.borrow_mut().waiting(id),
+    )?;
+    telling.into_inner().end(&envelope)?;
     Ok(status(&envelope))
 }
 
-/// Runs the command; whoever ends us ends it.
-fn execute(vault: &Vault, request: &ExecRequest, events: &mut dyn FnMut(Event<'_>)) -> Result<Envelope> {
+/// Runs something; whoever ends us ends it.
+pub fn supervised<T>(
+    run: impl FnOnce(Running<'_>) -> T,
+    events: &mut dyn FnMut(Event<'_>),
+    asked: &mut dyn FnMut(&ApprovalId),
+) -> Result<T> {
     let cancel = Cancel::new()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let (handle, cancelling) = (signals.handle(), cancel.clone());
@@ -54,19 +64,19 @@ fn execute(vault: &Vault, request: &ExecRequest, events: &mut dyn FnMut(Event<'_
         place: "our own program".into(),
         source,
     })?;
-    let running = Running { inside: Inside::new(program), cancel: &cancel, events, report: Arc::new(|_| {}) };
-    let envelope = vault.exec(request, running);
+    let (inside, report) = (Inside::new(program), Arc::new(|_: &str| {}));
+    let done = run(Running { inside, cancel: &cancel, events, report, asked: Some(asked) });
     handle.close();
     // It ends with its signals.
     let _ = listening.join();
-    Ok(envelope)
+    Ok(done)
 }
 
 /// The exit status: the command's own, or why it has none.
 fn status(envelope: &Envelope) -> ExitStatus {
     if let Some(error) = &envelope.error {
         return match error.code.as_str() {
-            "denied_by_policy" => ExitStatus::PolicyDenies,
+            "denied_by_policy" | "approval_denied" => ExitStatus::PolicyDenies,
             "approval_required" => ExitStatus::ApprovalNeeded,
             "cannot_isolate" => ExitStatus::CannotIsolate,
             _ => ExitStatus::Refused,

@@ -196,7 +196,7 @@ impl Vault {
 /// Why a run has no ordinary end.
 enum Failed {
     Refused(Refusal),
-    /// What allowed it was taken by another run, or taken back, or does not hold for the vault as it is now.
+    /// What allowed it does not any more, or somebody has answered: it is to be decided on anew.
     PermitGone,
     Library(Error),
     Launch(LaunchError),

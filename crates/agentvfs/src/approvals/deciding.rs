@@ -63,6 +63,8 @@ impl Store {
             let scope = allowance.scope();
             let expires = match scope {
                 Scope::Session => after(time, SESSION_SECONDS),
+                // From now on it is the rule that allows it, as long as there is one.
+                Scope::Always if place == Some(&SavePlace::Vault) => time,
                 Scope::Once | Scope::Always => approval.expires,
             };
             if place == Some(&SavePlace::Vault) {

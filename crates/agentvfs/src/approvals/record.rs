@@ -24,7 +24,7 @@ pub struct ApprovalId {
 }
 
 impl ApprovalId {
-    /// Digits that no other approval has, as far as one can tell; a create that finds them taken tries others.
+    /// Two of a vault have the same digits only if their seeds do, but for a chance in four billion.
     pub(super) fn new(vault: VaultId, seed: &str) -> ApprovalId {
         let digits = blake3::hash(seed.as_bytes()).to_hex()[..8].to_owned();
         ApprovalId { vault, digits }
@@ -124,7 +124,7 @@ pub enum Scope {
     Once,
     /// For this request by the same principal, whatever the vault holds, for [`SESSION_SECONDS`].
     Session,
-    /// A rule was saved; this request may run once even if that rule does not reach it.
+    /// A rule was saved. If that is in a policy file, this request may run once even if it does not use the file.
     Always,
 }
 

@@ -43,13 +43,16 @@ impl Vault {
             result.decision = Some(decision.clone());
             let rules = policy.rules_to_save(found);
             let seeking = Seeking { request, cwd, rules, decision: &decision, deadline };
-            let permit = self.permit(&seeking, running, result)?;
+            let permit = match self.permit(&seeking, running, result) {
+                Err(Failed::PermitGone) => continue,
+                permit => permit?,
+            };
             if request.dry_run {
                 return Ok(());
             }
             result.decision = Some(permit.decision.clone());
             match self.run(request, running, &permit, cwd, result) {
-                // Another run was faster, or the vault has changed: it is asked for again.
+                // Another run was faster, or the vault has changed: it is decided on anew.
                 Err(Failed::PermitGone) => {}
                 done => return done,
             }
@@ -78,40 +81,40 @@ impl Vault {
         }
     }
 
-    /// Looks for an approval, and waits for it if that is wanted.
+    /// Looks for an approval. If that is wanted it waits for an answer, with which everything is decided on anew:
+    /// the answer may be a rule.
     fn seek(
         &self,
         seeking: &Seeking<'_>,
         running: &mut Running<'_>,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
-        loop {
-            let Seeking { request, cwd, decision, .. } = seeking;
-            let binding = Binding::of(request, self.id(), cwd, self.head()?);
-            let standing = self.standing(&Question {
-                binding: &binding,
-                run: &result.run,
-                reason: &decision.reason,
-                rules: seeking.rules.iter().map(PrefixRule::to_toml).collect(),
-                stdin: request.stdin.as_deref(),
-            })?;
-            result.audit_head = Some(self.record()?.0.audit.hash);
-            let pending = match standing {
-                Standing::Allowed(approval) => {
-                    result.approval = Some(approval.id.to_string());
-                    let decision = allowed(decision, &approval);
-                    return Ok(Permit { decision, approval: Some((approval, binding)) });
-                }
-                Standing::Denied(approval) => return Err(self.denied(seeking, &approval, result)),
-                Standing::Pending(approval) => approval,
-            };
-            result.approval = Some(pending.id.to_string());
-            if let Some(asked) = running.asked.as_mut().filter(|_| seeking.deadline.is_some()) {
-                asked(&pending.id);
+        let Seeking { request, cwd, decision, .. } = seeking;
+        let binding = Binding::of(request, self.id(), cwd, self.head()?);
+        let standing = self.standing(&Question {
+            binding: &binding,
+            run: &result.run,
+            reason: &decision.reason,
+            rules: seeking.rules.iter().map(PrefixRule::to_toml).collect(),
+            stdin: request.stdin.as_deref(),
+        })?;
+        result.audit_head = Some(self.record()?.0.audit.hash);
+        let pending = match standing {
+            Standing::Allowed(approval) => {
+                result.approval = Some(approval.id.to_string());
+                let decision = allowed(decision, &approval);
+                return Ok(Permit { decision, approval: Some((approval, binding)) });
             }
-            if !self.wait_for(&pending, seeking.deadline, running.cancel)? {
-                return Err(required(decision, Some(&pending)));
-            }
+            Standing::Denied(approval) => return Err(self.denied(seeking, &approval, result)),
+            Standing::Pending(approval) => approval,
+        };
+        result.approval = Some(pending.id.to_string());
+        if let Some(asked) = running.asked.as_mut().filter(|_| seeking.deadline.is_some()) {
+            asked(&pending.id);
+        }
+        match self.wait_for(&pending, seeking.deadline, running.cancel)? {
+            true => Err(Failed::PermitGone),
+            false => Err(required(decision, Some(&pending))),
         }
     }
 

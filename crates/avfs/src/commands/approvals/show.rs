@@ -1,7 +1,7 @@
 //! `avfs approvals show`: everything that an approval would hold for.
 
 use agentvfs::Store;
-use agentvfs::approvals::{Approval, ApprovalState, AskedNetwork, Preview, Raw};
+use agentvfs::approvals::{Approval, ApprovalState, AskedNetwork, Preview, Raw, Scope};
 use agentvfs::exec::boundary::classify::Classes;
 use anyhow::Result;
 use serde::Serialize;
@@ -106,7 +106,9 @@ fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
     }
     line(out, "limits", &limits(approval))?;
     line(out, "asked", &format!("{} by run {}", show_rfc3339(approval.created), approval.run))?;
-    line(out, "expires", &show_rfc3339(approval.expires))?;
+    if !matches!(approval.state, ApprovalState::Allowed { scope: Scope::Always, .. }) {
+        line(out, "expires", &show_rfc3339(approval.expires))?;
+    }
     line(out, "because", &printable(approval.reason.as_bytes()))?;
     show_parts(out, approval)?;
     show_earlier(out, approval)?;

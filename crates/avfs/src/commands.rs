@@ -9,6 +9,7 @@ mod config;
 mod lines;
 mod man;
 
+mod approvals;
 mod audit;
 mod cat;
 mod checkout;
@@ -95,6 +96,8 @@ pub enum Command {
     Export(export::ExportArgs),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    #[command(subcommand)]
     Proxy(proxy::ProxyCommand),
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -149,6 +152,7 @@ impl Command {
             | Command::Undo(_)
             | Command::Label(_)
             | Command::Policy(_)
+            | Command::Approvals(_)
             | Command::Unmount(_)
             | Command::Mounts(_)
             | Command::Doctor(_)
@@ -207,6 +211,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Search(args) => search::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),
+        Command::Approvals(command) => approvals::run(&mut context(out)?, command),
         Command::Policy(command) => policy::run(&mut context(out)?, command),
         Command::Mount(args) => mount::run(&mut context(out)?, args),
         Command::Unmount(args) => unmount::run(&mut context(out)?, args),

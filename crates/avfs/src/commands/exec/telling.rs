@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::Event;
 use agentvfs::exec::{CheckpointBody, Envelope};
 use anyhow::Result;
@@ -28,6 +29,13 @@ struct EventBody {
     data: DataField,
 }
 
+/// A run that waits for an approval, in JSON.
+#[derive(Serialize)]
+struct WaitingBody {
+    event: &'static str,
+    approval: String,
+}
+
 json::byte_field!(DataField, data, data_bytes_hex);
 
 pub struct Telling<'a> {
@@ -51,6 +59,24 @@ impl<'a> Telling<'a> {
             }
             (Manner::Events, Event::Stdout(bytes)) => self.piece("stdout", bytes),
             (Manner::Events, Event::Stderr(bytes)) => self.piece("stderr", bytes),
+        };
+        if let Err(error) = told {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// A run waits for somebody.
+    pub fn waiting(&mut self, id: &ApprovalId) {
+        let told = match self.manner {
+            Manner::Envelope => Ok(()),
+            Manner::Through => {
+                self.out.talk(format_args!("waiting for an answer to {id}: `avfs approvals show {id}`"));
+                Ok(())
+            }
+            Manner::Events => {
+                let body = WaitingBody { event: "waiting", approval: id.to_string() };
+                self.out.object("exec-event", &body).and_then(|()| self.out.flush())
+            }
         };
         if let Err(error) = told {
             self.failed.get_or_insert(error);

@@ -7,7 +7,7 @@ use super::error::SEE_DOCTOR;
 use super::supervise::Ended;
 use super::{End, Isolation, LaunchError, Orders, Outcome, Stop};
 use crate::inside::{Report, Rlimits, Work};
-use crate::limits::{Group, Limit, LimitsBy, Usage};
+use crate::limits::{Group, Limit, LimitsBy};
 use crate::network::Refusal;
 use crate::plan::{Limits, Plan};
 
@@ -15,9 +15,7 @@ use crate::plan::{Limits, Plan};
 pub(super) struct Told {
     pub(super) since: Instant,
     pub(super) isolation: Isolation,
-    pub(super) by: LimitsBy,
-    pub(super) usage: Usage,
-    pub(super) hit: Vec<Limit>,
+    pub(super) group: Option<Group>,
     pub(super) refusals: Vec<Refusal>,
 }
 
@@ -26,7 +24,8 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
         return Err(LaunchError::Limits(error));
     }
     let end = end_of(plan, &ended)?;
-    let mut limits_hit = told.hit;
+    let group = told.group.as_ref();
+    let mut limits_hit = group.map(Group::hit).unwrap_or_default();
     let out_of_time = ended.stopped == Some(Stop::CpuTime) || end == End::Signaled(libc::SIGXCPU);
     limits_hit.extend(out_of_time.then_some(Limit::CpuTime));
     Ok(Outcome {
@@ -34,10 +33,10 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
         stopped: ended.stopped,
         stdout: ended.stdout,
         stderr: ended.stderr,
-        usage: told.usage,
+        usage: group.map(Group::usage).unwrap_or_default(),
         duration: told.since.elapsed(),
         isolation: told.isolation,
-        limits_by: told.by,
+        limits_by: group.map_or(LimitsBy::Rlimits, Group::by),
         limits_hit,
         refusals: told.refusals,
     })

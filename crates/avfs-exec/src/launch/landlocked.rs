@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::child::{Start, is_root, numbers};
+use super::child::{Start, is_root};
 use super::ending::{Told, limited, outcome, rlimits, work_of};
 use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Sockets, Spec, Standing, Work, landlock_abi};
+use crate::inside::{Sockets, Spec, Standing, Work, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
@@ -37,19 +37,12 @@ impl Landlocked {
     fn start(&self, inner: &Inner, talk: OwnedFd) -> io::Result<Start> {
         // By its descriptor, because the user of the run may not be able to reach its path.
         let program = File::open(&self.inside.program)?;
-        let descriptors = Descriptors {
-            control: inner.control.as_raw_fd(),
-            stdin: inner.stdin.as_raw_fd(),
-            stdout: inner.stdout.as_raw_fd(),
-            stderr: inner.stderr.as_raw_fd(),
-            proxy: None,
-        };
         let mut arguments = self.inside.arguments.clone();
-        arguments.push(descriptors.argument().into());
+        arguments.push(inner.descriptors(None).argument().into());
         Ok(Start {
             program: format!("/proc/self/fd/{}", program.as_raw_fd()).into(),
             arguments,
-            keep: numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr]),
+            keep: inner.numbers(),
             held: vec![program.into()],
             talk,
             staged: None,
@@ -90,13 +83,8 @@ impl Launcher for Landlocked {
             orders,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
-        let usage = group.as_ref().map(Group::usage).unwrap_or_default();
-        let hit = group.as_ref().map(Group::hit).unwrap_or_default();
-        outcome(
-            plan,
-            ended,
-            Told { since, isolation: Isolation::Landlock { abi }, by, usage, hit, refusals: Vec::new() },
-        )
+        let isolation = Isolation::Landlock { abi };
+        outcome(plan, ended, Told { since, isolation, group, refusals: Vec::new() })
     }
 }
 

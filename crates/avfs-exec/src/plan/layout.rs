@@ -30,9 +30,6 @@ pub enum Step {
         to: PathBuf,
         at: PathBuf,
     },
-    Directory {
-        at: PathBuf,
-    },
     File {
         at: PathBuf,
         contents: Vec<u8>,
@@ -245,7 +242,6 @@ impl Step {
             | Self::ReadOnly { at, .. }
             | Self::Writable { at, .. }
             | Self::Symlink { at, .. }
-            | Self::Directory { at }
             | Self::File { at, .. }
             | Self::Private { at, .. }
             | Self::Proc { at }

@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::mount::{MountOptions, OneOwner, Report};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
+pub use workspace::Lingering;
 use workspace::{RunDirectory, Workspace};
 
 /// The action in the history and the audit log.
@@ -47,6 +48,8 @@ pub struct Running<'a> {
     pub events: &'a mut dyn FnMut(Event<'_>),
     /// Hears what an operator should know of the mount.
     pub report: Report,
+    /// What this process has to go on with after the run.
+    pub lingering: &'a mut Lingering,
 }
 
 impl Vault {
@@ -91,12 +94,14 @@ impl Vault {
         let options = mount_options(request, read_only);
         let workspace = Workspace::mount(self, directory, &options, &running.report)?;
         let started = self.prepare(request, decision, &workspace, result);
+        let Running { inside, cancel, events, lingering, .. } = running;
         let launched = started.and_then(|before| {
             let plan = self.plan(request, &workspace.mountpoint(), cwd, read_only, before.0)?;
-            Ok((before, launch(request, &plan, running)))
+            let run = Run { plan: &plan, stdin: request.input(), cancel, events };
+            Ok((before, launch(request, inside, run)))
         });
         let detail = format!("{} {}", result.run, shown(request));
-        let after = workspace.end(EXEC, &detail)?;
+        let after = workspace.end(EXEC, &detail, lingering)?;
         let ((before, seq), launched) = launched?;
         result.snapshot_after = Some(after.to_string());
         result.mountpoint = Some(WORKSPACE);
@@ -263,11 +268,10 @@ fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
     Ok(place)
 }
 
-fn launch(request: &ExecRequest, plan: &Plan, running: Running<'_>) -> Result<Outcome, LaunchError> {
-    let run = Run { plan, stdin: request.input(), cancel: running.cancel, events: running.events };
+fn launch(request: &ExecRequest, inside: Inside, run: Run<'_>) -> Result<Outcome, LaunchError> {
     match request.isolation {
-        IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside).launch(run),
-        IsolationChoice::Landlock => Landlocked::new(running.inside).launch(run),
+        IsolationChoice::Bubblewrap => Bubblewrap::new(inside).launch(run),
+        IsolationChoice::Landlock => Landlocked::new(inside).launch(run),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
-use agentvfs::exec::{Envelope, ExecRequest, Running};
+use agentvfs::exec::{Envelope, ExecRequest, Lingering, Running};
 use agentvfs::{Error, Vault};
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -35,13 +35,24 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
         (false, false) => Manner::Through,
     };
     let mut telling = Telling::new(context.out, manner);
-    let envelope = execute(&vault, &request, &mut |event| telling.event(event))?;
-    telling.end(&envelope)?;
-    Ok(status(&envelope))
+    let mut lingering = Lingering::default();
+    let envelope = execute(&vault, &request, &mut |event| telling.event(event), &mut lingering)?;
+    // Told at once: it may be long until nobody needs us any more.
+    let told = telling.end(&envelope);
+    if lingering.is_needed() {
+        context.out.talk("waiting for another run or mount of this vault, which this process serves");
+    }
+    lingering.wait();
+    told.map(|()| status(&envelope))
 }
 
 /// Runs the command; whoever ends us ends it.
-fn execute(vault: &Vault, request: &ExecRequest, events: &mut dyn FnMut(Event<'_>)) -> Result<Envelope> {
+fn execute(
+    vault: &Vault,
+    request: &ExecRequest,
+    events: &mut dyn FnMut(Event<'_>),
+    lingering: &mut Lingering,
+) -> Result<Envelope> {
     let cancel = Cancel::new()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let (handle, cancelling) = (signals.handle(), cancel.clone());
@@ -55,7 +66,8 @@ fn execute(vault: &Vault, request: &ExecRequest, events: &mut dyn FnMut(Event<'_
         place: "our own program".into(),
         source,
     })?;
-    let running = Running { inside: Inside::new(program), cancel: &cancel, events, report: Arc::new(|_| {}) };
+    let (inside, report) = (Inside::new(program), Arc::new(|_: &str| {}));
+    let running = Running { inside, cancel: &cancel, events, report, lingering };
     let envelope = vault.exec(request, running);
     handle.close();
     // It ends with its signals.

@@ -37,6 +37,7 @@ use crate::mount::{MountOptions, OneOwner, Report};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::Opened;
+pub use workspace::Lingering;
 use workspace::{RunDirectory, Workspace};
 
 /// The action in the history and the audit log.
@@ -56,6 +57,8 @@ pub struct Running<'a> {
     pub report: Report,
     /// Hears which approval a run waits for.
     pub asked: Option<&'a mut dyn FnMut(&ApprovalId)>,
+    /// What this process has to go on with after the run.
+    pub lingering: &'a mut Lingering,
 }
 
 impl Vault {
@@ -95,7 +98,7 @@ impl Vault {
             Ok((before, launch_with_door(request, plan, running, &workspace.door_place())))
         });
         let detail = format!("{} {}", result.run, shown(request));
-        let after = workspace.end(EXEC, &detail)?;
+        let after = workspace.end(EXEC, &detail, running.lingering)?;
         let ((before, seq), launched) = launched?;
         result.snapshot_after = Some(after.to_string());
         result.mountpoint = Some(WORKSPACE);

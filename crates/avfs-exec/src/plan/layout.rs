@@ -156,7 +156,7 @@ fn toolchains(plan: &Plan) -> Vec<Step> {
 fn door(plan: &Plan) -> Vec<Step> {
     let Some(from) = plan.door.clone() else { return Vec::new() };
     let program = Step::Symlink { to: INSIDE.into(), at: Path::new(PROGRAMS).join("avfs") };
-    vec![Step::Directory { at: PROGRAMS.into() }, program, Step::Writable { from, at: DOOR.into() }]
+    vec![program, Step::Writable { from, at: DOOR.into() }]
 }
 
 fn workspace(plan: &Plan) -> Vec<Step> {

@@ -12,7 +12,7 @@ use agentvfs::Error;
 use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
-use agentvfs::exec::{Envelope, Running};
+use agentvfs::exec::{Envelope, Lingering, Running};
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -41,14 +41,21 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
     };
     let telling = RefCell::new(Telling::new(context.out, manner));
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
+    let mut lingering = Lingering::default();
     let envelope = supervised(
         Some(&door),
         |running| vault.exec(&request, running),
         &mut |event| telling.borrow_mut().event(event),
         &mut |id| telling.borrow_mut().waiting(id),
+        &mut lingering,
     )?;
-    telling.into_inner().end(&envelope)?;
-    Ok(status(&envelope))
+    // Told at once: it may be long until nobody needs us any more.
+    let told = telling.into_inner().end(&envelope);
+    if lingering.is_needed() {
+        context.out.talk("waiting for another run or mount of this vault, which this process serves");
+    }
+    lingering.wait();
+    told.map(|()| status(&envelope))
 }
 
 /// Runs something; whoever ends us ends it.
@@ -57,6 +64,7 @@ pub fn supervised<T>(
     run: impl FnOnce(Running<'_>) -> T,
     events: &mut dyn FnMut(Event<'_>),
     asked: &mut dyn FnMut(&ApprovalId),
+    lingering: &mut Lingering,
 ) -> Result<T> {
     let cancel = Cancel::new()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -79,6 +87,7 @@ pub fn supervised<T>(
         door: door.map(|door| door as _),
         report,
         asked: Some(asked),
+        lingering,
     });
     handle.close();
     // It ends with its signals.

@@ -7,7 +7,9 @@
 mod runs;
 mod schema;
 
+mod changes;
 mod envelopes;
+mod together;
 
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/ground.rs"]

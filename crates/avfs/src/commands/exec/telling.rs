@@ -99,7 +99,8 @@ impl<'a> Telling<'a> {
             }
             Manner::Envelope | Manner::Events => {
                 let line = json::to_line(envelope).map_err(|error| PrintError::Failed(error.into()))?;
-                Ok(self.out.line(line)?)
+                self.out.line(line)?;
+                Ok(self.out.flush()?)
             }
         }
     }

@@ -95,6 +95,8 @@ pub enum Error {
     BadEdit(#[from] BadEdit),
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    #[error("these rules can be kept by a mount only")]
+    RulesNeedMount,
     #[error("a store in memory has no place for runs")]
     NoPlaceForRuns,
     #[error("the kernel is slow to forget what it knows of {}", dir.display())]
@@ -201,6 +203,7 @@ impl Error {
             Error::BadEdit(BadEdit::NotWords { .. }) => "bad-rules",
             Error::BadEdit(BadEdit::TooWide { .. } | BadEdit::Elsewhere { .. }) => "rule-too-wide",
             Error::Policy(source) => source.code(),
+            Error::RulesNeedMount => "rules-need-mount",
             Error::NoPlaceForRuns => "no-mounts",
             Error::SlowKernel { .. } => "mount-busy",
             Error::BadRules(_) | Error::RuleFault(_) => "bad-rules",
@@ -290,6 +293,9 @@ impl Error {
                 Some("begin with the words of the command, down to its subcommand; `avfs approvals show ID` has them".into())
             }
             Error::Policy(source) => source.hint(),
+            Error::RulesNeedMount => Some(
+                "a plain copy can be written as a whole or not at all: use bubblewrap, or rules that say so".into(),
+            ),
             Error::SlowKernel { .. } => {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
@@ -319,7 +325,7 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 76] = {
+pub const CODES: [(&str, ErrorKind); 77] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -340,6 +346,7 @@ pub const CODES: [(&str, ErrorKind); 76] = {
         ("torn-tree", Corrupt),
         ("no-mounts", Conflict),
         ("bad-rules", BadInput),
+        ("rules-need-mount", BadInput),
         ("denied", Denied),
         ("other-rules", Denied),
         ("view-closed", Internal),

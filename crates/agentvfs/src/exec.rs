@@ -5,6 +5,7 @@
 
 mod asking;
 mod changes;
+mod copied;
 mod door;
 mod envelope;
 mod request;
@@ -87,11 +88,19 @@ impl Vault {
         result: &mut RunResult,
     ) -> Result<(), Failed> {
         let decision = &permit.decision;
-        let read_only = request.read_only || decision.classes.is_read_only();
+        let mut read_only = request.read_only || decision.classes.is_read_only();
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
         let directory = RunDirectory::make(self.store(), &result.run)?;
-        let options = mount_options(request, read_only);
-        let workspace = Workspace::mount(self, directory, &options, &running.report)?;
+        let workspace = match request.isolation {
+            IsolationChoice::Bubblewrap => {
+                let options = mount_options(request, read_only);
+                Workspace::mount(self, directory, &options, &running.report)?
+            }
+            IsolationChoice::Landlock => {
+                read_only |= !copied::is_writable(rules.as_ref())?;
+                Workspace::copy(self, directory, &result.run)?
+            }
+        };
         let started = self.prepare(request, permit, &workspace, result);
         let launched = started.and_then(|before| {
             let plan = self.plan(request, &workspace.mountpoint(), cwd, read_only, before.0)?;

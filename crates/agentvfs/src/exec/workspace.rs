@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use avfs_core::SnapshotId;
 use rustix::fs::FlockOperation;
 
+use super::copied::{self, Copied};
 use crate::error::{Error, Result};
 use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
@@ -74,6 +75,9 @@ fn clear_away(runs: &Path) {
             lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
         if is_free {
             mount::detach(&place.join(MOUNTPOINT));
+            if let Some(run) = place.file_name().and_then(|name| name.to_str()) {
+                copied::clear_away(run);
+            }
             remove(&place);
         }
     }
@@ -130,6 +134,8 @@ enum Serving {
     Us { served: Box<ServedVault>, mounts: Arc<Mounts> },
     /// The process that owns the vault anyway.
     Owner,
+    /// Nobody: it is a copy.
+    Copy(Copied),
 }
 
 impl Workspace {
@@ -183,8 +189,17 @@ impl Workspace {
         })
     }
 
+    /// Copies a vault, where nothing can be mounted.
+    pub fn copy(vault: &Vault, directory: RunDirectory, run: &str) -> Result<Workspace> {
+        let copy = Copied::make(vault, run)?;
+        Ok(Workspace { vault: vault.clone(), serving: Serving::Copy(copy), directory })
+    }
+
     pub fn mountpoint(&self) -> PathBuf {
-        self.directory.mountpoint()
+        match &self.serving {
+            Serving::Us { .. } | Serving::Owner => self.directory.mountpoint(),
+            Serving::Copy(copy) => copy.place().to_owned(),
+        }
     }
 
     pub fn door_place(&self) -> PathBuf {
@@ -196,6 +211,7 @@ impl Workspace {
         match &self.serving {
             Serving::Us { served, .. } => served.open().settle(),
             Serving::Owner => self.vault.head(),
+            Serving::Copy(copy) => Ok(copy.before()),
         }
     }
 
@@ -227,6 +243,7 @@ impl Workspace {
                 })?;
                 vault.head()
             }
+            Serving::Copy(copy) => copy.take_back(&vault, action, detail),
         }
     }
 }
@@ -254,6 +271,6 @@ fn ask_owner(vault: &Vault, mountpoint: &Path, options: &MountOptions) -> Result
     }
 }
 
-fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
+pub(super) fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
     Error::Host { action, place: place.display().to_string(), source }
 }

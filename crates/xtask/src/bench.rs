@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements, as tables for people and JSON for programs.
 
 mod core;
+mod exec;
 mod fixture;
 mod measure;
 mod mount;
@@ -13,6 +14,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage:
   cargo xtask bench core [--sizes N,N,…] [--json FILE] [--dir DIR]
+  cargo xtask bench exec [--rounds N] [--sizes N,N,…] [--sandboxes N] [--dir DIR]
   cargo xtask bench mount [--rounds N] [--steps WORD,WORD,…] [--transport NAME,NAME,…] [--target NAME=DIR]…
                           [--json FILE] [--dir DIR] [--help]
   cargo xtask bench scale [--full] [--files N] [--directory N] [--write-gib N] [--mounts N]
@@ -21,6 +23,7 @@ const USAGE: &str = "usage:
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((which, rest)) if which == "core" => core::run(rest),
+        Some((which, rest)) if which == "exec" => exec::run(rest),
         Some((which, rest)) if which == "mount" => mount::run(rest),
         Some((which, rest)) if which == "scale" => scale::run(rest),
         // The benchmark starts itself again with this.

@@ -8,12 +8,17 @@ mod runs;
 mod schema;
 
 mod changes;
+mod command_line;
 mod envelopes;
 mod together;
+mod walls;
 
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/ground.rs"]
 mod ground;
+#[allow(dead_code, reason = "shared with other tests of mounts")]
+#[path = "../mount_faults/ordinary.rs"]
+mod ordinary;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/program.rs"]
 mod program;

@@ -279,7 +279,8 @@ fn a_request_is_shown_with_everything_and_nothing_steers_the_terminal() {
         "rule: /src/**=read",
         r"principal: agent\u{1b}[31m",
         "vault: web at ",
-        "does: networked",
+        "does: host_escape_risk",
+        r"it holds the character \u{1b}",
         "always: ",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");

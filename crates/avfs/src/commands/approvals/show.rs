@@ -10,7 +10,7 @@ use super::body::ApprovalBody;
 use super::{find, vault_name};
 use crate::commands::exec::supervised;
 use crate::context::Context;
-use crate::escape::{printable, printable_text};
+use crate::escape::{printable, printable_line, printable_text};
 use crate::exit::ExitStatus;
 use crate::printer::{HEADING, PrintError, Printer};
 use crate::time::show_rfc3339;
@@ -109,7 +109,7 @@ fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
     if !matches!(approval.state, ApprovalState::Allowed { scope: Scope::Always, .. }) {
         line(out, "expires", &show_rfc3339(approval.expires))?;
     }
-    line(out, "because", &printable(approval.reason.as_bytes()))?;
+    line(out, "because", &printable_line(approval.reason.as_bytes()))?;
     show_parts(out, approval)?;
     show_earlier(out, approval)?;
     show_rules(out, approval)

@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 
 use agentvfs::ErrorKind;
-use avfs_core::BadName;
+use agentvfs::exec::boundary::policy::PolicyError;
+use avfs_core::{BadLabel, BadName};
 
 use crate::exit::ExitStatus;
 use crate::printer::PrintError;
@@ -73,6 +74,9 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(error) = cause.downcast_ref::<SettingsError>() {
         return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
     }
+    if let Some(error) = cause.downcast_ref::<PolicyError>() {
+        return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
+    }
     if let Some(error) = cause.downcast_ref::<agentvfs::Error>() {
         // Where the host refused, the reason is the source.
         let failure = Failure::new(error.code(), of_library(error.kind()), "").hint(error.hint());
@@ -81,7 +85,7 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(error) = cause.downcast_ref::<PrintError>() {
         return Some(of_output(error));
     }
-    if cause.is::<BadName>() {
+    if cause.is::<BadName>() || cause.is::<BadLabel>() {
         return Some(Failure::new("bad-name", ExitStatus::BadInput, ""));
     }
     cause.downcast_ref::<io::Error>().map(of_io)
@@ -100,7 +104,7 @@ fn has_host_reason(error: &agentvfs::Error) -> bool {
     false
 }
 
-fn of_library(kind: ErrorKind) -> ExitStatus {
+pub fn of_library(kind: ErrorKind) -> ExitStatus {
     match kind {
         ErrorKind::BadInput => ExitStatus::BadInput,
         ErrorKind::NotFound => ExitStatus::NotFound,

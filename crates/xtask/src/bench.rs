@@ -4,6 +4,7 @@ mod core;
 mod fixture;
 mod measure;
 mod mount;
+mod rules;
 mod scale;
 mod throughput;
 
@@ -15,6 +16,7 @@ const USAGE: &str = "usage:
   cargo xtask bench core [--sizes N,N,…] [--json FILE] [--dir DIR]
   cargo xtask bench mount [--rounds N] [--steps WORD,WORD,…] [--transport NAME,NAME,…] [--target NAME=DIR]…
                           [--json FILE] [--dir DIR] [--help]
+  cargo xtask bench rules [--rounds N] [--steps WORD,WORD,…] [--transport NAME] [--json FILE] [--dir DIR]
   cargo xtask bench scale [--full] [--files N] [--directory N] [--write-gib N] [--mounts N]
                           [--parts files,directory,large,mounts] [--transport NAME] [--json FILE] [--dir DIR]";
 
@@ -22,6 +24,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((which, rest)) if which == "core" => core::run(rest),
         Some((which, rest)) if which == "mount" => mount::run(rest),
+        Some((which, rest)) if which == "rules" => rules::run(rest),
         Some((which, rest)) if which == "scale" => scale::run(rest),
         // The benchmark starts itself again with this.
         Some((which, [home])) if which == "open-memory" => core::print_open_memory(home.as_ref()),

@@ -54,7 +54,11 @@ impl Vault {
             match self.run(request, running, &permit, cwd, result) {
                 // Another run was faster, or the vault has changed: it is decided on anew.
                 Err(Failed::PermitGone) => {}
-                done => return done,
+                done => {
+                    return done.inspect_err(|_| {
+                        result.audit_head = self.note_failure(request, result, &permit.decision).ok();
+                    });
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
@@ -24,6 +25,8 @@ const RUNS: &str = "runs";
 const LOCK: &str = "lock";
 /// Where the vault is mounted.
 const MOUNTPOINT: &str = "workspace";
+/// The socket through which the run can ask.
+const DOOR: &str = "door";
 
 /// How long an owner that is about to end may take to store what it has.
 const ENDING: Duration = Duration::from_secs(60);
@@ -91,7 +94,37 @@ fn remove(place: &Path) {
     // What cannot be removed now is removed before the next run.
     let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
     let _ = std::fs::remove_file(place.join(LOCK));
+    let _ = std::fs::remove_file(place.join(DOOR));
     let _ = std::fs::remove_dir(place);
+}
+
+/// What this process serves to others after its run: another run in the same vault, or a mount that somebody made
+/// meanwhile. Who ends the process before it has ended takes their files away from them.
+#[derive(Default)]
+pub struct Lingering {
+    serving: Vec<JoinHandle<()>>,
+}
+
+impl Lingering {
+    pub fn is_needed(&self) -> bool {
+        self.serving.iter().any(|thread| !thread.is_finished())
+    }
+
+    /// Waits until nobody needs this process any more.
+    pub fn wait(self) {
+        for thread in self.serving {
+            // What a thread that panicked served is gone.
+            let _ = thread.join();
+        }
+    }
+
+    fn serve(&mut self, served: ServedVault, mounts: Arc<Mounts>) {
+        self.serving.push(std::thread::spawn(move || {
+            mounts.await_last();
+            // What is not stored now is in the journal, for whoever opens the vault next.
+            let _ = served.close();
+        }));
+    }
 }
 
 /// A vault that is mounted for a run.
@@ -104,7 +137,7 @@ pub(super) struct Workspace {
 /// Who serves the mount.
 enum Serving {
     /// This process, which owns the vault meanwhile.
-    Us(Box<ServedVault>),
+    Us { served: Box<ServedVault>, mounts: Arc<Mounts> },
     /// The process that owns the vault anyway.
     Owner,
 }
@@ -145,40 +178,53 @@ impl Workspace {
         let mounts = Mounts::new(Arc::clone(&open), Arc::clone(report));
         let heard = Arc::clone(report);
         let log = Arc::new(move |error: &Error| heard(&avfs_core::with_causes(error)));
-        let served = ServedVault::start(open, Arc::new(MountHost(mounts)), Rhythm::default(), log)?;
+        let host = Arc::new(MountHost(Arc::clone(&mounts)));
+        let served = ServedVault::start(open, host, Rhythm::default(), log)?;
         let mountpoint = directory.mountpoint();
         let connection = mount::connect(vault.name()?.as_str(), &mountpoint, options)?;
         if let Err(error) = served.mount(&mountpoint, &options.words(), Some(connection)) {
             mount::detach(&mountpoint);
             return Err(error);
         }
-        Ok(Workspace { vault: vault.clone(), serving: Serving::Us(Box::new(served)), directory })
+        Ok(Workspace {
+            vault: vault.clone(),
+            serving: Serving::Us { served: Box::new(served), mounts },
+            directory,
+        })
     }
 
     pub fn mountpoint(&self) -> PathBuf {
         self.directory.mountpoint()
     }
 
+    pub fn door_place(&self) -> PathBuf {
+        self.directory.place.join(DOOR)
+    }
+
     /// The state of the vault as it is now, stored.
     pub fn settle(&self) -> Result<SnapshotId> {
         match &self.serving {
-            Serving::Us(served) => served.open().settle(),
+            Serving::Us { served, .. } => served.open().settle(),
             Serving::Owner => self.vault.head(),
         }
     }
 
-    /// Unmounts, and stores what the run has done under a name of its own; returns the state then.
-    pub fn end(self, action: &str, detail: &str) -> Result<SnapshotId> {
+    /// Unmounts, and stores what the run has done under a name of its own; returns the state then. If others have
+    /// come meanwhile, they are served on.
+    pub fn end(self, action: &str, detail: &str, lingering: &mut Lingering) -> Result<SnapshotId> {
         let Workspace { vault, serving, directory } = self;
         let mountpoint = directory.mountpoint();
         match serving {
-            Serving::Us(served) => {
+            Serving::Us { served, mounts } => {
                 // Before the end of the mount, which would store it under its own name.
                 served.open().save(action, detail)?;
                 end_mount(|force| served.unmount(&mountpoint, force))?;
                 served.open().save(action, detail)?;
                 let head = served.open().settle()?;
-                served.close()?;
+                match mounts.close_if_only(&mountpoint) {
+                    true => drop(served.close()?),
+                    false => lingering.serve(*served, mounts),
+                }
                 Ok(head)
             }
             Serving::Owner => {

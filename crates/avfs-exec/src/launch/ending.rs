@@ -1,39 +1,42 @@
 //! From what was watched to what is told.
 
+use std::process::Child;
 use std::time::Instant;
 
+use super::error::SEE_DOCTOR;
 use super::supervise::Ended;
-use super::{End, Isolation, LaunchError, Outcome};
-use crate::inside::{Report, Rlimits};
-use crate::limits::{Limit, LimitsBy, Usage};
+use super::{End, Isolation, LaunchError, Orders, Outcome, Stop};
+use crate::inside::{Report, Rlimits, Work};
+use crate::limits::{Group, Limit, LimitsBy};
 use crate::network::Refusal;
-use crate::plan::Plan;
-
-const SEE_DOCTOR: &str = "run `avfs doctor` to see what is missing";
+use crate::plan::{Limits, Plan};
 
 /// What is known about a run beside what was watched.
 pub(super) struct Told {
     pub(super) since: Instant,
     pub(super) isolation: Isolation,
-    pub(super) by: LimitsBy,
-    pub(super) usage: Usage,
-    pub(super) hit: Vec<Limit>,
+    pub(super) group: Option<Group>,
     pub(super) refusals: Vec<Refusal>,
 }
 
-pub(super) fn outcome(plan: &Plan, ended: Ended, told: Told) -> Result<Outcome, LaunchError> {
+pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outcome, LaunchError> {
+    if let Some(error) = ended.not_limited.take() {
+        return Err(LaunchError::Limits(error));
+    }
     let end = end_of(plan, &ended)?;
-    let mut limits_hit = told.hit;
-    limits_hit.extend(&ended.hit_cpu);
+    let group = told.group.as_ref();
+    let mut limits_hit = group.map(Group::hit).unwrap_or_default();
+    let out_of_time = ended.stopped == Some(Stop::CpuTime) || end == End::Signaled(libc::SIGXCPU);
+    limits_hit.extend(out_of_time.then_some(Limit::CpuTime));
     Ok(Outcome {
         end,
         stopped: ended.stopped,
         stdout: ended.stdout,
         stderr: ended.stderr,
-        usage: told.usage,
+        usage: group.map(Group::usage).unwrap_or_default(),
         duration: told.since.elapsed(),
         isolation: told.isolation,
-        limits_by: told.by,
+        limits_by: group.map_or(LimitsBy::Rlimits, Group::by),
         limits_hit,
         refusals: told.refusals,
     })
@@ -47,24 +50,45 @@ fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
         Some(Report::Signaled { signal }) => Ok(End::Signaled(*signal)),
         Some(Report::NotStarted { errno }) => Ok(End::NotStarted { errno: *errno }),
         Some(Report::NoDirectory) => Err(LaunchError::NoDirectory { path: plan.cwd.clone() }),
+        // Stopped before it began.
+        Some(Report::NotConfined { .. }) if ended.stopped.is_some() => Ok(End::Signaled(libc::SIGTERM)),
         Some(Report::NotConfined { reason }) => Err(cannot(reason.clone())),
         // Killed with everything else: by us, or because memory ran out.
-        Some(Report::Started) | None if ended.started || ended.stopped.is_some() => {
+        Some(Report::Started | Report::Done { .. }) | None if ended.started || ended.stopped.is_some() => {
             Ok(End::Signaled(libc::SIGKILL))
         }
-        Some(Report::Started) | None => {
+        Some(Report::Started | Report::Done { .. }) | None => {
             Err(LaunchError::bubblewrap_said(&String::from_utf8_lossy(&ended.talk.bytes())))
         }
     }
 }
 
-/// Processes are limited by their own means where nothing limits the run.
-pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
+/// Makes the group of a run, while its sandbox is being built. Without it, what was started is ended.
+pub(super) fn limited(mut child: Child, limits: &Limits) -> Result<(Child, Option<Group>), LaunchError> {
+    match Group::new(limits) {
+        Ok(group) => Ok((child, group)),
+        Err(error) => {
+            // It waits for an order that will not come.
+            child.kill().and_then(|()| child.wait()).ok();
+            Err(LaunchError::Limits(error))
+        }
+    }
+}
+
+pub(super) fn work_of(orders: Option<&Orders>) -> Work {
+    if orders.is_some() { Work::Session } else { Work::Command }
+}
+
+/// Processes are limited by their own means where nothing limits the run. `beside` others count as well.
+pub(super) fn rlimits(plan: &Plan, by: LimitsBy, beside: impl FnOnce() -> u64) -> Rlimits {
     let limits = &plan.limits;
     let alone = by == LimitsBy::Rlimits;
     Rlimits {
-        cpu_seconds: limits.cpu_seconds,
-        processes: limits.pids.filter(|_| alone),
+        // The group is looked at now and then, and goes first: it also counts what has ended.
+        cpu_seconds: limits
+            .cpu_seconds
+            .map(|seconds| if alone { seconds } else { seconds.saturating_add(2) }),
+        processes: limits.pids.filter(|_| alone).map(|count| count.saturating_add(beside())),
         data: limits.memory.filter(|_| alone),
     }
 }

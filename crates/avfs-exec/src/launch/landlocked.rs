@@ -5,18 +5,18 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::child::{Start, is_root, numbers};
-use super::ending::{Told, outcome, rlimits};
+use super::child::{Start, is_root};
+use super::ending::{Told, limited, outcome, rlimits, work_of};
 use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Order, Sockets, Spec, Standing, landlock_abi};
+use crate::inside::{Sockets, Spec, Standing, Work, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
@@ -34,25 +34,17 @@ impl Landlocked {
         Self { inside }
     }
 
-    fn start(&self, inner: &Inner, talk: OwnedFd, groups: Vec<OwnedFd>) -> io::Result<Start> {
+    fn start(&self, inner: &Inner, talk: OwnedFd) -> io::Result<Start> {
         // By its descriptor, because the user of the run may not be able to reach its path.
         let program = File::open(&self.inside.program)?;
-        let descriptors = Descriptors {
-            control: inner.control.as_raw_fd(),
-            stdin: inner.stdin.as_raw_fd(),
-            stdout: inner.stdout.as_raw_fd(),
-            stderr: inner.stderr.as_raw_fd(),
-            proxy: None,
-        };
         let mut arguments = self.inside.arguments.clone();
-        arguments.push(descriptors.argument().into());
+        arguments.push(inner.descriptors(None).argument().into());
         Ok(Start {
             program: format!("/proc/self/fd/{}", program.as_raw_fd()).into(),
             arguments,
-            keep: numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr]),
+            keep: inner.numbers(),
             held: vec![program.into()],
             talk,
-            groups,
             staged: None,
             // It has to outlive its launcher for a moment, to end what it has started.
             dies_with_parent: false,
@@ -62,36 +54,37 @@ impl Landlocked {
 
 impl Launcher for Landlocked {
     fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
-        let Run { plan, stdin, cancel, events } = run;
+        let Run { plan, stdin, cancel, events, orders } = run;
         let since = Instant::now();
         let system = LaunchError::system;
         plan.check()?;
         let abi = usable_abi(plan)?;
         let private = Private::new().map_err(system("making private directories"))?;
-        let group = Group::new(&plan.limits).map_err(LaunchError::Limits)?;
-        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
-        let groups = group
-            .as_ref()
-            .map_or(Ok(Vec::new()), Group::doors)
-            .map_err(system("entering a control group"))?;
-        let start = self.start(&inner, talk, groups).map_err(system("opening our own program"))?;
+        let start = self.start(&inner, talk).map_err(system("opening our own program"))?;
         let child = start.spawn().map_err(system("starting our own program"))?;
         drop(inner);
-        // If the stage is gone already, that is seen below.
-        outer.channel.order(&Order::Start(spec_of(plan, &private, by))).ok();
+        let (child, group) = limited(child, &plan.limits)?;
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let (limits, group_ref) = (&plan.limits, group.as_ref());
         let killing = Killing::Stage;
-        let watched =
-            Watched { child, outer, info: None, group: group_ref, limits, cancel, events, since, killing };
+        let spec = Spec { work: work_of(orders), ..spec_of(plan, &private, by) };
+        let watched = Watched {
+            child,
+            outer,
+            info: None,
+            group: group_ref,
+            limits,
+            cancel,
+            events,
+            since,
+            killing,
+            spec,
+            orders,
+        };
         let ended = supervise(watched).map_err(system("watching the run"))?;
-        let usage = group.as_ref().map(Group::usage).unwrap_or_default();
-        let hit = group.as_ref().map(Group::hit).unwrap_or_default();
-        outcome(
-            plan,
-            ended,
-            Told { since, isolation: Isolation::Landlock { abi }, by, usage, hit, refusals: Vec::new() },
-        )
+        let isolation = Isolation::Landlock { abi };
+        outcome(plan, ended, Told { since, isolation, group, refusals: Vec::new() })
     }
 }
 
@@ -116,13 +109,14 @@ fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
     access.push((plan.workspace.clone(), if plan.read_only { Access::Read } else { Access::Write }));
     Spec {
         standing: Standing::Keeper,
+        work: Work::Command,
         command: plan.command.clone(),
         env: environment_of(plan, private),
         cwd: on_host(plan, &plan.cwd),
         access,
         // Nothing keeps local sockets apart by their paths, so there are none.
         sockets: if plan.network.is_host() { Sockets::Internet } else { Sockets::Pairs },
-        rlimits: rlimits(plan, by),
+        rlimits: rlimits(plan, by, threads_of_user),
     }
 }
 
@@ -131,6 +125,18 @@ fn environment_of(plan: &Plan, private: &Private) -> Vec<(OsString, OsString)> {
     env.push(("HOME".into(), private.home().into()));
     env.push(("TMPDIR".into(), private.tmp().into()));
     env
+}
+
+/// What the user of the run has running already: the kernel limits all of it together.
+fn threads_of_user() -> u64 {
+    let user = if is_root() { UNPRIVILEGED } else { rustix::process::geteuid().as_raw() };
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let own = entries.flatten().filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == user));
+    own.filter_map(|entry| threads_in(&fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+}
+
+fn threads_in(status: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix("Threads:")?.trim().parse().ok())
 }
 
 /// Where a path of the sandbox is on the host.
@@ -165,5 +171,29 @@ impl Private {
 
     fn tmp(&self) -> PathBuf {
         self.directory.path().join("tmp")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_the_sandbox_are_found_on_the_host() {
+        let plan = Plan { also_at: Some("/home/me/app".into()), ..Plan::new("/var/forks/7", ["true"]) };
+        for (inside, host) in [
+            ("/workspace", "/var/forks/7"),
+            ("/workspace/src", "/var/forks/7/src"),
+            ("/home/me/app/src", "/var/forks/7/src"),
+            ("/usr/share", "/usr/share"),
+        ] {
+            assert_eq!(on_host(&plan, Path::new(inside)), Path::new(host));
+        }
+    }
+
+    #[test]
+    fn threads_are_counted() {
+        assert_eq!(threads_in("Name:\tx\nThreads:\t12\nSigQ:\t0/1\n"), Some(12));
+        assert_eq!(threads_in("Name:\tx\n"), None);
     }
 }

@@ -3,4 +3,14 @@
 
 mod kit;
 
+mod calls;
 mod commands;
+mod landlocked;
+mod limits;
+mod network;
+mod ordinary;
+mod output;
+mod sessions;
+mod survivors;
+mod tools;
+mod walls;

@@ -1,6 +1,7 @@
 //! `avfs exec`: a command in the sandbox, on a vault.
 
 mod arguments;
+mod door;
 mod telling;
 
 use std::cell::RefCell;
@@ -11,20 +12,23 @@ use agentvfs::Error;
 use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
-use agentvfs::exec::{Envelope, Running};
+use agentvfs::exec::{Envelope, Lingering, Running};
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 pub use arguments::{ExecArgs, policy};
+pub use door::{HostDoor, through_door};
 use telling::{Manner, Telling};
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::of_library;
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
-    let vault = context.vault()?;
+    let vault = context.whole_vault()?;
     let mut request = args.request(context, &vault)?;
+    let home = context.home()?.to_owned();
     if args.stdin {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes)?;
@@ -36,20 +40,31 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
         (false, false) => Manner::Through,
     };
     let telling = RefCell::new(Telling::new(context.out, manner));
+    let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
+    let mut lingering = Lingering::default();
     let envelope = supervised(
+        Some(&door),
         |running| vault.exec(&request, running),
         &mut |event| telling.borrow_mut().event(event),
         &mut |id| telling.borrow_mut().waiting(id),
+        &mut lingering,
     )?;
-    telling.into_inner().end(&envelope)?;
-    Ok(status(&envelope))
+    // Told at once: it may be long until nobody needs us any more.
+    let told = telling.into_inner().end(&envelope);
+    if lingering.is_needed() {
+        context.out.talk("waiting for another run or mount of this vault, which this process serves");
+    }
+    lingering.wait();
+    told.map(|()| status(&envelope))
 }
 
 /// Runs something; whoever ends us ends it.
 pub fn supervised<T>(
+    door: Option<&HostDoor>,
     run: impl FnOnce(Running<'_>) -> T,
     events: &mut dyn FnMut(Event<'_>),
     asked: &mut dyn FnMut(&ApprovalId),
+    lingering: &mut Lingering,
 ) -> Result<T> {
     let cancel = Cancel::new()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -65,7 +80,15 @@ pub fn supervised<T>(
         source,
     })?;
     let (inside, report) = (Inside::new(program), Arc::new(|_: &str| {}));
-    let done = run(Running { inside, cancel: &cancel, events, report, asked: Some(asked) });
+    let done = run(Running {
+        inside,
+        cancel: &cancel,
+        events,
+        door: door.map(|door| door as _),
+        report,
+        asked: Some(asked),
+        lingering,
+    });
     handle.close();
     // It ends with its signals.
     let _ = listening.join();
@@ -75,12 +98,7 @@ pub fn supervised<T>(
 /// The exit status: the command's own, or why it has none.
 fn status(envelope: &Envelope) -> ExitStatus {
     if let Some(error) = &envelope.error {
-        return match error.code.as_str() {
-            "denied_by_policy" | "approval_denied" => ExitStatus::PolicyDenies,
-            "approval_required" => ExitStatus::ApprovalNeeded,
-            "cannot_isolate" => ExitStatus::CannotIsolate,
-            _ => ExitStatus::Refused,
-        };
+        return of_error(&error.code);
     }
     match &envelope.result {
         Some(result) if result.timed_out => ExitStatus::TimedOut,
@@ -90,5 +108,18 @@ fn status(envelope: &Envelope) -> ExitStatus {
             ExitStatus::OfCommand(u8::try_from(code).unwrap_or(u8::MAX))
         }
         None => ExitStatus::Internal,
+    }
+}
+
+/// Why the command was not run: the boundary's own reasons, or those that all commands share.
+fn of_error(code: &str) -> ExitStatus {
+    let shared = || agentvfs::CODES.into_iter().find(|(known, _)| *known == code);
+    match code {
+        "denied_by_policy" | "approval_denied" => ExitStatus::PolicyDenies,
+        "approval_required" => ExitStatus::ApprovalNeeded,
+        "cannot_isolate" => ExitStatus::CannotIsolate,
+        "no_such_directory" => ExitStatus::NotFound,
+        "bad_plan" => ExitStatus::BadInput,
+        _ => shared().map_or(ExitStatus::Refused, |(_, kind)| of_library(kind)),
     }
 }

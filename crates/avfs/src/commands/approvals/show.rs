@@ -2,6 +2,7 @@
 
 use agentvfs::Store;
 use agentvfs::approvals::{Approval, ApprovalState, AskedNetwork, Preview, Raw, Scope};
+use agentvfs::exec::Lingering;
 use agentvfs::exec::boundary::classify::Classes;
 use anyhow::Result;
 use serde::Serialize;
@@ -70,7 +71,16 @@ pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
 
 fn preview(store: &Store, approval: &Approval) -> Result<Preview> {
     let home = std::env::home_dir();
-    Ok(supervised(|running| store.preview(approval, home, running), &mut |_| {}, &mut |_| {})??)
+    let mut lingering = Lingering::default();
+    let shown = supervised(
+        None,
+        |running| store.preview(approval, home, running),
+        &mut |_| {},
+        &mut |_| {},
+        &mut lingering,
+    )??;
+    lingering.wait();
+    Ok(shown)
 }
 
 impl From<Preview> for PreviewBody {

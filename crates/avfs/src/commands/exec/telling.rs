@@ -52,7 +52,7 @@ impl<'a> Telling<'a> {
 
     pub fn event(&mut self, event: Event<'_>) {
         let told = match (self.manner, event) {
-            (Manner::Envelope, _) | (_, Event::Started | Event::Stopping(_)) => Ok(()),
+            (Manner::Envelope, _) | (_, Event::Started | Event::Stopping(_) | Event::Done(_)) => Ok(()),
             (Manner::Through, Event::Stdout(bytes)) => self.out.bytes(bytes).and_then(|()| self.out.flush()),
             (Manner::Through, Event::Stderr(bytes)) => {
                 std::io::stderr().write_all(bytes).map_err(PrintError::Failed)
@@ -99,7 +99,8 @@ impl<'a> Telling<'a> {
             }
             Manner::Envelope | Manner::Events => {
                 let line = json::to_line(envelope).map_err(|error| PrintError::Failed(error.into()))?;
-                Ok(self.out.line(line)?)
+                self.out.line(line)?;
+                Ok(self.out.flush()?)
             }
         }
     }

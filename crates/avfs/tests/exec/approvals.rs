@@ -8,6 +8,8 @@ use std::process::{Child, Stdio};
 use asker::{ASKS, Answer, Asker};
 use serde_json::Value;
 
+use crate::schema::assert_event;
+
 #[test]
 fn what_is_allowed_once_runs_exactly_once() {
     let asker = Asker::new();
@@ -50,6 +52,7 @@ fn an_approval_holds_for_everything_that_decides_a_run() {
     changed("working directory", &["--cwd", "src"]);
     changed("environment", &["--env", "A=1"]);
     changed("standard input", &["--stdin"]);
+    changed("part of the vault", &["--path", "src"]);
     changed("rules", &["--rule", "/src/**=read"]);
     changed("network", &["--net", "example.com"]);
     changed("network", &["--net", "example.com,example.org"]);
@@ -64,6 +67,9 @@ fn an_approval_holds_for_everything_that_decides_a_run() {
     assert_ne!(other, id);
     let output = asker.command(&curl).env("LC_ALL", "de_DE.UTF-8").output().unwrap();
     assert!(Answer::of(&output).message().contains("inherited environment"));
+    let output =
+        asker.command(&curl).env("HOME", asker.path("other")).env("AVFS_VAULT", "web").output().unwrap();
+    assert!(Answer::of(&output).message().contains("other than then: home"));
 
     assert_eq!(asker.state(&id), "allowed", "nothing of this has used it");
     asker.good(&["write", "src/b.txt", "b"]);
@@ -101,6 +107,7 @@ fn waiting(asker: &Asker) -> (Child, BufReader<std::process::ChildStdout>, Strin
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
     let event: Value = serde_json::from_str(&line).unwrap();
+    assert_event(&event);
     assert_eq!(event["event"], "waiting", "{line}");
     (child, lines, event["approval"].as_str().unwrap().to_owned())
 }
@@ -244,6 +251,10 @@ fn a_rule_can_be_saved_in_a_policy_file() {
     assert_eq!(asker.object(&["approvals", "rules"])["rules"], serde_json::json!([]));
 
     let broken = asker.file("broken.toml", "[classes");
+    assert_eq!(
+        asker.bad(&["policy", "check", "--policy", &broken, "--", "ls"]),
+        (2, "policy-syntax".to_owned())
+    );
     let id = asker.asks(&PUSH);
     let refused = asker.bad(&["approvals", "allow", &id, "--always", "--policy", &broken]);
     assert_eq!(refused, (2, "policy-syntax".to_owned()));

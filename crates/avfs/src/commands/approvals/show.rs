@@ -70,11 +70,10 @@ pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
 }
 
 fn preview(store: &Store, approval: &Approval) -> Result<Preview> {
-    let home = std::env::home_dir();
     let mut lingering = Lingering::default();
     let shown = supervised(
         None,
-        |running| store.preview(approval, home, running),
+        |running| store.preview(approval, running),
         &mut |_| {},
         &mut |_| {},
         &mut lingering,
@@ -99,7 +98,9 @@ fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
     line(out, "approval", &format!("{}, {}", approval.id, state(approval)))?;
     line(out, "command", &binding.command.shown())?;
     line(out, "vault", &format!("{} at {}", vault_name(store, approval)?, binding.head))?;
-    line(out, "directory", &raw(&binding.cwd))?;
+    for (key, value) in [("directory", Some(&binding.cwd)), ("part", binding.path.as_ref())] {
+        value.into_iter().try_for_each(|value| line(out, key, &raw(value)))?;
+    }
     for (name, value) in &binding.env {
         line(out, "variable", &format!("{}={}", raw(name), raw(value)))?;
     }

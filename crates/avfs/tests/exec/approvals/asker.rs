@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::schema::assert_envelope;
+
 /// Asks under the built-in policy, says that it ran, and ends well without a network.
 pub const ASKS: &str = "echo ran >> runs.txt; curl -s https://example.invalid || true";
 
@@ -23,9 +25,10 @@ impl Answer {
     pub fn of(output: &Output) -> Answer {
         let text = String::from_utf8_lossy(&output.stdout);
         let last = text.lines().last().unwrap_or_default();
-        let envelope = serde_json::from_str(last).unwrap_or_else(|_| {
+        let envelope: Value = serde_json::from_str(last).unwrap_or_else(|_| {
             panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
         });
+        assert_envelope(&envelope);
         Answer { status: output.status.code().unwrap(), envelope }
     }
 

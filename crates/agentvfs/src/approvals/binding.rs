@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
+use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::Command;
 use avfs_exec::plan::is_inherited;
 use avfs_exec::{Limits, Network};
@@ -28,6 +29,10 @@ pub struct Binding {
     pub vault: VaultId,
     pub command: AskedCommand,
     pub cwd: Raw,
+    /// The directory of the vault that is the workspace; `None`: all of it.
+    pub path: Option<Raw>,
+    /// The home whose toolchains are shown.
+    pub home: Option<Raw>,
     /// What was given with the request, by name.
     pub env: Vec<(Raw, Raw)>,
     /// What came along of the caller's: how to talk to people, nothing else.
@@ -83,24 +88,49 @@ pub struct AskedLimits {
 type Field = (&'static str, Vec<Vec<u8>>);
 
 impl Binding {
+    /// Exhaustive: what is added to a request is bound here, or it is said why not.
     pub(crate) fn of(request: &ExecRequest, vault: VaultId, cwd: &Path, head: SnapshotId) -> Binding {
-        let caller = request.caller_env.iter().filter(|(name, _)| is_inherited(name));
+        let ExecRequest {
+            command,
+            // As it is understood, it is given with the request.
+            cwd: _,
+            path,
+            env,
+            caller_env,
+            home,
+            stdin,
+            limits,
+            network,
+            read_only,
+            checkpoint,
+            rules,
+            principal,
+            session,
+            policy,
+            isolation,
+            // They do not change what the command does.
+            asking: _,
+            dry_run: _,
+            transport: _,
+        } = request;
         Binding {
             vault,
-            command: AskedCommand::from(&request.command),
+            command: AskedCommand::from(command),
             cwd: cwd.as_os_str().into(),
-            env: by_name(&request.env),
-            inherited: by_name(caller),
-            stdin: request.stdin.as_deref().map(Input::of),
-            rules: request.rules.as_ref().map(|rules| rules.iter().map(Rule::to_string).collect()),
-            network: AskedNetwork::from(&request.network),
-            limits: AskedLimits::from(&request.limits),
-            read_only: request.read_only,
-            checkpoint: request.checkpoint.as_str().to_owned(),
-            isolation: request.isolation.as_str().to_owned(),
-            principal: request.principal.clone(),
-            session: request.session.clone(),
-            policy: blake3::hash(request.policy.text().as_bytes()).to_hex().to_string(),
+            path: path.as_ref().map(|path| OsStr::from_bytes(path.as_bytes()).into()),
+            home: home.as_ref().map(|home| home.as_os_str().into()),
+            env: by_name(env),
+            inherited: by_name(caller_env.iter().filter(|(name, _)| is_inherited(name))),
+            stdin: stdin.as_deref().map(Input::of),
+            rules: rules.as_ref().map(|rules| rules.iter().map(Rule::to_string).collect()),
+            network: AskedNetwork::from(network),
+            limits: AskedLimits::from(limits),
+            read_only: *read_only,
+            checkpoint: checkpoint.as_str().to_owned(),
+            isolation: isolation.as_str().to_owned(),
+            principal: principal.clone(),
+            session: session.clone(),
+            policy: blake3::hash(policy.text().as_bytes()).to_hex().to_string(),
             head,
         }
     }
@@ -132,6 +162,8 @@ impl Binding {
             vault,
             command,
             cwd,
+            path,
+            home,
             env,
             inherited,
             stdin,
@@ -153,6 +185,8 @@ impl Binding {
             ("vault", vec![vault.to_string().into_bytes()]),
             ("command", command.items()),
             ("working directory", vec![bytes(cwd)]),
+            ("part of the vault", path.iter().map(bytes).collect()),
+            ("home", home.iter().map(bytes).collect()),
             ("environment", pairs(env)),
             ("inherited environment", pairs(inherited)),
             (
@@ -174,7 +208,7 @@ impl Binding {
 
     /// The request again, but for its standard input and its policy.
     pub(crate) fn request(&self) -> Result<ExecRequest> {
-        let rule = |text: &String| crate::rules::line("the approval", text);
+        let rule = |text: &String| Rule::parse_stored(text).map_err(|_| self.damaged("a rule that is none"));
         let rules = self.rules.as_ref().map(|rules| rules.iter().map(rule).collect::<Result<Vec<_>>>());
         let pairs =
             |pairs: &[(Raw, Raw)]| pairs.iter().map(|(name, value)| (name.to_os(), value.to_os())).collect();
@@ -182,11 +216,14 @@ impl Binding {
             CheckpointMode::ALL.into_iter().find(|mode| mode.as_str() == self.checkpoint),
             IsolationChoice::ALL.into_iter().find(|choice| choice.as_str() == self.isolation),
         );
+        let path = self.path.as_ref().map(|path| TreePath::parse(path.as_bytes()));
         let (Some(checkpoint), Some(isolation)) = choices else {
             return Err(self.damaged("unknown choices"));
         };
         Ok(ExecRequest {
             cwd: Some(PathBuf::from(self.cwd.to_os())),
+            path: path.transpose().map_err(|_| self.damaged("an unknown path"))?,
+            home: self.home.as_ref().map(|home| PathBuf::from(home.to_os())),
             env: pairs(&self.env),
             caller_env: pairs(&self.inherited),
             limits: (&self.limits).into(),

@@ -1,7 +1,7 @@
 //! What a command would change: it is run in a throw-away fork that reaches nothing.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use avfs_exec::Network;
 use avfs_exec::classify::Class;
@@ -36,14 +36,7 @@ pub struct Preview {
 impl Store {
     /// Runs what an approval asks for in a fork of the vault, at the state that it was asked for, without network
     /// and without what looks like a credential. Nothing is left of the fork.
-    ///
-    /// `home` is the user's, whose toolchains are shown.
-    pub fn preview(
-        &self,
-        approval: &Approval,
-        home: Option<PathBuf>,
-        running: Running<'_>,
-    ) -> Result<Preview> {
+    pub fn preview(&self, approval: &Approval, running: Running<'_>) -> Result<Preview> {
         let no_preview = |reason| Error::NoPreview { id: approval.id.to_string(), reason };
         if approval.classification().classes.contains(Class::HostEscapeRisk) {
             return Err(no_preview("what it does could not be read with certainty, or reaches for the host"));
@@ -51,7 +44,7 @@ impl Store {
         let (request, withheld) = self.preview_request(approval)?;
         let vault = Vault::new(self.clone(), approval.id.vault);
         let fork = Throwaway::make(&vault, approval)?;
-        let envelope = fork.0.exec(&ExecRequest { home, ..request }, running);
+        let envelope = fork.0.exec(&request, running);
         let patch = patch(&fork.0, approval)?;
         fork.delete()?;
         Ok(Preview { envelope, patch, withheld })

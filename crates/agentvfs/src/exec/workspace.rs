@@ -43,8 +43,10 @@ impl RunDirectory {
     pub fn make(store: &Store, id: &str) -> Result<RunDirectory> {
         let home = store.home().ok_or(Error::NoPlaceForRuns)?;
         let runs = home.join(RUNS);
-        clear_away(&runs);
         let place = runs.join(id);
+        // Until it is released, nobody takes a directory that is not locked yet for one of a run that died.
+        let _turn = turn(&runs).map_err(|source| host("locking", &runs, source))?;
+        clear_away(&runs);
         let made = || {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.join(MOUNTPOINT))?;
             let lock = File::create(place.join(LOCK))?;
@@ -64,6 +66,14 @@ impl Drop for RunDirectory {
     fn drop(&mut self) {
         remove(&self.place);
     }
+}
+
+/// Waits until nobody else makes a directory or clears some away.
+fn turn(runs: &Path) -> std::io::Result<File> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(runs)?;
+    let directory = File::open(runs)?;
+    rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
+    Ok(directory)
 }
 
 /// Removes what killed runs left. A mount of theirs is gone first, or nothing is removed.

@@ -14,6 +14,7 @@ fn argv(words: &[&str]) -> Command {
 
 fn request() -> ExecRequest {
     ExecRequest {
+        home: Some("/home/agent".into()),
         env: vec![("A".into(), "1".into()), ("B".into(), "2".into())],
         caller_env: vec![("LANG".into(), "C".into()), ("PATH".into(), "/x".into())],
         stdin: Some(b"input".to_vec()),
@@ -50,6 +51,9 @@ fn every_thing_that_decides_a_run_is_in_the_digest() {
     );
     check("standard input", ExecRequest { stdin: Some(b"other".to_vec()), ..request() });
     check("standard input", ExecRequest { stdin: None, ..request() });
+    let source = TreePath::parse(b"/src").unwrap();
+    check("part of the vault", ExecRequest { path: Some(source), ..request() });
+    check("home", ExecRequest { home: Some("/home/other".into()), ..request() });
     check("rules", ExecRequest { rules: None, ..request() });
     check("rules", ExecRequest { rules: Some(Vec::new()), ..request() });
     check("network", ExecRequest { network: Network::Host, ..request() });

@@ -11,7 +11,7 @@ use super::body::ApprovalBody;
 use super::{find, vault_name};
 use crate::commands::exec::supervised;
 use crate::context::Context;
-use crate::escape::{printable, printable_text};
+use crate::escape::{printable, printable_line, printable_text};
 use crate::exit::ExitStatus;
 use crate::printer::{HEADING, PrintError, Printer};
 use crate::time::show_rfc3339;
@@ -70,11 +70,10 @@ pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
 }
 
 fn preview(store: &Store, approval: &Approval) -> Result<Preview> {
-    let home = std::env::home_dir();
     let mut lingering = Lingering::default();
     let shown = supervised(
         None,
-        |running| store.preview(approval, home, running),
+        |running| store.preview(approval, running),
         &mut |_| {},
         &mut |_| {},
         &mut lingering,
@@ -99,7 +98,9 @@ fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
     line(out, "approval", &format!("{}, {}", approval.id, state(approval)))?;
     line(out, "command", &binding.command.shown())?;
     line(out, "vault", &format!("{} at {}", vault_name(store, approval)?, binding.head))?;
-    line(out, "directory", &raw(&binding.cwd))?;
+    for (key, value) in [("directory", Some(&binding.cwd)), ("part", binding.path.as_ref())] {
+        value.into_iter().try_for_each(|value| line(out, key, &raw(value)))?;
+    }
     for (name, value) in &binding.env {
         line(out, "variable", &format!("{}={}", raw(name), raw(value)))?;
     }
@@ -119,7 +120,7 @@ fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
     if !matches!(approval.state, ApprovalState::Allowed { scope: Scope::Always, .. }) {
         line(out, "expires", &show_rfc3339(approval.expires))?;
     }
-    line(out, "because", &printable(approval.reason.as_bytes()))?;
+    line(out, "because", &printable_line(approval.reason.as_bytes()))?;
     show_parts(out, approval)?;
     show_earlier(out, approval)?;
     show_rules(out, approval)

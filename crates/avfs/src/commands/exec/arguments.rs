@@ -162,7 +162,7 @@ pub fn policy(file: Option<&std::path::Path>) -> Result<Policy> {
         place: file.display().to_string(),
         source,
     })?;
-    Ok(Policy::parse(file, &text)?)
+    Ok(Policy::parse(file, &text).map_err(agentvfs::Error::from)?)
 }
 
 fn variable(text: &str) -> Result<(OsString, OsString), String> {

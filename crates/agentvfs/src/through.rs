@@ -36,6 +36,17 @@ impl RuleRecord {
     }
 }
 
+/// How many rules the audit log tells one by one.
+const TOLD: usize = 20;
+
+fn described(rules: &[Rule]) -> String {
+    let mut told: Vec<String> = rules.iter().take(TOLD).map(Rule::to_string).collect();
+    if rules.len() > TOLD {
+        told.push(format!("and {} more", rules.len() - TOLD));
+    }
+    told.join(" ")
+}
+
 impl Vault {
     /// The same vault as it is seen through rules. What is hidden does not exist for any call of this handle, and
     /// what is about the vault as a whole is refused.
@@ -113,9 +124,7 @@ impl Vault {
         // What cannot be decided by is never stored.
         rules.map(|rules| Rules::new(rules.to_vec())).transpose()?;
         let stored = rules.map(|rules| rules.iter().map(RuleRecord::of).collect::<Vec<_>>());
-        let detail = rules.map_or("none".to_owned(), |rules| {
-            rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(" ")
-        });
+        let detail = rules.map_or("none".to_owned(), described);
         self.update("rules", &detail, |record: &mut VaultRecord, _| {
             record.rules = stored.clone();
             Ok(())

@@ -155,7 +155,7 @@ impl Command {
 
 pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
     let rules = cli.command.rule_args();
-    act(&cli, rules, out).map_err(|error| denied::with_flags(error, rules))
+    act(&cli, rules, out).map_err(|error| denied::with_flags(error, rules, cli.global.vault.as_deref()))
 }
 
 fn act(cli: &Cli, rules: Option<&RuleArgs>, out: &mut Printer) -> Result<ExitStatus> {

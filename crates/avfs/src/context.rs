@@ -1,5 +1,6 @@
 //! What a command works with: the settings in force and the way to the user.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -20,6 +21,8 @@ pub struct Context<'a> {
     pub settings: Settings,
     /// The flags of a command that sees vaults through rules.
     rules: Option<RuleArgs>,
+    /// What they say, once somebody asked.
+    chosen: OnceCell<Chosen>,
 }
 
 impl<'a> Context<'a> {
@@ -39,7 +42,7 @@ impl<'a> Context<'a> {
             flags: &flags(global),
         })?;
         out.set_color(settings.color());
-        Ok(Context { out, settings, rules: rules.cloned() })
+        Ok(Context { out, settings, rules: rules.cloned(), chosen: OnceCell::new() })
     }
 
     /// The store, made if there is none yet.
@@ -70,19 +73,26 @@ impl<'a> Context<'a> {
     /// The vault that the command works on, as the command sees it: through the rules of its flags, or else those
     /// that are stored with the vault.
     pub fn vault(&self) -> Result<Vault> {
-        let Some(flags) = &self.rules else { return self.whole_vault() };
         // A mistake in them is told before anything else.
-        flags.list()?;
+        self.chosen()?;
         self.seen(self.whole_vault()?)
     }
 
     /// A vault as the command sees it.
     pub fn seen(&self, vault: Vault) -> Result<Vault> {
-        match self.rules.as_ref().map(RuleArgs::compiled).transpose()? {
-            None | Some(Chosen::Everything) => Ok(vault),
-            Some(Chosen::These(rules)) => Ok(vault.through(rules)),
-            Some(Chosen::Stored) => Ok(vault.through_stored()?),
+        match self.chosen()? {
+            Chosen::Everything => Ok(vault),
+            Chosen::These(rules) => Ok(vault.through(rules)),
+            Chosen::Stored => Ok(vault.through_stored()?),
         }
+    }
+
+    fn chosen(&self) -> Result<Chosen> {
+        if let Some(chosen) = self.chosen.get() {
+            return Ok(chosen.clone());
+        }
+        let chosen = self.rules.as_ref().map_or(Ok(Chosen::Everything), RuleArgs::read)?;
+        Ok(self.chosen.get_or_init(|| chosen).clone())
     }
 
     /// The vault that commands work on, if one is chosen. A store that does not exist is not made.

@@ -26,10 +26,11 @@ pub struct RuleArgs {
 }
 
 /// Through which rules a vault is to be seen.
-pub enum Chosen<T> {
+#[derive(Clone)]
+pub enum Chosen {
     /// Through none.
     Everything,
-    These(T),
+    These(Rules),
     /// Through those that are stored with it, if there are any.
     Stored,
 }
@@ -38,41 +39,34 @@ const HEADING: &str = "Rules";
 
 impl RuleArgs {
     /// The rules that the flags name, one list of all of them.
-    pub fn list(&self) -> Result<Chosen<Vec<Rule>>> {
+    pub fn read(&self) -> Result<Chosen> {
         if self.no_rules {
             return Ok(Chosen::Everything);
         }
         if *self == RuleArgs::default() {
             return Ok(Chosen::Stored);
         }
-        let mut list = Vec::new();
+        let read = |file: &PathBuf| Ok(RuleFile::read(file, &other_sections())?.rules);
+        let files = self.rules.iter().map(read).collect::<Result<Vec<Rules>>>()?;
+        if let ([only], [], []) = (&files[..], &self.preset[..], &self.rule[..]) {
+            return Ok(Chosen::These(only.clone()));
+        }
+        let mut list: Vec<Rule> = Vec::new();
         for name in &self.preset {
             list.extend(rules::preset("--preset", name)?.rules());
         }
-        for file in &self.rules {
-            list.extend(RuleFile::read(file, &other_sections())?.rules);
-        }
+        list.extend(files.iter().flat_map(Rules::list).cloned());
         for text in &self.rule {
             list.push(rules::line("--rule", text)?);
         }
-        // What cannot be decided by is refused before anything is done.
-        Rules::new(list.clone()).map_err(agentvfs::Error::from)?;
-        Ok(Chosen::These(list))
-    }
-
-    pub fn compiled(&self) -> Result<Chosen<Rules>> {
-        Ok(match self.list()? {
-            Chosen::Everything => Chosen::Everything,
-            Chosen::These(list) => Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?),
-            Chosen::Stored => Chosen::Stored,
-        })
+        Ok(Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?))
     }
 
     /// The rules for a vault: those of the flags, or the ones that are stored with it. `None`: all of it is seen.
     pub fn list_for(&self, vault: &Vault) -> Result<Option<Vec<Rule>>> {
-        match self.list()? {
+        match self.read()? {
             Chosen::Everything => Ok(None),
-            Chosen::These(list) => Ok(Some(list)),
+            Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
             Chosen::Stored => Ok(vault.stored_rules()?),
         }
     }
@@ -115,6 +109,6 @@ mod tests {
         let expected =
             ["--preset read-only", "--rules r.toml", "--rule '/a b/**=read'", "--rule '/it'\\''s=none'"];
         assert_eq!(args.words(), expected);
-        assert!(matches!(RuleArgs::default().list().unwrap(), Chosen::Stored));
+        assert!(matches!(RuleArgs::default().read().unwrap(), Chosen::Stored));
     }
 }

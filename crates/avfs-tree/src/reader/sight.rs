@@ -90,7 +90,7 @@ impl TreeReader {
             }
             EntryKind::Symlink { .. } if level < Level::Read => EntryKind::Symlink { target: Box::default() },
             EntryKind::Directory { entries, .. } if !sight.shows_all => {
-                let is_empty = self.listing(&TreePath::root(), entries, Some(standing))?.is_empty()?;
+                let is_empty = self.listing(&TreePath::root(), entries, Some(standing))?.has_nothing()?;
                 let entries = entries.filter(|_| !is_empty);
                 EntryKind::Directory { entries, below: Totals::default() }
             }
@@ -103,7 +103,7 @@ impl TreeReader {
 
 impl Listing<'_> {
     /// Whether nothing in it is visible.
-    fn is_empty(mut self) -> Result<bool, ObjectError> {
+    fn has_nothing(&mut self) -> Result<bool, ObjectError> {
         Ok(self.next_visible()?.is_none())
     }
 }

@@ -7,8 +7,10 @@ use crate::rule_args::RuleArgs;
 const EXPLAIN: &str = "`avfs rules explain ";
 
 /// Makes the hint of a refusal one that can be typed: with the flags that the command had.
-pub fn with_flags(error: anyhow::Error, rules: Option<&RuleArgs>) -> anyhow::Error {
-    let words = rules.map(RuleArgs::words).unwrap_or_default();
+pub fn with_flags(error: anyhow::Error, rules: Option<&RuleArgs>, vault: Option<&str>) -> anyhow::Error {
+    let vault = vault.map(|name| format!("--vault {name}"));
+    let words: Vec<String> =
+        vault.into_iter().chain(rules.map(RuleArgs::words).unwrap_or_default()).collect();
     let failure = Failure::of(&error);
     let rest = failure.hint.as_deref().and_then(|hint| hint.strip_prefix(EXPLAIN));
     match rest.filter(|_| !words.is_empty()) {

@@ -107,6 +107,10 @@ fn changes_are_refused_with_the_way_to_the_rule() {
     error: /src/a.txt in vault 'web': the rules give read there, and this takes write
     hint: `avfs rules explain --preset read-only /src/a.txt` shows which rule decides
     ");
+    sandbox.good("rules set --preset read-only");
+    let shown = sandbox.run("write src/a.txt x --vault web");
+    assert!(shown.contains("hint: `avfs rules explain --vault web /src/a.txt` shows"), "{shown}");
+    sandbox.good("rules set --none");
     let before = sandbox.good("log");
     for line in
         ["rm src/a.txt", "mv src/a.txt b", "chmod 600 src/a.txt", "touch src/a.txt", "mkdir d", "ln -s x l"]

@@ -6,7 +6,7 @@ use crate::shell::sh;
 
 /// Runs a script with a store of its own that has the vault `v`, and takes away what it has left mounted.
 #[track_caller]
-fn scene(script: &str) {
+pub fn scene(script: &str) {
     let ground = tempfile::tempdir().unwrap();
     let avfs = assert_cmd::cargo::cargo_bin!("avfs");
     let start = format!(
@@ -32,6 +32,20 @@ fn a_directory_is_mounted_on_once() {
         avfs unmount one
         test $(mounted one) = 0
         test \"$(avfs cat /a)\" = kept",
+    );
+}
+
+#[test]
+fn a_mount_that_fails_in_the_background_is_told_as_an_object() {
+    scene(
+        "avfs vault create w
+        avfs mount v one
+        status=0
+        avfs mount w one --json > told || status=$?
+        test $status = 4
+        test $(wc -l < told) = 1
+        grep -q '\"code\":\"host-exists\"' told
+        avfs unmount one",
     );
 }
 

@@ -40,8 +40,6 @@ struct ApplyBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ApplyArgs) -> Result<ExitStatus> {
-    // A mistake in them is told before anything else.
-    args.rules.list()?;
     let store = context.store()?;
     store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
     let dir = whole_name(&args.dir);

@@ -35,7 +35,7 @@ struct CheckBody<'a> {
 pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
     let checked = RuleFile::read(&args.file, &other_sections())?;
     let file = printable_path(&args.file);
-    let (rules, expectations) = (checked.rules.len(), checked.expected);
+    let (rules, expectations) = (checked.rules.list().len(), checked.expected);
     if context.out.is_json() {
         let body = CheckBody { file, rules, expectations, notes: &checked.notes };
         context.out.object("rules-check", &body)?;

@@ -62,7 +62,7 @@ struct BeatenBody {
 pub fn run(context: &mut Context<'_>, args: &ExplainArgs) -> Result<ExitStatus> {
     let in_force = InForce::find(context, &args.rules)?;
     let rules = match in_force.rules {
-        Some(rules) => Rules::new(rules).map_err(agentvfs::Error::from)?,
+        Some(rules) => rules,
         None => without_rules()?,
     };
     let reader = in_force.vault.map(|vault| vault.reader()).transpose()?;

@@ -1,5 +1,6 @@
 //! `avfs rules list`: the rules that hold, and where they come from.
 
+use agentvfs::rules::Rules;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -31,16 +32,16 @@ struct ListBody {
 pub fn run(context: &mut Context<'_>, args: &ListArgs) -> Result<ExitStatus> {
     let rules = InForce::find(context, &args.rules)?.rules;
     if context.out.is_json() {
-        let body =
-            ListBody { restricted: rules.is_some(), rules: bodies(rules.as_deref().unwrap_or_default()) };
+        let list = rules.as_ref().map(Rules::list).unwrap_or_default();
+        let body = ListBody { restricted: rules.is_some(), rules: bodies(list) };
         context.out.object("rules-list", &body)?;
         return Ok(ExitStatus::Success);
     }
     match rules {
-        Some(rules) if rules.is_empty() => {
+        Some(rules) if rules.list().is_empty() => {
             context.out.talk("the list is empty: nothing can be seen");
         }
-        Some(rules) => print_rules(context.out, &rules)?,
+        Some(rules) => print_rules(context.out, rules.list())?,
         None => context.out.talk("there are no rules: everything can be written"),
     }
     Ok(ExitStatus::Success)

@@ -1,5 +1,6 @@
 //! `avfs rules set`: rules that are stored with a vault.
 
+use agentvfs::rules::Rules;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -44,14 +45,14 @@ impl StoredBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &SetArgs) -> Result<ExitStatus> {
-    let rules = match args.rules.list()? {
+    let rules = match args.rules.read()? {
         _ if args.none => None,
         Chosen::These(rules) => Some(rules),
         Chosen::Everything => None,
         Chosen::Stored => return Err(nothing_named().into()),
     };
     let vault = context.whole_vault()?;
-    vault.store_rules(rules.as_deref())?;
+    vault.store_rules(rules.as_ref().map(Rules::list))?;
     if context.out.is_json() {
         context.out.object("rules-stored", &StoredBody::new(&vault)?)?;
         return Ok(ExitStatus::Success);
@@ -59,7 +60,7 @@ pub fn run(context: &mut Context<'_>, args: &SetArgs) -> Result<ExitStatus> {
     let name = vault.name()?;
     match rules {
         Some(rules) => {
-            let rules = count(rules.len() as u64, "rule");
+            let rules = count(rules.list().len() as u64, "rule");
             context.out.talk(format_args!("vault '{name}' is seen through {rules} from now on"));
         }
         None => context.out.talk(format_args!("vault '{name}' has no rules")),

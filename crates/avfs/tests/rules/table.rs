@@ -136,9 +136,9 @@ fn assert_left(all: &Path, user: User, happened: &Happened) {
     let untouched = all.join("untouched");
     lay_out(&untouched, user);
     for (number, act) in ACTS.iter().enumerate() {
-        let control = left_in(&all.join(&cell(CONTROL, user, number)));
+        let control = left_in(&all.join(cell(CONTROL, user, number)));
         for (level, column) in LEVELS.iter().zip(&happened.columns) {
-            let left = left_in(&all.join(&cell(level, user, number)));
+            let left = left_in(&all.join(cell(level, user, number)));
             let wanted = if column[number] == "ok" { control.clone() } else { left_in(&untouched) };
             assert_eq!(left, wanted, "{} at {level} by {}", act.name, user.name());
         }

@@ -25,6 +25,7 @@ mod pipes;
 mod supervise;
 
 pub use bubblewrap::Bubblewrap;
+pub(crate) use bubblewrap::find as find_bubblewrap;
 pub use error::LaunchError;
 pub use landlocked::Landlocked;
 
@@ -71,7 +72,10 @@ pub struct Inside {
 
 impl Inside {
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: vec![crate::inside::ARGUMENT.into()] }
+        let program = program.into();
+        // Only a process without a working directory has no absolute paths, and starting anything fails there.
+        let program = std::path::absolute(&program).unwrap_or(program);
+        Self { program, arguments: vec![crate::inside::ARGUMENT.into()] }
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -13,11 +13,11 @@ use rustix::net::SocketType;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child::{Staging, Start, numbers};
-use super::ending::{Told, outcome, rlimits};
+use super::ending::{Told, limited, outcome, rlimits};
 use super::pipes::{Inner, in_memory, pipes, socket_pair};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Order, Sockets, Spec, Standing, landlock_abi};
+use crate::inside::{Descriptors, Sockets, Spec, Standing, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::network::{Proxy, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
@@ -36,7 +36,7 @@ pub struct Bubblewrap {
 impl Bubblewrap {
     /// Bubblewrap as the system has it. `inside` is our own program.
     pub fn new(inside: Inside) -> Self {
-        Self::at("/usr/bin/bwrap", inside)
+        Self::at(find(), inside)
     }
 
     pub fn at(program: impl Into<PathBuf>, inside: Inside) -> Self {
@@ -45,20 +45,33 @@ impl Bubblewrap {
 
     /// What `bwrap --version` says, without the name.
     pub fn version(&self) -> Result<&str, LaunchError> {
-        if let Some(version) = self.version.get() {
-            return Ok(version);
-        }
-        let output =
-            Command::new(&self.program).arg("--version").output().map_err(|error| self.no_start(error))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.split_whitespace().last().unwrap_or("unknown").to_owned();
-        Ok(self.version.get_or_init(|| version))
+        self.check_program()?;
+        let asked = self.ask_version().map_err(LaunchError::system("starting bubblewrap"))?;
+        self.told_version(asked).map_err(LaunchError::system("asking bubblewrap for its version"))
     }
 
-    fn no_start(&self, error: io::Error) -> LaunchError {
-        match error.kind() {
-            io::ErrorKind::NotFound => LaunchError::NoBubblewrap { program: self.program.clone() },
-            _ => LaunchError::System { doing: "starting bubblewrap", source: error },
+    /// Asks in the background, if nobody has asked before.
+    fn ask_version(&self) -> io::Result<Option<Child>> {
+        if self.version.get().is_some() {
+            return Ok(None);
+        }
+        let mut command = Command::new(&self.program);
+        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.spawn().map(Some)
+    }
+
+    fn told_version(&self, asked: Option<Child>) -> io::Result<&str> {
+        let output = asked.map(Child::wait_with_output).transpose()?;
+        let text =
+            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let told = || text.split_whitespace().last().unwrap_or("unknown").to_owned();
+        Ok(self.version.get_or_init(told))
+    }
+
+    fn check_program(&self) -> Result<(), LaunchError> {
+        match self.program.exists() {
+            true => Ok(()),
+            false => Err(LaunchError::NoBubblewrap { program: self.program.clone() }),
         }
     }
 
@@ -89,17 +102,24 @@ impl Bubblewrap {
         arguments.push(descriptors.argument().into());
         let mut keep = numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr, &extra.info]);
         keep.extend(numbers(extra.proxy.iter().chain(&files)));
-        let Extra { talk, groups, info, proxy } = extra;
+        let Extra { talk, info, proxy } = extra;
         let held = files.into_iter().chain([info]).chain(proxy).collect();
         let program = self.program.clone();
-        Ok(Start { program, arguments, keep, held, talk, groups, staged, dies_with_parent: true })
+        Ok(Start { program, arguments, keep, held, talk, staged, dies_with_parent: true })
     }
+}
+
+/// Where systems keep it. Not by `PATH`, which may lead into a project.
+const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+
+pub(crate) fn find() -> &'static Path {
+    let there = PLACES.iter().find(|place| Path::new(place).exists());
+    Path::new(there.unwrap_or(&PLACES[0]))
 }
 
 /// What else the child is given.
 struct Extra {
     talk: OwnedFd,
-    groups: Vec<OwnedFd>,
     info: OwnedFd,
     proxy: Option<OwnedFd>,
 }
@@ -109,9 +129,8 @@ impl Launcher for Bubblewrap {
         let Run { plan, stdin, cancel, events } = run;
         let since = Instant::now();
         plan.check()?;
+        self.check_program()?;
         let tree = layout(plan, Path::new("/"), &self.inside.program);
-        let group = Group::new(&plan.limits).map_err(LaunchError::Limits)?;
-        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let system = LaunchError::system;
         let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
         let (info, inner_info) =
@@ -120,15 +139,12 @@ impl Launcher for Bubblewrap {
             .map_err(io::Error::from)
             .map_err(system("making pipes"))?;
         let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
-        let groups = group
-            .as_ref()
-            .map_or(Ok(Vec::new()), Group::doors)
-            .map_err(system("entering a control group"))?;
-        let extra = Extra { talk, groups, info: inner_info, proxy: inner_proxy };
-        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(|error| self.no_start(error))?;
+        let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
+        let version = self.ask_version().map_err(system("starting bubblewrap"))?;
+        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(system("starting bubblewrap"))?;
         drop(inner);
-        // If the stage is gone already, that is seen below.
-        outer.channel.order(&Order::Start(spec_of(plan, tree, by))).ok();
+        let (child, group) = limited(child, &plan.limits)?;
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let limits = &plan.limits;
         let watched = Watched {
             child,
@@ -140,13 +156,15 @@ impl Launcher for Bubblewrap {
             events,
             since,
             killing: Killing::First,
+            spec: spec_of(plan, tree, by),
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let usage = group.as_ref().map(Group::usage).unwrap_or_default();
         let hit = group.as_ref().map(Group::hit).unwrap_or_default();
         let refusals = proxy.map(Proxy::finish).unwrap_or_default();
-        let isolation =
-            Isolation::Bubblewrap { version: self.version()?.to_owned(), landlock_abi: landlock_abi() };
+        let version =
+            self.told_version(version).map_err(system("asking bubblewrap for its version"))?.to_owned();
+        let isolation = Isolation::Bubblewrap { version, landlock_abi: landlock_abi() };
         outcome(plan, ended, Told { since, isolation, by, usage, hit, refusals })
     }
 }

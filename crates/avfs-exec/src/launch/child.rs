@@ -31,7 +31,6 @@ pub(super) struct Start {
     pub(super) held: Vec<OwnedFd>,
     /// Where its own talk goes; its standard input and output are nothing.
     pub(super) talk: OwnedFd,
-    pub(super) groups: Vec<OwnedFd>,
     /// Files of the host to show in the staging place, if this process can.
     pub(super) staged: Option<Staging>,
     /// Only the kernel's knowledge of the parent's end is fast enough where the child has nobody to ask.
@@ -43,11 +42,10 @@ impl Start {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env_clear().current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(self.talk);
-        let (groups, keep, mut staged) = (self.groups, self.keep, self.staged);
+        let (keep, mut staged) = (self.keep, self.staged);
         let parent = rustix::process::getpid();
         let drop_root = is_root();
         let before_exec = move || {
-            groups.iter().try_for_each(join)?;
             if let Some(staged) = &mut staged {
                 staged.mount()?;
             }
@@ -73,11 +71,6 @@ pub(super) fn is_root() -> bool {
 /// Whether this process may make mount namespaces without a user namespace.
 fn may_mount() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
-}
-
-fn join(group: &OwnedFd) -> io::Result<()> {
-    rustix::io::write(group, b"0")?;
-    Ok(())
 }
 
 fn keep_only(keep: &[RawFd]) -> io::Result<()> {

@@ -1,13 +1,14 @@
 //! From what was watched to what is told.
 
+use std::process::Child;
 use std::time::Instant;
 
 use super::supervise::Ended;
-use super::{End, Isolation, LaunchError, Outcome};
+use super::{End, Isolation, LaunchError, Outcome, Stop};
 use crate::inside::{Report, Rlimits};
-use crate::limits::{Limit, LimitsBy, Usage};
+use crate::limits::{Group, Limit, LimitsBy, Usage};
 use crate::network::Refusal;
-use crate::plan::Plan;
+use crate::plan::{Limits, Plan};
 
 const SEE_DOCTOR: &str = "run `avfs doctor` to see what is missing";
 
@@ -21,10 +22,14 @@ pub(super) struct Told {
     pub(super) refusals: Vec<Refusal>,
 }
 
-pub(super) fn outcome(plan: &Plan, ended: Ended, told: Told) -> Result<Outcome, LaunchError> {
+pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outcome, LaunchError> {
+    if let Some(error) = ended.not_limited.take() {
+        return Err(LaunchError::Limits(error));
+    }
     let end = end_of(plan, &ended)?;
     let mut limits_hit = told.hit;
-    limits_hit.extend(&ended.hit_cpu);
+    let out_of_time = ended.stopped == Some(Stop::CpuTime) || end == End::Signaled(libc::SIGXCPU);
+    limits_hit.extend(out_of_time.then_some(Limit::CpuTime));
     Ok(Outcome {
         end,
         stopped: ended.stopped,
@@ -47,6 +52,8 @@ fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
         Some(Report::Signaled { signal }) => Ok(End::Signaled(*signal)),
         Some(Report::NotStarted { errno }) => Ok(End::NotStarted { errno: *errno }),
         Some(Report::NoDirectory) => Err(LaunchError::NoDirectory { path: plan.cwd.clone() }),
+        // Stopped before it began.
+        Some(Report::NotConfined { .. }) if ended.stopped.is_some() => Ok(End::Signaled(libc::SIGTERM)),
         Some(Report::NotConfined { reason }) => Err(cannot(reason.clone())),
         // Killed with everything else: by us, or because memory ran out.
         Some(Report::Started) | None if ended.started || ended.stopped.is_some() => {
@@ -58,12 +65,27 @@ fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
     }
 }
 
+/// Makes the group of a run, while its sandbox is being built. Without it, what was started is ended.
+pub(super) fn limited(mut child: Child, limits: &Limits) -> Result<(Child, Option<Group>), LaunchError> {
+    match Group::new(limits) {
+        Ok(group) => Ok((child, group)),
+        Err(error) => {
+            // It waits for an order that will not come.
+            child.kill().and_then(|()| child.wait()).ok();
+            Err(LaunchError::Limits(error))
+        }
+    }
+}
+
 /// Processes are limited by their own means where nothing limits the run.
 pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
     let limits = &plan.limits;
     let alone = by == LimitsBy::Rlimits;
     Rlimits {
-        cpu_seconds: limits.cpu_seconds,
+        // The group is looked at now and then, and goes first: it also counts what has ended.
+        cpu_seconds: limits
+            .cpu_seconds
+            .map(|seconds| if alone { seconds } else { seconds.saturating_add(2) }),
         processes: limits.pids.filter(|_| alone),
         data: limits.memory.filter(|_| alone),
     }

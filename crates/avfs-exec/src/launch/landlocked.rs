@@ -12,11 +12,11 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::child::{Start, is_root, numbers};
-use super::ending::{Told, outcome, rlimits};
+use super::ending::{Told, limited, outcome, rlimits};
 use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Order, Sockets, Spec, Standing, landlock_abi};
+use crate::inside::{Descriptors, Sockets, Spec, Standing, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
@@ -34,7 +34,7 @@ impl Landlocked {
         Self { inside }
     }
 
-    fn start(&self, inner: &Inner, talk: OwnedFd, groups: Vec<OwnedFd>) -> io::Result<Start> {
+    fn start(&self, inner: &Inner, talk: OwnedFd) -> io::Result<Start> {
         // By its descriptor, because the user of the run may not be able to reach its path.
         let program = File::open(&self.inside.program)?;
         let descriptors = Descriptors {
@@ -52,7 +52,6 @@ impl Landlocked {
             keep: numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr]),
             held: vec![program.into()],
             talk,
-            groups,
             staged: None,
             // It has to outlive its launcher for a moment, to end what it has started.
             dies_with_parent: false,
@@ -68,22 +67,27 @@ impl Launcher for Landlocked {
         plan.check()?;
         let abi = usable_abi(plan)?;
         let private = Private::new().map_err(system("making private directories"))?;
-        let group = Group::new(&plan.limits).map_err(LaunchError::Limits)?;
-        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
-        let groups = group
-            .as_ref()
-            .map_or(Ok(Vec::new()), Group::doors)
-            .map_err(system("entering a control group"))?;
-        let start = self.start(&inner, talk, groups).map_err(system("opening our own program"))?;
+        let start = self.start(&inner, talk).map_err(system("opening our own program"))?;
         let child = start.spawn().map_err(system("starting our own program"))?;
         drop(inner);
-        // If the stage is gone already, that is seen below.
-        outer.channel.order(&Order::Start(spec_of(plan, &private, by))).ok();
+        let (child, group) = limited(child, &plan.limits)?;
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let (limits, group_ref) = (&plan.limits, group.as_ref());
         let killing = Killing::Stage;
-        let watched =
-            Watched { child, outer, info: None, group: group_ref, limits, cancel, events, since, killing };
+        let spec = spec_of(plan, &private, by);
+        let watched = Watched {
+            child,
+            outer,
+            info: None,
+            group: group_ref,
+            limits,
+            cancel,
+            events,
+            since,
+            killing,
+            spec,
+        };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let usage = group.as_ref().map(Group::usage).unwrap_or_default();
         let hit = group.as_ref().map(Group::hit).unwrap_or_default();

@@ -10,8 +10,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::pipes::{Feed, Outer};
 use super::{Cancel, Event, Stop};
-use crate::inside::{Order, Report};
-use crate::limits::{Group, Limit};
+use crate::inside::{Order, Report, Spec};
+use crate::limits::{Group, LimitError};
 use crate::output::{Capture, Captured};
 use crate::plan::Limits;
 
@@ -40,6 +40,8 @@ pub(super) struct Watched<'a> {
     pub(super) events: &'a mut dyn FnMut(Event<'_>),
     pub(super) since: Instant,
     pub(super) killing: Killing,
+    /// What the stage is to do, once it is in its group.
+    pub(super) spec: Spec,
 }
 
 /// Who ends all processes of a run.
@@ -61,7 +63,7 @@ pub(super) struct Ended {
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
     pub(super) talk: Captured,
-    pub(super) hit_cpu: Vec<Limit>,
+    pub(super) not_limited: Option<LimitError>,
 }
 
 /// How far the end of a run has come.
@@ -77,6 +79,7 @@ struct Supervisor<'a> {
     watched: Watched<'a>,
     process: OwnedFd,
     first_inside: Option<OwnedFd>,
+    not_limited: Option<LimitError>,
     phase: Phase,
     started: bool,
     report: Option<Report>,
@@ -106,6 +109,7 @@ pub(super) fn supervise(mut watched: Watched<'_>) -> io::Result<Ended> {
         watched,
         process,
         first_inside: None,
+        not_limited: None,
         phase: Phase::Running,
         started: false,
         report: None,
@@ -113,6 +117,9 @@ pub(super) fn supervise(mut watched: Watched<'_>) -> io::Result<Ended> {
         stage_is_there: true,
         stage_asked: false,
     };
+    if supervisor.watched.killing == Killing::Stage {
+        supervisor.begin(pid);
+    }
     let watched = supervisor.watch();
     // Whatever went wrong, nothing is left running.
     supervisor.kill_processes();
@@ -170,9 +177,22 @@ impl Supervisor<'_> {
         let Some(told) = self.told.as_mut() else { return };
         // Whatever it is, the talk is over only when the writer is.
         told.read(|_| ()).ok();
-        if self.first_inside.is_none() {
-            let pid = child_pid(&String::from_utf8_lossy(told.so_far()));
-            self.first_inside = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let pid = child_pid(&String::from_utf8_lossy(told.so_far()));
+        if let Some(pid) = pid.filter(|_| self.first_inside.is_none()) {
+            self.first_inside = pidfd_open(pid, PidfdFlags::empty()).ok();
+            self.begin(pid);
+        }
+    }
+
+    /// Puts the stage into its group, while the sandbox is still being built, and tells it what to do.
+    fn begin(&mut self, stage: Pid) {
+        match self.watched.group.map_or(Ok(()), |group| group.admit(stage)) {
+            // If the stage is gone already, that is seen by its silence.
+            Ok(()) => drop(self.watched.outer.channel.order(&Order::Start(self.watched.spec.clone()))),
+            Err(error) => {
+                self.not_limited = Some(error);
+                self.kill_processes();
+            }
         }
     }
 
@@ -269,7 +289,6 @@ impl Supervisor<'_> {
         while self.stage_is_there && is_readable(self.watched.outer.channel.as_fd())? {
             self.listen()?;
         }
-        let hit_cpu = if self.stopped == Some(Stop::CpuTime) { vec![Limit::CpuTime] } else { Vec::new() };
         Ok(Ended {
             started: self.started,
             report: self.report,
@@ -277,7 +296,7 @@ impl Supervisor<'_> {
             stdout: self.stdout.finish(),
             stderr: self.stderr.finish(),
             talk: self.talk.finish(),
-            hit_cpu,
+            not_limited: self.not_limited,
         })
     }
 }

@@ -1,19 +1,19 @@
 //! The control group of one run.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::Access;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::place::{Place, places};
 use super::{Limit, LimitError, LimitsBy, Usage, stale};
 use crate::plan::Limits;
 
-/// Processes that belong to the sandbox and not to the command: bubblewrap and the stage.
-const OWN_PROCESSES: u64 = 2;
+/// Processes that belong to the sandbox and not to the command: the stage.
+const OWN_PROCESSES: u64 = 1;
 
 /// How long an ended run may be in the way of removing its group.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,8 +29,11 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A group with these limits, if the system lets us have one.
+    /// A group with these limits, if there are any and the system lets us have one.
     pub(crate) fn new(limits: &Limits) -> Result<Option<Self>, LimitError> {
+        if limits.memory.or(limits.pids).or(limits.cpu_seconds).is_none() {
+            return Ok(None);
+        }
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let found = places(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
         let Some(group) = found.iter().find_map(|place| Self::at(place, &stale::name())) else {
@@ -44,12 +47,13 @@ impl Group {
         self.by
     }
 
-    /// Files that a process enters the group by, writing `0` to each.
-    pub(crate) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+    /// Puts a process into the group, and with it all that it will start. The kernel may take ten milliseconds for it.
+    pub(crate) fn admit(&self, pid: Pid) -> Result<(), LimitError> {
+        let enter = |made: &PathBuf| fs::write(made.join("cgroup.procs"), pid.as_raw_pid().to_string());
         self.made
             .iter()
-            .map(|made| Ok(File::options().write(true).open(made.join("cgroup.procs"))?.into()))
-            .collect()
+            .try_for_each(enter)
+            .map_err(|source| LimitError::Refused { what: "a process", source })
     }
 
     /// CPU time so far, of all processes that ever were in the group.
@@ -93,9 +97,9 @@ impl Group {
             return;
         }
         let listed = fs::read_to_string(self.pids.join("cgroup.procs")).unwrap_or_default();
-        for pid in listed.lines().filter_map(|line| rustix::process::Pid::from_raw(line.parse().ok()?)) {
+        for pid in listed.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
             // It may have ended since it was listed.
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+            kill_process(pid, Signal::KILL).ok();
         }
     }
 

@@ -3,4 +3,13 @@
 
 mod kit;
 
+mod calls;
 mod commands;
+mod landlocked;
+mod limits;
+mod network;
+mod ordinary;
+mod output;
+mod survivors;
+mod tools;
+mod walls;

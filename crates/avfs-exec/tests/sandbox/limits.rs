@@ -1,0 +1,135 @@
+//! What a run may use up, and what happens when it wants more.
+
+use std::time::Duration;
+
+use avfs_exec::launch::{End, Stop};
+use avfs_exec::limits::{Limit, LimitsBy};
+use avfs_exec::{Limits, Plan};
+
+use crate::kit::{Workspace, bubblewrap, is_held, launch, launch_and_cancel, stderr, stdout};
+
+fn limited(workspace: &Workspace, limits: Limits, program: &str) -> Plan {
+    Plan { limits, ..workspace.plan(&["/usr/bin/python3", "-c", program]) }
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_ended() {
+    let limits = Limits { timeout: Some(Duration::from_millis(500)), ..Limits::default() };
+    let outcome = launch(&Plan { limits, ..Workspace::new().plan(&["sleep", "999"]) });
+    assert!(outcome.timed_out());
+    assert!(matches!(outcome.end, End::Signaled(libc::SIGTERM | libc::SIGKILL)), "{:?}", outcome.end);
+}
+
+#[test]
+fn a_run_is_asked_to_end_before_it_is_killed() {
+    let script = "trap 'echo cleaned up; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    let limits = Limits { grace: Duration::from_secs(50), ..Limits::default() };
+    let outcome = launch_and_cancel(&bubblewrap(), &Plan { limits, ..Workspace::new().shell(script) });
+    assert_eq!((outcome.end, outcome.stopped), (End::Exited(3), Some(Stop::Cancelled)));
+    assert_eq!(stdout(&outcome), "ready\ncleaned up\n");
+}
+
+#[test]
+fn a_run_that_does_not_listen_is_killed_with_all_its_processes() {
+    let workspace = Workspace::new();
+    let fifo = workspace.fifo("held");
+    let script = "trap '' TERM; (trap '' TERM; setsid sleep 999) 3>held & exec 3>held; echo ready; \
+                  while :; do sleep 999; done";
+    let limits = Limits { grace: Duration::from_millis(100), ..Limits::default() };
+    let outcome = launch_and_cancel(&bubblewrap(), &Plan { limits, ..workspace.shell(script) });
+    assert_eq!((outcome.end, outcome.stopped), (End::Signaled(9), Some(Stop::Cancelled)));
+    assert!(!is_held(&fifo));
+}
+
+#[test]
+fn memory_is_limited_for_all_processes_together() {
+    let workspace = Workspace::new();
+    let limits = Limits { memory: Some(128 << 20), ..Limits::default() };
+    let outcome = launch(&limited(&workspace, limits.clone(), "x = bytearray(16 << 20); print('enough')"));
+    assert_eq!(stdout(&outcome), "enough\n", "{}", stderr(&outcome));
+    let outcome = launch(&limited(&workspace, limits, "x = b'x' * (1 << 30); print('more')"));
+    assert_eq!(outcome.stdout.total, 0);
+    match outcome.limits_by {
+        LimitsBy::CgroupV1 | LimitsBy::CgroupV2 => {
+            assert_eq!((outcome.end, outcome.limits_hit), (End::Signaled(9), vec![Limit::Memory]));
+            assert!(outcome.usage.memory.unwrap() <= 129 << 20);
+        }
+        LimitsBy::Rlimits => assert!(stderr(&outcome).contains("MemoryError")),
+    }
+}
+
+#[test]
+fn what_is_written_to_private_places_is_limited() {
+    let limits = Limits { private_bytes: 1 << 20, ..Limits::default() };
+    let script =
+        "for d in /tmp /home/agent /dev/shm; do head -c 2000000 /dev/zero > $d/big || echo full; done";
+    let outcome = launch(&Plan { limits, ..Workspace::new().shell(script) });
+    assert_eq!(stdout(&outcome), "full\nfull\nfull\n");
+}
+
+#[test]
+fn processes_are_limited() {
+    let program = "
+import os, signal
+count = 0
+try:
+    while count < 200:
+        if os.fork() == 0:
+            signal.pause()
+        count += 1
+except BlockingIOError:
+    pass
+print(count)
+";
+    let workspace = Workspace::new();
+    let limits = Limits { pids: Some(20), ..Limits::default() };
+    let outcome = launch(&limited(&workspace, limits, program));
+    assert_eq!(stdout(&outcome), "19\n", "{}", stderr(&outcome));
+    if outcome.limits_by != LimitsBy::Rlimits {
+        assert_eq!(outcome.limits_hit, [Limit::Pids]);
+    }
+}
+
+#[test]
+fn a_fork_bomb_is_over_when_its_time_is() {
+    let workspace = Workspace::new();
+    let fifo = workspace.fifo("held");
+    let limits = Limits {
+        pids: Some(50),
+        timeout: Some(Duration::from_secs(2)),
+        grace: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let script = "exec 3>held; bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 999";
+    let outcome = launch(&Plan { limits, ..workspace.plan(&["bash", "-c", script]) });
+    assert!(outcome.timed_out());
+    assert!(!is_held(&fifo));
+}
+
+#[test]
+fn cpu_time_is_limited() {
+    let limits = Limits { cpu_seconds: Some(1), ..Limits::default() };
+    let outcome = launch(&Plan { limits, ..Workspace::new().shell("while :; do :; done") });
+    match outcome.limits_by {
+        LimitsBy::CgroupV1 | LimitsBy::CgroupV2 => {
+            assert_eq!(outcome.limits_hit, [Limit::CpuTime]);
+            assert!(outcome.usage.cpu.unwrap() >= Duration::from_secs(1));
+        }
+        LimitsBy::Rlimits => assert_eq!(outcome.end, End::Signaled(libc::SIGXCPU)),
+    }
+}
+
+#[test]
+fn programs_that_reserve_much_memory_start() {
+    let limits = Limits { memory: Some(512 << 20), ..Limits::default() };
+    let program = "import mmap; mmap.mmap(-1, 1 << 40, flags=mmap.MAP_PRIVATE | 0x4000, prot=mmap.PROT_READ); print('fine')";
+    assert_eq!(stdout(&launch(&limited(&Workspace::new(), limits, program))), "fine\n");
+}
+
+#[test]
+fn limits_of_processes_hold_where_there_are_no_groups() {
+    // What the stage does without a control group is tried by a run that has none of its own to set.
+    let limits = Limits { memory: None, pids: None, cpu_seconds: None, ..Limits::default() };
+    let outcome = launch(&Plan { limits, ..Workspace::new().shell("ulimit -c") });
+    assert_eq!((outcome.limits_by, stdout(&outcome).as_str()), (LimitsBy::Rlimits, "0\n"));
+}

@@ -10,6 +10,7 @@ mod limits;
 mod network;
 mod ordinary;
 mod output;
+mod session;
 mod survivors;
 mod tools;
 mod walls;

@@ -10,7 +10,7 @@ mod limits;
 mod network;
 mod ordinary;
 mod output;
-mod session;
+mod shells;
 mod survivors;
 mod tools;
 mod walls;

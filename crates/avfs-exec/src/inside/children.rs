@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
 use super::spec::Standing;
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// From now on, processes whose parents ended become children of this one.
 pub(super) fn adopt_orphans() -> io::Result<()> {
@@ -37,13 +40,22 @@ pub(super) fn kill_everything(standing: Standing, signal: Signal) {
     }
 }
 
-/// Kills descendants until there are none: a process that is found has no time to leave, one that was made meanwhile
-/// is found the next time.
+/// Interrupts every process of the run but one: the shell of a session outlives its scripts.
+pub(super) fn interrupt_all_but(shell: Pid) {
+    for pid in descendants().into_iter().filter(|pid| *pid != shell) {
+        // It may have ended meanwhile.
+        kill_process(pid, Signal::INT).ok();
+    }
+}
+
+/// Kills descendants until there are none. One look is not enough: a process whose parent ends while `/proc` is being
+/// read seems to be nobody's, and one that was made meanwhile is not seen at all.
 pub(super) fn end_all() {
     loop {
         kill_everything(Standing::Keeper, Signal::KILL);
-        match wait(WaitOptions::empty()) {
-            Ok(_) | Err(Errno::INTR) => {}
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => std::thread::sleep(BETWEEN_LOOKS),
             Err(_) => return,
         }
     }

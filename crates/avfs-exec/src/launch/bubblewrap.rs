@@ -13,11 +13,11 @@ use rustix::net::SocketType;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child::{Staging, Start, numbers};
-use super::ending::{Told, limited, outcome, rlimits};
+use super::ending::{Told, limited, outcome, rlimits, work_of};
 use super::pipes::{Inner, in_memory, pipes, socket_pair};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Sockets, Spec, Standing, landlock_abi};
+use crate::inside::{Descriptors, Sockets, Spec, Standing, Work, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::network::{Proxy, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
@@ -126,7 +126,7 @@ struct Extra {
 
 impl Launcher for Bubblewrap {
     fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
-        let Run { plan, stdin, cancel, events } = run;
+        let Run { plan, stdin, cancel, events, orders } = run;
         let since = Instant::now();
         plan.check()?;
         self.check_program()?;
@@ -156,7 +156,8 @@ impl Launcher for Bubblewrap {
             events,
             since,
             killing: Killing::First,
-            spec: spec_of(plan, tree, by),
+            spec: Spec { work: work_of(orders), ..spec_of(plan, tree, by) },
+            orders,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let usage = group.as_ref().map(Group::usage).unwrap_or_default();
@@ -176,6 +177,7 @@ fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
     };
     Spec {
         standing: Standing::Init,
+        work: Work::Command,
         command: plan.command.clone(),
         env: environment_of(plan),
         cwd: plan.cwd.clone(),

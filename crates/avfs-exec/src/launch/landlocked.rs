@@ -12,11 +12,11 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::child::{Start, is_root, numbers};
-use super::ending::{Told, limited, outcome, rlimits};
+use super::ending::{Told, limited, outcome, rlimits, work_of};
 use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Sockets, Spec, Standing, landlock_abi};
+use crate::inside::{Descriptors, Sockets, Spec, Standing, Work, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
@@ -61,7 +61,7 @@ impl Landlocked {
 
 impl Launcher for Landlocked {
     fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
-        let Run { plan, stdin, cancel, events } = run;
+        let Run { plan, stdin, cancel, events, orders } = run;
         let since = Instant::now();
         let system = LaunchError::system;
         plan.check()?;
@@ -75,7 +75,7 @@ impl Launcher for Landlocked {
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let (limits, group_ref) = (&plan.limits, group.as_ref());
         let killing = Killing::Stage;
-        let spec = spec_of(plan, &private, by);
+        let spec = Spec { work: work_of(orders), ..spec_of(plan, &private, by) };
         let watched = Watched {
             child,
             outer,
@@ -87,6 +87,7 @@ impl Launcher for Landlocked {
             since,
             killing,
             spec,
+            orders,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let usage = group.as_ref().map(Group::usage).unwrap_or_default();
@@ -120,6 +121,7 @@ fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
     access.push((plan.workspace.clone(), if plan.read_only { Access::Read } else { Access::Write }));
     Spec {
         standing: Standing::Keeper,
+        work: Work::Command,
         command: plan.command.clone(),
         env: environment_of(plan, private),
         cwd: on_host(plan, &plan.cwd),

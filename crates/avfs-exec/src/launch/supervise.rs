@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::pipes::{Feed, Outer};
-use super::{Cancel, Event, Stop};
+use super::{Cancel, Event, Orders, Stop};
 use crate::inside::{Order, Report, Spec};
 use crate::limits::{Group, LimitError};
 use crate::output::{Capture, Captured};
@@ -23,7 +23,7 @@ use stream::{Stream, feed};
 const CPU_TICK: Duration = Duration::from_millis(100);
 
 /// How long processes may take to go after they were killed: the kernel may be busy for them.
-const LAST_PATIENCE: Duration = Duration::from_secs(10);
+const LAST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Builders of sandboxes say a line or two.
 const TALK_BYTES: usize = 16 << 10;
@@ -42,6 +42,7 @@ pub(super) struct Watched<'a> {
     pub(super) killing: Killing,
     /// What the stage is to do, once it is in its group.
     pub(super) spec: Spec,
+    pub(super) orders: Option<&'a Orders>,
 }
 
 /// Who ends all processes of a run.
@@ -72,7 +73,8 @@ enum Phase {
     Running,
     /// Asked to end, or ended by itself, and killed if it is not gone by then.
     Ending(Instant),
-    Killed,
+    /// Killed, and given up if it is not gone by then.
+    Killed(Instant),
 }
 
 struct Supervisor<'a> {
@@ -136,7 +138,8 @@ impl Supervisor<'_> {
             self.talk.read(|_| ())?;
             feed(&mut self.feed);
             self.listen()?;
-            self.keep_to_limits();
+            self.pass_on_orders();
+            self.keep_to_limits()?;
         }
         Ok(())
     }
@@ -149,7 +152,8 @@ impl Supervisor<'_> {
         let control = self.stage_is_there.then(|| self.watched.outer.channel.as_fd());
         let inputs = [Some(self.process.as_fd()), cancel, control, self.stdout.fd(), self.stderr.fd()];
         let told = self.told.as_ref().and_then(Stream::fd);
-        let inputs = inputs.into_iter().chain([self.talk.fd(), told]).flatten();
+        let orders = self.watched.orders.filter(|_| self.started).map(|orders| orders.event().as_fd());
+        let inputs = inputs.into_iter().chain([self.talk.fd(), told, orders]).flatten();
         let mut fds: Vec<PollFd<'_>> = inputs.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         fds.extend(self.feed.iter().map(|feed| PollFd::new(&feed.pipe, PollFlags::OUT)));
         match poll(&mut fds, timeout.as_ref()) {
@@ -167,8 +171,7 @@ impl Supervisor<'_> {
                 let tick = limits.cpu_seconds.and(self.watched.group).map(|_| Instant::now() + CPU_TICK);
                 [timeout, tick].into_iter().flatten().min()
             }
-            Phase::Ending(until) => Some(until),
-            Phase::Killed => None,
+            Phase::Ending(until) | Phase::Killed(until) => Some(until),
         }
     }
 
@@ -207,6 +210,7 @@ impl Supervisor<'_> {
                     self.started = true;
                     (self.watched.events)(Event::Started);
                 }
+                Report::Done { code } => self.script_done(code)?,
                 end => {
                     self.report = Some(end);
                     self.ending();
@@ -216,7 +220,23 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    fn keep_to_limits(&mut self) {
+    fn pass_on_orders(&mut self) {
+        let Some(orders) = self.watched.orders.filter(|_| self.started) else { return };
+        for order in orders.take() {
+            // A stage that is gone is seen by its silence.
+            self.watched.outer.channel.order(&order).ok();
+        }
+    }
+
+    /// What a script said is in the pipes when its end is known.
+    fn script_done(&mut self, code: i32) -> io::Result<()> {
+        self.stdout.drain(|bytes| (self.watched.events)(Event::Stdout(bytes)))?;
+        self.stderr.drain(|bytes| (self.watched.events)(Event::Stderr(bytes)))?;
+        (self.watched.events)(Event::Done(code));
+        Ok(())
+    }
+
+    fn keep_to_limits(&mut self) -> io::Result<()> {
         let now = Instant::now();
         match self.phase {
             Phase::Running => {
@@ -225,8 +245,10 @@ impl Supervisor<'_> {
                 }
             }
             Phase::Ending(until) if now >= until => self.kill(),
-            Phase::Ending(_) | Phase::Killed => {}
+            Phase::Killed(until) if now >= until => return Err(immortal()),
+            Phase::Ending(_) | Phase::Killed(_) => {}
         }
+        Ok(())
     }
 
     fn reason_to_stop(&self, now: Instant) -> Option<Stop> {
@@ -268,7 +290,7 @@ impl Supervisor<'_> {
 
     /// The first process inside takes all others with it. Without its number, its parent's end is its own.
     fn kill_processes(&mut self) {
-        self.phase = Phase::Killed;
+        self.phase = Phase::Killed(Instant::now() + LAST_PATIENCE);
         if let Some(first) = &self.first_inside {
             pidfd_send_signal(first, Signal::KILL).ok();
         }
@@ -310,6 +332,10 @@ fn wait_for_end(process: &OwnedFd) -> io::Result<()> {
         Ok(_) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+fn immortal() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "processes of the run do not end, although killed")
 }
 
 fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<bool> {

@@ -10,6 +10,7 @@ mod limits;
 mod network;
 mod ordinary;
 mod output;
+mod sessions;
 mod shells;
 mod survivors;
 mod tools;

@@ -186,7 +186,7 @@ fn what_a_command_does_to_its_shell_does_not_confuse_the_next_one() {
         "printf '<>\"/run/avfs/session/0\" <>\"/run/avfs/session/g1\"\\n'; printf 'done 0\\n' >&2",
         "rm -rf /run/avfs/session/* 2>/dev/null; mkdir /run/avfs/session/x 2>/dev/null; :",
         "set -v; set -x",
-        "shopt -u sourcepath; shopt -s failglob nullglob; enable -n . 2>/dev/null; hash -p /bin/false ls",
+        "shopt -u sourcepath; shopt -s failglob nullglob; hash -p /bin/false ls",
         "LINENO=7; unset LINENO BASH_SOURCE SECONDS PATH; PATH=/usr/bin:/bin",
         "history -c; set -o history; set -H; fc -l >/dev/null 2>&1; :",
         "set -n; :",

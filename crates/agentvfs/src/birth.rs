@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
 use crate::store::Store;
+use crate::through::RuleRecord;
 use crate::transfer::{self, DirectoryImport, Imported, Progress, Report};
 use crate::vault::Vault;
 
@@ -23,6 +24,7 @@ pub(crate) struct Seed {
     pub parent: Option<ParentRecord>,
     pub action: String,
     pub limits: Limits,
+    pub rules: Option<Vec<RuleRecord>>,
 }
 
 impl Store {
@@ -81,7 +83,7 @@ impl Store {
         let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None, since: None };
         let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
         let head = Head { snapshot, inodes: None, journal: 0 };
-        let seed = Seed { head, parent: None, action: action.to_owned(), limits };
+        let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None };
         let made = self.add_vaults(std::slice::from_ref(name), &seed)?;
         made.into_iter().next().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
     }
@@ -150,6 +152,7 @@ impl Store {
             max_bytes: seed.limits.bytes,
             max_files: seed.limits.files,
             nameless: Vec::new(),
+            rules: seed.rules.clone(),
             audit,
         };
         edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));

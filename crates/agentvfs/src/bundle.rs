@@ -50,6 +50,7 @@ impl Vault {
         place: &str,
         go_on: &mut dyn FnMut(Carried),
     ) -> Result<Carried> {
+        self.check_unrestricted("exporting all of it")?;
         self.head()?;
         let _pin = self.store().objects().store().pin()?;
         let bundle = Bundle::of(self)?;

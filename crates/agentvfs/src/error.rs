@@ -83,6 +83,8 @@ pub enum Error {
     BadRules(#[from] BadRules),
     #[error(transparent)]
     RuleFault(#[from] RuleFault),
+    #[error("{action} is about all of vault '{vault}', which is seen through rules here")]
+    NotThroughRules { vault: String, action: &'static str },
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
@@ -173,6 +175,7 @@ impl Error {
             Error::NoPlaceForRuns => "no-mounts",
             Error::SlowKernel { .. } => "mount-busy",
             Error::BadRules(_) | Error::RuleFault(_) => "bad-rules",
+            Error::NotThroughRules { .. } => "denied",
             Error::NoMounts { .. } => "no-mounts",
             Error::Mount(source) => mount_code(source),
             Error::Serving(_) => "mount-refused",
@@ -236,6 +239,10 @@ impl Error {
                 Some("`avfs log` shows the states that are, `avfs checkout` brings paths back".into())
             }
             Error::File { path, source: FsError::Denied { .. } | FsError::OtherRulesThere, .. } => {
+                Some(format!("`avfs rules explain {path}` shows which rule decides"))
+            }
+            Error::Read { source: ReadError::Denied { path, .. }, .. }
+            | Error::Transfer(TransferError::Read(ReadError::Denied { path, .. })) => {
                 Some(format!("`avfs rules explain {path}` shows which rule decides"))
             }
             Error::SlowKernel { .. } => {
@@ -407,6 +414,7 @@ fn read_code(error: &ReadError) -> &'static str {
         ReadError::NotADirectory { .. } => "not-a-directory",
         ReadError::IsADirectory { .. } => "is-a-directory",
         ReadError::NotAFile { .. } => "not-a-file",
+        ReadError::Denied { .. } => "denied",
         ReadError::Object { source, .. } => object_code(source),
     }
 }

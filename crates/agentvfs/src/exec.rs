@@ -4,6 +4,7 @@
 //! what counts as reading gets a vault that cannot be written to and no network.
 
 mod changes;
+mod door;
 mod envelope;
 mod request;
 mod workspace;
@@ -16,12 +17,13 @@ use avfs_core::rules::Rules;
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
 use avfs_exec::launch::{Inside, Run};
-use avfs_exec::plan::{UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
+use avfs_exec::plan::{DOOR, PROGRAMS, UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
 use avfs_exec::policy::{Action, Decision};
 use avfs_exec::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Network, Outcome, Plan};
 
 pub use avfs_exec as boundary;
 pub use changes::{ChangeKind, ChangedFile, PathText};
+pub use door::{DOOR_VARIABLE, DoorReply, InnerDoor, ask};
 pub use envelope::{
     CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, RefusalBody, RequestBody, RunResult,
     StderrBody, StdoutBody, UsageBody,
@@ -32,6 +34,7 @@ use crate::error::{Error, Result};
 use crate::mount::{MountOptions, OneOwner, Report};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
+use door::Opened;
 use workspace::{RunDirectory, Workspace};
 
 /// The action in the history and the audit log.
@@ -45,6 +48,8 @@ pub struct Running<'a> {
     pub inside: Inside,
     pub cancel: &'a Cancel,
     pub events: &'a mut dyn FnMut(Event<'_>),
+    /// Answers what is asked from inside; `None`: there is no door.
+    pub door: Option<&'a dyn InnerDoor>,
     /// Hears what an operator should know of the mount.
     pub report: Report,
 }
@@ -91,7 +96,7 @@ impl Vault {
         let started = self.prepare(request, decision, &workspace, result);
         let launched = started.and_then(|before| {
             let plan = self.plan(request, &workspace.mountpoint(), cwd, read_only, before.0)?;
-            Ok((before, launch(request, &plan, running)))
+            Ok((before, launch_with_door(request, plan, running, &workspace.door_place())))
         });
         let detail = format!("{} {}", result.run, shown(request));
         let after = workspace.end(EXEC, &detail)?;
@@ -148,8 +153,9 @@ impl Vault {
         let toolchains = request.home.as_deref().map(toolchains).unwrap_or_default();
         let mut given = request.env.clone();
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
+        let top = request.path.clone().unwrap_or_default();
         let reader = self.reader_at(before)?;
-        let top_level = reader.list(&TreePath::root()).map_err(|error| self.read_error(error))?;
+        let top_level = reader.list(&top).map_err(|error| self.read_error(error))?;
         let names =
             top_level.flatten().map(|(name, _)| std::ffi::OsStr::from_bytes(name.as_bytes()).to_owned());
         Ok(Plan {
@@ -162,7 +168,7 @@ impl Vault {
             limits: request.limits.clone(),
             toolchains,
             user: User::default(),
-            ..Plan::new(mountpoint, request.words())
+            ..Plan::new(workspace(mountpoint, &top)?, request.words())
         })
     }
 
@@ -233,8 +239,55 @@ fn refused(decision: &Decision) -> Option<Refusal> {
     Some(Refusal { code, message, hint: decision.alternative.clone() })
 }
 
+/// Opens the inner door for the time of the run. A run without one lacks only that.
+fn launch_with_door(
+    request: &ExecRequest,
+    mut plan: Plan,
+    running: Running<'_>,
+    place: &Path,
+) -> Result<Outcome, LaunchError> {
+    let is_shown = request.isolation == IsolationChoice::Bubblewrap;
+    let door = running.door.filter(|_| is_shown);
+    let Some((door, opened)) = door.and_then(|door| Some((door, Opened::at(place).ok()?))) else {
+        return launch(request, &plan, running);
+    };
+    plan.door = Some(place.to_owned());
+    plan.env.push((DOOR_VARIABLE.into(), DOOR.into()));
+    if let Some((_, path)) = plan.env.iter_mut().find(|(name, _)| name == "PATH") {
+        path.push(format!(":{PROGRAMS}"));
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| opened.serve(door));
+        let launched = launch(request, &plan, running);
+        opened.close();
+        launched
+    })
+}
+
+/// The directory of the mount that is the workspace. Nothing on the way to it may lead elsewhere.
+fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    let below = Path::new(std::ffi::OsStr::from_bytes(top.as_bytes()));
+    let place = mountpoint.join(below);
+    if top.is_root() {
+        return Ok(mountpoint.to_owned());
+    }
+    let host = |errno: rustix::io::Errno| Error::Host {
+        action: "opening",
+        place: top.to_string(),
+        source: errno.into(),
+    };
+    let directory =
+        rustix::fs::open(mountpoint, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let wanted = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat2(directory.map_err(host)?, below, wanted, Mode::empty(), plain).map_err(host)?;
+    Ok(place)
+}
+
 fn launch(request: &ExecRequest, plan: &Plan, running: Running<'_>) -> Result<Outcome, LaunchError> {
-    let run = Run { plan, stdin: request.input(), cancel: running.cancel, events: running.events };
+    let run =
+        Run { plan, stdin: request.input(), cancel: running.cancel, orders: None, events: running.events };
     match request.isolation {
         IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside).launch(run),
         IsolationChoice::Landlock => Landlocked::new(running.inside).launch(run),

@@ -25,6 +25,7 @@ impl Vault {
 
     /// Makes vaults that start at a state of this vault.
     pub fn fork_at(&self, at: &Revision, names: &[VaultName]) -> Result<Vec<Vault>> {
+        self.check_unrestricted("forking it")?;
         let _pin = self.store().objects().store().pin()?;
         let head = at.kept_state()?;
         let parent = ParentRecord { vault: self.id(), snapshot: at.snapshot };
@@ -34,6 +35,7 @@ impl Vault {
             parent: Some(parent),
             action: format!("fork {}", record.name),
             limits: Limits { bytes: record.max_bytes, files: record.max_files },
+            rules: record.rules,
         };
         self.store().add_vaults(names, &seed)
     }
@@ -53,6 +55,7 @@ impl Vault {
     /// a process has it open and while forks with work of their own come from it. A process that loses its
     /// vault in this way is told at its next commit.
     pub fn delete(self, force: bool) -> Result<()> {
+        self.check_unrestricted("deleting it")?;
         let name = self.name()?;
         let ownership = match self.own() {
             Err(Error::Busy { .. }) if force => None,

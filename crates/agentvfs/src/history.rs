@@ -67,11 +67,19 @@ impl Vault {
             snapshot: record.snapshot,
             time: record.time,
             actor: record.actor,
-            action: record.action,
+            action: self.shown_action(record.action),
             undoes: record.undoes,
             since: record.since,
             inodes: record.inodes,
         })
+    }
+
+    /// What was done; through rules without the paths.
+    fn shown_action(&self, action: String) -> String {
+        match self.rules() {
+            Some(_) => action.split(' ').next().unwrap_or_default().to_owned(),
+            None => action,
+        }
     }
 
     /// Calls `visit` with each entry of the history, newest first, until it returns `false`.
@@ -95,6 +103,10 @@ impl Vault {
         let mut newer: Option<(HistoryEntry, Option<Found>)> = None;
         self.for_each_entry(|entry| {
             let found = self.find_at(entry.snapshot, path)?;
+            // What is hidden there was not removed.
+            if found.is_none() && self.rules().is_some() && self.is_there(entry.snapshot, path)? {
+                return Ok(true);
+            }
             if let Some((newer_entry, newer_found)) = newer.take()
                 && newer_found != found
             {
@@ -115,6 +127,11 @@ impl Vault {
             Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
             Err(source) => Err(self.read_error(source)),
         }
+    }
+
+    /// Whether there is something at a path, hidden or not.
+    fn is_there(&self, snapshot: SnapshotId, path: &TreePath) -> Result<bool> {
+        Ok(self.unrestricted().find_at(snapshot, path)?.is_some())
     }
 
     pub(crate) fn read_error(&self, source: ReadError) -> Error {
@@ -181,6 +198,7 @@ impl Vault {
 
     /// Takes a name away; the snapshot stays in the history as long as that keeps it.
     pub fn delete_checkpoint(&self, name: &str) -> Result<()> {
+        self.check_unrestricted("deleting a checkpoint")?;
         let checkpoint = self.checkpoint(name)?;
         let key = key::checkpoint(self.id(), &checkpoint.name);
         self.update("checkpoint-delete", name, |_, edits| {

@@ -57,6 +57,7 @@ mod served;
 mod stats;
 mod store;
 mod text;
+mod through;
 pub mod transfer;
 mod vault;
 mod version;
@@ -68,7 +69,7 @@ pub use avfs_core::{
     printable,
 };
 pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
-pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SystemClock, TreeReader};
+pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SeenChange, SystemClock, TreeReader};
 pub use bundle::Carried;
 pub use control::{Host, LiveOwner, NoMounts};
 pub use error::{CODES, Error, ErrorKind, Result};

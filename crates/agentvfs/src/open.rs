@@ -1,6 +1,7 @@
 //! A vault whose working tree is open: the owner's side, by path.
 
 mod adopting;
+mod copying;
 mod held;
 mod saving;
 mod writing;
@@ -8,7 +9,7 @@ mod writing;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use avfs_core::{Entry, EntryName, PATH_MAX, Timestamp, TreePath};
+use avfs_core::{Entry, EntryName, Labels, PATH_MAX, Timestamp, TreePath};
 use avfs_tree::{Attr, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
 
 use crate::error::{Error, Result};
@@ -56,6 +57,7 @@ impl OpenVault {
         hold: Hold,
     ) -> OpenVault {
         tree.set_limits(limits_of(&record));
+        vault.set_sight_of(&tree);
         let (name, held) = (record.name.clone(), Held::with(pin));
         OpenVault { vault, name, record: Mutex::new(record), tree, held, hold, torn: AtomicBool::new(false) }
     }
@@ -72,7 +74,7 @@ impl OpenVault {
     /// A tree in memory to work something out in, under the pin of the caller.
     pub(crate) fn scratch(vault: Vault, record: VaultRecord) -> Result<OpenVault> {
         let tree = vault.tree_in_memory(&record)?;
-        Ok(OpenVault::new(vault, record, tree, None, Hold::Guest))
+        Ok(OpenVault::new(vault.unrestricted(), record, tree, None, Hold::Guest))
     }
 
     /// The same vault without a journal: from now on changes are in memory until a snapshot. What a crash
@@ -83,6 +85,7 @@ impl OpenVault {
         self.held = Held::default();
         let tree = self.vault.tree_in_memory(&self.record())?;
         tree.set_limits(self.limits());
+        self.vault.set_sight_of(&tree);
         self.tree = tree;
         Ok(self)
     }
@@ -141,7 +144,7 @@ impl OpenVault {
     pub fn exists(&self, path: &TreePath) -> Result<bool> {
         match self.tree.resolve(path) {
             Ok(_) => Ok(true),
-            Err(FsError::NotFound | FsError::NotADirectory) => Ok(false),
+            Err(FsError::NotFound | FsError::Hidden | FsError::NotADirectory) => Ok(false),
             Err(error) => Err(self.fail(path, error)),
         }
     }
@@ -200,7 +203,7 @@ impl OpenVault {
         match self.tree.lookup(parent, name) {
             Ok(attr) if attr.kind == Kind::Directory => Ok(attr.ino),
             Ok(_) => Err(FsError::NotADirectory),
-            Err(FsError::NotFound) => {
+            Err(FsError::NotFound | FsError::Hidden) => {
                 let new = self.by_me(NewEntry::directory(0o755));
                 Ok(self.tree.create(parent, name, new)?.ino)
             }
@@ -218,76 +221,6 @@ impl OpenVault {
             _ => self.tree.unlink(place.parent, &place.name),
         };
         removed.map_err(|error| self.fail(path, error))
-    }
-
-    /// Moves `from` to `to`, or into it if it is a directory, replacing what is there as `mv` does.
-    pub fn rename(&self, from: &TreePath, to: &TreePath) -> Result<TreePath> {
-        let target = self.target(from, to)?;
-        let (source, place) = (self.place(from)?, self.place(&target)?);
-        let moved = self.stat(from)?;
-        let is_same = self.tree.resolve(&target).is_ok_and(|there| there.ino == moved.ino);
-        let done = match is_same && target != *from {
-            // Two names of one file: as `mv` does it, the old one goes.
-            true => self.tree.unlink(source.parent, &source.name),
-            false => self.tree.rename(source, place),
-        };
-        done.map_err(|error| self.fail(&target, error))?;
-        Ok(target)
-    }
-
-    /// Moves `from` to `to`, or into it if it is a directory, where nothing may be in the way.
-    pub fn rename_no_replace(&self, from: &TreePath, to: &TreePath) -> Result<TreePath> {
-        let target = self.target(from, to)?;
-        let (source, place) = (self.place(from)?, self.place(&target)?);
-        self.stat(from)?;
-        self.tree.rename_no_replace(source, place).map_err(|error| self.fail(&target, error))?;
-        Ok(target)
-    }
-
-    /// Copies `from` to `to`, or into it if it is a directory; a directory only with `recursive`. A file that
-    /// is there keeps its mode and its other names and gets the contents.
-    pub fn copy(&self, from: &TreePath, to: &TreePath, recursive: bool) -> Result<TreePath> {
-        let attr = self.stat(from)?;
-        if attr.kind == Kind::Directory && !recursive {
-            return Err(self.fail(from, FsError::IsADirectory));
-        }
-        let target = self.target(from, to)?;
-        if target.starts_with(from) && target != *from && attr.kind == Kind::Directory {
-            return Err(self.fail(&target, FsError::IntoItself));
-        }
-        let place = self.place(&target)?;
-        let _holding = self.hold_objects()?;
-        self.copy_to(&attr, &target, &place).map_err(|error| self.fail(&target, error))?;
-        Ok(target)
-    }
-
-    fn copy_to(&self, from: &Attr, target: &TreePath, place: &Place) -> Result<(), FsError> {
-        let existing = match self.tree.resolve(target) {
-            Ok(existing) => Some(existing),
-            Err(FsError::NotFound) => None,
-            Err(error) => return Err(error),
-        };
-        match existing {
-            None => {
-                let copy = self.tree.copy(from.ino, place.parent, &place.name)?;
-                let set = SetAttr { mtime: Some(self.vault.store().now()), ..SetAttr::default() };
-                if copy.kind == Kind::File { self.tree.set_attr(copy.ino, set).map(|_| ()) } else { Ok(()) }
-            }
-            Some(existing) if existing.ino == from.ino => {
-                Err(FsError::Invalid("the copy and the original are the same"))
-            }
-            Some(existing) if existing.kind == Kind::File && from.kind == Kind::File => {
-                self.tree.copy_content(from.ino, existing.ino)
-            }
-            Some(_) => Err(FsError::Exists),
-        }
-    }
-
-    fn target(&self, from: &TreePath, to: &TreePath) -> Result<TreePath> {
-        match (self.tree.resolve(to), from.name()) {
-            (Ok(attr), Some(name)) if attr.kind == Kind::Directory => Ok(to.join(&name)),
-            _ => Ok(to.clone()),
-        }
     }
 
     pub fn symlink(&self, target: &[u8], path: &TreePath) -> Result<()> {
@@ -342,9 +275,21 @@ impl OpenVault {
     pub(crate) fn is_same_kind(&self, path: &TreePath, entry: &Entry) -> Result<bool> {
         match self.tree.resolve(path) {
             Ok(attr) => Ok(attr.kind == Kind::from(&entry.kind)),
-            Err(FsError::NotFound) => Ok(false),
+            Err(FsError::NotFound | FsError::Hidden) => Ok(false),
             Err(error) => Err(self.fail(path, error)),
         }
+    }
+
+    /// The labels that what is at `path` has itself. Nobody is told them through rules.
+    pub fn labels(&self, path: &TreePath) -> Result<Labels> {
+        self.vault.check_unrestricted("looking at labels")?;
+        Ok(self.stat(path)?.meta.labels)
+    }
+
+    /// Gives what is at `path` other labels. Not through rules: they go by labels.
+    pub fn set_labels(&self, path: &TreePath, labels: Labels) -> Result<()> {
+        let ino = self.stat(path)?.ino;
+        self.tree.set_labels(ino, labels).map_err(|error| self.fail(path, error))
     }
 }
 

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::name::{CheckpointName, VaultName};
+use crate::through::RuleRecord;
 
 /// Names a vault for good, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,6 +53,9 @@ pub(crate) struct VaultRecord {
     /// Contents of files that were removed while its owner had them open.
     #[serde(with = "contents", default, skip_serializing_if = "Vec::is_empty")]
     pub nameless: Vec<Content>,
+    /// Through which it is seen where nobody says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<RuleRecord>>,
     pub audit: AuditHead,
 }
 

@@ -30,6 +30,7 @@ pub struct Restored {
 impl Vault {
     /// Makes a state the present one. The present state stays in the history, so this can be undone.
     pub fn restore(&self, to: &Revision, detail: &str) -> Result<Restored> {
+        self.check_unrestricted("restoring all of it")?;
         let deed = self.deed("restore", detail, None);
         self.attempt(|open| {
             let _holding = open.hold_objects()?;
@@ -88,7 +89,7 @@ impl Vault {
             let _holding = open.hold_objects()?;
             from.kept_state()?;
             let present = self.reader_at(open.record().head.snapshot)?;
-            let source = from.vault.reader_at(from.snapshot)?;
+            let source = self.seen(from.vault.reader_at(from.snapshot)?);
             for path in paths {
                 if self.find_at(from.snapshot, path)?.is_none() && !open.exists(path)? {
                     return Err(self.read_error(ReadError::NotFound { path: path.clone() }));
@@ -101,6 +102,7 @@ impl Vault {
 
     /// Takes back the last thing that was done and not yet taken back.
     pub fn undo(&self) -> Result<(HistoryEntry, Restored)> {
+        self.check_unrestricted("undoing what was done to it")?;
         self.attempt(|open| {
             // What the last thing was is known only once nobody else does another one.
             let _holding = open.hold_objects()?;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use avfs_core::diff::{Change, diff_trees};
-use avfs_core::{ObjectId, SnapshotId};
-use avfs_tree::{ObjectError, TreeReader};
+use avfs_core::diff::Change;
+use avfs_core::{ObjectId, SnapshotId, TreePath};
+use avfs_tree::TreeReader;
 
 use crate::error::{Error, Result};
 use crate::name::closest;
@@ -37,12 +37,10 @@ impl Revision {
 
     /// What differs from this state to another one, in the time of what differs.
     pub fn diff(&self, to: &Revision) -> Result<Vec<Change>> {
-        let objects = self.vault.store().objects();
-        let (before, after) = (objects.snapshot(self.snapshot)?.root, objects.snapshot(to.snapshot)?.root);
         let mut changes = Vec::new();
-        diff_trees(objects, &before, &after, &mut |change| {
-            changes.push(change);
-            Ok::<_, ObjectError>(())
+        self.reader()?.diff(&to.reader()?, &TreePath::root(), &mut |seen| {
+            changes.push(seen.change);
+            Ok(())
         })?;
         Ok(changes)
     }
@@ -55,7 +53,10 @@ impl Vault {
     /// snapshot's id.
     pub fn revision(&self, text: &str) -> Result<Revision> {
         if let Some((vault, rest)) = text.split_once(':') {
-            let other = self.store().vault(vault)?;
+            if self.is_alone() {
+                return Err(self.unknown(text)?);
+            }
+            let other = self.likewise(&self.store().vault(vault)?)?;
             return other.revision(if rest.is_empty() { "@" } else { rest });
         }
         if text == "@" {
@@ -68,8 +69,9 @@ impl Vault {
         if let Some(checkpoint) = self.find_checkpoint(text)? {
             return Ok(self.revise(checkpoint.snapshot));
         }
-        if crate::name::VaultName::new(text).is_ok() && self.store().has_vault(text)? {
-            return self.store().vault(text)?.revision("@");
+        let may_name_vaults = !self.is_alone() && crate::name::VaultName::new(text).is_ok();
+        if may_name_vaults && self.store().has_vault(text)? {
+            return self.likewise(&self.store().vault(text)?)?.revision("@");
         }
         self.by_id(text)
     }

@@ -13,6 +13,7 @@ use crate::open::{Hold, OpenVault};
 use crate::owner::{self, Owner, Ownership};
 use crate::record::{self, Head, HistoryRecord, VaultId, VaultRecord, key};
 use crate::store::Store;
+use crate::through::Sight;
 
 /// How many owners in a row may end while they are asked something.
 const ENDING_OWNERS: usize = 5;
@@ -23,7 +24,7 @@ pub struct VaultInfo {
     pub id: VaultId,
     pub name: VaultName,
     pub head: SnapshotId,
-    /// Files, directories and links.
+    /// Files, directories and links; through rules that may hide some, 0.
     pub files: u64,
     /// Sum of the file sizes.
     pub bytes: u64,
@@ -45,11 +46,31 @@ pub struct VaultInfo {
 pub struct Vault {
     store: Store,
     id: VaultId,
+    sight: Sight,
+    /// Names no other vault.
+    alone: bool,
 }
 
 impl Vault {
     pub(crate) fn new(store: Store, id: VaultId) -> Vault {
-        Vault { store, id }
+        Vault { store, id, sight: Sight::default(), alone: false }
+    }
+
+    /// The same vault, from which no other one can be named.
+    pub fn alone(&self) -> Vault {
+        Vault { alone: true, ..self.clone() }
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    pub(crate) fn with_sight(&self, sight: Sight) -> Vault {
+        Vault { sight, ..self.clone() }
+    }
+
+    pub(crate) fn sight(&self) -> &Sight {
+        &self.sight
     }
 
     pub fn id(&self) -> VaultId {
@@ -76,7 +97,9 @@ impl Vault {
         if let Some(parent) = record.parent {
             all.extend(record::read(self.store.refs(), &key::vault(parent.vault))?.map(|(parent, _)| parent));
         }
-        self.store.info_of(&record, &all)
+        let info = self.store.info_of(&record, &all)?;
+        let totals = self.reader_at(record.head.snapshot)?.totals().unwrap_or_default();
+        Ok(VaultInfo { files: totals.inodes, bytes: totals.bytes, ..info })
     }
 
     /// Opens the working tree for changes that become one snapshot: in memory until then, all or nothing.
@@ -191,7 +214,7 @@ impl Vault {
 
     /// Reads the tree of a snapshot.
     pub fn reader_at(&self, id: SnapshotId) -> Result<TreeReader> {
-        Ok(TreeReader::new(self.store.objects().clone(), self.snapshot(id)?.root))
+        Ok(self.seen(TreeReader::new(self.store.objects().clone(), self.snapshot(id)?.root)))
     }
 
     /// The snapshot that holds the present state.
@@ -284,6 +307,7 @@ impl Vault {
     }
 
     pub fn rename(&self, to: &VaultName) -> Result<()> {
+        self.check_unrestricted("renaming it")?;
         let from = self.name()?;
         self.update("rename", &format!("{from} to {to}"), |record, edits| {
             if self.store.has_vault(to.as_str())? {
@@ -303,6 +327,7 @@ impl Vault {
 
     /// Sets how much the vault may hold; `None` takes a limit away.
     pub fn set_quota(&self, max_bytes: Option<u64>, max_files: Option<u64>) -> Result<()> {
+        self.check_unrestricted("setting its quota")?;
         let text = |limit: Option<u64>| limit.map_or("none".into(), |limit| limit.to_string());
         let detail = format!("bytes {} files {}", text(max_bytes), text(max_files));
         self.update("quota", &detail, |record, _| {
@@ -317,11 +342,13 @@ impl Vault {
 
     /// The audit log behind entry `after`, oldest first.
     pub fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditEntry>> {
+        self.check_unrestricted("its audit log")?;
         audit::entries(self.store.refs(), self.id, after, limit)
     }
 
     /// Checks the audit log; returns how many entries it has.
     pub fn verify_audit(&self, expect: Option<&str>) -> Result<u64> {
+        self.check_unrestricted("its audit log")?;
         let record = self.record()?.0;
         audit::verify(self.store.refs(), record.name.as_str(), self.id, &record.audit, expect)
     }

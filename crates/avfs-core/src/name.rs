@@ -36,6 +36,11 @@ impl EntryName {
         Ok(EntryName(raw.into()))
     }
 
+    /// For names that are made up to try patterns, and never kept.
+    pub(crate) fn unchecked(raw: &[u8]) -> EntryName {
+        EntryName(raw.into())
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -24,7 +24,7 @@ mod state;
 mod tests;
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use explain::{Beaten, Explanation, Why};
 pub use level::{BadLevel, Level};
@@ -33,7 +33,7 @@ pub use presets::{BadPreset, Preset};
 pub use rule::{BadRule, Origin, Rule, Subject};
 
 use crate::label::{Label, Labels};
-use decide::{Verdict, joined};
+use decide::{Judge, Verdict, joined};
 use machine::{Machine, Nodes};
 use refine::Refinements;
 use state::{Memory, State};
@@ -57,10 +57,11 @@ pub struct Rules(Arc<Compiled>);
 struct Compiled {
     rules: Vec<Rule>,
     machine: Machine,
-    refinements: Refinements,
+    judge: Judge,
     /// What the rules say about each label that they name, by label.
     labels: Vec<(Label, Verdict)>,
     memory: Memory,
+    root: OnceLock<Arc<State>>,
 }
 
 impl Rules {
@@ -69,9 +70,10 @@ impl Rules {
             return Err(BadRules::TooMany(rules.len()));
         }
         let machine = Machine::new(&rules);
-        let refinements = Refinements::new(&rules, &machine)?;
+        let judge = Judge::new(&rules, &machine, Refinements::new(&rules, &machine)?);
         let labels = verdicts_of_labels(&rules);
-        Ok(Rules(Arc::new(Compiled { rules, machine, refinements, labels, memory: Memory::new() })))
+        let (memory, root) = (Memory::new(), OnceLock::new());
+        Ok(Rules(Arc::new(Compiled { rules, machine, judge, labels, memory, root })))
     }
 
     /// Everything may be written.
@@ -87,8 +89,8 @@ impl Rules {
     /// Where the root stands, with the labels that it has itself.
     pub fn root(&self, labels: &Labels) -> Standing {
         let compiled = &self.0;
-        let state = compiled.state(compiled.reduced(compiled.machine.start_of_all()));
-        Standing::new(state, compiled.verdict_of_labels(labels))
+        let state = compiled.root.get_or_init(|| compiled.state(&compiled.machine.start_of_all()));
+        Standing::new(Arc::clone(state), compiled.verdict_of_labels(labels))
     }
 
     /// Where an entry of a directory stands, with the labels that the entry has itself.
@@ -109,14 +111,14 @@ impl Rules {
         self.0.is_any_below(&at.state, at.labels, level)
     }
 
-    /// Whether every path strictly below that has no labels of its own has at least this level.
-    pub fn is_all_below_without_labels(&self, at: &Standing, level: Level) -> bool {
-        self.0.is_all_below_without_labels(&at.state, at.labels, level)
-    }
-
     /// Whether every path strictly below has the same level at both, whatever labels it has of its own.
     pub fn is_same_below(&self, a: &Standing, b: &Standing) -> bool {
-        self.0.is_same_below(&(Arc::clone(&a.state), a.labels), &(Arc::clone(&b.state), b.labels))
+        self.0.is_same_below(&a.place(), &b.place())
+    }
+
+    /// Whether no path strictly below has a higher level at `a` than at `b`, whatever labels it has of its own.
+    pub fn is_no_higher_below(&self, a: &Standing, b: &Standing) -> bool {
+        self.0.is_no_higher_below(&a.place(), &b.place())
     }
 
     /// Whether every path strictly below has at least this level, whatever labels it has of its own.
@@ -131,31 +133,22 @@ impl Compiled {
         match self.memory.known_step(from, matched) {
             Ok(state) => state,
             Err(matched) => {
-                let state = self.state(self.step(&from.nodes, &matched));
+                let state = self.state(&self.machine.step(&from.nodes, &matched));
                 self.memory.remember_step(from, matched, &state);
                 state
             }
         }
     }
 
-    fn state(&self, nodes: Nodes) -> Arc<State> {
-        let make = |id, nodes: Nodes| {
-            let (verdict, globs) = (self.verdict(&nodes), self.machine.globs(&nodes));
-            State::new(id, nodes, verdict, globs)
-        };
-        self.memory.state(nodes, make)
+    /// Where a path stands that has come this far in all patterns.
+    fn state(&self, reached: &[machine::NodeId]) -> Arc<State> {
+        let (verdict, nodes) = self.judge.arrive(&self.machine, reached);
+        self.memory.state(verdict, nodes, |nodes| self.machine.globs(nodes))
     }
 
-    fn step(&self, nodes: &[machine::NodeId], matched: &[names::GlobId]) -> Nodes {
-        self.reduced(self.machine.step(nodes, matched))
-    }
-
-    fn reduced(&self, nodes: Nodes) -> Nodes {
-        decide::reduced(&self.rules, &self.refinements, &self.machine, nodes)
-    }
-
-    fn verdict(&self, nodes: &[machine::NodeId]) -> Option<Verdict> {
-        decide::verdict(&self.rules, &self.refinements, &self.machine.matching(nodes))
+    /// What the rules about paths say one step down, and the nodes that matter below.
+    fn step(&self, nodes: &[machine::NodeId], matched: &[names::GlobId]) -> (Option<Verdict>, Nodes) {
+        self.judge.arrive(&self.machine, &self.machine.step(nodes, matched))
     }
 
     fn verdict_of_labels(&self, labels: &Labels) -> Option<Verdict> {
@@ -171,8 +164,8 @@ fn verdicts_of_labels(rules: &[Rule]) -> Vec<(Label, Verdict)> {
     let mut verdicts = std::collections::BTreeMap::new();
     for rule in rules {
         if let Some(label) = rule.label() {
-            let known = verdicts.entry(label.clone()).or_insert(decide::verdict_of(rule));
-            *known = joined(Some(*known), Some(decide::verdict_of(rule))).unwrap_or(*known);
+            let known = verdicts.entry(label.clone()).or_insert(Verdict::of(rule));
+            *known = joined(Some(*known), Some(Verdict::of(rule))).unwrap_or(*known);
         }
     }
     verdicts.into_iter().collect()
@@ -192,6 +185,10 @@ impl Standing {
     fn new(state: Arc<State>, labels: Option<Verdict>) -> Standing {
         let level = decide::level(joined(state.verdict, labels));
         Standing { state, labels, level }
+    }
+
+    fn place(&self) -> below::Place {
+        (Arc::clone(&self.state), self.labels)
     }
 
     pub fn level(&self) -> Level {

@@ -19,13 +19,9 @@ pub mod session;
 pub mod support;
 pub mod syscalls;
 
-<<<<<<< HEAD
-pub use classify::{Class, Classes, Classification, Command, Part};
-pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};
-=======
+pub use classify::{Class, Classes, Classification, Command, Part, classify};
 pub use launch::{
     Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Orders, Outcome, Session, Stdin,
 };
->>>>>>> h-sandbox
 pub use plan::{Limits, Network, Plan, User};
 pub use policy::{Action, Decision, Policy, PolicyError, PrefixRule, rules_to_save};

@@ -27,6 +27,10 @@ pub const INSIDE: &str = "/run/avfs/inside";
 /// Where a session has what it and its shell talk by.
 pub const SESSION: &str = "/run/avfs/session";
 
+/// Where the inner door is inside, and a directory with our own program under its own name.
+pub const DOOR: &str = "/run/avfs/door";
+pub const PROGRAMS: &str = "/run/avfs/bin";
+
 /// The user and group that a run gets when root starts it: below 65534 (nobody), above what distributions give out.
 /// Root without capabilities would still own `/etc/shadow`.
 pub const UNPRIVILEGED: u32 = 64_999;
@@ -40,6 +44,8 @@ pub struct Plan {
     pub also_at: Option<PathBuf>,
     /// Names in the workspace that can be reached as `/NAME` too.
     pub top_level: Vec<OsString>,
+    /// A socket of the host through which the run can ask for things about its own workspace.
+    pub door: Option<PathBuf>,
     /// Nothing in the workspace can be changed.
     pub read_only: bool,
     pub cwd: PathBuf,
@@ -136,6 +142,7 @@ impl Plan {
             workspace: workspace.into(),
             also_at: None,
             top_level: Vec::new(),
+            door: None,
             read_only: false,
             cwd: PathBuf::from(WORKSPACE),
             command: command.into_iter().map(Into::into).collect(),

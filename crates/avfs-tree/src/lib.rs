@@ -11,6 +11,7 @@ mod op;
 mod overlay;
 mod reach;
 mod reader;
+mod shown;
 mod validate;
 mod worktree;
 
@@ -20,7 +21,7 @@ pub use journal::{Journal, JournalError};
 pub use objects::{ObjectError, ObjectWriter, Objects};
 pub use op::Place;
 pub use reach::{Needed, link_bearing_slots, walk_needed};
-pub use reader::{Found, Listing, ReadError, TreeReader};
+pub use reader::{Found, Listing, ReadError, SeenChange, TreeReader};
 pub use validate::{Flaw, validate};
 pub use worktree::{
     At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NewEntry, Seen, SetAttr,

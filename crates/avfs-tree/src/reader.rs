@@ -1,8 +1,17 @@
 //! A tree as one snapshot holds it: read-only, by path, loading only what is asked for.
 
+mod seen_diff;
+mod sight;
+#[cfg(test)]
+mod tests;
+
 use avfs_core::map::{self, Walk};
+use avfs_core::rules::{Level, Standing};
 use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, Root, Slot, TreePath};
 use bytes::Bytes;
+
+pub use seen_diff::SeenChange;
+use sight::{Sight, denied};
 
 use crate::content;
 use crate::objects::{ObjectError, Objects};
@@ -17,6 +26,8 @@ pub enum ReadError {
     IsADirectory { path: TreePath },
     #[error("{path} is not a file")]
     NotAFile { path: TreePath },
+    #[error("{path}: the rules give {level} there, and this takes {needed}")]
+    Denied { path: TreePath, level: Level, needed: Level },
     #[error("reading {path}")]
     Object {
         path: TreePath,
@@ -30,20 +41,24 @@ pub enum ReadError {
 pub struct Found {
     pub entry: Entry,
     pub link: Option<(LinkId, u32)>,
+    /// What may be done with it. Below [`Level::Read`], its contents or target are not in the entry.
+    pub level: Level,
 }
 
-/// Reads one immutable tree.
+/// Reads one immutable tree, as it is or as rules show it.
 #[derive(Clone)]
 pub struct TreeReader {
     objects: Objects,
     root: Root,
+    sight: Option<Sight>,
 }
 
 impl TreeReader {
     pub fn new(objects: Objects, root: Root) -> TreeReader {
-        TreeReader { objects, root }
+        TreeReader { objects, root, sight: None }
     }
 
+    /// The whole tree, whatever the rules say.
     pub fn root(&self) -> &Root {
         &self.root
     }
@@ -54,18 +69,45 @@ impl TreeReader {
 
     /// The entry at `path`. Symbolic links are not followed.
     pub fn find(&self, path: &TreePath) -> Result<Found, ReadError> {
-        let mut found = Found { entry: self.root.directory.clone(), link: None };
+        let (found, standing) = self.locate(path)?;
+        self.shown(found, standing).map_err(|source| object_error(path, source))
+    }
+
+    /// The entry at `path` as it is, and where it stands. What is hidden is not found.
+    fn locate(&self, path: &TreePath) -> Result<(Found, Option<Standing>), ReadError> {
+        let not_found = || ReadError::NotFound { path: path.clone() };
+        let mut found = Found { entry: self.root.directory.clone(), link: None, level: Level::Write };
+        let mut standing = self.sight.as_ref().map(|sight| sight.root(&found.entry.meta.labels));
         let mut walked = TreePath::root();
+        if !self.is_visible(standing.as_ref(), &found.entry) {
+            return Err(not_found());
+        }
         for name in path.components() {
             let EntryKind::Directory { entries, .. } = &found.entry.kind else {
                 return Err(ReadError::NotADirectory { path: walked });
             };
             let slot = self.slot(*entries, &name).map_err(|source| object_error(path, source))?;
             walked.push(&name);
-            let slot = slot.ok_or_else(|| ReadError::NotFound { path: path.clone() })?;
-            found = self.resolve(slot).map_err(|source| object_error(path, source))?;
+            found = self.resolve(slot.ok_or_else(not_found)?).map_err(|source| object_error(path, source))?;
+            standing = self.below(standing.as_ref(), name.as_bytes(), &found.entry);
+            if !self.is_visible(standing.as_ref(), &found.entry) {
+                return Err(not_found());
+            }
         }
-        Ok(found)
+        Ok((found, standing))
+    }
+
+    /// Where an entry of a directory stands, if there are rules.
+    fn below(&self, above: Option<&Standing>, name: &[u8], entry: &Entry) -> Option<Standing> {
+        Some(self.sight.as_ref()?.child(above?, name, entry))
+    }
+
+    fn is_visible(&self, standing: Option<&Standing>, entry: &Entry) -> bool {
+        match (&self.sight, standing) {
+            (Some(sight), Some(standing)) => sight.is_visible(standing, entry),
+            (Some(_), None) => false,
+            (None, _) => true,
+        }
     }
 
     fn slot(&self, entries: Option<NodeId>, name: &EntryName) -> Result<Option<Slot>, ObjectError> {
@@ -73,13 +115,13 @@ impl TreeReader {
     }
 
     /// The entry behind a slot, which for a linked file is in the link table.
-    pub fn resolve(&self, slot: Slot) -> Result<Found, ObjectError> {
+    fn resolve(&self, slot: Slot) -> Result<Found, ObjectError> {
         match slot {
-            Slot::Own(entry) => Ok(Found { entry, link: None }),
+            Slot::Own(entry) => Ok(Found { entry, link: None, level: Level::Write }),
             Slot::Link(id) => {
                 let file: Option<LinkedFile> = map::get(&self.objects, self.root.links, &id.key())?;
                 let file = file.ok_or(avfs_core::DecodeError::Invalid("a linked file has no record"))?;
-                Ok(Found { entry: file.entry, link: Some((id, file.names)) })
+                Ok(Found { entry: file.entry, link: Some((id, file.names)), level: Level::Write })
             }
         }
     }
@@ -95,9 +137,21 @@ impl TreeReader {
         let EntryKind::Directory { entries, .. } = entry.kind else {
             return Err(ReadError::NotADirectory { path: path.clone() });
         };
-        let walk = map::walk_after(self.objects.clone(), entries, None);
-        let walk = walk.map_err(|source| object_error(path, source))?;
-        Ok(Listing { reader: self, path: path.clone(), walk })
+        let standing = match &self.sight {
+            Some(_) => self.locate(path)?.1,
+            None => None,
+        };
+        self.listing(path, entries, standing).map_err(|source| object_error(path, source))
+    }
+
+    fn listing(
+        &self,
+        path: &TreePath,
+        entries: Option<NodeId>,
+        standing: Option<Standing>,
+    ) -> Result<Listing<'_>, ObjectError> {
+        let walk = map::walk_after(self.objects.clone(), entries, None)?;
+        Ok(Listing { reader: self, path: path.clone(), walk, standing })
     }
 
     /// All the bytes of the file at `path`.
@@ -114,7 +168,9 @@ impl TreeReader {
 
     /// Size and contents of the file at `path`.
     pub fn file(&self, path: &TreePath) -> Result<(u64, Content), ReadError> {
-        match self.find(path)?.entry.kind {
+        let found = self.find(path)?;
+        match found.entry.kind {
+            EntryKind::File { .. } if found.level < Level::Read => Err(denied(path, found.level)),
             EntryKind::File { size, content } => Ok((size, content)),
             EntryKind::Directory { .. } => Err(ReadError::IsADirectory { path: path.clone() }),
             EntryKind::Symlink { .. }
@@ -135,6 +191,8 @@ pub struct Listing<'a> {
     reader: &'a TreeReader,
     path: TreePath,
     walk: Walk<Slot, Objects>,
+    /// Where the directory stands, if there are rules.
+    standing: Option<Standing>,
 }
 
 impl Iterator for Listing<'_> {
@@ -148,9 +206,21 @@ impl Iterator for Listing<'_> {
 
 impl Listing<'_> {
     fn advance(&mut self) -> Result<Option<(EntryName, Found)>, ObjectError> {
-        let Some((key, slot)) = self.walk.advance()? else { return Ok(None) };
-        let name = EntryName::new(&key)
-            .map_err(|_| avfs_core::DecodeError::Invalid("a directory holds a bad name"))?;
-        Ok(Some((name, self.reader.resolve(slot)?)))
+        let Some((name, found, standing)) = self.next_visible()? else { return Ok(None) };
+        Ok(Some((name, self.reader.shown(found, standing)?)))
+    }
+
+    /// The next entry that is not hidden, as it is, and where it stands.
+    fn next_visible(&mut self) -> Result<Option<(EntryName, Found, Option<Standing>)>, ObjectError> {
+        while let Some((key, slot)) = self.walk.advance()? {
+            let name = EntryName::new(&key)
+                .map_err(|_| avfs_core::DecodeError::Invalid("a directory holds a bad name"))?;
+            let found = self.reader.resolve(slot)?;
+            let standing = self.reader.below(self.standing.as_ref(), name.as_bytes(), &found.entry);
+            if self.reader.is_visible(standing.as_ref(), &found.entry) {
+                return Ok(Some((name, found, standing)));
+            }
+        }
+        Ok(None)
     }
 }

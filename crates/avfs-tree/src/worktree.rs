@@ -15,6 +15,7 @@ mod inode;
 mod introduce;
 mod query;
 mod rebase;
+mod relabel;
 mod state;
 mod still;
 mod stubs;

@@ -75,12 +75,13 @@ impl ColorArg {
 }
 
 /// The headings of the top-level help, in the order in which a newcomer needs them.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Vaults", &["vault"]),
     ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
     ("Versions", &["checkpoint", "log", "diff", "checkout", "revert", "undo"]),
     ("Search", &["grep", "find", "search"]),
     ("Running commands", &["exec", "proxy", "policy"]),
+    ("Rules", &["rules", "label"]),
     ("Mounts", &["mount", "unmount", "mounts", "doctor"]),
     ("In and out", &["import", "export"]),
     ("Upkeep", &["stats", "quota", "audit", "gc", "prune", "fsck"]),
@@ -250,6 +251,44 @@ mod tests {
         ] {
             check(line, false);
         }
+    }
+
+    /// The commands at the ends of the tree, with the words that lead to them.
+    fn leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
+        for inner in command.get_subcommands() {
+            let words = format!("{words} {}", inner.get_name()).trim().to_owned();
+            leaves(inner, &words, found);
+            if !inner.is_subcommand_required_set() {
+                found.push((words, inner.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_takes_rules_or_is_listed_with_its_reason() {
+        let page = include_str!("../../../docs/cli.md");
+        let (_, rest) = page.split_once("These commands do not take them").expect("the list of the page");
+        let list = rest.split_once("\n## ").map_or(rest, |(list, _)| list);
+        let items = list.lines().filter_map(|line| line.strip_prefix("- "));
+        let mut listed: Vec<&str> = Vec::new();
+        for item in items {
+            let (names, reason) = item.split_once(": ").expect("a reason behind the names");
+            assert!(reason.len() > 10, "{item}");
+            listed.extend(names.split(", ").map(|name| name.trim_matches('`')));
+        }
+        let mut all = Vec::new();
+        leaves(&Cli::definition(), "", &mut all);
+        let takes = |command: &clap::Command| {
+            ["rule", "preset", "rules", "no_rules"]
+                .iter()
+                .all(|flag| command.get_arguments().any(|argument| argument.get_id() == flag))
+        };
+        let mut without: Vec<&str> =
+            all.iter().filter(|(_, command)| !takes(command)).map(|(words, _)| words.as_str()).collect();
+        listed.sort_unstable();
+        without.sort_unstable();
+        assert_eq!(listed, without);
+        assert!(all.len() - without.len() > 20, "{without:?}");
     }
 
     #[test]

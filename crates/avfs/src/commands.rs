@@ -15,6 +15,7 @@ mod checkout;
 mod checkpoint;
 mod chmod;
 mod cp;
+mod denied;
 mod diff;
 mod doctor;
 mod exec;
@@ -24,6 +25,7 @@ mod fsck;
 mod gc;
 mod grep;
 mod import;
+mod label;
 mod ln;
 mod log;
 mod ls;
@@ -38,6 +40,7 @@ mod prune;
 mod quota;
 mod revert;
 mod rm;
+mod rules;
 mod search;
 mod stat;
 mod stats;
@@ -50,11 +53,13 @@ mod vault;
 mod write;
 
 use anyhow::Result;
+pub use exec::through_door;
 
 use crate::cli::Cli;
-use crate::context::Context;
+use crate::context::{Context, Scope};
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
+use crate::rule_args::RuleArgs;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -82,6 +87,10 @@ pub enum Command {
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
+    #[command(subcommand)]
+    Rules(rules::RulesCommand),
+    #[command(subcommand)]
+    Label(label::LabelCommand),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Exec(exec::ExecArgs),
@@ -106,8 +115,69 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
+impl Command {
+    /// The flags of a command that sees a vault through rules.
+    fn rule_args(&self) -> Option<&RuleArgs> {
+        match self {
+            Command::Ls(args) => Some(&args.rules),
+            Command::Cat(args) => Some(&args.rules),
+            Command::Write(args) => Some(&args.rules),
+            Command::Mkdir(args) => Some(&args.rules),
+            Command::Cp(args) => Some(&args.rules),
+            Command::Mv(args) => Some(&args.rules),
+            Command::Rm(args) => Some(&args.rules),
+            Command::Ln(args) => Some(&args.rules),
+            Command::Chmod(args) => Some(&args.rules),
+            Command::Touch(args) => Some(&args.rules),
+            Command::Stat(args) => Some(&args.rules),
+            Command::Tree(args) => Some(&args.rules),
+            Command::Log(args) => Some(&args.rules),
+            Command::Diff(args) => Some(&args.rules),
+            Command::Checkout(args) => Some(&args.rules),
+            Command::Revert(args) => Some(&args.rules),
+            Command::Grep(args) => Some(&args.rules),
+            Command::Find(args) => Some(&args.rules),
+            Command::Search(args) => Some(&args.rules),
+            Command::Import(args) => Some(&args.rules),
+            Command::Export(args) => Some(&args.rules),
+            Command::Mount(args) => Some(&args.rules),
+            Command::Exec(args) => Some(&args.rules),
+            Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
+            Command::Rules(command) => command.rule_args(),
+            Command::Checkpoint(command) => command.rule_args(),
+            Command::Vault(_)
+            | Command::Undo(_)
+            | Command::Label(_)
+            | Command::Policy(_)
+            | Command::Unmount(_)
+            | Command::Mounts(_)
+            | Command::Doctor(_)
+            | Command::Stats(_)
+            | Command::Quota(_)
+            | Command::Audit(_)
+            | Command::Gc(_)
+            | Command::Prune(_)
+            | Command::Fsck(_)
+            | Command::Config(_)
+            | Command::Completions(_)
+            | Command::Man(_) => None,
+        }
+    }
+}
+
 pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
-    let context = |out| Context::load(out, &cli.global);
+    run_within(cli, Scope::Free, out)
+}
+
+/// Runs a command that must not reach further than this.
+pub fn run_within(cli: Cli, scope: Scope, out: &mut Printer) -> Result<ExitStatus> {
+    let rules = cli.command.rule_args();
+    let vault = cli.global.vault.as_deref();
+    act(&cli, rules, &scope, out).map_err(|error| denied::with_flags(error, rules, vault))
+}
+
+fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) -> Result<ExitStatus> {
+    let context = |out| Context::load(out, &cli.global, rules).map(|context| context.within(scope));
     match &cli.command {
         Command::Vault(command) => vault::run(&mut context(out)?, command),
         Command::Ls(args) => ls::run(&mut context(out)?, args),
@@ -122,6 +192,8 @@ pub fn run(cli: Cli, out: &mut Printer) -> Result<ExitStatus> {
         Command::Touch(args) => touch::run(&mut context(out)?, args),
         Command::Stat(args) => stat::run(&mut context(out)?, args),
         Command::Tree(args) => tree::run(&mut context(out)?, args),
+        Command::Label(command) => label::run(&mut context(out)?, command),
+        Command::Rules(command) => rules::run(&mut context(out)?, command),
         Command::Import(args) => import::run(&mut context(out)?, args),
         Command::Export(args) => export::run(&mut context(out)?, args),
         Command::Checkpoint(command) => checkpoint::run(&mut context(out)?, command),

@@ -1,5 +1,6 @@
 //! What a command works with: the settings in force and the way to the user.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -11,17 +12,36 @@ use crate::cli::GlobalArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::rule_args::{Chosen, RuleArgs};
 use crate::settings::{Key, Places, Settings, SettingsError, Sources};
 use crate::view::View;
 
 pub struct Context<'a> {
     pub out: &'a mut Printer,
     pub settings: Settings,
+    /// The flags of a command that sees vaults through rules.
+    rules: Option<RuleArgs>,
+    /// What they say, once somebody asked.
+    chosen: OnceCell<Chosen>,
+    /// No vault but one can be named.
+    alone: bool,
+}
+
+/// How far a command reaches.
+pub enum Scope {
+    /// As its own flags say.
+    Free,
+    /// One vault, through these rules, whatever the command is.
+    OwnVault(RuleArgs),
 }
 
 impl<'a> Context<'a> {
     /// Reads the settings. Commands that must work whatever stands in a settings file do without.
-    pub fn load(out: &'a mut Printer, global: &GlobalArgs) -> Result<Context<'a>, SettingsError> {
+    pub fn load(
+        out: &'a mut Printer,
+        global: &GlobalArgs,
+        rules: Option<&RuleArgs>,
+    ) -> Result<Context<'a>, SettingsError> {
         let environment = |name: &str| std::env::var_os(name);
         // A working directory that was deleted has no project.
         let working_directory = std::env::current_dir().ok();
@@ -32,7 +52,17 @@ impl<'a> Context<'a> {
             flags: &flags(global),
         })?;
         out.set_color(settings.color());
-        Ok(Context { out, settings })
+        Ok(Context { out, settings, rules: rules.cloned(), chosen: OnceCell::new(), alone: false })
+    }
+
+    /// The same, for a command that must not reach further than this.
+    pub fn within(self, scope: &Scope) -> Context<'a> {
+        match scope {
+            Scope::Free => self,
+            Scope::OwnVault(rules) => {
+                Context { rules: Some(rules.clone()), chosen: OnceCell::new(), alone: true, ..self }
+            }
+        }
     }
 
     /// The store, made if there is none yet.
@@ -60,19 +90,63 @@ impl<'a> Context<'a> {
         RetentionPolicy { times: Retention { all, hourly, daily }, disk_share: set.disk_share }
     }
 
-    /// The vault that the command works on: named by a flag, the environment or a file, or chosen before.
+    /// The vault that the command works on, as the command sees it: through the rules of its flags, or else those
+    /// that are stored with the vault.
     pub fn vault(&self) -> Result<Vault> {
+        // A mistake in them is told before anything else.
+        self.chosen()?;
+        self.seen(self.whole_vault()?)
+    }
+
+    /// The flags that count: those of a command, unless others have decided for it.
+    pub fn rule_args<'b>(&'b self, own: &'b RuleArgs) -> &'b RuleArgs {
+        self.rules.as_ref().filter(|_| self.alone).unwrap_or(own)
+    }
+
+    /// A vault as the command sees it.
+    pub fn seen(&self, vault: Vault) -> Result<Vault> {
+        match self.chosen()? {
+            Chosen::Everything => Ok(vault),
+            Chosen::These(rules) => Ok(vault.through(rules)),
+            Chosen::Stored => Ok(vault.through_stored()?),
+        }
+    }
+
+    fn chosen(&self) -> Result<Chosen> {
+        if let Some(chosen) = self.chosen.get() {
+            return Ok(chosen.clone());
+        }
+        let chosen = self.rules.as_ref().map_or(Ok(Chosen::Everything), RuleArgs::read)?;
+        Ok(self.chosen.get_or_init(|| chosen).clone())
+    }
+
+    /// The vault that commands work on, if one is chosen. A store that does not exist is not made.
+    pub fn vault_if_chosen(&self) -> Result<Option<Vault>> {
+        if !self.settings.home().is_some_and(Path::exists) {
+            return Ok(None);
+        }
+        let store = self.store()?;
+        self.chosen_vault(&store)?.map(|name| known_vault(&store, &name)).transpose()
+    }
+
+    /// The vault that the command works on, all of it: named by a flag, the environment or a file, or chosen before.
+    pub fn whole_vault(&self) -> Result<Vault> {
         let store = self.store()?;
         let chosen = self.chosen_vault(&store)?;
         let none = || {
             Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
                 .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
         };
-        known_vault(&store, &chosen.ok_or_else(none)?)
+        let vault = known_vault(&store, &chosen.ok_or_else(none)?)?;
+        Ok(if self.alone { vault.alone() } else { vault })
     }
 
     /// A vault by its name.
     pub fn vault_named(&self, name: &str) -> Result<Vault> {
+        if self.alone {
+            let text = format!("vault '{name}' cannot be reached from here");
+            return Err(Failure::new("inside-run", ExitStatus::Denied, text).into());
+        }
         known_vault(&self.store()?, name)
     }
 

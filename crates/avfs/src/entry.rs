@@ -1,5 +1,6 @@
 //! Entries of a vault as listings show them.
 
+use agentvfs::rules::Level;
 use agentvfs::{EntryKind, Found, Kind, TreePath};
 use serde::Serialize;
 
@@ -73,10 +74,10 @@ pub fn names(found: &Found) -> u32 {
     found.link.map_or(1, |(_, names)| names)
 }
 
-/// What a symbolic link points to.
+/// What a symbolic link points to, if that may be read.
 pub fn target(found: &Found) -> Option<&[u8]> {
     match &found.entry.kind {
-        EntryKind::Symlink { target } => Some(target),
+        EntryKind::Symlink { target } if found.level >= Level::Read => Some(target),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use agentvfs::ErrorKind;
-use avfs_core::BadName;
+use avfs_core::{BadLabel, BadName};
 
 use crate::exit::ExitStatus;
 use crate::printer::PrintError;
@@ -81,7 +81,7 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(error) = cause.downcast_ref::<PrintError>() {
         return Some(of_output(error));
     }
-    if cause.is::<BadName>() {
+    if cause.is::<BadName>() || cause.is::<BadLabel>() {
         return Some(Failure::new("bad-name", ExitStatus::BadInput, ""));
     }
     cause.downcast_ref::<io::Error>().map(of_io)

@@ -36,6 +36,9 @@ fn main() -> ExitCode {
     if let Some(status) = inside_sandbox() {
         return status;
     }
+    if let Some(status) = commands::through_door() {
+        return ExitCode::from(status);
+    }
     let flags = EarlyFlags::scan(std::env::args_os().skip(1));
     let mut out = Printer::new(flags.manner());
     let outcome = Cli::read(std::env::args_os(), flags.color)

@@ -42,6 +42,7 @@ pub struct Manner {
 /// Text that comes from a vault or from a file is passed through [`crate::escape`] before it gets here.
 pub struct Printer {
     stdout: Box<dyn Write>,
+    stderr: Box<dyn Write>,
     to_terminal: bool,
     manner: Manner,
     color_data: bool,
@@ -56,9 +57,17 @@ impl Printer {
             true => Box::new(io::stdout()),
             false => Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
         };
-        let mut printer = Printer { stdout, to_terminal, manner, color_data: false, color_talk: false };
+        let stderr = Box::new(io::stderr());
+        let mut printer =
+            Printer { stdout, stderr, to_terminal, manner, color_data: false, color_talk: false };
         printer.set_color(manner.color);
         printer
+    }
+
+    /// Prints to others than the user: without colour, and as on a pipe.
+    pub fn to(stdout: Box<dyn Write>, stderr: Box<dyn Write>, manner: Manner) -> Printer {
+        let manner = Manner { color: ColorWhen::Never, ..manner };
+        Printer { stdout, stderr, to_terminal: false, manner, color_data: false, color_talk: false }
     }
 
     /// Colour may be set in a file, and errors of that file must be printed before it is known.
@@ -178,7 +187,7 @@ impl Printer {
     /// Standard error is best effort: there is nobody to tell that it is closed.
     fn say(&mut self, text: impl Display) {
         let _ = self.stdout.flush();
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = writeln!(self.stderr, "{text}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use agentvfs::Vault;
 use agentvfs::rules::{self, Rule, RuleFile, Rules};
 use anyhow::Result;
 
@@ -19,29 +20,70 @@ pub struct RuleArgs {
     /// See the vault through the rules of a file
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     rules: Vec<PathBuf>,
+    /// See all of the vault, whatever rules are stored with it
+    #[arg(long, help_heading = HEADING, conflicts_with_all = ["rule", "preset", "rules"])]
+    no_rules: bool,
+    /// Decided by others, and not by flags.
+    #[arg(skip)]
+    fixed: Option<Option<Vec<Rule>>>,
+}
+
+/// Through which rules a vault is to be seen.
+#[derive(Clone)]
+pub enum Chosen {
+    /// Through none.
+    Everything,
+    These(Rules),
+    /// Through those that are stored with it, if there are any.
+    Stored,
 }
 
 const HEADING: &str = "Rules";
 
 impl RuleArgs {
-    /// The rules that the flags name, one list of all of them; `None` if there is no flag.
-    pub fn list(&self) -> Result<Option<Vec<Rule>>> {
-        if *self == RuleArgs::default() {
-            return Ok(None);
+    /// These rules, or none, whatever is stored with a vault.
+    pub fn fixed(rules: Option<Vec<Rule>>) -> RuleArgs {
+        RuleArgs { fixed: Some(rules), ..RuleArgs::default() }
+    }
+
+    /// The rules that the flags name, one list of all of them.
+    pub fn read(&self) -> Result<Chosen> {
+        match &self.fixed {
+            Some(Some(rules)) => {
+                return Ok(Chosen::These(Rules::new(rules.clone()).map_err(agentvfs::Error::from)?));
+            }
+            Some(None) => return Ok(Chosen::Everything),
+            None => {}
         }
-        let mut list = Vec::new();
+        if self.no_rules {
+            return Ok(Chosen::Everything);
+        }
+        if *self == RuleArgs::default() {
+            return Ok(Chosen::Stored);
+        }
+        let read = |file: &PathBuf| Ok(RuleFile::read(file, &other_sections())?.rules);
+        let files = self.rules.iter().map(read).collect::<Result<Vec<Rules>>>()?;
+        if let ([only], [], []) = (&files[..], &self.preset[..], &self.rule[..]) {
+            return Ok(Chosen::These(only.clone()));
+        }
+        let mut list: Vec<Rule> = Vec::new();
         for name in &self.preset {
             list.extend(rules::preset("--preset", name)?.rules());
         }
-        for file in &self.rules {
-            list.extend(RuleFile::read(file, &other_sections())?.rules);
-        }
+        list.extend(files.iter().flat_map(Rules::list).cloned());
         for text in &self.rule {
             list.push(rules::line("--rule", text)?);
         }
-        // What cannot be decided by is refused before anything is done.
-        Rules::new(list.clone()).map_err(agentvfs::Error::from)?;
-        Ok(Some(list))
+        Ok(Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?))
+    }
+
+    /// The rules for a vault: those of the flags, or the ones that are stored with it. `None`: all of it is seen.
+    pub fn list_for(&self, vault: &Vault) -> Result<Option<Vec<Rule>>> {
+        match self.read()? {
+            Chosen::Everything => Ok(None),
+            Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
+            Chosen::Stored => Ok(vault.stored_rules()?),
+        }
     }
 
     /// The flags as they were given, to be given again.
@@ -77,10 +119,12 @@ mod tests {
             rule: vec!["/a b/**=read".into(), "/it's=none".into()],
             preset: vec!["read-only".into()],
             rules: vec!["r.toml".into()],
+            fixed: None,
+            no_rules: false,
         };
         let expected =
             ["--preset read-only", "--rules r.toml", "--rule '/a b/**=read'", "--rule '/it'\\''s=none'"];
         assert_eq!(args.words(), expected);
-        assert_eq!(RuleArgs::default().list().unwrap(), None);
+        assert!(matches!(RuleArgs::default().read().unwrap(), Chosen::Stored));
     }
 }

@@ -52,11 +52,12 @@ impl View {
         Version::of_file(&self.reader, path).map_err(|error| self.fail(error))
     }
 
-    /// How many files, directories and links there are at `path`.
-    pub fn files_at(&self, path: &TreePath) -> Result<u64, Error> {
+    /// How many files, directories and links there are at `path`; through rules, nobody knows without looking.
+    pub fn files_at(&self, path: &TreePath) -> Result<Option<u64>, Error> {
         match self.find(path)?.entry.kind {
-            EntryKind::Directory { below, .. } => Ok(below.inodes),
-            _ => Ok(1),
+            EntryKind::Directory { .. } if self.reader.has_rules() => Ok(None),
+            EntryKind::Directory { below, .. } => Ok(Some(below.inodes)),
+            _ => Ok(Some(1)),
         }
     }
 

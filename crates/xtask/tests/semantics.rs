@@ -11,6 +11,7 @@ const SHORT: &[(&str, &str)] = &[
     ("faults/", "crates/avfs/tests/mount_faults/"),
     ("tree/", "crates/avfs-tree/tests/"),
     ("owners/", "crates/agentvfs/tests/owners/"),
+    ("rules/", "crates/avfs/tests/rules/"),
 ];
 
 fn root() -> PathBuf {

@@ -35,6 +35,9 @@ pub struct Envelope {
 pub struct RequestBody {
     pub vault: String,
     pub cwd: String,
+    /// The directory of the vault that is the workspace, if it is not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     pub command: Vec<String>,
     /// `argv`, or `shell` for a line that a shell reads.
     pub command_mode: &'static str,
@@ -220,6 +223,7 @@ impl RequestBody {
         RequestBody {
             vault,
             cwd: cwd.display().to_string(),
+            path: request.path.as_ref().map(ToString::to_string),
             command,
             command_mode,
             limits: LimitsBody::of(&request.limits),

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use avfs_core::TreePath;
 use avfs_core::rules::Rule;
 use avfs_exec::classify::Command;
 use avfs_exec::policy::Policy;
@@ -16,6 +17,8 @@ pub struct ExecRequest {
     pub command: Command,
     /// Where it starts: a path in the vault, or an absolute one of the sandbox. `None`: the root of the vault.
     pub cwd: Option<PathBuf>,
+    /// The directory of the vault that is the workspace; `None`: all of it.
+    pub path: Option<TreePath>,
     /// What is added to the environment.
     pub env: Vec<(OsString, OsString)>,
     /// The environment of whoever asks; only what says how to talk to people is taken from it.
@@ -46,6 +49,7 @@ impl ExecRequest {
         ExecRequest {
             command,
             cwd: None,
+            path: None,
             env: Vec::new(),
             caller_env: Vec::new(),
             home: None,

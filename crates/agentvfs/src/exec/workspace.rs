@@ -24,6 +24,8 @@ const RUNS: &str = "runs";
 const LOCK: &str = "lock";
 /// Where the vault is mounted.
 const MOUNTPOINT: &str = "workspace";
+/// The socket through which the run can ask.
+const DOOR: &str = "door";
 
 /// How long an owner that is about to end may take to store what it has.
 const ENDING: Duration = Duration::from_secs(60);
@@ -81,6 +83,7 @@ fn remove(place: &Path) {
     // What cannot be removed now is removed before the next run.
     let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
     let _ = std::fs::remove_file(place.join(LOCK));
+    let _ = std::fs::remove_file(place.join(DOOR));
     let _ = std::fs::remove_dir(place);
 }
 
@@ -147,6 +150,10 @@ impl Workspace {
 
     pub fn mountpoint(&self) -> PathBuf {
         self.directory.mountpoint()
+    }
+
+    pub fn door_place(&self) -> PathBuf {
+        self.directory.place.join(DOOR)
     }
 
     /// The state of the vault as it is now, stored.

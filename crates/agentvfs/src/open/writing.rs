@@ -59,7 +59,8 @@ impl OpenVault {
     fn at_place(&self, path: &TreePath, place: &Place) -> Result<Option<Attr>> {
         match self.tree.lookup(place.parent, &place.name) {
             Ok(attr) => Ok(Some(attr)),
-            Err(FsError::NotFound) => Ok(None),
+            // Making it is refused, whether it is there or not.
+            Err(FsError::NotFound | FsError::Hidden) => Ok(None),
             Err(error) => Err(self.fail(path, error)),
         }
     }

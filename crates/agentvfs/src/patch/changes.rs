@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 
 use avfs_core::diff::Change;
+use avfs_core::rules::Level;
 use avfs_core::{Content, Entry, EntryKind, EntryName, TreePath};
+use avfs_tree::SeenChange;
 
 /// An entry at its place in one of the trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
     pub path: TreePath,
     pub entry: Entry,
+    /// Below [`Level::Read`], its contents are not told.
+    pub level: Level,
 }
 
 /// What happened to one file.
@@ -76,8 +80,9 @@ impl FileChange {
 
 /// The changed files in the order of their paths (a renamed one at its new path). Directories are listed
 /// only where their files do not tell of them: empty ones that came or went, and other attributes.
-pub fn file_changes(changes: impl IntoIterator<Item = Change>) -> Vec<FileChange> {
-    let mut files: Vec<FileChange> = changes.into_iter().filter_map(classify).collect();
+pub fn file_changes(changes: impl IntoIterator<Item = impl Into<SeenChange>>) -> Vec<FileChange> {
+    let mut files: Vec<FileChange> =
+        changes.into_iter().filter_map(|change| classify(change.into())).collect();
     join_renames(&mut files);
     files.sort_by(|a, b| by_component(a.path()).cmp(by_component(b.path())));
     files
@@ -88,16 +93,21 @@ fn by_component(path: &TreePath) -> impl Iterator<Item = u8> + '_ {
     path.as_bytes().iter().map(|byte| if *byte == b'/' { 0 } else { *byte })
 }
 
-fn classify(change: Change) -> Option<FileChange> {
-    let Change { path, before, after } = change;
-    let side = |entry: Entry| Side { path: path.clone(), entry };
+fn classify(seen: SeenChange) -> Option<FileChange> {
+    let SeenChange { change: Change { path, before, after }, changes_content, .. } = seen;
+    let side = |entry: Entry, level: Level| Side { path: path.clone(), entry, level };
     match (before, after) {
         (None, None) => None,
-        (None, Some(after)) => speaks_for_itself(&after).then(|| FileChange::added(side(after))),
-        (Some(before), None) => speaks_for_itself(&before).then(|| FileChange::removed(side(before))),
+        (None, Some(after)) => {
+            speaks_for_itself(&after).then(|| FileChange::added(side(after, seen.after_level)))
+        }
+        (Some(before), None) => {
+            speaks_for_itself(&before).then(|| FileChange::removed(side(before, seen.before_level)))
+        }
         (Some(before), Some(after)) => {
-            let status = compare(&before, &after)?;
-            Some(FileChange { status, old: Some(side(before)), new: Some(side(after)) })
+            let status = compare(&before, &after, changes_content)?;
+            let (old, new) = (side(before, seen.before_level), side(after, seen.after_level));
+            Some(FileChange { status, old: Some(old), new: Some(new) })
         }
     }
 }
@@ -107,11 +117,11 @@ fn speaks_for_itself(entry: &Entry) -> bool {
 }
 
 /// `None` if the difference is of no interest here.
-fn compare(before: &Entry, after: &Entry) -> Option<Status> {
+fn compare(before: &Entry, after: &Entry, changes_content: bool) -> Option<Status> {
     if std::mem::discriminant(&before.kind) != std::mem::discriminant(&after.kind) {
         return Some(Status::TypeChanged);
     }
-    if before.kind != after.kind && !before.is_directory() {
+    if changes_content && !before.is_directory() {
         return Some(Status::Modified);
     }
     let (old, new) = (&before.meta, &after.meta);

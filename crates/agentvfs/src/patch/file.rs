@@ -1,10 +1,11 @@
 //! The two sides of one changed file, compared.
 
+use avfs_core::rules::Level;
 use avfs_core::{Entry, EntryKind};
 use avfs_tree::{Objects, content};
 use bytes::Bytes;
 
-use super::changes::{FileChange, Side};
+use super::changes::{FileChange, Side, Status};
 use super::lines::{LineDiff, count};
 use super::{PatchError, PatchOptions};
 
@@ -89,6 +90,10 @@ impl Stat {
 
 fn same_contents(change: &FileChange) -> bool {
     match (&change.old, &change.new) {
+        // What is not told may differ.
+        (Some(old), Some(new)) if old.level < Level::Read || new.level < Level::Read => {
+            change.status != Status::Modified
+        }
         (Some(old), Some(new)) => {
             old.entry.kind == new.entry.kind || old.entry.is_directory() && new.entry.is_directory()
         }
@@ -111,6 +116,7 @@ fn load_both(
 
 fn load(objects: &Objects, side: &Side, options: &PatchOptions) -> Result<Loaded, PatchError> {
     match &side.entry.kind {
+        _ if side.level < Level::Read => Ok(Loaded::Unread { size: Entry::size(&side.entry) }),
         EntryKind::File { size, content } if *size <= options.binary_bytes.max(options.text_bytes) => {
             let bytes = content::read_all(objects, *content, *size);
             let path = side.path.clone();

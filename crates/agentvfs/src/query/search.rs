@@ -139,6 +139,9 @@ impl SearchIndex {
                 }
                 Ok(results.hits.len() < options.limit)
             })?;
+            if scope.reader.has_rules() {
+                hide_scores(&mut results.hits);
+            }
             if options.with_snippets {
                 for hit in &mut results.hits {
                     // A damaged file is still a hit: fsck tells of the damage, and nothing of it is shown.
@@ -161,6 +164,14 @@ impl SearchIndex {
     }
 }
 
+/// A score tells how often the words are in files that may not be seen: of it, only the order is left.
+fn hide_scores(hits: &mut [Hit]) {
+    let count = hits.len();
+    for (index, hit) in hits.iter_mut().enumerate() {
+        hit.score = (count - index) as f64;
+    }
+}
+
 enum Judgement {
     Hit,
     /// In this tree, but not asked for.
@@ -178,8 +189,12 @@ fn judge(
     if !below || options.visible.is_some_and(|visible| !visible(&found.path)) {
         return Ok(Judgement::Hidden);
     }
-    let here = update::is_in(reader, &found.path, found.key)?;
-    Ok(if here { Judgement::Hit } else { Judgement::Foreign })
+    match update::is_in(reader, &found.path, found.key)? {
+        true => Ok(Judgement::Hit),
+        // Through rules, nobody learns how much there is elsewhere.
+        false if reader.has_rules() => Ok(Judgement::Hidden),
+        false => Ok(Judgement::Foreign),
+    }
 }
 
 #[cfg(test)]

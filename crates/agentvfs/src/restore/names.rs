@@ -22,7 +22,12 @@ impl Names {
             for (name, slot) in slots {
                 let Ok(name) = EntryName::new(&name) else { continue };
                 match slot {
-                    Slot::Link(link) => names.add(directory.join(&name), link),
+                    Slot::Link(link) => {
+                        let path = directory.join(&name);
+                        if !reader.has_rules() || reader.find(&path).is_ok() {
+                            names.add(path, link);
+                        }
+                    }
                     Slot::Own(entry) => pending.push((directory.join(&name), entries_of(&entry))),
                 }
             }

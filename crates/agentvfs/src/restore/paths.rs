@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use avfs_core::diff::Change;
-use avfs_core::{Entry, EntryKind, Meta, Root, Timestamp, TreePath, Xattrs};
+use avfs_core::rules::Level;
+use avfs_core::{Entry, EntryKind, Timestamp, TreePath, Xattrs};
 use avfs_tree::{Attr, FsError, Ino, Kind, ReadError, SetAttr, StoredTree, TreeReader, WorkTree};
 
 use super::names::Names;
@@ -119,18 +120,32 @@ impl<'a> Comeback<'a> {
     /// What differs at `path` and below it.
     fn differences_below(&self, path: &TreePath) -> Result<Vec<Change>> {
         let (before, after) = (self.find(&self.present, path)?, self.find(&self.source, path)?);
-        let Some(directory) = after.clone().filter(Entry::is_directory) else {
+        let Some(_) = after.as_ref().filter(|entry| entry.is_directory()) else {
+            self.check_readable(path)?;
             let differs = before != after;
             return Ok(differs.then(|| Change { path: path.clone(), before, after }).into_iter().collect());
         };
-        // What is no directory has nothing in common with one: everything below it differs.
-        let nothing = Entry { meta: Meta::default(), kind: EntryKind::Fifo };
-        let old = Root { directory: before.unwrap_or(nothing), ..self.present.root().clone() };
-        let new = Root { directory, ..self.source.root().clone() };
-        let changes = self.vault().changed_paths(&old, &new)?;
-        let placed =
-            changes.into_iter().map(|change| Change { path: path.join_path(&change.path), ..change });
-        Ok(placed.collect())
+        let mut changes = Vec::new();
+        self.present.diff(&self.source, path, &mut |seen| {
+            changes.push(seen.change);
+            Ok(())
+        })?;
+        if self.source.has_rules() {
+            for change in &mut changes {
+                self.check_readable(&change.path)?;
+                // With everything that goes along.
+                change.after = self.find(&self.source, &change.path)?;
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What may not be read does not come back: it would come back empty.
+    fn check_readable(&self, path: &TreePath) -> Result<()> {
+        match self.source.find_readable(path) {
+            Ok(_) | Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(()),
+            Err(error) => Err(self.vault().read_error(error)),
+        }
     }
 
     /// The files that are the same in both states but do not share their names with the same others.
@@ -260,6 +275,10 @@ impl<'a> Comeback<'a> {
         for path in directories.iter().rev() {
             if let Some(entry) = self.find(&self.source, path)?.filter(Entry::is_directory) {
                 let attr = self.open.stat(path)?;
+                // Where names may be made and the directory itself may not be changed, it stays as it is.
+                if self.open.tree().check(attr.ino, Level::Write).is_err() {
+                    continue;
+                }
                 self.set_to(&entry, &attr).map_err(|error| self.open.fail(path, error))?;
             }
         }
@@ -305,7 +324,8 @@ pub(crate) fn set_meta(
 ) -> Result<(), FsError> {
     let tree = open.tree();
     set_xattrs(tree, attr.ino, &attr.meta.xattrs, &entry.meta.xattrs)?;
-    if attr.meta.labels != entry.meta.labels {
+    // Through rules, what has labels keeps them.
+    if attr.meta.labels != entry.meta.labels && !tree.has_rules() {
         tree.set_labels(attr.ino, entry.meta.labels.clone())?;
     }
     let set = SetAttr {

@@ -20,10 +20,10 @@ const EXPECT: &str = "expect";
 const FILE_MAX: u64 = 32 << 20;
 
 /// Rules that were read from a file, with what the file says of them checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RuleFile {
     /// Those of the presets that it extends come first.
-    pub rules: Vec<Rule>,
+    pub rules: Rules,
     /// What a rule may mean that its writer did not, each with its place.
     pub notes: Vec<String>,
     /// How many expectations were checked.
@@ -55,10 +55,10 @@ impl RuleFile {
             reader.fault(offset, error.message())
         })?;
         let section = reader.section(table.get_ref(), others)?;
-        let file = reader.rules(section)?;
-        let compiled = Rules::new(file.rules.clone()).map_err(|bad| RuleFault::new(place, bad))?;
-        let expected = reader.check_expectations(section, &compiled)?;
-        Ok(RuleFile { expected, ..file })
+        let (rules, notes) = reader.rules(section)?;
+        let rules = Rules::new(rules).map_err(|bad| RuleFault::new(place, bad))?;
+        let expected = reader.check_expectations(section, &rules)?;
+        Ok(RuleFile { rules, notes, expected })
     }
 }
 
@@ -115,12 +115,13 @@ impl Reader<'_> {
         RuleFault { hint, ..self.fault(key.span().start, reason) }
     }
 
-    fn rules(&self, section: &DeTable<'_>) -> Result<RuleFile, RuleFault> {
-        let mut file = RuleFile { rules: Vec::new(), notes: Vec::new(), expected: 0 };
+    /// The rules, and notes on them.
+    fn rules(&self, section: &DeTable<'_>) -> Result<(Vec<Rule>, Vec<String>), RuleFault> {
+        let (mut rules, mut notes) = (Vec::new(), Vec::new());
         let mut levels = None;
         for (key, value) in section {
             match key.get_ref().as_ref() {
-                EXTENDS => self.extend(value, &mut file.rules)?,
+                EXTENDS => self.extend(value, &mut rules)?,
                 LEVELS => levels = Some(self.table("rules.levels", (key, value))?),
                 EXPECT => {}
                 other => {
@@ -133,10 +134,10 @@ impl Reader<'_> {
         for (key, value) in entries {
             let rule = self.rule(key, value)?;
             let place = self.place_of(key.span().start);
-            file.notes.extend(note_on(&rule).map(|note| format!("{place}: {note}")));
-            file.rules.push(rule);
+            notes.extend(note_on(&rule).map(|note| format!("{place}: {note}")));
+            rules.push(rule);
         }
-        Ok(file)
+        Ok((rules, notes))
     }
 
     fn extend(&self, value: &Spanned<DeValue<'_>>, rules: &mut Vec<Rule>) -> Result<(), RuleFault> {

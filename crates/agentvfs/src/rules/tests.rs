@@ -8,7 +8,7 @@ const OTHERS: [&str; 2] = ["vault", "retention"];
 fn check(text: &str, expected: &str) {
     let shown = match RuleFile::parse("r.toml", text, &OTHERS) {
         Ok(file) => {
-            let rules = file.rules.iter().map(|rule| format!("{rule} ({})", rule.origin));
+            let rules = file.rules.list().iter().map(|rule| format!("{rule} ({})", rule.origin));
             rules.chain(file.notes).collect::<Vec<_>>().join("; ")
         }
         Err(fault) => match &fault.hint {
@@ -86,7 +86,7 @@ fn bad_files_are_refused_with_place_and_reason() {
         ),
         (
             &levels("\"/a\" = \"b=read\""),
-            "r.toml:2:9: 'b=read' is not a level: none, view, read, append or write",
+            "r.toml:2:9: 'b=read' is not a level: none, view, read, append or write [did you mean 'read'?]",
         ),
         (
             &levels("\"/a\" = 3"),

@@ -139,6 +139,8 @@ pub enum Reason {
     #[error("the setuid and setgid bits and file capabilities were dropped")]
     PrivilegeDropped,
 
+    #[error("the rules do not let it be read")]
+    Denied,
     #[error("an archive cannot hold sockets")]
     Socket,
     #[error("device nodes are made by root only")]
@@ -171,6 +173,7 @@ impl Reason {
             | Reason::OtherFileSystem
             | Reason::Vanished
             | Reason::PrivilegeDropped
+            | Reason::Denied
             | Reason::Socket
             | Reason::DeviceNeedsRoot
             | Reason::OwnersNeedRoot

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use avfs_core::map::Record;
+use avfs_core::rules::Level;
 use avfs_core::{Entry, EntryKind, EntryName, LinkId, Meta, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 use rayon::Scope;
@@ -46,7 +47,7 @@ pub fn export_directory(
     options: &DirectoryExport,
     progress: &dyn Progress,
 ) -> Result<Report, TransferError> {
-    let entry = reader.find(path)?.entry;
+    let entry = reader.find_readable(path)?.entry;
     let tally = Tally::default();
     let user = (rustix::process::geteuid(), rustix::process::getegid());
     let placer = Placer {
@@ -192,6 +193,7 @@ impl Export<'_> {
                     self.make_directory(&opened, &name, &path, &found.entry)?;
                     scope.spawn(move |scope| self.visit(scope, path, found.entry));
                 }
+                _ if found.level < Level::Read => self.placer.tally.skip(path, Reason::Denied),
                 (_, Some((link, names))) if names > 1 => self.add_linked(link, found.entry, path),
                 _ => part.push((name, found.entry)),
             }

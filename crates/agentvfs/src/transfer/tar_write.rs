@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use avfs_core::map::Record;
+use avfs_core::rules::Level;
 use avfs_core::{Content, Entry, EntryKind, LinkId, Meta, TreePath};
 use avfs_tree::{Found, Listing, ReadError, TreeReader, content};
 use tar::{EntryType, Header};
@@ -30,7 +31,7 @@ pub fn export_tar(
     out: impl Write,
     progress: &dyn Progress,
 ) -> Result<Report, TransferError> {
-    let found = reader.find(path)?;
+    let found = reader.find_readable(path)?;
     let mut export =
         Export { reader, top: path, out, written: HashMap::new(), tally: Tally::default(), progress };
     match path.name() {
@@ -82,6 +83,10 @@ impl<W: Write> Export<'_, W> {
     /// Writes anything but a directory.
     fn member(&mut self, path: &TreePath, relative: Vec<u8>, found: &Found) -> Result<(), TransferError> {
         let entry = &found.entry;
+        if found.level < Level::Read {
+            self.tally.skip(relative, Reason::Denied);
+            return Ok(());
+        }
         if let Some((link, names)) = found.link
             && names > 1
         {

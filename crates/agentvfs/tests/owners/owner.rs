@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agentvfs::{
     Error, Host, MountRecord, OpenVault, Result, Rhythm, ServedVault, Store, StoreOptions, Vault,
-    mount::MountState,
+    mount::MountState, rules::Rule,
 };
 use avfs_testkit::{TestChild, acknowledge, child_task};
 
@@ -159,6 +159,14 @@ impl Host for FakeHost {
 
     fn unmount(&self, dir: &Path, _force: bool) -> Result<()> {
         self.mounts.lock().unwrap().retain(|mount| mount.dir != dir);
+        Ok(())
+    }
+
+    fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()> {
+        let mut mounts = self.mounts.lock().unwrap();
+        let mount = mounts.iter_mut().find(|mount| mount.dir == dir);
+        let mount = mount.ok_or_else(|| Error::BadRequest { reason: "it is not mounted".into() })?;
+        mount.options.extend(rules.iter().map(ToString::to_string));
         Ok(())
     }
 

@@ -15,6 +15,18 @@ impl Budget {
         Budget { left: units }
     }
 
+    /// Takes up to so many units out of this one.
+    pub(super) fn part(&mut self, units: usize) -> Budget {
+        let part = Budget { left: units.min(self.left) };
+        self.left -= part.left;
+        part
+    }
+
+    /// What is left of a part.
+    pub(super) fn take_back(&mut self, part: Budget) {
+        self.left += part.left;
+    }
+
     pub(super) fn spend(&mut self, units: usize) -> Result<(), Spent> {
         self.left = self.left.checked_sub(units).ok_or(Spent)?;
         Ok(())

@@ -6,10 +6,17 @@ use super::refine::Refinements;
 use super::rule::Rule;
 
 /// What the rules that match say together: the level at the highest priority among them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Verdict {
     pub(super) priority: i32,
     pub(super) level: Level,
+}
+
+impl Verdict {
+    /// What a rule alone says.
+    pub(super) fn of(rule: &Rule) -> Verdict {
+        Verdict { priority: rule.priority, level: rule.level }
+    }
 }
 
 /// What two sets of rules say together that do not refine each other: the higher priority, then the stricter level.
@@ -25,60 +32,100 @@ pub(super) fn level(verdict: Option<Verdict>) -> Level {
     verdict.map_or(Level::None, |verdict| verdict.level)
 }
 
-/// What a rule alone says.
-pub(super) fn verdict_of(rule: &Rule) -> Verdict {
-    Verdict { priority: rule.priority, level: rule.level }
+/// Decides among the rules of a machine.
+#[derive(Debug)]
+pub(super) struct Judge {
+    /// What each rule says, those included that the machine has added.
+    says: Vec<Verdict>,
+    refinements: Refinements,
 }
 
-/// What these rules about paths say; ascending.
-pub(super) fn verdict(rules: &[Rule], refinements: &Refinements, matching: &[RuleId]) -> Option<Verdict> {
-    let priority = matching.iter().map(|rule| rules[*rule as usize].priority).max()?;
-    let top: Vec<RuleId> =
-        matching.iter().copied().filter(|rule| rules[*rule as usize].priority == priority).collect();
-    let mut beaten: Vec<RuleId> = top.iter().flat_map(|rule| refinements.of(*rule)).copied().collect();
-    beaten.sort_unstable();
-    let left = top.iter().filter(|rule| beaten.binary_search(rule).is_err());
-    let level = left.map(|rule| rules[*rule as usize].level).min()?;
-    Some(Verdict { priority, level })
-}
-
-/// Drops the nodes of rules that decide nothing from here on. Without this, every pattern that covers whole
-/// directories would double the number of sets: it is inside one of its directories or not.
-///
-/// A rule R that matches everything from here on makes another rule S needless if
-/// - S has a lower priority, or R refines S: then R beats S, and whatever S would beat;
-/// - or, at the same priority, S is not stricter than R, no rule that refines R is left (so that R stands, and S is
-///   never the strictest), and S refines none that is stricter than R (so that beating it changes nothing).
-pub(super) fn reduced(rules: &[Rule], refinements: &Refinements, machine: &Machine, nodes: Nodes) -> Nodes {
-    let is_rest = |node: &NodeId| machine.kind(*node) == NodeKind::Rest;
-    let covering: Vec<RuleId> =
-        nodes.iter().filter(|node| is_rest(node)).map(|node| machine.rule(*node)).collect();
-    if covering.is_empty() {
-        return nodes;
+impl Judge {
+    pub(super) fn new(rules: &[Rule], machine: &Machine, refinements: Refinements) -> Judge {
+        let says = rules.iter().map(Verdict::of).chain(machine.constants().map(|(verdict, _)| verdict));
+        Judge { says: says.collect(), refinements }
     }
-    let mut live: Vec<RuleId> = nodes.iter().map(|node| machine.rule(*node)).collect();
-    live.dedup();
-    for cover in covering {
-        if live.binary_search(&cover).is_ok() {
-            drop_needless(rules, refinements, cover, &mut live);
+
+    fn says(&self, rule: RuleId) -> Verdict {
+        self.says[rule as usize]
+    }
+
+    /// Whether the first strictly refines the second, which has the same priority and another level.
+    pub(super) fn refines(&self, narrow: RuleId, wide: RuleId) -> bool {
+        self.refinements.has(narrow, wide)
+    }
+
+    /// What these rules about paths say; ascending.
+    fn verdict(&self, matching: &[RuleId]) -> Option<Verdict> {
+        let priority = matching.iter().map(|rule| self.says(*rule).priority).max()?;
+        let top: Vec<RuleId> =
+            matching.iter().copied().filter(|rule| self.says(*rule).priority == priority).collect();
+        let mut beaten: Vec<RuleId> =
+            top.iter().flat_map(|rule| self.refinements.of(*rule)).copied().collect();
+        beaten.sort_unstable();
+        let left = top.iter().filter(|rule| beaten.binary_search(rule).is_err());
+        left.map(|rule| self.says(*rule)).min()
+    }
+
+    /// What the rules say at a path, and what of the nodes matters below it.
+    pub(super) fn arrive(&self, machine: &Machine, nodes: &[NodeId]) -> (Option<Verdict>, Nodes) {
+        (self.verdict(&machine.matching(nodes)), self.reduced(machine, machine.below(nodes)))
+    }
+
+    /// Drops the nodes of rules that decide nothing below. Without this, every pattern that covers whole
+    /// directories would double the number of sets: it is inside one of its directories or not.
+    fn reduced(&self, machine: &Machine, nodes: Nodes) -> Nodes {
+        let rule_of = |node: &NodeId| machine.rule(*node);
+        let is_rest = |node: &&NodeId| machine.kind(**node) == NodeKind::Rest;
+        let covering: Vec<RuleId> = nodes.iter().filter(is_rest).map(rule_of).collect();
+        if covering.is_empty() {
+            return nodes;
         }
+        let mut live: Vec<RuleId> = nodes.iter().map(rule_of).collect();
+        live.dedup();
+        let mut constants: Vec<NodeId> = Vec::new();
+        for cover in covering {
+            if live.binary_search(&cover).is_ok() && self.drop_needless(cover, &mut live) {
+                constants.push(self.replace_by_constant(machine, cover, &mut live));
+            }
+        }
+        constants.extend(&nodes[..]);
+        constants.sort_unstable();
+        constants.dedup();
+        constants.retain(|node| live.binary_search(&machine.rule(*node)).is_ok());
+        constants.into()
     }
-    nodes.iter().copied().filter(|node| live.binary_search(&machine.rule(*node)).is_ok()).collect()
-}
 
-fn drop_needless(rules: &[Rule], refinements: &Refinements, cover: RuleId, live: &mut Vec<RuleId>) {
-    let rule = |id: RuleId| &rules[id as usize];
-    let (priority, level) = (rule(cover).priority, rule(cover).level);
-    live.retain(|other| rule(*other).priority >= priority && !refinements.has(cover, *other));
-    if live.iter().any(|other| refinements.has(*other, cover)) {
-        return;
+    /// A rule R that matches everything below makes another rule S needless if
+    /// - S has a lower priority, or R refines S: then R beats S, and whatever S would beat;
+    /// - or, at the same priority, S is not stricter than R, no rule that refines R is left (so that R stands, and S
+    ///   is never the strictest), and S refines none that is stricter than R (so that beating it changes nothing).
+    ///
+    /// Returns whether no rule that refines R is left.
+    fn drop_needless(&self, cover: RuleId, live: &mut Vec<RuleId>) -> bool {
+        let Verdict { priority, level } = self.says(cover);
+        live.retain(|other| self.says(*other).priority >= priority && !self.refines(cover, *other));
+        if live.iter().any(|other| self.refines(*other, cover)) {
+            return false;
+        }
+        let is_stricter = |other: RuleId| self.says(other).level < level;
+        let stricter: Vec<RuleId> = live.iter().copied().filter(|other| is_stricter(*other)).collect();
+        let beats_stricter = |other: RuleId| stricter.iter().any(|strict| self.refines(other, *strict));
+        live.retain(|other| {
+            let is_higher = self.says(*other).priority > priority;
+            *other == cover || is_higher || is_stricter(*other) || beats_stricter(*other)
+        });
+        true
     }
-    let stricter: Vec<RuleId> = live.iter().copied().filter(|other| rule(*other).level < level).collect();
-    let beats_stricter = |other: RuleId| stricter.iter().any(|strict| refinements.has(other, *strict));
-    live.retain(|other| {
-        *other == cover
-            || rule(*other).priority > priority
-            || rule(*other).level < level
-            || beats_stricter(*other)
-    });
+
+    /// A rule that matches everything below, refines none and is refined by none of those left, is as good as
+    /// any other that says the same: one stands for all, so that the same levels have the same nodes.
+    fn replace_by_constant(&self, machine: &Machine, cover: RuleId, live: &mut Vec<RuleId>) -> NodeId {
+        let node = machine.constant(self.says(cover));
+        live.retain(|rule| *rule != cover);
+        if let Err(index) = live.binary_search(&machine.rule(node)) {
+            live.insert(index, machine.rule(node));
+        }
+        node
+    }
 }

@@ -110,7 +110,7 @@ impl Compiled {
         let priority = matching.iter().map(|id| self.rule(*id).priority).max()?;
         let stands = |id: &&RuleId| {
             self.rule(**id).priority == priority
-                && !matching.iter().any(|other| self.refinements.has(*other, **id))
+                && !matching.iter().any(|other| self.judge.refines(*other, **id))
         };
         let rank = |id: &&RuleId| (self.rule(**id).level, self.rule(**id).to_string());
         matching.iter().filter(stands).min_by_key(rank).copied()
@@ -137,7 +137,7 @@ impl Compiled {
             return false;
         }
         if wide_rule.level != narrow_rule.level {
-            return self.refinements.has(narrow, wide);
+            return self.judge.refines(narrow, wide);
         }
         let are_patterns = wide_rule.pattern().is_some() && narrow_rule.pattern().is_some();
         are_patterns

@@ -169,6 +169,11 @@ impl Glob {
         &self.tokens
     }
 
+    /// Whether it matches every name.
+    pub(super) fn is_any(&self) -> bool {
+        self.tokens[..] == [Token::Star]
+    }
+
     /// The only name that it matches, if it has no wildcard.
     pub(super) fn literal(&self) -> Option<&[u8]> {
         match &self.shape {

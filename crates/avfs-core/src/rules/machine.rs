@@ -3,7 +3,10 @@
 //! Each alternative of a pattern is a row of nodes, one before each component and one at its end. A set of nodes
 //! says how far a path has come in all patterns at once.
 
+use std::collections::BTreeSet;
+
 use super::budget::{Budget, Spent};
+use super::decide::Verdict;
 use super::glob::Name;
 use super::names::{GlobId, Globs};
 use super::pattern::{Alternative, Component};
@@ -21,6 +24,8 @@ pub(super) struct Machine {
     nodes: Vec<Node>,
     /// The first nodes of the alternatives of each rule.
     starts: Vec<Vec<NodeId>>,
+    /// For each thing that a rule can say, a node of a rule of its own that matches everything; by what it says.
+    constants: Vec<(Verdict, NodeId)>,
 }
 
 #[derive(Debug)]
@@ -38,20 +43,48 @@ pub(super) enum NodeKind {
     Deep,
     /// Matches here and at everything below.
     Rest,
+    /// Matches at everything below, and not here.
+    Below,
     /// Matches here.
     End,
 }
 
 impl Machine {
     pub(super) fn new(rules: &[Rule]) -> Machine {
-        let mut machine = Machine { globs: Globs::default(), nodes: Vec::new(), starts: Vec::new() };
+        let mut machine = Machine {
+            globs: Globs::default(),
+            nodes: Vec::new(),
+            starts: Vec::with_capacity(rules.len()),
+            constants: Vec::new(),
+        };
         for (index, rule) in rules.iter().enumerate() {
             let alternatives = rule.pattern().map_or(&[][..], |pattern| pattern.alternatives());
             let starts = alternatives.iter().map(|alternative| machine.add(index as RuleId, alternative));
             let starts = starts.collect();
             machine.starts.push(starts);
         }
+        machine.add_constants(rules);
         machine
+    }
+
+    fn add_constants(&mut self, rules: &[Rule]) {
+        let verdicts: BTreeSet<Verdict> = rules.iter().map(Verdict::of).collect();
+        for (index, verdict) in verdicts.into_iter().enumerate() {
+            let row = self.nodes.len() as NodeId;
+            let rule = (rules.len() + index) as RuleId;
+            self.nodes.push(Node { rule, row, kind: NodeKind::Rest });
+            self.constants.push((verdict, row));
+        }
+    }
+
+    /// What the rules say that were added, in the order of their ids, and their nodes.
+    pub(super) fn constants(&self) -> impl Iterator<Item = (Verdict, NodeId)> {
+        self.constants.iter().copied()
+    }
+
+    pub(super) fn constant(&self, verdict: Verdict) -> NodeId {
+        let index = self.constants.binary_search_by(|(known, _)| known.cmp(&verdict));
+        self.constants[index.expect("there is one for all that a rule says")].1
     }
 
     fn add(&mut self, rule: RuleId, alternative: &Alternative) -> NodeId {
@@ -61,6 +94,11 @@ impl Machine {
             let kind = match component {
                 Component::Deep if index == last => NodeKind::Rest,
                 Component::Deep => NodeKind::Deep,
+                Component::Name(glob)
+                    if glob.is_any() && alternative.components[index + 1..] == [Component::Deep] =>
+                {
+                    NodeKind::Below
+                }
                 Component::Name(glob) => NodeKind::Name(self.globs.intern(glob)),
             };
             self.nodes.push(Node { rule, row, kind });
@@ -85,6 +123,7 @@ impl Machine {
         self.settled(starts.collect())
     }
 
+    /// Where the root stands in all patterns.
     pub(super) fn start_of_all(&self) -> Nodes {
         self.start(0..self.starts.len() as RuleId)
     }
@@ -95,6 +134,7 @@ impl Machine {
         for node in nodes {
             match self.kind(*node) {
                 NodeKind::Deep | NodeKind::Rest => next.push(*node),
+                NodeKind::Below => next.push(node + 1),
                 NodeKind::Name(glob) if matched.binary_search(&glob).is_ok() => next.push(node + 1),
                 NodeKind::Name(_) | NodeKind::End => {}
             }
@@ -102,10 +142,20 @@ impl Machine {
         self.settled(next)
     }
 
+    /// What matters strictly below: without the ends, and what matches everything there as if it did so here.
+    pub(super) fn below(&self, nodes: &[NodeId]) -> Nodes {
+        let part = |node: &NodeId| match self.kind(*node) {
+            NodeKind::End => None,
+            NodeKind::Below => Some(node + 1),
+            NodeKind::Name(_) | NodeKind::Deep | NodeKind::Rest => Some(*node),
+        };
+        self.settled(nodes.iter().filter_map(part).collect())
+    }
+
     /// Adds the node behind each `**`, which may stand for nothing, and drops what another node makes needless:
     /// nodes before a `**` of the same alternative (what leads to a match from there does so from the `**`), and
     /// those of a rule that matches everything from here on.
-    fn settled(&self, mut nodes: Vec<NodeId>) -> Nodes {
+    pub(super) fn settled(&self, mut nodes: Vec<NodeId>) -> Nodes {
         for index in 0..nodes.len() {
             if self.kind(nodes[index]) == NodeKind::Deep {
                 nodes.push(nodes[index] + 1);
@@ -149,7 +199,7 @@ impl Machine {
     fn all_globs(&self, nodes: &[NodeId]) -> Vec<GlobId> {
         let name = |node: &NodeId| match self.kind(*node) {
             NodeKind::Name(glob) => Some(glob),
-            NodeKind::Deep | NodeKind::Rest | NodeKind::End => None,
+            NodeKind::Deep | NodeKind::Rest | NodeKind::Below | NodeKind::End => None,
         };
         let mut globs: Vec<GlobId> = nodes.iter().filter_map(name).collect();
         globs.sort_unstable();
@@ -172,18 +222,7 @@ impl Machine {
 
     /// The sets of globs that a name below can match: one step down for each.
     pub(super) fn letters(&self, nodes: &[NodeId], budget: &mut Budget) -> Result<Vec<Box<[GlobId]>>, Spent> {
-        self.globs.matched_together(&self.all_globs(nodes), budget)
-    }
-
-    /// A path that the alternative matches: `**` stands for `depth` names.
-    pub(super) fn example(alternative: &Alternative, filler: char, depth: usize) -> Vec<String> {
-        let mut names = Vec::new();
-        for component in &alternative.components {
-            match component {
-                Component::Deep => names.extend((0..depth).map(|_| filler.to_string())),
-                Component::Name(glob) => names.push(glob.example(filler)),
-            }
-        }
-        names
+        let (literal, wild) = self.globs(nodes);
+        self.globs.matched_together(&literal, &wild, budget)
     }
 }

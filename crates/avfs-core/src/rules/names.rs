@@ -6,10 +6,11 @@
 //!
 //! [`Machine`]: super::machine::Machine
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::budget::{Budget, Spent};
-use super::glob::{Glob, INVALID, Symbol, Token};
+use super::glob::{Glob, INVALID, Name, Symbol, Token};
 
 pub(super) type GlobId = u32;
 
@@ -22,7 +23,14 @@ pub(super) struct Globs {
     letters: Vec<Letter>,
     /// Where the letters of each glob start.
     starts: Vec<u32>,
+    /// Answers about sets of globs with wildcards.
+    known: Mutex<HashMap<Box<[GlobId]>, Arc<Together>>>,
 }
+
+/// Ascending sets of globs, each with whether so many names match exactly these that they cannot all be literals.
+type Together = Vec<(Box<[GlobId]>, bool)>;
+
+const KNOWN_MAX: usize = 1024;
 
 /// A token of a glob, or its end, and whose it is.
 #[derive(Debug)]
@@ -57,32 +65,73 @@ impl Globs {
         self.by_literal.get(name).copied()
     }
 
-    /// Every set that is all of `globs` that some name matches. Both are ascending.
+    /// Every set that is all of the globs that some name matches. All are ascending.
+    ///
+    /// A literal is a name itself: what matches it is asked. Names that are no literal match what names match at
+    /// all, unless there are so few of them that they could all be literals: then all globs are read together.
     pub(super) fn matched_together(
         &self,
-        globs: &[GlobId],
+        literal: &[GlobId],
+        wild: &[GlobId],
         budget: &mut Budget,
     ) -> Result<Vec<Box<[GlobId]>>, Spent> {
+        let together = self.known_together(wild, budget)?;
+        if !literal.is_empty() && together.iter().any(|(_, is_many)| !is_many) {
+            let mut all = [literal, wild].concat();
+            all.sort_unstable();
+            return Ok(self.read_together(&all, budget)?.into_iter().map(|(set, _)| set).collect());
+        }
+        budget.spend(together.len() + literal.len() * (wild.len() + 1))?;
+        let sets = together.iter().map(|(set, _)| set.clone());
+        Ok(sets.chain(literal.iter().map(|glob| self.matched_by_literal(*glob, wild))).collect())
+    }
+
+    fn matched_by_literal(&self, literal: GlobId, wild: &[GlobId]) -> Box<[GlobId]> {
+        let name = Name::new(self.get(literal).literal().expect("the caller gives literals"));
+        let mut matched: Vec<GlobId> =
+            wild.iter().copied().filter(|glob| self.get(*glob).matches(&name)).collect();
+        matched.insert(matched.partition_point(|glob| *glob < literal), literal);
+        matched.into()
+    }
+
+    fn known_together(&self, wild: &[GlobId], budget: &mut Budget) -> Result<Arc<Together>, Spent> {
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(together) = lock().get(wild) {
+            return Ok(Arc::clone(together));
+        }
+        let together = Arc::new(self.read_together(wild, budget)?);
+        let mut known = lock();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(wild.into(), Arc::clone(&together));
+        Ok(together)
+    }
+
+    fn read_together(&self, globs: &[GlobId], budget: &mut Budget) -> Result<Together, Spent> {
         let starts = globs.iter().map(|id| self.starts[*id as usize]).collect();
         let first = (Dots::Start, self.settled(starts));
-        let mut answers = HashSet::new();
-        let mut seen = HashSet::from([first.clone()]);
-        let mut open = vec![first];
-        while let Some((dots, places)) = open.pop() {
+        let mut answers: HashMap<Box<[GlobId]>, bool> = HashMap::new();
+        // How many names lead there, at least: a place is visited again when that is found to be many.
+        let mut seen = HashMap::from([(first.clone(), 1)]);
+        let mut open = vec![(first, 1)];
+        while let Some(((dots, places), names)) = open.pop() {
             if dots == Dots::Name {
-                answers.insert(self.ended(&places));
+                *answers.entry(self.ended(&places)).or_default() |= names > self.all.len();
             }
             let symbols = self.told_apart(&places, dots);
             budget.spend((places.len() + 1) * symbols.len())?;
-            for symbol in symbols {
+            for (symbol, alike) in symbols {
                 let next = (dots.then(symbol), self.step(&places, symbol));
-                if !seen.contains(&next) {
-                    seen.insert(next.clone());
-                    open.push(next);
+                let names = names.saturating_mul(alike);
+                let known = seen.entry(next.clone()).or_insert(0);
+                if *known == 0 || *known <= self.all.len() && names > self.all.len() {
+                    *known = names;
+                    open.push((next, names));
                 }
             }
         }
-        let mut answers: Vec<_> = answers.into_iter().collect();
+        let mut answers: Together = answers.into_iter().collect();
         answers.sort_unstable();
         Ok(answers)
     }
@@ -129,39 +178,38 @@ impl Globs {
         letters.filter(|letter| letter.token.is_none()).map(|letter| letter.glob).collect()
     }
 
-    /// One symbol of each kind that the tokens at these places tell apart.
-    fn told_apart(&self, places: &[u32], dots: Dots) -> Vec<Symbol> {
-        let mut borders: Vec<Symbol> = vec![1, INVALID];
+    /// One symbol of each kind that the tokens at these places tell apart, and how many are of its kind.
+    fn told_apart(&self, places: &[u32], dots: Dots) -> Vec<(Symbol, usize)> {
+        let mut borders: Vec<Symbol> = vec![1, '/' as Symbol, '0' as Symbol, 0xd800, 0xe000, INVALID];
         let mut add = |low: Symbol, high: Symbol| borders.extend([low, high + 1]);
         if dots != Dots::Name {
             add('.' as Symbol, '.' as Symbol);
         }
+        let mut has_ranges = false;
         for place in places {
             match &self.letters[*place as usize].token {
                 Some(Token::Char(c)) => add(*c as Symbol, *c as Symbol),
-                Some(Token::Class(class)) => class.ranges().iter().for_each(|range| add(range.0, range.1)),
+                Some(Token::Class(class)) => {
+                    has_ranges = true;
+                    class.ranges().iter().for_each(|range| add(range.0, range.1));
+                }
                 Some(Token::Any | Token::Star) | None => {}
             }
         }
         borders.sort_unstable();
         borders.dedup();
-        borders
-            .iter()
-            .zip(borders.iter().skip(1))
-            .filter_map(|(low, next)| possible(*low, *next))
-            .chain([INVALID])
-            .collect()
+        let kinds = borders.windows(2).map(|pair| (pair[0], (pair[1] - pair[0]) as usize));
+        let kinds = kinds.filter(|(low, _)| *low != '/' as Symbol && *low != 0xd800);
+        // Without ranges all characters between the single ones are of one kind: the largest part stands for it.
+        let others = kinds.clone().filter(|(_, alike)| *alike > 1);
+        match has_ranges {
+            true => kinds.chain([(INVALID, 1)]).collect(),
+            false => {
+                let other = others.max_by_key(|(_, alike)| *alike);
+                kinds.filter(|(_, alike)| *alike == 1).chain(other).chain([(INVALID, 1)]).collect()
+            }
+        }
     }
-}
-
-/// The first symbol from `low` and before `next` that a name can have.
-fn possible(low: Symbol, next: Symbol) -> Option<Symbol> {
-    let first = match low {
-        0x2f => 0x30,
-        0xd800..=0xdfff => 0xe000,
-        other => other,
-    };
-    (first < next).then_some(first)
 }
 
 /// `kept` is descending; whether it holds a star of the glob of `later`, which is its last.

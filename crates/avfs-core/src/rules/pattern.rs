@@ -90,6 +90,10 @@ impl Pattern {
         Some(&self.alternatives.iter().find(|alternative| alternative.matches(&names))?.text)
     }
 
+    pub(super) fn matches_names(&self, names: &[EntryName]) -> bool {
+        self.alternatives.iter().any(|alternative| alternative.matches(names))
+    }
+
     /// Whether it has several alternatives.
     pub fn has_alternatives(&self) -> bool {
         self.alternatives.len() > 1
@@ -158,5 +162,25 @@ impl Alternative {
             }
         }
         self.components[component..].iter().all(|component| *component == Component::Deep)
+    }
+
+    /// A path that it matches, in which `**` stands for `depth` names. A name of it may be longer than names can be.
+    pub(super) fn example(&self, filler: char, depth: usize) -> Vec<EntryName> {
+        let mut names = Vec::new();
+        for component in &self.components {
+            match component {
+                Component::Deep => names.extend((0..depth).map(|_| filler.to_string())),
+                Component::Name(glob) => names.push(glob.example(filler)),
+            }
+        }
+        names.iter().map(|name| EntryName::unchecked(name.as_bytes())).collect()
+    }
+
+    /// A name that is in every path that it matches.
+    pub(super) fn required_name(&self) -> Option<&[u8]> {
+        self.components.iter().find_map(|component| match component {
+            Component::Name(glob) => glob.literal(),
+            Component::Deep => None,
+        })
     }
 }

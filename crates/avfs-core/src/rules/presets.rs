@@ -8,9 +8,12 @@ use super::pattern::Pattern;
 use super::rule::{Origin, Rule, Subject};
 use crate::label::Label;
 
-mod names;
+pub(super) mod names;
 
-use names::{PACKAGES, PUBLIC, RUN_BY_GIT, RUN_BY_TOOLS, SECRETS, SECRETS_BY_WORD};
+use names::{
+    PACKAGES, PACKAGES_AT_ROOT, PUBLIC, RUN_BY_GIT, RUN_BY_TOOLS, SECRETS, SECRETS_BY_WORD,
+    SECRETS_WITH_PUBLIC,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preset {
@@ -106,13 +109,21 @@ fn development() -> Vec<Rule> {
 }
 
 /// Hidden, but for what is public; that has the level `public`.
+///
+/// Where there are public ones, the entry itself and what is below it have rules of their own: the public ones refine
+/// the first only, so that nothing below a secret is ever open, and a directory of secrets is not even seen.
 fn secrets(public: Level) -> Vec<Rule> {
-    let hidden = SECRETS.iter().chain(SECRETS_BY_WORD);
-    let mut rules: Vec<Rule> = hidden.map(|name| rule(&format!("**/{name}/"), Level::None)).collect();
+    let hidden = |pattern: String| rule(&pattern, Level::None);
+    let mut rules: Vec<Rule> = SECRETS.iter().map(|name| hidden(format!("**/{name}/"))).collect();
+    for name in SECRETS_WITH_PUBLIC.iter().chain(SECRETS_BY_WORD) {
+        rules.extend([hidden(format!("**/{name}")), hidden(format!("**/{name}/*/"))]);
+    }
     rules.extend(anywhere(PUBLIC, public));
     for name in SECRETS_BY_WORD {
-        rules.push(rule(&format!("**/{PACKAGES}/**/{name}/"), public));
-        rules.push(rule(&format!("**/.git/**/{name}/"), Level::Write));
+        rules.push(rule(&format!("**/{PACKAGES}/**/{name}"), public));
+        rules.push(rule(&format!("/{PACKAGES_AT_ROOT}/**/{name}/*/"), public));
+        rules.push(rule(&format!("**/.git/**/{name}"), Level::Write));
+        rules.push(rule(&format!("/.git/**/{name}/*/"), Level::Write));
     }
     rules
 }

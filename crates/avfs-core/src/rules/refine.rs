@@ -4,14 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use super::BadRules;
 use super::budget::{Budget, Spent};
-use super::machine::{Machine, NodeKind, Nodes, RuleId};
-use super::names::GlobId;
+use super::machine::{Machine, NodeKind, RuleId};
 use super::rule::Rule;
+use crate::name::EntryName;
 
 /// For one pair of rules.
-pub(super) const PAIR_BUDGET: usize = 2_000_000;
+pub(super) const PAIR_BUDGET: usize = 500_000;
 /// For all pairs of a list together.
-const LIST_BUDGET: usize = 20_000_000;
+const LIST_BUDGET: usize = 5_000_000;
+/// How often a pattern may be tried on the examples of another: rules without a literal name are tried on all.
+const TRIES_MAX: usize = 5_000_000;
 const PAIRS_MAX: usize = 1_000_000;
 
 /// For each rule those that it strictly refines, ascending: of its own priority and with another level.
@@ -26,9 +28,12 @@ impl Refinements {
         let mut refined = vec![Vec::new(); rules.len()];
         let mut budget = Budget::new(LIST_BUDGET);
         let mut pairs = 0;
-        for (narrow, wide) in candidates(rules, machine) {
+        for (narrow, wide) in candidates(rules)? {
             let too_complex = || BadRules::TooComplex { rule: rules[narrow as usize].clone() };
-            if strictly_refines(machine, narrow, wide, &mut budget).map_err(|Spent| too_complex())? {
+            let mut part = budget.part(PAIR_BUDGET);
+            let is_refined = strictly_refines(machine, narrow, wide, &mut part);
+            budget.take_back(part);
+            if is_refined.map_err(|Spent| too_complex())? {
                 refined[narrow as usize].push(wide);
                 pairs += 1;
             }
@@ -41,7 +46,7 @@ impl Refinements {
 
     /// The rules that this one beats, ascending.
     pub(super) fn of(&self, rule: RuleId) -> &[RuleId] {
-        &self.0[rule as usize]
+        self.0.get(rule as usize).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn has(&self, narrow: RuleId, wide: RuleId) -> bool {
@@ -50,75 +55,69 @@ impl Refinements {
 }
 
 /// Pairs of which the first may refine the second: all that do, and few that do not. A rule refines only those that
-/// match its examples, so the pairs are found by walking each example once through all patterns.
-fn candidates(rules: &[Rule], machine: &Machine) -> Vec<(RuleId, RuleId)> {
-    let mut steps = Steps::new(machine);
+/// match its examples.
+fn candidates(rules: &[Rule]) -> Result<Vec<(RuleId, RuleId)>, BadRules> {
+    let index = Index::new(rules);
+    let mut tries = Budget::new(TRIES_MAX);
     let mut pairs = Vec::new();
-    for (index, rule) in rules.iter().enumerate() {
-        let Some(pattern) = rule.pattern() else { continue };
-        let mut wider: Option<Vec<RuleId>> = None;
-        for alternative in pattern.alternatives().iter().take(4) {
-            for (filler, depth) in [('\u{10fffd}', 0), ('\u{f8ff}', 2)] {
-                let matching = steps.matching(&Machine::example(alternative, filler, depth));
-                let both =
-                    |rule: &RuleId| wider.as_ref().is_none_or(|wider| wider.binary_search(rule).is_ok());
-                wider = Some(matching.into_iter().filter(both).collect());
+    for (narrow, rule) in rules.iter().enumerate() {
+        let examples = examples(rule);
+        let Some(first) = examples.first() else { continue };
+        let is_comparable = |wide: &RuleId| {
+            let wide = &rules[*wide as usize];
+            wide.priority == rule.priority && wide.level != rule.level
+        };
+        let matches_all = |wide: &RuleId| {
+            let pattern = rules[*wide as usize].pattern();
+            pattern.is_some_and(|pattern| examples.iter().all(|path| pattern.matches_names(path)))
+        };
+        let tried: Vec<RuleId> = index.may_match(first).into_iter().filter(is_comparable).collect();
+        tries.spend(tried.len()).map_err(|Spent| BadRules::TooComplex { rule: rule.clone() })?;
+        pairs.extend(tried.into_iter().filter(matches_all).map(|wide| (narrow as RuleId, wide)));
+    }
+    Ok(pairs)
+}
+
+/// Paths that the rule matches, and that others match only if they have wildcards in the same places.
+fn examples(rule: &Rule) -> Vec<Vec<EntryName>> {
+    let mut examples = Vec::new();
+    for alternative in rule.pattern().into_iter().flat_map(|pattern| pattern.alternatives()).take(4) {
+        examples.extend(
+            [('\u{10fffd}', 0), ('\u{f8ff}', 2)].map(|(filler, depth)| alternative.example(filler, depth)),
+        );
+    }
+    examples
+}
+
+/// Rules by a name that is in every path that one of their alternatives matches.
+struct Index<'a> {
+    by_name: HashMap<&'a [u8], Vec<RuleId>>,
+    /// Those with an alternative that has wildcards in all names.
+    others: Vec<RuleId>,
+}
+
+impl<'a> Index<'a> {
+    fn new(rules: &'a [Rule]) -> Index<'a> {
+        let mut index = Index { by_name: HashMap::new(), others: Vec::new() };
+        for (id, rule) in rules.iter().enumerate() {
+            for alternative in rule.pattern().into_iter().flat_map(|pattern| pattern.alternatives()) {
+                let place = match alternative.required_name() {
+                    Some(name) => index.by_name.entry(name).or_default(),
+                    None => &mut index.others,
+                };
+                place.push(id as RuleId);
             }
         }
-        let comparable = |other: &RuleId| {
-            let other = &rules[*other as usize];
-            other.priority == rule.priority && other.level != rule.level
-        };
-        pairs.extend(wider.into_iter().flatten().filter(comparable).map(|wide| (index as RuleId, wide)));
-    }
-    pairs
-}
-
-/// Walks whole paths through all patterns, and remembers the steps.
-struct Steps<'a> {
-    machine: &'a Machine,
-    sets: Vec<Set>,
-    ids: HashMap<Nodes, usize>,
-    next: HashMap<(usize, Vec<GlobId>), usize>,
-}
-
-struct Set {
-    nodes: Nodes,
-    literal: Vec<GlobId>,
-    wild: Vec<GlobId>,
-}
-
-impl<'a> Steps<'a> {
-    fn new(machine: &'a Machine) -> Steps<'a> {
-        let mut steps = Steps { machine, sets: Vec::new(), ids: HashMap::new(), next: HashMap::new() };
-        steps.intern(machine.start_of_all());
-        steps
+        index
     }
 
-    fn matching(&mut self, names: &[String]) -> Vec<RuleId> {
-        let last = names.iter().fold(0, |set, name| self.step(set, name));
-        self.machine.matching(&self.sets[last].nodes)
-    }
-
-    fn step(&mut self, from: usize, name: &str) -> usize {
-        let set = &self.sets[from];
-        let key = (from, self.machine.matched(&set.literal, &set.wild, name.as_bytes()));
-        if let Some(to) = self.next.get(&key) {
-            return *to;
-        }
-        let to = self.intern(self.machine.step(&set.nodes, &key.1));
-        self.next.insert(key, to);
-        to
-    }
-
-    fn intern(&mut self, nodes: Nodes) -> usize {
-        if let Some(id) = self.ids.get(&nodes) {
-            return *id;
-        }
-        let (literal, wild) = self.machine.globs(&nodes);
-        self.sets.push(Set { nodes: nodes.clone(), literal, wild });
-        self.ids.insert(nodes, self.sets.len() - 1);
-        self.sets.len() - 1
+    /// All that match the path, and others; ascending.
+    fn may_match(&self, path: &[EntryName]) -> Vec<RuleId> {
+        let named = path.iter().filter_map(|name| self.by_name.get(name.as_bytes()));
+        let mut rules: Vec<RuleId> = named.flatten().chain(&self.others).copied().collect();
+        rules.sort_unstable();
+        rules.dedup();
+        rules
     }
 }
 

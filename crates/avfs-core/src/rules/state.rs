@@ -1,10 +1,10 @@
 //! Where paths stand among the patterns: sets of nodes, each made once, and the steps between them.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::below::Below;
+use super::below::{Below, Place};
 use super::decide::Verdict;
 use super::machine::Nodes;
 use super::names::GlobId;
@@ -13,25 +13,27 @@ use super::names::GlobId;
 const NODES_MAX: usize = 1 << 20;
 const STATES_MAX: usize = 1 << 14;
 const STEPS_MAX: usize = 1 << 16;
-const RECENT_NAMES: usize = 1 << 12;
+const RECENT_NAMES: usize = 1 << 13;
+const COMPARISONS_MAX: usize = 1 << 12;
 
 /// How far a path has come in all patterns, without the rules that decide nothing from here on.
 #[derive(Debug)]
 pub(super) struct State {
     /// Never used twice in one [`Memory`].
     id: u64,
-    pub(super) nodes: Nodes,
     /// What the rules about paths say here.
     pub(super) verdict: Option<Verdict>,
+    /// What matters below.
+    pub(super) nodes: Nodes,
     pub(super) literal: Vec<GlobId>,
     pub(super) wild: Vec<GlobId>,
     /// What they say below, once somebody has asked.
-    pub(super) below: OnceLock<Below>,
+    pub(super) below: Below,
 }
 
 impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
-        self.id == other.id || self.nodes == other.nodes
+        self.id == other.id || self.verdict == other.verdict && self.nodes == other.nodes
     }
 }
 
@@ -39,6 +41,7 @@ impl Eq for State {}
 
 impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.verdict.hash(hasher);
         self.nodes.hash(hasher);
     }
 }
@@ -48,19 +51,22 @@ impl Hash for State {
 pub(super) struct Memory {
     table: RwLock<Table>,
     recent: Box<[Mutex<Option<Recent>>]>,
-    hasher: RandomState,
+    comparisons: Mutex<HashMap<Comparison, bool>>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     next_id: u64,
     nodes: usize,
-    states: HashMap<Nodes, Arc<State>>,
+    states: HashMap<(Option<Verdict>, Nodes), Arc<State>>,
     steps: HashMap<Step, Arc<State>>,
 }
 
 /// From the state with this id, to names that match these globs.
 type Step = (u64, Vec<GlobId>);
+
+/// The ids of two states, and what labels say at each.
+type Comparison = [(u64, Option<Verdict>); 2];
 
 #[derive(Debug)]
 struct Recent {
@@ -72,20 +78,27 @@ struct Recent {
 impl Memory {
     pub(super) fn new() -> Memory {
         let recent = (0..RECENT_NAMES).map(|_| Mutex::new(None)).collect();
-        Memory { table: RwLock::default(), recent, hasher: RandomState::new() }
+        Memory { table: RwLock::default(), recent, comparisons: Mutex::default() }
     }
 
-    /// The state with these nodes; `make` fills in a new one.
-    pub(super) fn state(&self, nodes: Nodes, make: impl FnOnce(u64, Nodes) -> State) -> Arc<State> {
+    pub(super) fn state(
+        &self,
+        verdict: Option<Verdict>,
+        nodes: Nodes,
+        globs: impl FnOnce(&Nodes) -> (Vec<GlobId>, Vec<GlobId>),
+    ) -> Arc<State> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = table.states.get(&nodes) {
+        let key = (verdict, nodes);
+        if let Some(state) = table.states.get(&key) {
             return Arc::clone(state);
         }
         self.forget_if_full(&mut table);
         table.next_id += 1;
-        table.nodes += nodes.len();
-        let state = Arc::new(make(table.next_id, nodes.clone()));
-        table.states.insert(nodes, Arc::clone(&state));
+        table.nodes += key.1.len();
+        let (literal, wild) = globs(&key.1);
+        let (id, nodes, below) = (table.next_id, key.1.clone(), Below::default());
+        let state = Arc::new(State { id, verdict, nodes, literal, wild, below });
+        table.states.insert(key, Arc::clone(&state));
         state
     }
 
@@ -103,6 +116,22 @@ impl Memory {
         table.steps.insert((from.id, matched), Arc::clone(to));
     }
 
+    /// Whether two places are the same below, as it was found before or is found now.
+    pub(super) fn comparison(&self, a: &Place, b: &Place, find: impl FnOnce() -> bool) -> bool {
+        let lock = || self.comparisons.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = [(a.0.id, a.1), (b.0.id, b.1)];
+        if let Some(known) = lock().get(&key) {
+            return *known;
+        }
+        let found = find();
+        let mut comparisons = lock();
+        if comparisons.len() >= COMPARISONS_MAX {
+            comparisons.clear();
+        }
+        comparisons.insert(key, found);
+        found
+    }
+
     fn forget_if_full(&self, table: &mut Table) {
         if !table.is_full() {
             return;
@@ -115,7 +144,7 @@ impl Memory {
 
     /// The state behind a name, if it was asked lately; otherwise what `find` finds.
     pub(super) fn recent(&self, from: &State, name: &[u8], find: impl FnOnce() -> Arc<State>) -> Arc<State> {
-        let slot = &self.recent[self.hasher.hash_one((from.id, name)) as usize % RECENT_NAMES];
+        let slot = &self.recent[slot_of(from.id, name)];
         let lock = || slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().as_ref().filter(|known| known.from == from.id && &known.name[..] == name)
         {
@@ -127,19 +156,17 @@ impl Memory {
     }
 }
 
+/// Any spread will do: names that share a place only drive each other out.
+fn slot_of(from: u64, name: &[u8]) -> usize {
+    let mix = |sum: u64, part: u64| (sum.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (words, rest) = name.as_chunks::<8>();
+    let sum = words.iter().fold(from, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    let last = rest.iter().fold(name.len() as u64, |last, byte| last << 8 | u64::from(*byte));
+    (mix(sum, last) >> 32) as usize % RECENT_NAMES
+}
+
 impl Table {
     fn is_full(&self) -> bool {
         self.nodes > NODES_MAX || self.states.len() > STATES_MAX || self.steps.len() > STEPS_MAX
-    }
-}
-
-impl State {
-    pub(super) fn new(
-        id: u64,
-        nodes: Nodes,
-        verdict: Option<Verdict>,
-        globs: (Vec<GlobId>, Vec<GlobId>),
-    ) -> State {
-        State { id, nodes, verdict, literal: globs.0, wild: globs.1, below: OnceLock::new() }
     }
 }

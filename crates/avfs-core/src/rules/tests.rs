@@ -1,2 +1,5 @@
+mod budgets;
+mod documentation;
 mod laws;
 mod meaning;
+mod presets;

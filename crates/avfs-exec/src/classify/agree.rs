@@ -1,8 +1,8 @@
 //! Both readers on one text: what they agree on is what is judged.
 
 use super::bounds::{MAX_BYTES, MAX_NESTING, STACK_BYTES};
-use super::script::{Assignment, Redirect, Script, Unreadable, Word};
-use super::{brush, sitter};
+use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word};
+use super::{brush, redirect, sitter};
 
 /// Reads a command line twice. The result is the first reader's; the second must have seen the same.
 pub fn read(text: &str) -> Result<Script, Unreadable> {
@@ -12,8 +12,10 @@ pub fn read(text: &str) -> Result<Script, Unreadable> {
     check_substitutions(text)?;
     on_its_own_stack(|| {
         let first = brush::read(text)?;
-        let second = sitter::read(text)?;
-        compare(&first, &second)?;
+        match text.is_ascii() {
+            true => compare(&first, &sitter::read(text)?)?,
+            false => compare(&plain_script(&first), &sitter::read(&plain(text))?)?,
+        }
         Ok(first)
     })
 }
@@ -38,6 +40,35 @@ where
         let thread = thread.map_err(|_| Unreadable::Failed)?;
         thread.join().map_err(|_| Unreadable::Failed)?
     })
+}
+
+/// Letters beyond ASCII mean nothing to the shell, and the lexer of the second grammar reads outside of its
+/// tables for some of them: it never gets to see any.
+fn plain(text: &str) -> String {
+    text.chars().map(|character| if character.is_ascii() { character } else { 'u' }).collect()
+}
+
+/// What the first reader would have made of the plain text.
+fn plain_script(script: &Script) -> Script {
+    let word = |word: &Word| Word { text: plain(&word.text), ..word.clone() };
+    let simple = |simple: &Simple| Simple {
+        words: simple.words.iter().map(word).collect(),
+        redirects: simple
+            .redirects
+            .iter()
+            .map(|redirect| Redirect { kind: redirect.kind, target: word(&redirect.target) })
+            .collect(),
+        assignments: simple
+            .assignments
+            .iter()
+            .map(|it| Assignment { name: plain(&it.name), value: word(&it.value) })
+            .collect(),
+    };
+    Script {
+        simples: script.simples.iter().map(simple).collect(),
+        functions: script.functions.iter().map(|name| plain(name)).collect(),
+        ..Script::default()
+    }
 }
 
 /// Order and grouping are the readers' own affair; everything that is run, written or assigned is not.
@@ -70,10 +101,33 @@ fn without_condition(words: &[Word]) -> &[Word] {
     }
 }
 
+/// Another descriptor changes nothing, and `|&` is one to the first grammar only.
 fn redirects(script: &Script) -> Vec<&Redirect> {
-    script.simples.iter().flat_map(|simple| &simple.redirects).collect()
+    let all = script.simples.iter().flat_map(|simple| &simple.redirects);
+    all.filter(|redirect| !redirect::classes(redirect).is_read_only() || is_of_interest(redirect)).collect()
+}
+
+fn is_of_interest(redirect: &Redirect) -> bool {
+    redirect.kind != RedirectKind::Duplicate
 }
 
 fn assignments(script: &Script) -> Vec<&Assignment> {
     script.simples.iter().flat_map(|simple| &simple.assignments).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_all_languages_are_read() {
+        for text in [
+            "echo \u{16b5b}\u{a5}={\u{2a91b}./",
+            "echo {1..\u{1d4a2}} '\u{4e2d}' > \u{fc}.txt",
+            "git commit -m '\u{1f642}'",
+        ] {
+            let script = read(text);
+            assert!(script.as_ref().is_ok_and(|script| script.simples.len() == 1), "{text}: {script:?}");
+        }
+    }
 }

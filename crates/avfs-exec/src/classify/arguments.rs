@@ -1,6 +1,7 @@
 //! The arguments of one call, read by a tool's table.
 
 use super::class::Classes;
+use super::handler::Handler;
 use super::script::Word;
 use super::tools::{Flag, Spec};
 
@@ -74,7 +75,7 @@ impl<'a> Reader<'a, '_> {
             match word.literal() {
                 _ if ended => self.found.operands.push(word),
                 Some("--") => {
-                    ended = true;
+                    ended = !self.spec.through;
                     self.found.dashes = true;
                 }
                 Some(text) if looks_like_a_flag(word) => self.flag(text),
@@ -150,6 +151,9 @@ impl<'a> Reader<'a, '_> {
                     };
                     return self.take(&name, flag, attached);
                 }
+                Some(_) if self.spec.single && !after.is_empty() => {
+                    return self.found.adds.push((self.spec.unknown(), format!("-{letters}")));
+                }
                 Some(flag) => self.take(&name, flag, None),
                 None if letter.is_ascii_digit() && self.known("-#").is_some() => {}
                 None if self.spec.any => self.found.flags.push((name, None)),
@@ -166,7 +170,7 @@ impl<'a> Reader<'a, '_> {
         let long = word.text.split_once('=').filter(|_| !word.splits && word.text.starts_with('-'));
         match long.and_then(|(name, value)| Some((name, self.known(name)?, value))) {
             Some((name, flag, value)) => self.take(name, flag, Some(Word::starting(value))),
-            None if !word.may_hide_a_flag() => self.found.operands.push(word),
+            None if !word.may_hide_a_flag() || self.is_assignment(word) => self.found.operands.push(word),
             None if !word.splits && is_short(&word.text) => self.cluster(&word.text[1..], Some(word)),
             None => {
                 self.hidden(&word.text);
@@ -175,13 +179,20 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
+    /// The shell does not split `x=$(…)` after `export` and the like.
+    fn is_assignment(&self, word: &Word) -> bool {
+        let name = word.text.split_once('=').map(|(name, _)| name);
+        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        self.spec.handler == Some(Handler::Declare) && name.is_some_and(is_name)
+    }
+
     fn hidden(&mut self, known: &str) {
         let what = format!("{known}… (it may be any flag)");
         self.found.adds.push((self.spec.hidden_flag(), what));
     }
 
     fn count_operands(&mut self) {
-        let Some((most, adds)) = self.spec.operands else { return };
+        let Some((most, adds)) = self.spec.operands.filter(|_| self.found.lowered.is_none()) else { return };
         let many = self.found.operands.iter().any(|word| word.splits || !word.exact && word.text.is_empty());
         if self.found.operands.len() > most || many {
             self.found.adds.push((adds, "an operand".to_owned()));

@@ -11,6 +11,8 @@ use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadab
 
 /// Alternatives of the grammar for `case` are tried twice at each level: the work doubles with it.
 const MAX_CASES: usize = 8;
+/// So is every bracket once `((` has been seen.
+const MAX_BRACKETS: usize = 16;
 
 pub fn read(text: &str) -> Result<Script, Unreadable> {
     let mut reader = Reader { options: ParserOptions::default(), script: Script::default(), depth: 0 };
@@ -120,7 +122,7 @@ impl Reader {
     fn for_clause(&mut self, clause: &ast::ForClauseCommand) -> Read {
         for value in clause.values.iter().flatten() {
             let value = self.word(value)?;
-            self.script.loops.push(Assignment { name: clause.variable_name.clone(), value });
+            self.script.other_assignments.push(Assignment { name: clause.variable_name.clone(), value });
         }
         self.list(&clause.body.list)
     }
@@ -356,15 +358,11 @@ fn is_arithmetic(value: &ast::AssignmentValue) -> bool {
 
 /// The grammar goes down one call for each of these, whether or not they close again.
 fn check_nesting(tokens: &[Token]) -> Read {
-    let opens = |token: &&Token| {
-        let word = matches!(
-            token.to_str(),
-            "(" | "{" | "if" | "elif" | "while" | "until" | "for" | "function" | "coproc" | "!"
-        );
-        word || token.to_str() == "case"
-    };
-    let cases = tokens.iter().filter(|token| token.to_str() == "case").count();
-    match tokens.iter().filter(opens).count() > MAX_NESTING || cases > MAX_CASES {
+    let count = |words: &[&str]| tokens.iter().filter(|token| words.contains(&token.to_str())).count();
+    let opened = ["(", "{", "if", "elif", "while", "until", "for", "function", "coproc", "!", "case"];
+    let pair = |pair: &[Token]| pair.iter().all(|token| token.to_str() == "(");
+    let arithmetic = tokens.windows(2).any(pair) && count(&["("]) > MAX_BRACKETS;
+    match count(&opened) > MAX_NESTING || count(&["case"]) > MAX_CASES || arithmetic {
         true => Err(Unreadable::TooDeep),
         false => Ok(()),
     }

@@ -93,6 +93,9 @@ impl Judge {
             self.finding(function, Class::HostEscapeRisk.into(), reason, true);
         }
         self.functions.extend(script.functions.iter().cloned());
+        for assignment in &script.other_assignments {
+            self.assignment(assignment, false);
+        }
         for simple in &script.simples {
             self.simple(simple);
         }
@@ -199,7 +202,7 @@ impl Judge {
             None => {
                 let why = format!("`{name} {}` is not known", shown(literal[0]));
                 findings.push((tool.spec.unknown(), why));
-                self.push(words, &[name, literal[0]], least, findings, None);
+                self.push(words, &[name, literal[0]], least.and(tool.spec.classes), findings, None);
             }
         }
     }

@@ -73,8 +73,8 @@ fn is_pattern_character(character: char) -> bool {
 
 /// Whether text outside quotes makes several words of one: `{a,b}` or `{1..3}`.
 pub fn has_braces(unquoted: &str) -> bool {
-    let opened = unquoted.find('{').map(|at| &unquoted[at + 1..]);
-    opened.is_some_and(|rest| rest.contains(',') || rest.contains(".."))
+    let inner = unquoted.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+    inner.is_some_and(|(inner, _)| inner.contains(',') || inner.contains(".."))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,8 +118,8 @@ pub struct Script {
     pub hazards: Vec<String>,
     /// Names whose values are evaluated as arithmetic, and so may run code.
     pub evaluated: Vec<String>,
-    /// Names that take the words of a `for`, or a number in arithmetic, with each value.
-    pub loops: Vec<Assignment>,
+    /// Names that get a value in other ways than by `name=value`: in a `for`, in arithmetic, by `${name:=…}`.
+    pub other_assignments: Vec<Assignment>,
     /// Names that take the result of arithmetic, once for each time.
     pub numbers: Vec<String>,
 }
@@ -151,7 +151,7 @@ pub fn look_at_arithmetic(expression: &str, script: &mut Script) {
     let names = expression.split(|c: char| !c.is_alphanumeric() && c != '_');
     let names = names.filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
     script.evaluated.extend(names.map(str::to_owned));
-    script.loops.extend(expression.split([';', ',']).filter_map(number_assigned));
+    script.other_assignments.extend(expression.split([';', ',']).filter_map(number_assigned));
 }
 
 /// `i = 0` inside arithmetic.

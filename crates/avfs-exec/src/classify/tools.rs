@@ -8,9 +8,11 @@
 //!   unknown mutating                 any other flag (default: mutating)
 //!   any                              any other flag is harmless
 //!   info -V                          alone, it only prints (besides --version and --help)
-//!   operands 1 : mutating            more operands than that make it worse
+//!   operands 1 : mutating            more operands than that make it worse, unless a flag lowers it
 //!   wraps 1                          after so many operands comes another command
 //!   handler sed                      code that looks closer
+//!   single                           short flags cannot be put together in one word
+//!   through                          flags after `--` are flags of it as well
 //!   raw                              which gets the words as they are
 //!   sub add|new : mutating           a subcommand, with lines of its own until the next
 //! ```
@@ -73,6 +75,8 @@ pub struct Spec {
     pub info: Vec<&'static str>,
     pub operands: Option<(usize, Classes)>,
     pub wraps: Option<usize>,
+    pub through: bool,
+    pub single: bool,
     /// Its words are no flags and operands: a handler reads them.
     pub raw: bool,
     pub handler: Option<Handler>,

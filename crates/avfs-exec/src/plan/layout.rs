@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::etc::{etc, etc_paths};
-use super::{HOME, INSIDE, Plan, SESSION, WORKSPACE};
+use super::{DOOR, HOME, INSIDE, PROGRAMS, Plan, SESSION, WORKSPACE};
 
 /// One step of building the tree. `from` is a path of the host, `at` one inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +103,12 @@ pub fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     steps.extend(private(plan));
     steps.extend(toolchains(plan));
     steps.push(Step::ReadOnly { from: inside.to_owned(), at: INSIDE.into() });
+<<<<<<< HEAD
     let session = plan.session.iter();
     steps.extend(session.map(|from| Step::ReadOnly { from: from.clone(), at: SESSION.into() }));
+=======
+    steps.extend(door(plan));
+>>>>>>> main
     steps.extend(workspace(plan));
     steps.extend(top_level(&plan.top_level, &steps));
     steps.push(Step::Seal { at: "/dev".into() });
@@ -154,6 +158,13 @@ fn toolchains(plan: &Plan) -> Vec<Step> {
     let mut shown = BTreeSet::new();
     let each = plan.toolchains.iter().filter(|toolchain| shown.insert(&toolchain.at));
     each.map(|toolchain| Step::ReadOnly { from: toolchain.from.clone(), at: toolchain.at.clone() }).collect()
+}
+
+/// The inner door, with the program that can use it.
+fn door(plan: &Plan) -> Vec<Step> {
+    let Some(from) = plan.door.clone() else { return Vec::new() };
+    let program = Step::Symlink { to: INSIDE.into(), at: Path::new(PROGRAMS).join("avfs") };
+    vec![Step::Directory { at: PROGRAMS.into() }, program, Step::Writable { from, at: DOOR.into() }]
 }
 
 fn workspace(plan: &Plan) -> Vec<Step> {

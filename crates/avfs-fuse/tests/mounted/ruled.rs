@@ -133,6 +133,10 @@ fn a_directory_moves_as_a_whole_only_where_the_same_rules_hold() {
     assert_eq!(fs::read(mounted.at("two/x")).unwrap(), b"1");
     assert_eq!(errno(symlink("two", mounted.at("other"))), Some(Errno::ACCESS));
     symlink("two", mounted.at("link")).unwrap();
+    // What is hidden below every name is no reason against a link.
+    mounted.set_rules(&["/**=write", "/other/x=read", "**/.env=none"]);
+    symlink("two", mounted.at("another")).unwrap();
+    assert_eq!(errno(symlink("two", mounted.at("other"))), Some(Errno::ACCESS));
     assert_eq!(errno(fs::rename(mounted.at("link"), mounted.at("other"))), Some(Errno::ACCESS));
 }
 

@@ -96,7 +96,7 @@ impl WorkTree {
         let at = Place::new(parent, name.clone());
         state.check_named(at.parent)?;
         let found = state.lookup(&at)?;
-        self.ask(&mut state, Ask::Make { at: &at, found, is_symlink: false })?;
+        self.ask(&mut state, Ask::Make { at: &at, found })?;
         if found.is_some() {
             return Err(FsError::Exists);
         }
@@ -404,7 +404,9 @@ impl WorkTree {
         self.ask(&mut state, Ask::Label(ino))?;
         state.inode(ino)?;
         let time = self.now();
-        self.perform(&mut state, Op::SetLabels { ino, labels, time }, &[])
+        self.perform(&mut state, Op::SetLabels { ino, labels, time }, &[])?;
+        state.labels_changed(&[ino]);
+        Ok(())
     }
 
     /// The place of a name, and what is there.

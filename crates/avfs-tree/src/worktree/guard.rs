@@ -3,7 +3,7 @@
 //!
 //! A door without rules may do everything. `guard/tests.rs` lists every call of the tree and shows that it asks.
 
-use avfs_core::rules::{Level, Rules};
+use avfs_core::rules::{Level, Rules, Standing};
 use avfs_core::{EntryKind, EntryName, Labels, NodeId, Slot, Totals};
 
 use super::{Attr, StoredTree, WorkTree};
@@ -15,6 +15,7 @@ use crate::worktree::state::State;
 use crate::worktree::view::{Stand, View};
 use crate::worktree::watch::Seen;
 
+mod leading;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +33,8 @@ pub(crate) enum Ask<'a> {
     Write { ino: Ino, offset: u64 },
     /// To learn what a name stands for.
     Find { at: &'a Place, found: Option<Ino> },
-    /// To make something where there is nothing.
-    Make { at: &'a Place, found: Option<Ino>, is_symlink: bool },
+    /// To make something where there is nothing, but no symbolic link.
+    Make { at: &'a Place, found: Option<Ino> },
     /// To put a whole tree where there is nothing.
     Graft { at: &'a Place, found: Option<Ino>, tree: &'a StoredTree },
     /// To take a name away.
@@ -189,7 +190,7 @@ impl View {
             Ask::Use(ino, level) => needs(level, self.inode(state, ino).as_ref()),
             Ask::Write { ino, offset } => self.may_write(state, ino, offset),
             Ask::Find { at, found } => self.may_find(state, at, found),
-            Ask::Make { at, found, is_symlink } => self.may_make(state, at, found, is_symlink, Level::Append),
+            Ask::Make { at, found } => self.may_make(state, at, found, None, Level::Append),
             Ask::Graft { at, found, tree } => self.may_graft(state, at, found, tree),
             Ask::Remove { at, found } => self.may_remove(state, at, found).map(|_| ()),
             Ask::RemoveTree { at, found } => {
@@ -199,8 +200,11 @@ impl View {
             Ask::Move { from, moved, to, replaced } => self.may_move(state, from, moved, to, replaced),
             Ask::Link { ino, at, found } => {
                 needs(Level::Write, self.inode(state, ino).as_ref())?;
-                let is_symlink = matches!(state.inode(ino)?.body, Body::Symlink(_));
-                self.may_make(state, at, found, is_symlink, Level::Write)
+                let target = match &state.inode(ino)?.body {
+                    Body::Symlink(target) => Some(&target[..]),
+                    _ => None,
+                };
+                self.may_make(state, at, found, target, Level::Write)
             }
             Ask::Copy(ino) => {
                 needs(Level::Read, self.inode(state, ino).as_ref())?;
@@ -246,13 +250,14 @@ impl View {
         }
     }
 
-    /// Whether a name may be made. That it exists already is said by the caller, unless it is hidden.
+    /// Whether a name may be made, and lead to a target. That it exists already is said by the caller, unless it is
+    /// hidden.
     fn may_make(
         &mut self,
         state: &State,
         at: &Place,
         found: Option<Ino>,
-        is_symlink: bool,
+        target: Option<&[u8]>,
         level: Level,
     ) -> Result<(), FsError> {
         let sees_directory = self.above(state, at).is_some_and(|above| above.is_visible());
@@ -261,18 +266,9 @@ impl View {
             Some(stand) if found.is_some() && stand.is_visible() => return Ok(()),
             stand => needs(level, stand.as_ref())?,
         }
-        match stand {
-            Some(stand) if is_symlink => self.may_stand_for_others(&stand),
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// A symbolic link leads to names that have other levels than those that it seems to have below it: where
-    /// something below is protected, it would stand for what anybody put there.
-    fn may_stand_for_others(&self, stand: &Stand) -> Result<(), FsError> {
-        match self.rules().is_all_below_without_labels(&stand.standing, stand.level()) {
-            true => Ok(()),
-            false => Err(FsError::Denied { level: stand.level(), needed: None }),
+        match (stand, target) {
+            (Some(stand), Some(target)) => self.may_lead(state, at, &stand.standing, target),
+            _ => Ok(()),
         }
     }
 
@@ -283,19 +279,28 @@ impl View {
         found: Option<Ino>,
         tree: &StoredTree,
     ) -> Result<(), FsError> {
-        let is_symlink = matches!(tree.entry.kind, EntryKind::Symlink { .. });
-        self.may_make(state, at, found, is_symlink, Level::Append)?;
+        self.may_make(state, at, found, target_of(&tree.entry.kind), Level::Append)?;
+        if !View::keeps_its_labels(&tree.entry.meta.labels, &at.name) {
+            return Err(FsError::OtherRulesThere);
+        }
         let EntryKind::Directory { entries: Some(entries), .. } = tree.entry.kind else { return Ok(()) };
         let Some(top) = self.name(state, at, &tree.entry.meta.labels, true) else {
             return Err(FsError::Hidden);
         };
-        self.stored_below(state, entries, top, Level::Append)
+        let Some(path) = state.path_to(at) else { return Err(FsError::Hidden) };
+        self.stored_below(state, entries, (top.standing, path), Level::Append)
     }
 
     /// Whether everything in a stored directory may be where it would be.
-    fn stored_below(&self, state: &State, entries: NodeId, top: Stand, level: Level) -> Result<(), FsError> {
-        let mut open = vec![(entries, top.standing)];
-        while let Some((node, above)) = open.pop() {
+    fn stored_below(
+        &self,
+        state: &State,
+        entries: NodeId,
+        top: (Standing, Vec<EntryName>),
+        level: Level,
+    ) -> Result<(), FsError> {
+        let mut open = vec![(entries, top.0, top.1)];
+        while let Some((node, above, path)) = open.pop() {
             let mut walk = avfs_core::map::walk_after(&state.objects, Some(node), None)?;
             while let Some((name, slot)) = walk.advance()? {
                 let (labels, kind) = match &slot {
@@ -306,11 +311,13 @@ impl View {
                 if standing.level() < level {
                     return Err(FsError::Denied { level: standing.level(), needed: Some(level) });
                 }
-                if matches!(kind, Some(EntryKind::Symlink { .. })) {
-                    self.may_stand_for_others(&Stand { standing: standing.clone(), passable: false })?;
+                if let Some(target) = kind.and_then(target_of) {
+                    self.may_lead_from(&above, &path, &standing, target)?;
                 }
                 if let Some(EntryKind::Directory { entries: Some(entries), .. }) = kind {
-                    open.push((*entries, standing));
+                    let name = EntryName::new(&name).expect("stored names are names");
+                    let path = path.iter().cloned().chain([name]).collect();
+                    open.push((*entries, standing, path));
                 }
             }
         }
@@ -375,14 +382,22 @@ impl View {
         needs(Level::Write, after.as_ref())?;
         let Some(after) = after else { return Err(FsError::Hidden) };
         match &inode.body {
-            Body::Symlink(_) => self.may_stand_for_others(&after),
+            Body::Symlink(target) => self.may_lead(state, to, &after.standing, target),
             Body::Directory(_) => {
                 let is_same = View::keeps_its_labels(&inode.meta.labels, &to.name)
+                    && !self.would_free(&inode.meta.labels, &from.name)
                     && self.rules().is_same_below(&before.standing, &after.standing);
                 if is_same { Ok(()) } else { Err(FsError::OtherRulesThere) }
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn target_of(kind: &EntryKind) -> Option<&[u8]> {
+    match kind {
+        EntryKind::Symlink { target } => Some(target),
+        _ => None,
     }
 }
 
@@ -424,7 +439,7 @@ impl State {
     }
 
     /// Every name in memory that stands for something that somebody knows, stubs included.
-    fn known_places(&self) -> Vec<(Ino, Place)> {
+    pub(crate) fn known_places(&self) -> Vec<(Ino, Place)> {
         let mut known: Vec<(Ino, Place)> = self.stubs.places().collect();
         for (parent, inode) in &self.inodes {
             let Body::Directory(directory) = &inode.body else { continue };

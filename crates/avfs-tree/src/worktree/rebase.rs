@@ -42,6 +42,8 @@ impl State {
         for change in changes {
             self.rebase_path(change, renew)?;
         }
+        let relabelled = self.relabelled(changes);
+        self.labels_changed(&relabelled);
         // Numbers are free or taken as this state says.
         self.freed.clear();
         Ok(())
@@ -273,7 +275,7 @@ impl State {
     }
 
     /// The inode at a path, if every step to it is in memory.
-    fn loaded(&self, path: &TreePath) -> Option<Ino> {
+    pub(crate) fn loaded(&self, path: &TreePath) -> Option<Ino> {
         let mut ino = Ino::ROOT;
         for name in path.components() {
             ino = *self.directory(ino).ok()?.children.get(&name)?;

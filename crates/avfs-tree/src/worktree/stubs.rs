@@ -97,7 +97,7 @@ impl State {
     }
 
     /// Whether a directory is `top` or lies below it.
-    fn is_below(&self, directory: Ino, top: Ino) -> bool {
+    pub fn is_below(&self, directory: Ino, top: Ino) -> bool {
         let mut current = Some(directory);
         while let Some(ino) = current.filter(|ino| *ino != top) {
             current = self.inodes.get(&ino).and_then(|inode| inode.place.as_ref()).map(|place| place.parent);

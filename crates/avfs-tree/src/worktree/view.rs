@@ -4,11 +4,12 @@
 //! names has the strictest level of those by which the view came by it, one without any name the level that it had
 //! with its last. An inode of which nothing is known is hidden.
 
-use avfs_core::rules::{Level, Rules, Standing};
+use avfs_core::rules::{Level, Rule, Rules, Standing};
 use avfs_core::{EntryName, Label, Labels, Timestamp};
 
 use crate::inodes::{Ino, InoMap};
 use crate::op::{Op, Place};
+use crate::shown;
 use crate::worktree::inode::Inode;
 use crate::worktree::state::State;
 use crate::worktree::{Attr, Door, Kind};
@@ -22,10 +23,6 @@ const NAMELESS_MAX: usize = 1024;
 
 /// A repository is a directory of this name.
 const REPOSITORY: &[u8] = b".git";
-
-const WRITE_BITS: u32 = 0o222;
-const ALL_BITS: u32 = 0o777;
-const PASSABLE_MODE: u32 = 0o555;
 
 /// Where something stands among the rules.
 #[derive(Clone, Debug)]
@@ -70,12 +67,9 @@ type Trail = Vec<(EntryName, Labels)>;
 
 impl View {
     pub fn new(rules: Rules) -> View {
-        let root = rules.root(&Labels::default());
-        let names_labels = rules.list().iter().any(|rule| rule.label().is_some());
-        let shows_all = root.level() > Level::None && rules.is_all_below(&root, Level::View) && !names_labels;
         View {
+            shows_all: shown::shows_all(&rules),
             rules,
-            shows_all,
             directories: InoMap::default(),
             layout: 0,
             linked: InoMap::default(),
@@ -229,7 +223,7 @@ impl View {
         let attr = match attr.kind {
             Kind::Directory if stand.level() == Level::None => passable(attr),
             Kind::Directory => Attr { meta: self.directory_meta(&attr, stand), ..attr },
-            _ => Attr { meta: file_meta(&attr, stand.level()), ..attr },
+            _ => Attr { meta: shown::file_meta(&attr.meta, stand.level()), ..attr },
         };
         if self.shows_all {
             return attr;
@@ -242,15 +236,10 @@ impl View {
         Attr { names, ..attr }
     }
 
-    /// A directory in which names can be made is writable, whatever may be done to itself.
     fn directory_meta(&self, attr: &Attr, stand: &Stand) -> avfs_core::Meta {
-        let mut meta = attr.meta.clone();
         let takes_names =
             stand.level() >= Level::Append || self.rules.is_any_below(&stand.standing, Level::Append);
-        if !takes_names {
-            meta.mode &= !WRITE_BITS;
-        }
-        meta
+        shown::directory_meta(&attr.meta, takes_names)
     }
 
     /// The labels of something new.
@@ -267,27 +256,22 @@ impl View {
         }
     }
 
+    /// Whether a name would become free if what has it went away: a repository that is made where one was before is
+    /// not a new one.
+    pub fn would_free(&self, labels: &Labels, name: &EntryName) -> bool {
+        let fresh = Label::fresh_repository();
+        let frees = |rule: &Rule| rule.label() == Some(&fresh);
+        name.as_bytes() == REPOSITORY && !labels.contains(&fresh) && self.rules.list().iter().any(frees)
+    }
+
     /// Whether something may be called so: what makes a repository a free one must not make other names free.
     pub fn keeps_its_labels(labels: &Labels, name: &EntryName) -> bool {
         name.as_bytes() == REPOSITORY || !labels.contains(&Label::fresh_repository())
     }
 }
 
-fn file_meta(attr: &Attr, level: Level) -> avfs_core::Meta {
-    let mut meta = attr.meta.clone();
-    meta.mode &= match level {
-        Level::None | Level::View => !ALL_BITS,
-        Level::Read => !WRITE_BITS,
-        Level::Append | Level::Write => !0,
-    };
-    meta
-}
-
-/// A directory that is there only for what is below it tells nothing of itself.
 fn passable(attr: Attr) -> Attr {
-    let (uid, gid) = (attr.meta.uid, attr.meta.gid);
-    let meta = avfs_core::Meta { mode: PASSABLE_MODE, uid, gid, ..avfs_core::Meta::default() };
-    let start = Timestamp::default();
+    let (meta, start) = (shown::passable_meta(&attr.meta), Timestamp::default());
     Attr { meta, ctime: start, atime: start, names: 1, size: 0, ..attr }
 }
 
@@ -298,6 +282,11 @@ pub(crate) struct Views(Vec<(Door, Option<Box<View>>)>);
 impl Views {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The doors that see the tree through rules.
+    pub fn doors(&self) -> impl Iterator<Item = Door> + '_ {
+        self.0.iter().map(|(door, _)| *door)
     }
 
     pub fn set(&mut self, door: Door, view: View) {
@@ -402,7 +391,7 @@ impl State {
     }
 
     /// The names from the root to a directory.
-    fn trail(&self, directory: Ino) -> Option<Trail> {
+    pub(super) fn trail(&self, directory: Ino) -> Option<Trail> {
         let mut trail = Trail::new();
         let mut current = directory;
         while current != Ino::ROOT {

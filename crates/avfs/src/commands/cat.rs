@@ -15,6 +15,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::{PathField, byte_field};
 use crate::printer::Printer;
+use crate::rule_args::RuleArgs;
 use crate::view::View;
 
 /// Print files
@@ -38,6 +39,9 @@ pub struct CatArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 /// How much of a file is in memory at a time.

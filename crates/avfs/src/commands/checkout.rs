@@ -7,6 +7,7 @@ use crate::args::vault_path;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::revision::Revision;
+use crate::rule_args::RuleArgs;
 use crate::versions::{detail, report_restored};
 
 /// Take files and directories from another state
@@ -21,6 +22,9 @@ pub struct CheckoutArgs {
 
     #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
     paths: Vec<TreePath>,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &CheckoutArgs) -> Result<ExitStatus> {

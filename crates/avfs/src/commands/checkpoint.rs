@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
 use crate::time::show_rfc3339;
 
 /// Save, list, restore and delete checkpoints
@@ -22,6 +23,16 @@ pub enum CheckpointCommand {
     Show(show::ShowArgs),
     Restore(restore::RestoreArgs),
     Delete(delete::DeleteArgs),
+}
+
+impl CheckpointCommand {
+    pub fn rule_args(&self) -> Option<&RuleArgs> {
+        match self {
+            CheckpointCommand::List(args) => Some(&args.rules),
+            CheckpointCommand::Show(args) => Some(&args.rules),
+            CheckpointCommand::Save(_) | CheckpointCommand::Restore(_) | CheckpointCommand::Delete(_) => None,
+        }
+    }
 }
 
 pub fn run(context: &mut Context<'_>, command: &CheckpointCommand) -> Result<ExitStatus> {
@@ -43,12 +54,13 @@ struct CheckpointBody {
     time: String,
     actor: String,
     message: Option<String>,
-    files: u64,
-    bytes: u64,
+    /// Not told through rules that may hide something.
+    files: Option<u64>,
+    bytes: Option<u64>,
 }
 
 impl CheckpointBody {
-    fn new(checkpoint: &Checkpoint, totals: Totals) -> CheckpointBody {
+    fn new(checkpoint: &Checkpoint, totals: Option<Totals>) -> CheckpointBody {
         CheckpointBody {
             name: checkpoint.name.to_string(),
             snapshot: checkpoint.snapshot.to_string(),
@@ -56,13 +68,13 @@ impl CheckpointBody {
             time: show_rfc3339(checkpoint.time),
             actor: checkpoint.actor.clone(),
             message: checkpoint.message.clone(),
-            files: totals.inodes,
-            bytes: totals.bytes,
+            files: totals.map(|totals| totals.inodes),
+            bytes: totals.map(|totals| totals.bytes),
         }
     }
 }
 
 /// What a snapshot holds, without walking it.
-fn totals(vault: &Vault, checkpoint: &Checkpoint) -> Result<Totals> {
-    Ok(vault.reader_at(checkpoint.snapshot)?.root().totals)
+fn totals(vault: &Vault, checkpoint: &Checkpoint) -> Result<Option<Totals>> {
+    Ok(vault.reader_at(checkpoint.snapshot)?.totals())
 }

@@ -13,6 +13,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::PathField;
 use crate::mode::ModeChange;
+use crate::rule_args::RuleArgs;
 
 /// Change permission bits
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,9 @@ pub struct ChmodArgs {
     /// Everything below, too
     #[arg(short = 'R', long)]
     recursive: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

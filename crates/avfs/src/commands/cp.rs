@@ -8,6 +8,7 @@ use crate::change::describe;
 use crate::commands::moves::{MovesBody, check_target};
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
 
 /// Copy files and directories
 #[derive(Debug, clap::Args)]
@@ -28,6 +29,9 @@ pub struct CpArgs {
     /// Directories with everything in them
     #[arg(short, long)]
     recursive: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &CpArgs) -> Result<ExitStatus> {

@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::revision::Revision;
+use crate::rule_args::RuleArgs;
 use crate::versions::last_landmark;
 use crate::view::View;
 
@@ -56,6 +57,9 @@ pub struct DiffArgs {
     /// End with status 1 if there are differences
     #[arg(long)]
     exit_code: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -3,13 +3,14 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use agentvfs::exec::boundary::support;
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
-/// Check what mounts need on this machine
+/// Check what mounts and sandboxes need on this machine
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Says for each thing whether it is there, and if not, how to get it.
 
@@ -37,7 +38,8 @@ const URING_SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 const URING_DENIAL: &str = "/proc/sys/kernel/io_uring_disabled";
 
 pub fn run(context: &mut Context<'_>, _args: &DoctorArgs) -> Result<ExitStatus> {
-    let checks = vec![device(), helper(), transport(), place(context)];
+    let mut checks = vec![device(), helper(), transport(), place(context)];
+    checks.extend(sandbox());
     let works = checks.iter().all(|check| check.ok);
     if context.out.is_json() {
         context.out.object("doctor", &DoctorBody { checks })?;
@@ -46,11 +48,26 @@ pub fn run(context: &mut Context<'_>, _args: &DoctorArgs) -> Result<ExitStatus> 
             let mark = if check.ok { "ok" } else { "!!" };
             context.out.line(format_args!("{mark}  {}: {}", check.name, check.state))?;
             if let Some(fix) = &check.fix {
-                context.out.line(format_args!("      {fix}"))?;
+                for line in fix.lines() {
+                    context.out.line(format_args!("      {line}"))?;
+                }
             }
         }
     }
     Ok(if works { ExitStatus::Success } else { ExitStatus::No })
+}
+
+/// What `avfs exec` needs. The device and its helper are looked at above, by using them.
+fn sandbox() -> Vec<Check> {
+    let found = support::checks(&support::System::look());
+    let of_sandboxes =
+        found.into_iter().filter(|check| !check.name.starts_with("fuse") && check.name != DEVICE);
+    of_sandboxes
+        .map(|check| {
+            let ok = check.state != support::State::Missing;
+            Check { name: check.name, ok, state: check.detail, fix: check.fix }
+        })
+        .collect()
 }
 
 fn device() -> Check {

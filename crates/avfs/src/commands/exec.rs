@@ -1,6 +1,7 @@
 //! `avfs exec`: a command in the sandbox, on a vault.
 
 mod arguments;
+mod door;
 mod telling;
 
 use std::io::Read;
@@ -15,14 +16,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 pub use arguments::{ExecArgs, policy};
+use door::HostDoor;
+pub use door::through_door;
 use telling::{Manner, Telling};
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
-    let vault = context.vault()?;
+    let vault = context.whole_vault()?;
     let mut request = args.request(context, &vault)?;
+    let home = context.home()?.to_owned();
     if args.stdin {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes)?;
@@ -34,13 +38,19 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
         (false, false) => Manner::Through,
     };
     let mut telling = Telling::new(context.out, manner);
-    let envelope = execute(&vault, &request, &mut |event| telling.event(event))?;
+    let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
+    let envelope = execute(&vault, &request, &door, &mut |event| telling.event(event))?;
     telling.end(&envelope)?;
     Ok(status(&envelope))
 }
 
 /// Runs the command; whoever ends us ends it.
-fn execute(vault: &Vault, request: &ExecRequest, events: &mut dyn FnMut(Event<'_>)) -> Result<Envelope> {
+fn execute(
+    vault: &Vault,
+    request: &ExecRequest,
+    door: &HostDoor,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Envelope> {
     let cancel = Cancel::new()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let (handle, cancelling) = (signals.handle(), cancel.clone());
@@ -54,7 +64,13 @@ fn execute(vault: &Vault, request: &ExecRequest, events: &mut dyn FnMut(Event<'_
         place: "our own program".into(),
         source,
     })?;
-    let running = Running { inside: Inside::new(program), cancel: &cancel, events, report: Arc::new(|_| {}) };
+    let running = Running {
+        inside: Inside::new(program),
+        cancel: &cancel,
+        events,
+        door: Some(door),
+        report: Arc::new(|_| {}),
+    };
     let envelope = vault.exec(request, running);
     handle.close();
     // It ends with its signals.

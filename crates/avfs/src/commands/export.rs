@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::host_file::{EVERYONE, write_whole};
 use crate::json::PathField;
 use crate::progress::Progress;
+use crate::rule_args::RuleArgs;
 
 /// Copy the vault, or a part of it, to a directory or a tar archive of the host
 #[derive(Debug, clap::Args)]
@@ -44,6 +45,9 @@ pub struct ExportArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]
@@ -60,7 +64,7 @@ pub fn run(context: &mut Context<'_>, args: &ExportArgs) -> Result<ExitStatus> {
     check_target(context, args)?;
     let view = context.view(&args.at)?;
     let total = view.files_at(&args.path)?;
-    let progress = Progress::start(context.out, "export", Some(total));
+    let progress = Progress::start(context.out, "export", total);
     let report = match form(&args.target) {
         Form::Stream => view.export_tar(&args.path, &mut context.out.stream(), &progress)?,
         Form::Tar => write_whole(&args.target, EVERYONE, args.force, |out| {

@@ -14,6 +14,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::from_root;
 use crate::printer::{PrintError, Printer};
+use crate::rule_args::RuleArgs;
 use crate::size::parse_size_test;
 
 /// Find files by name, type, size and time
@@ -62,6 +63,9 @@ pub struct FindArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

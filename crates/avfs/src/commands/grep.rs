@@ -15,6 +15,7 @@ use crate::args::{AtArg, vault_path};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::rule_args::RuleArgs;
 use crate::view::View;
 
 /// Find lines that match a regular expression
@@ -87,6 +88,9 @@ pub struct GrepArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &GrepArgs) -> Result<ExitStatus> {

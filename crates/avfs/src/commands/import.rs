@@ -18,6 +18,7 @@ use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::json::PathField;
 use crate::progress::Progress;
+use crate::rule_args::RuleArgs;
 
 /// Copy a directory or a tar archive of the host into the vault
 #[derive(Debug, clap::Args)]
@@ -37,6 +38,9 @@ pub struct ImportArgs {
     /// Where to put it
     #[arg(value_parser = vault_path(), default_value = "/")]
     path: TreePath,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::entry::TargetField;
 use crate::exit::ExitStatus;
 use crate::json::{PathField, from_root};
+use crate::rule_args::RuleArgs;
 
 /// Make a link
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,9 @@ pub struct LnArgs {
     /// A symbolic link; otherwise a second name for the same file
     #[arg(short, long)]
     symbolic: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

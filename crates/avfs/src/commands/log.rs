@@ -15,6 +15,7 @@ use crate::escape::printable_line;
 use crate::exit::ExitStatus;
 use crate::json::PathField;
 use crate::printer::{PrintError, Printer, YELLOW};
+use crate::rule_args::RuleArgs;
 use crate::size::HumanSize;
 use crate::time::Age;
 use crate::versions::{EntryBody, Names, short};
@@ -37,6 +38,9 @@ pub struct LogArgs {
     /// At most this many
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

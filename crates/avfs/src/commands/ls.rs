@@ -12,6 +12,7 @@ use crate::entry::{EntryBody, letters, names, painted, target};
 use crate::escape::printable;
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
+use crate::rule_args::RuleArgs;
 use crate::time::show_local;
 use crate::view::View;
 
@@ -39,6 +40,9 @@ pub struct LsArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

@@ -7,6 +7,7 @@ use crate::args::vault_path;
 use crate::change::describe;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
 
 /// Make directories
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,9 @@ pub struct MkdirArgs {
     /// Make missing parents, and accept directories that exist
     #[arg(short, long)]
     parents: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &MkdirArgs) -> Result<ExitStatus> {

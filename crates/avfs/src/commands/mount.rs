@@ -55,7 +55,7 @@ pub struct MountArgs {
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
     #[command(flatten)]
-    rules: RuleArgs,
+    pub rules: RuleArgs,
     /// Said by a process to the one that it starts in the background
     #[arg(long, hide = true)]
     background_child: bool,
@@ -104,7 +104,7 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
 fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
     let (vault, dir) = match &args.place[..] {
         [vault, dir] => (context.vault_named(&vault.to_string_lossy())?, dir),
-        [dir] => (context.vault()?, dir),
+        [dir] => (context.whole_vault()?, dir),
         _ => unreachable!("clap asks for one or two"),
     };
     let options = match args.background_child {
@@ -121,7 +121,7 @@ fn options(context: &Context<'_>, args: &MountArgs, vault: &Vault) -> Result<Mou
         allow_other: args.allow_other,
         at: at.map(|revision| revision.snapshot),
         transport: args.transport.unwrap_or_else(|| context.settings.transport()),
-        rules: args.rules.list()?,
+        rules: args.rules.list_for(vault)?,
         principal: args.principal.clone(),
         owner: None,
     })

@@ -8,6 +8,7 @@ use crate::change::describe;
 use crate::commands::moves::{MovesBody, check_target};
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
 
 /// Move or rename files and directories
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,9 @@ pub struct MvArgs {
     /// Refuse to replace something
     #[arg(short, long)]
     no_clobber: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &MvArgs) -> Result<ExitStatus> {

@@ -7,6 +7,7 @@ use avfs_core::TreePath;
 use crate::args::vault_path;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
 use crate::versions::{detail, last_landmark, report_restored};
 
 /// Take files and directories back to the last checkpoint
@@ -18,6 +19,9 @@ Examples:
 pub struct RevertArgs {
     #[arg(value_name = "PATH", required = true, value_parser = vault_path())]
     paths: Vec<TreePath>,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &RevertArgs) -> Result<ExitStatus> {

@@ -7,6 +7,7 @@ use crate::args::vault_path;
 use crate::change::describe;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
 
 /// Remove files and directories
 #[derive(Debug, clap::Args)]
@@ -26,6 +27,9 @@ pub struct RmArgs {
     /// Do not mind if something does not exist
     #[arg(short, long)]
     force: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &RmArgs) -> Result<ExitStatus> {

@@ -17,6 +17,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::PathField;
 use crate::printer::{ERROR, FAINT, MAGENTA, Printer};
+use crate::rule_args::RuleArgs;
 use crate::view::View;
 
 /// Search the text of all files, best matches first
@@ -44,6 +45,9 @@ pub struct SearchArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

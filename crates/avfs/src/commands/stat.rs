@@ -1,5 +1,6 @@
 //! `avfs stat`: everything known about entries.
 
+use agentvfs::rules::Level;
 use agentvfs::{EntryKind, Found};
 use anyhow::Result;
 use avfs_core::TreePath;
@@ -13,6 +14,7 @@ use crate::escape::printable;
 use crate::exit::ExitStatus;
 use crate::json::{byte_field, to_hex};
 use crate::printer::Printer;
+use crate::rule_args::RuleArgs;
 use crate::size::HumanSize;
 use crate::time::show_local;
 use crate::view::View;
@@ -28,6 +30,9 @@ pub struct StatArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]
@@ -80,9 +85,12 @@ pub fn run(context: &mut Context<'_>, args: &StatArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-/// Only files have one.
+/// Only files have one, and only those that may be read are told with it.
 fn version(view: &View, path: &TreePath) -> Result<Option<String>> {
-    match view.find(path)?.entry.kind {
+    let found = view.find(path)?;
+    match found.entry.kind {
+        // It would tell what is in the file.
+        EntryKind::File { .. } if found.level < Level::Read => Ok(None),
         EntryKind::File { .. } => Ok(Some(view.version(path)?.to_string())),
         _ => Ok(None),
     }
@@ -93,10 +101,20 @@ fn body(path: &TreePath, found: &Found, version: Option<String>) -> StatBody {
     let xattrs =
         xattrs.map(|(name, value)| XattrBody { name: NameField::new(name), value_hex: to_hex(value) });
     let below = match &found.entry.kind {
-        EntryKind::Directory { below, .. } => Some(BelowBody { files: below.inodes, bytes: below.bytes }),
+        EntryKind::Directory { below, .. } if is_counted(found) => {
+            Some(BelowBody { files: below.inodes, bytes: below.bytes })
+        }
         _ => None,
     };
     StatBody { entry: EntryBody::new(path, found), version, below, xattrs: xattrs.collect() }
+}
+
+/// Where something may be hidden, nobody is told how much there is.
+fn is_counted(found: &Found) -> bool {
+    match &found.entry.kind {
+        EntryKind::Directory { entries, below } => entries.is_none() || below.inodes > 0,
+        _ => false,
+    }
 }
 
 fn print(out: &mut Printer, path: &TreePath, found: &Found, version: Option<&str>) -> Result<()> {
@@ -105,9 +123,10 @@ fn print(out: &mut Printer, path: &TreePath, found: &Found, version: Option<&str
     row("path", path.to_string())?;
     row("type", kind_name((&found.entry.kind).into()).to_owned())?;
     match &found.entry.kind {
-        EntryKind::Directory { below, .. } => {
+        EntryKind::Directory { below, .. } if is_counted(found) => {
             row("below", format!("{} entries, {}", below.inodes, HumanSize(below.bytes)))?;
         }
+        EntryKind::Directory { .. } => {}
         EntryKind::CharDevice { device } | EntryKind::BlockDevice { device } => {
             row("device", device.to_string())?;
         }

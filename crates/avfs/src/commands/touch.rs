@@ -7,6 +7,7 @@ use crate::args::{moment, vault_path};
 use crate::change::describe;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
 use crate::time::now;
 
 /// Make empty files, or set the modification time of files
@@ -25,6 +26,9 @@ pub struct TouchArgs {
     /// Do not make files
     #[arg(short = 'c', long)]
     no_create: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &TouchArgs) -> Result<ExitStatus> {

@@ -12,6 +12,7 @@ use crate::escape::printable;
 use crate::exit::ExitStatus;
 use crate::json::PathField;
 use crate::printer::Printer;
+use crate::rule_args::RuleArgs;
 use crate::view::View;
 
 /// Draw a directory and what is below it
@@ -37,6 +38,9 @@ pub struct TreeArgs {
 
     #[command(flatten)]
     at: AtArg,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

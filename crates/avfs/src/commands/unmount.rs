@@ -56,7 +56,7 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
 }
 
 /// The name of a directory without asking what is mounted there: it may not answer.
-fn whole_name(dir: &Path) -> PathBuf {
+pub fn whole_name(dir: &Path) -> PathBuf {
     let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     match (absolute.parent(), absolute.file_name()) {
         (Some(parent), Some(name)) => match std::fs::canonicalize(parent) {

@@ -16,6 +16,7 @@ use crate::change::{ChangedBody, describe};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::json::PathField;
+use crate::rule_args::RuleArgs;
 
 /// Write a file
 #[derive(Debug, clap::Args)]
@@ -45,6 +46,9 @@ pub struct WriteArgs {
     /// Make missing directories
     #[arg(short, long)]
     parents: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 /// How much of standard input is kept in memory; what is more goes to a temporary file.

@@ -11,6 +11,7 @@ mod look;
 mod output;
 mod owned;
 mod query;
+mod rules;
 mod sandbox;
 mod seed;
 mod trouble;

@@ -14,6 +14,7 @@ mod editing;
 mod git;
 mod locks;
 mod place;
+mod ruled;
 mod shell;
 mod source;
 mod suites;

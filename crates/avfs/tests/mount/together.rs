@@ -6,7 +6,7 @@ use crate::shell::sh;
 
 /// Runs a script with a store of its own that has the vault `v`, and takes away what it has left mounted.
 #[track_caller]
-fn scene(script: &str) {
+pub fn scene(script: &str) {
     let ground = tempfile::tempdir().unwrap();
     let avfs = assert_cmd::cargo::cargo_bin!("avfs");
     let start = format!(

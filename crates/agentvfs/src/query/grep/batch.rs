@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use avfs_core::rules::Level;
 use avfs_core::{EntryKind, TreePath};
 use avfs_tree::TreeReader;
 use rayon::prelude::*;
@@ -51,7 +52,15 @@ impl<'a, 's> Run<'a, 's> {
     /// Searches everything at and below `start`.
     pub(super) fn start(&mut self, start: &TreePath) -> Result<ControlFlow<()>, GrepError> {
         for visit in Walk::new(self.reader, start, &self.grep.options.selection)? {
-            if self.visit(visit?).is_break() {
+            let visit = visit?;
+            if visit.found.level < Level::Read && !visit.found.entry.is_directory() {
+                if visit.depth == 0 {
+                    // Who names it is told why nothing is found in it.
+                    self.reader.find_readable(&visit.path)?;
+                }
+                continue;
+            }
+            if self.visit(visit).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -19,13 +19,12 @@ pub(in crate::rules) const SECRETS: &[&str] = &[
     ".pypirc",
     ".s3cfg",
     ".vault-token",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
     "*.kdbx",
     "*.ppk",
 ];
+
+/// Some of these are public: see [`PUBLIC`].
+pub(in crate::rules) const SECRETS_WITH_PUBLIC: &[&str] = &["id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"];
 
 /// Secrets by the sound of their names. Packages have such names too: see [`PACKAGES`].
 pub(in crate::rules) const SECRETS_BY_WORD: &[&str] = &[
@@ -52,7 +51,11 @@ pub(in crate::rules) const PUBLIC: &[&str] = &[
 ];
 
 /// Directories of installed packages, which are public: `npm install` must be able to write `lib/credentials.js`.
+/// So are names of branches in `.git`.
 pub(in crate::rules) const PACKAGES: &str = "{node_modules,site-packages}";
+
+/// Here whole directories are public too. Not at any depth: they could then be in a directory of secrets.
+pub(in crate::rules) const PACKAGES_AT_ROOT: &str = "{node_modules,.venv,venv}";
 
 /// Git runs these, or what they name. `commondir` says where to find the others; that of a linked worktree
 /// (`worktrees/NAME/commondir`) is written by `git worktree add` and stays open.

@@ -6,7 +6,7 @@ use brush_parser::word::{TildeExpr, WordPiece, WordPieceWithSource};
 
 use super::{Read, Reader};
 use crate::classify::bounds::MAX_NESTING;
-use crate::classify::script::{Assignment, Simple, Unreadable, Word, has_braces, look_at_arithmetic};
+use crate::classify::script::{Assignment, Unreadable, Word, has_braces, look_at_arithmetic};
 
 impl Reader {
     pub(super) fn word(&mut self, word: &ast::Word) -> Result<Word, Unreadable> {
@@ -102,7 +102,7 @@ impl Reader {
             ParameterExpr::Transform { op, .. } => self.transform(op),
             ParameterExpr::AssignDefaultValues { parameter: Parameter::Named(name), .. } => {
                 let assignment = Assignment { name: name.clone(), value: Word::unknown() };
-                return self.push(Simple { assignments: vec![assignment], ..Simple::default() });
+                self.script.other_assignments.push(assignment);
             }
             ParameterExpr::VariableNames { .. } => self.hazard("names of variables are expanded"),
             _ => {}

@@ -85,6 +85,8 @@ impl Spec {
             "unknown" => self.unknown = Some(classes(rest)?),
             "any" => self.any = true,
             "raw" => self.raw = true,
+            "single" => self.single = true,
+            "through" => self.through = true,
             "info" => self.info.extend(rest.split_whitespace()),
             "operands" => {
                 let (adds, count) = classes_after(rest)?;

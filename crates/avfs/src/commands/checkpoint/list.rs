@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::escape::printable_line;
 use crate::exit::ExitStatus;
 use crate::printer::{FAINT, HEADING};
+use crate::rule_args::RuleArgs;
 use crate::time::Age;
 use crate::versions::{EntryBody, Names, short};
 
@@ -24,6 +25,9 @@ pub struct ListArgs {
     /// Also the automatic snapshots
     #[arg(long)]
     auto: bool,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]

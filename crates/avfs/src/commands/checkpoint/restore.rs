@@ -1,5 +1,8 @@
 //! `avfs checkpoint restore`: back to a state that was kept.
 
+use std::collections::BTreeSet;
+
+use agentvfs::{Revision, Vault};
 use anyhow::Result;
 use avfs_core::TreePath;
 
@@ -29,8 +32,23 @@ pub fn run(context: &mut Context<'_>, args: &RestoreArgs) -> Result<ExitStatus> 
     let from = vault.revision(&args.name)?;
     let detail = detail(&args.name, &args.paths);
     let done = match args.paths.as_slice() {
+        // Through rules, what they hide stays as it is.
+        [] if vault.rules().is_some() => {
+            vault.restore_paths(&from, &top_level(&vault, &from)?, "restore", &detail)?
+        }
         [] => vault.restore(&from, &detail)?,
         paths => vault.restore_paths(&from, paths, "restore", &detail)?,
     };
     report_restored(context.out, &vault, &args.name, &done)
+}
+
+/// Everything that is at the root, in either state.
+fn top_level(vault: &Vault, from: &Revision) -> Result<Vec<TreePath>> {
+    let mut names = BTreeSet::new();
+    for reader in [from.reader()?, vault.reader()?] {
+        for entry in reader.list(&TreePath::root())? {
+            names.insert(TreePath::root().join(&entry?.0));
+        }
+    }
+    Ok(names.into_iter().collect())
 }

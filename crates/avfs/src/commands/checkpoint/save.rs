@@ -50,6 +50,7 @@ pub fn run(context: &mut Context<'_>, args: &SaveArgs) -> Result<ExitStatus> {
         return Ok(ExitStatus::Success);
     }
     context.out.line(&saved.name)?;
+    let totals = totals.unwrap_or_default();
     let (files, bytes) = (count(totals.inodes, "file"), HumanSize(totals.bytes));
     context.out.talk(format_args!("kept snapshot {}: {files}, {bytes}", short(saved.snapshot)));
     Ok(ExitStatus::Success)

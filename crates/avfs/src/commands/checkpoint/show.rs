@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::escape::printable_line;
 use crate::exit::ExitStatus;
 use crate::printer::{BOLD, Printer, YELLOW};
+use crate::rule_args::RuleArgs;
 use crate::size::HumanSize;
 use crate::time::show_local;
 use crate::versions::{count, short};
@@ -22,6 +23,9 @@ use crate::versions::{count, short};
   avfs checkpoint show before-upgrade")]
 pub struct ShowArgs {
     name: String,
+
+    #[command(flatten)]
+    pub rules: RuleArgs,
 }
 
 #[derive(Serialize)]
@@ -77,7 +81,7 @@ fn before(vault: &Vault, checkpoint: &Checkpoint) -> Result<Before> {
 fn print(
     out: &mut Printer,
     checkpoint: &Checkpoint,
-    totals: Totals,
+    totals: Option<Totals>,
     before: &Before,
     changes: &[FileChange],
 ) -> Result<()> {
@@ -86,7 +90,9 @@ fn print(
     let id = out.paint(YELLOW, short(checkpoint.snapshot));
     out.line(format_args!("{}  {id}", out.paint(BOLD, &checkpoint.name)))?;
     out.line(format_args!("saved {time} by {actor}, entry {} of the history", checkpoint.seq))?;
-    out.line(format_args!("{}, {}", count(totals.inodes, "file"), HumanSize(totals.bytes)))?;
+    if let Some(totals) = totals {
+        out.line(format_args!("{}, {}", count(totals.inodes, "file"), HumanSize(totals.bytes)))?;
+    }
     if let Some(message) = &checkpoint.message {
         out.line("")?;
         for line in message.lines() {

@@ -4,7 +4,6 @@ use agentvfs::patch::{FileChange, file_changes};
 use agentvfs::{Error, ReadError, SnapshotId, TreeReader, Vault};
 use anyhow::Result;
 use avfs_core::TreePath;
-use avfs_core::diff::diff_trees;
 
 use crate::view::View;
 
@@ -12,9 +11,9 @@ use crate::view::View;
 pub fn compare(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Result<Vec<FileChange>, Error> {
     let mut changes = Vec::new();
     let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|wanted| path.starts_with(wanted));
-    let found = diff_trees(from.objects(), from.root(), to.root(), &mut |change| {
-        if is_wanted(&change.path) {
-            changes.push(change);
+    let found = from.diff(to, &TreePath::root(), &mut |seen| {
+        if is_wanted(&seen.change.path) {
+            changes.push(seen);
         }
         Ok(())
     });

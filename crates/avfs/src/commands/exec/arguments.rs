@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agentvfs::Vault;
 use agentvfs::exec::boundary::classify::Command;
 use agentvfs::exec::boundary::policy::Policy;
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{CheckpointMode, ExecRequest, IsolationChoice};
+use agentvfs::{TreePath, Vault};
 use anyhow::Result;
 
+use crate::args::vault_path;
 use crate::context::Context;
 use crate::rule_args::RuleArgs;
 use crate::size::parse_size;
@@ -42,6 +43,9 @@ pub struct ExecArgs {
     /// Start in this directory of the vault, or at an absolute path of the sandbox
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
+    /// Work on this directory of the vault alone: it is all that is at /workspace
+    #[arg(long, value_name = "DIR", value_parser = vault_path())]
+    path: Option<TreePath>,
     /// Set a variable; can be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(OsString, OsString)>,
@@ -100,6 +104,7 @@ impl ExecArgs {
         };
         Ok(ExecRequest {
             cwd: self.cwd.clone(),
+            path: self.path.clone(),
             env: self.env.clone(),
             caller_env: std::env::vars_os().collect(),
             home: std::env::home_dir(),
@@ -107,7 +112,7 @@ impl ExecArgs {
             network: self.net.clone().unwrap_or(Network::None),
             read_only: self.read_only,
             checkpoint: self.checkpoint,
-            rules: rules_of(&self.rules, vault)?,
+            rules: self.rules.list_for(vault)?,
             principal: self.principal.clone(),
             policy: policy(self.policy.as_deref())?,
             dry_run: self.dry_run,
@@ -130,11 +135,6 @@ impl ExecArgs {
             ..usual
         }
     }
-}
-
-/// The rules that the flags name.
-fn rules_of(flags: &RuleArgs, _vault: &Vault) -> Result<Option<Vec<agentvfs::rules::Rule>>> {
-    flags.list()
 }
 
 /// The policy of a file, or the built-in one.

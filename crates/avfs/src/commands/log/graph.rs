@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use agentvfs::{HistoryEntry, SnapshotId, Store, Timestamp, VaultInfo, VaultName};
+use agentvfs::{HistoryEntry, SnapshotId, Store, Timestamp, Vault, VaultInfo, VaultName};
 use anstyle::Style;
 use anyhow::Result;
 use serde::Serialize;
@@ -24,7 +24,7 @@ const NAMED_FORKS: usize = 5;
 
 pub fn run(context: &mut Context<'_>, limit: usize) -> Result<ExitStatus> {
     let store = context.store()?;
-    let mut graph = Graph::read(&store)?;
+    let mut graph = Graph::read(context, &store)?;
     graph.cut(limit);
     let parents = graph.snapshot_parents(&store)?;
     match context.out.is_json() {
@@ -62,21 +62,21 @@ struct Event {
 
 impl Graph {
     /// Reads the records of all vaults; a parent always has a lower number than its forks.
-    fn read(store: &Store) -> Result<Graph> {
+    fn read(context: &Context<'_>, store: &Store) -> Result<Graph> {
         let mut infos = store.vaults()?.vaults;
         infos.sort_by_key(|info| info.id);
         let parents: HashSet<VaultName> = infos.iter().filter_map(|info| info.parent.clone()).collect();
         let mut graph = Graph { vaults: Vec::new(), events: Vec::new() };
         for info in infos {
             let is_parent = parents.contains(&info.name);
-            graph.add_vault(store, info, is_parent)?;
+            let vault = context.seen(store.vault(info.name.as_str())?)?;
+            graph.add_vault(&vault, info, is_parent)?;
         }
         graph.events.sort_by_key(|event| Reverse((event.order, event.vault, event.entry.seq)));
         Ok(graph)
     }
 
-    fn add_vault(&mut self, store: &Store, info: VaultInfo, is_parent: bool) -> Result<()> {
-        let vault = store.vault(info.name.as_str())?;
+    fn add_vault(&mut self, vault: &Vault, info: VaultInfo, is_parent: bool) -> Result<()> {
         let mut history = Vec::new();
         vault.for_each_entry(|entry| {
             history.push(entry);

@@ -1,0 +1,133 @@
+//! A vault seen through rules: handles all of whose calls obey them, and the rules that a vault keeps itself.
+
+use avfs_core::rules::{Origin, Rule, Rules};
+use avfs_tree::{TreeReader, WorkTree};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::record::VaultRecord;
+use crate::vault::Vault;
+
+/// How much of a vault a handle shows.
+#[derive(Clone, Default)]
+pub(crate) enum Sight {
+    #[default]
+    Everything,
+    Through(Rules),
+    /// As the vault itself says, and another vault that is reached from it likewise.
+    AsStored(Option<Rules>),
+}
+
+/// A rule as the record of a vault holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RuleRecord {
+    rule: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    origin: String,
+}
+
+impl RuleRecord {
+    fn of(rule: &Rule) -> RuleRecord {
+        RuleRecord { rule: rule.to_string(), origin: rule.origin.to_string() }
+    }
+
+    fn read(&self) -> Option<Rule> {
+        Some(Rule::parse_stored(&self.rule).ok()?.with_origin(Origin::new(&self.origin)))
+    }
+}
+
+/// How many rules the audit log tells one by one.
+const TOLD: usize = 20;
+
+fn described(rules: &[Rule]) -> String {
+    let mut told: Vec<String> = rules.iter().take(TOLD).map(Rule::to_string).collect();
+    if rules.len() > TOLD {
+        told.push(format!("and {} more", rules.len() - TOLD));
+    }
+    told.join(" ")
+}
+
+impl Vault {
+    /// The same vault as it is seen through rules. What is hidden does not exist for any call of this handle, and
+    /// what is about the vault as a whole is refused.
+    pub fn through(&self, rules: Rules) -> Vault {
+        self.with_sight(Sight::Through(rules))
+    }
+
+    /// The same vault as it is seen through the rules that are stored with it, if there are any.
+    pub fn through_stored(&self) -> Result<Vault> {
+        let rules = self.stored_rules()?.map(Rules::new).transpose()?;
+        Ok(self.with_sight(Sight::AsStored(rules)))
+    }
+
+    /// The same vault, all of it.
+    pub fn unrestricted(&self) -> Vault {
+        self.with_sight(Sight::Everything)
+    }
+
+    /// The rules that this handle obeys.
+    pub fn rules(&self) -> Option<&Rules> {
+        match self.sight() {
+            Sight::Everything | Sight::AsStored(None) => None,
+            Sight::Through(rules) | Sight::AsStored(Some(rules)) => Some(rules),
+        }
+    }
+
+    /// Another vault, seen as this one is.
+    pub(crate) fn likewise(&self, other: &Vault) -> Result<Vault> {
+        match self.sight() {
+            Sight::Everything => Ok(other.clone()),
+            Sight::Through(rules) => Ok(other.through(rules.clone())),
+            Sight::AsStored(_) => other.through_stored(),
+        }
+    }
+
+    pub(crate) fn seen(&self, reader: TreeReader) -> TreeReader {
+        match self.rules() {
+            Some(rules) => reader.through(rules.clone()),
+            None => reader,
+        }
+    }
+
+    pub(crate) fn set_sight_of(&self, tree: &WorkTree) {
+        if let Some(rules) = self.rules() {
+            tree.set_rules(rules.clone());
+        }
+    }
+
+    /// Refuses what cannot be done or told through rules.
+    pub(crate) fn check_unrestricted(&self, action: &'static str) -> Result<()> {
+        match self.rules() {
+            Some(_) => Err(Error::NotThroughRules { vault: self.name()?.to_string(), action }),
+            None => Ok(()),
+        }
+    }
+
+    /// The rules that are stored with the vault.
+    pub fn stored_rules(&self) -> Result<Option<Vec<Rule>>> {
+        let record = self.record()?.0;
+        let Some(stored) = &record.rules else { return Ok(None) };
+        let rules: Option<Vec<Rule>> = stored.iter().map(RuleRecord::read).collect();
+        match rules {
+            Some(rules) => Ok(Some(rules)),
+            None => Err(Error::DamagedRecord {
+                key: crate::record::key::vault(self.id()),
+                reason: "a rule is not a rule".into(),
+            }),
+        }
+    }
+
+    /// Stores rules with the vault, through which it is then seen where nobody says otherwise; `None` takes them
+    /// away. Mounts that are there keep theirs.
+    pub fn store_rules(&self, rules: Option<&[Rule]>) -> Result<()> {
+        self.check_unrestricted("storing rules")?;
+        // What cannot be decided by is never stored.
+        rules.map(|rules| Rules::new(rules.to_vec())).transpose()?;
+        let stored = rules.map(|rules| rules.iter().map(RuleRecord::of).collect::<Vec<_>>());
+        let detail = rules.map_or("none".to_owned(), described);
+        self.update("rules", &detail, |record: &mut VaultRecord, _| {
+            record.rules = stored.clone();
+            Ok(())
+        })
+    }
+}

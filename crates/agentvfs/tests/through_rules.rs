@@ -1,0 +1,509 @@
+//! A vault through rules: every call of a handle is on one of two lists, those that ask the rules, which is tried with
+//! each of them, and those that do not have to, with the reason. A new call is on neither, and this fails.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use agentvfs::patch::{FileDiff, PatchOptions, Stat, file_changes, write_patch};
+use agentvfs::query::find::{Criteria, Test, find};
+use agentvfs::query::grep::{Grep, GrepOptions};
+use agentvfs::query::search::{Query, Scope, SearchIndex, SearchOptions};
+use agentvfs::query::walk::Selection;
+use agentvfs::rules::{Label, Labels, Rule, Rules};
+use agentvfs::transfer::{DirectoryExport, export_directory, export_tar};
+use agentvfs::{CheckpointName, Error, OpenVault, Result, Revision, Store, TreePath, Vault, WriteMode};
+use support::{change, name, path};
+
+fn rules(texts: &[&str]) -> Rules {
+    Rules::new(texts.iter().map(|text| Rule::parse(text).unwrap()).collect()).unwrap()
+}
+
+/// A vault with two states, each with something that everybody may see and something that nobody may.
+fn vault() -> Vault {
+    let vault = Store::in_memory().create_vault(&name("web")).unwrap();
+    for text in ["first", "second"] {
+        change(&vault, |open| {
+            for directory in ["/src", "/secret", "/listed"] {
+                open.make_directory(&path(directory), true).unwrap();
+            }
+            for file in ["/src/a", "/secret/k", "/listed/x"] {
+                open.write_bytes(&path(file), format!("{text} needle\n").as_bytes()).unwrap();
+            }
+        });
+    }
+    vault
+}
+
+const VIEW: [&str; 3] = ["/**=write", "/secret/**=none", "/listed/**=view"];
+
+struct Shut {
+    /// Through no rule at all: nothing may be seen.
+    vault: Vault,
+    /// Another vault of the same sort: nobody else can open one that is open.
+    open: OpenVault,
+    past: Revision,
+}
+
+impl Shut {
+    fn new() -> Shut {
+        let shut = || vault().through(rules(&[]));
+        let vault = shut();
+        Shut { open: shut().begin().unwrap(), past: vault.revision("@~1").unwrap(), vault }
+    }
+}
+
+fn a() -> TreePath {
+    path("/src/a")
+}
+
+/// Ends well if nothing was told or done.
+type Try = fn(&Shut) -> bool;
+
+fn refused<T>(result: Result<T>) -> bool {
+    matches!(result.err().map(|error| error.code()), Some("not-found" | "denied"))
+}
+
+fn fresh() -> CheckpointName {
+    CheckpointName::new("fresh").unwrap()
+}
+
+/// Each call that tells or changes something of what is in a vault, and how it is tried.
+const ASKING: &[(&str, Try)] = &[
+    ("Vault::audit", |shut| refused(shut.vault.audit(0, 9))),
+    ("Vault::begin", |shut| refused(shut.vault.begin().unwrap().stat(&a()))),
+    ("Vault::change", |shut| {
+        refused(shut.vault.change("x", "", |open| open.write_bytes(&path("/new"), b"x")))
+    }),
+    ("Vault::delete", |shut| refused(shut.vault.clone().delete(true))),
+    ("Vault::delete_checkpoint", |shut| refused(shut.vault.delete_checkpoint("old"))),
+    ("Vault::export_bundle", |shut| refused(shut.vault.export_bundle(&mut Vec::new(), "here", &mut |_| {}))),
+    ("Vault::for_each_entry", |shut| {
+        let mut silent = true;
+        shut.vault
+            .for_each_entry(|entry| {
+                silent &= !entry.action.contains('/');
+                Ok(true)
+            })
+            .unwrap();
+        silent
+    }),
+    ("Vault::fork", |shut| refused(shut.vault.fork(&[name("other")]))),
+    ("Vault::fork_at", |shut| refused(shut.vault.fork_at(&shut.past, &[name("other")]))),
+    ("Vault::history", |shut| {
+        shut.vault.history(None, 9).unwrap().iter().all(|entry| !entry.action.contains('/'))
+    }),
+    ("Vault::info", |shut| (shut.vault.info().unwrap().files, shut.vault.info().unwrap().bytes) == (0, 0)),
+    ("Vault::open", |_| refused(vault().through(rules(&[])).open().unwrap().stat(&a()))),
+    ("Vault::path_history", |shut| shut.vault.path_history(&a(), 9).unwrap().is_empty()),
+    ("Vault::reader", |shut| shut.vault.reader().unwrap().find(&a()).is_err()),
+    ("Vault::reader_at", |shut| shut.vault.reader_at(shut.past.snapshot).unwrap().find(&a()).is_err()),
+    ("Vault::rename", |shut| refused(shut.vault.rename(&name("other")))),
+    ("Vault::restore", |shut| refused(shut.vault.restore(&shut.past, ""))),
+    ("Vault::restore_paths", |shut| refused(shut.vault.restore_paths(&shut.past, &[a()], "x", ""))),
+    ("Vault::revision", |shut| {
+        let named = ["@", "@~1", "web", "web:@~1"].map(|text| shut.vault.revision(text).unwrap());
+        named.iter().all(|revision| revision.reader().unwrap().find(&a()).is_err())
+    }),
+    ("Vault::set_quota", |shut| refused(shut.vault.set_quota(None, None))),
+    ("Vault::store_rules", |shut| refused(shut.vault.store_rules(None))),
+    ("Vault::undo", |shut| refused(shut.vault.undo())),
+    ("Vault::verify_audit", |shut| refused(shut.vault.verify_audit(None))),
+    ("Revision::diff", |shut| shut.past.diff(&shut.vault.revision("@").unwrap()).unwrap().is_empty()),
+    ("Revision::reader", |shut| shut.past.reader().unwrap().find(&a()).is_err()),
+    ("OpenVault::children", |shut| refused(shut.open.children(&path("/src")))),
+    ("OpenVault::copy", |shut| refused(shut.open.copy(&a(), &path("/copy"), true))),
+    ("OpenVault::exists", |shut| !shut.open.exists(&a()).unwrap()),
+    ("OpenVault::graft", |shut| refused(shut.open.graft(&path("/new"), stored(shut)))),
+    ("OpenVault::graft_into", |shut| refused(shut.open.graft_into(&path("/"), stored(shut)))),
+    ("OpenVault::hard_link", |shut| refused(shut.open.hard_link(&a(), &path("/new")))),
+    ("OpenVault::import_directory", |shut| {
+        let place = tempfile::tempdir().unwrap();
+        refused(shut.open.import_directory(place.path(), &path("/new"), &()))
+    }),
+    ("OpenVault::import_tar", |shut| refused(shut.open.import_tar(&[0; 1024][..], &path("/new"), &()))),
+    ("OpenVault::labels", |shut| refused(shut.open.labels(&a()))),
+    ("OpenVault::make_directory", |shut| refused(shut.open.make_directory(&path("/new"), true))),
+    ("OpenVault::read", |shut| refused(shut.open.read(&a()))),
+    ("OpenVault::remove", |shut| refused(shut.open.remove(&a(), true))),
+    ("OpenVault::rename", |shut| refused(shut.open.rename(&a(), &path("/new")))),
+    ("OpenVault::rename_no_replace", |shut| refused(shut.open.rename_no_replace(&a(), &path("/new")))),
+    ("OpenVault::set_labels", |shut| refused(shut.open.set_labels(&a(), Labels::default()))),
+    ("OpenVault::set_mode", |shut| refused(shut.open.set_mode(&a(), 0o600))),
+    ("OpenVault::set_mtime", |shut| refused(shut.open.set_mtime(&a(), Default::default()))),
+    ("OpenVault::stat", |shut| refused(shut.open.stat(&a()))),
+    ("OpenVault::symlink", |shut| refused(shut.open.symlink(b"x", &path("/new")))),
+    ("OpenVault::take", |shut| {
+        let stored = shut.open.store_tar(&[0; 1024][..], &path("/new"), &()).unwrap();
+        refused(shut.open.take(&path("/new"), &stored))
+    }),
+    ("OpenVault::truncate", |shut| refused(shut.open.truncate(&a(), 0))),
+    ("OpenVault::write", |shut| {
+        refused(shut.open.write(&path("/new"), &mut &b"x"[..], WriteMode::Replace, None))
+    }),
+    ("OpenVault::write_bytes", |shut| refused(shut.open.write_bytes(&a(), b"x"))),
+];
+
+/// Each call that need not ask, and why.
+const SILENT: &[(&str, &str)] = &[
+    ("Vault::checkpoint", "tells a name and a moment"),
+    ("Vault::checkpoints", "tells names and moments"),
+    ("Vault::head", "tells an id"),
+    ("Vault::id", "tells a number"),
+    ("Vault::live_owner", "tells of a process"),
+    ("Vault::mount_records", "tells of mounts"),
+    ("Vault::name", "tells the vault's own name"),
+    ("Vault::rules", "tells the rules themselves"),
+    ("Vault::save_checkpoint", "gives a name to a state, whatever is in it"),
+    ("Vault::store", "the way back to everything, for whoever holds a store anyway"),
+    ("Vault::stored_rules", "tells rules, which are about names that need not exist"),
+    ("Vault::through", "makes a handle"),
+    ("Vault::through_stored", "makes a handle"),
+    ("Vault::unmerged_forks", "tells names of vaults"),
+    ("Vault::unrestricted", "the way back to everything, for whoever holds a store anyway"),
+    ("OpenVault::commit", "stores what was done, and that was asked for"),
+    ("OpenVault::hold_objects", "keeps objects that nobody is told of"),
+    ("OpenVault::save", "stores what was done, and that was asked for"),
+    ("OpenVault::settle", "stores what was done, and that was asked for"),
+    ("OpenVault::store_directory", "stores what is taken in only by `take`"),
+    ("OpenVault::store_tar", "stores what is taken in only by `take`"),
+    ("OpenVault::sync", "stores what was done, and that was asked for"),
+    ("OpenVault::tree", "is the door itself, which asks"),
+    ("OpenVault::vault", "tells of the handle"),
+];
+
+fn stored(shut: &Shut) -> avfs_tree::StoredTree {
+    let root = shut.open.vault().unrestricted().reader().unwrap().root().directory.clone();
+    avfs_tree::StoredTree { entry: root, links: Vec::new() }
+}
+
+/// The public methods of the handles, as the source has them.
+fn public_calls() -> BTreeSet<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = ["", "open"].map(|directory| std::fs::read_dir(source.join(directory)).unwrap());
+    let mut calls = BTreeSet::new();
+    for file in files.into_iter().flatten().map(|file| file.unwrap().path()) {
+        if file.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let mut handle = None;
+        for line in std::fs::read_to_string(&file).unwrap().lines() {
+            match line.strip_prefix("impl ").and_then(|rest| rest.strip_suffix(" {")) {
+                Some(name) => handle = Some(name.to_owned()),
+                None if line == "}" => handle = None,
+                None => {}
+            }
+            let Some(handle) = handle.as_deref().filter(|name| HANDLES.contains(name)) else { continue };
+            if let Some(rest) = line.strip_prefix("    pub fn ") {
+                let end = rest.find(['(', '<']).unwrap();
+                calls.insert(format!("{handle}::{}", &rest[..end]));
+            }
+        }
+    }
+    calls
+}
+
+const HANDLES: [&str; 3] = ["Vault", "Revision", "OpenVault"];
+
+#[test]
+fn every_call_asks_or_is_listed_with_its_reason() {
+    let listed = ASKING.iter().map(|(name, _)| *name).chain(SILENT.iter().map(|(name, _)| *name));
+    let listed: BTreeSet<String> = listed.map(str::to_owned).collect();
+    assert_eq!(public_calls(), listed);
+}
+
+#[test]
+fn without_any_rule_nothing_is_told_and_nothing_is_done() {
+    for (name, attempt) in ASKING {
+        let shut = Shut::new();
+        let before = shut.vault.head().unwrap();
+        assert!(attempt(&shut), "{name}");
+        assert_eq!(shut.vault.head().unwrap(), before, "{name} has changed something");
+        assert!(!shut.open.tree().is_dirty(), "{name} has changed something");
+    }
+}
+
+#[test]
+fn the_same_calls_work_where_the_rules_allow_them() {
+    let seen = vault().through(rules(&VIEW));
+    let open = seen.begin().unwrap();
+    open.write_bytes(&a(), b"third").unwrap();
+    open.make_directory(&path("/new/deep"), true).unwrap();
+    open.rename(&a(), &path("/new/b")).unwrap();
+    open.commit("change", "").unwrap();
+    assert_eq!(&seen.begin().unwrap().read(&path("/new/b")).unwrap()[..], b"third");
+    let back = seen.restore_paths(&seen.revision("@~1").unwrap(), &[path("/src")], "checkout", "").unwrap();
+    assert_eq!(back.changed, 2, "the file, and the time of its directory");
+    assert_eq!(&seen.begin().unwrap().read(&a()).unwrap()[..], b"second needle\n");
+    assert_eq!(&vault().begin().unwrap().read(&path("/secret/k")).unwrap()[..], b"second needle\n");
+}
+
+#[test]
+fn making_a_hidden_name_is_refused_whether_it_exists_or_not() {
+    let open = vault().through(rules(&VIEW)).begin().unwrap();
+    for file in ["/secret/k", "/secret/new"] {
+        let refusals = [
+            open.write_bytes(&path(file), b"x").unwrap_err(),
+            open.symlink(b"x", &path(file)).unwrap_err(),
+            open.copy(&a(), &path(file), false).unwrap_err(),
+        ];
+        // The directory is hidden as well: nothing in it can be told from nothing.
+        let texts = refusals.map(|error| (error.code(), error.to_string().replace(file, "")));
+        assert!(texts.iter().all(|(code, _)| *code == "not-found"), "{texts:?}");
+    }
+    let open = vault().through(rules(&["/**=write", "**/k=none"])).begin().unwrap();
+    for file in ["/secret/k", "/src/k"] {
+        assert_eq!(open.write_bytes(&path(file), b"x").unwrap_err().code(), "denied", "{file}");
+        assert!(!open.exists(&path(file)).unwrap(), "{file}");
+    }
+}
+
+#[test]
+fn a_refusal_carries_the_level_and_the_way_to_the_rule() {
+    let open = vault().through(rules(&["/**=write", "/src/**=read"])).begin().unwrap();
+    let error = open.write_bytes(&a(), b"x").unwrap_err();
+    let text = avfs_core::with_causes(&error);
+    assert_eq!(text, "/src/a in vault 'web': the rules give read there, and this takes write");
+    assert_eq!(error.hint().unwrap(), "`avfs rules explain /src/a` shows which rule decides");
+}
+
+#[test]
+fn a_directory_is_copied_without_what_may_not_be_read() {
+    let vault = vault();
+    let seen = vault.through(rules(&["/**=write", "/secret/**=none", "/listed/**=view", "/copy/**=write"]));
+    change(&seen, |open| {
+        open.copy(&path("/src"), &path("/copy"), true).unwrap();
+        open.copy(&path("/listed"), &path("/copy/listed"), true).unwrap();
+    });
+    change(&vault, |open| open.write_bytes(&path("/src/.env"), b"x").unwrap());
+    let seen = vault.through(rules(&["/**=write", "**/.env=none"]));
+    change(&seen, |open| {
+        open.copy(&path("/src"), &path("/again"), true).unwrap();
+        let refused = open.remove(&path("/src"), true).unwrap_err();
+        assert_eq!(refused.code(), "not-empty");
+    });
+    let open = vault.begin().unwrap();
+    let children =
+        |at: &str| open.children(&path(at)).unwrap().iter().map(TreePath::to_string).collect::<Vec<_>>();
+    assert_eq!(children("/copy"), ["/copy/a", "/copy/listed"]);
+    assert_eq!(children("/copy/listed"), Vec::<String>::new());
+    assert_eq!(children("/again"), ["/again/a"]);
+    assert_eq!(children("/src"), ["/src/.env", "/src/a"], "nothing was removed");
+}
+
+#[test]
+fn a_directory_that_other_rules_hold_for_is_moved_by_copying() {
+    let vault = vault();
+    let seen = vault.through(rules(&["/**=write", "/new/private/**=none"]));
+    change(&seen, |open| drop(open.rename(&path("/src"), &path("/new")).unwrap()));
+    let open = vault.begin().unwrap();
+    assert_eq!(&open.read(&path("/new/a")).unwrap()[..], b"second needle\n");
+    assert!(!open.exists(&path("/src")).unwrap());
+    open.make_directory(&path("/src/private"), true).unwrap();
+    open.remove(&path("/new"), true).unwrap();
+    open.commit("change", "").unwrap();
+    let refused = seen.change("mv", "", |open| open.rename(&path("/src"), &path("/new"))).unwrap_err();
+    assert_eq!(refused.code(), "denied");
+    assert!(!vault.begin().unwrap().exists(&path("/new")).unwrap());
+}
+
+#[test]
+fn differences_patches_and_counts_leave_out_what_is_hidden() {
+    let seen = vault().through(rules(&VIEW));
+    let (from, to) = (seen.revision("@~1").unwrap(), seen.revision("@").unwrap());
+    let mut changes = Vec::new();
+    let (old, new) = (from.reader().unwrap(), to.reader().unwrap());
+    old.diff(&new, &TreePath::root(), &mut |change| {
+        changes.push(change);
+        Ok(())
+    })
+    .unwrap();
+    let files = file_changes(changes);
+    let shown: Vec<String> =
+        files.iter().map(|file| format!("{} {}", file.status.letter(), file.path())).collect();
+    assert_eq!(shown, ["M /listed/x", "M /src/a"]);
+    let mut patch = Vec::new();
+    let options = PatchOptions::default();
+    let report = write_patch(seen.store().objects(), &files, &options, &mut patch).unwrap();
+    assert_eq!(report.omitted, [path("/listed/x")]);
+    let patch = String::from_utf8(patch).unwrap();
+    assert!(
+        patch.contains("+second needle") && !patch.contains("secret") && !patch.contains("listed"),
+        "{patch}"
+    );
+    let stat = Stat::of(seen.store().objects(), &files[0], &options).unwrap();
+    assert!(matches!(stat, Stat::Binary { .. }), "{stat:?}");
+    let diff = FileDiff::compute(seen.store().objects(), &files[0], &options).unwrap();
+    assert!(!format!("{diff:?}").contains("needle"));
+}
+
+#[test]
+fn searches_find_only_what_may_be_read() {
+    let seen = vault().through(rules(&VIEW));
+    let reader = seen.reader().unwrap();
+    let everything = Selection::everything();
+    let criteria = Criteria::new(Vec::new());
+    let found: Vec<String> = find(&reader, &TreePath::root(), &everything, &criteria)
+        .unwrap()
+        .map(|visit| visit.unwrap().path.to_string())
+        .collect();
+    assert_eq!(found, ["/", "/listed", "/listed/x", "/src", "/src/a"]);
+
+    let options = GrepOptions { patterns: vec!["needle".into()], ..GrepOptions::default() };
+    let grep = Grep::new(options).unwrap();
+    let mut lines = Vec::new();
+    let summary = grep
+        .run(&reader, &[TreePath::root()], &mut |event| {
+            lines.push(format!("{event:?}"));
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!((summary.files_searched, summary.files_matched, summary.files_failed), (1, 1, 0), "{lines:?}");
+    let named = grep.run(&reader, &[path("/listed/x")], &mut |_| std::ops::ControlFlow::Continue(()));
+    assert!(named.unwrap_err().to_string().contains("the rules give view there"));
+
+    let place = tempfile::tempdir().unwrap();
+    let index = SearchIndex::open(place.path()).unwrap();
+    let (query, options) = (Query::parse("needle").unwrap(), SearchOptions::default());
+    let whole = seen.unrestricted().reader().unwrap();
+    let scope = |reader| Scope { key: "web", parent: None, reader };
+    assert_eq!(index.search(scope(&whole), &query, options).unwrap().hits.len(), 3);
+    let results = index.search(scope(&reader), &query, options).unwrap();
+    let hits: Vec<String> = results.hits.iter().map(|hit| hit.path.to_string()).collect();
+    assert_eq!((hits, results.foreign, results.hits[0].score), (vec!["/src/a".to_owned()], 0, 1.0));
+}
+
+#[test]
+fn a_directory_with_hidden_files_only_is_found_as_an_empty_one() {
+    let vault = vault();
+    let seen = vault.through(rules(&["/**=read", "**/k=none"]));
+    let reader = seen.reader().unwrap();
+    let criteria = Criteria::new(vec![Test::Empty]);
+    let everything = Selection::everything();
+    let found: Vec<String> = find(&reader, &TreePath::root(), &everything, &criteria)
+        .unwrap()
+        .map(|visit| visit.unwrap().path.to_string())
+        .collect();
+    assert_eq!(found, ["/secret"]);
+}
+
+#[test]
+fn exports_hold_what_may_be_read_and_tell_of_the_rest_that_is_listed() {
+    let reader = vault().through(rules(&VIEW)).reader().unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let to = place.path().join("out");
+    let report = export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
+    assert_eq!(std::fs::read_to_string(to.join("src/a")).unwrap(), "second needle\n");
+    assert!(!to.join("secret").exists() && !to.join("listed/x").exists());
+    let skipped: Vec<String> = report.skipped.iter().map(ToString::to_string).collect();
+    assert_eq!(skipped, ["listed/x: the rules do not let it be read"]);
+    let mut archive = Vec::new();
+    let report = export_tar(&reader, &TreePath::root(), &mut archive, &()).unwrap();
+    assert_eq!((report.files, report.skipped.len()), (1, 1));
+    let text = String::from_utf8_lossy(&archive);
+    assert!(!text.contains("secret") && !text.contains("listed/x"));
+    let named = export_tar(&reader, &path("/listed/x"), Vec::new(), &()).unwrap_err();
+    assert_eq!(Error::from(named).code(), "denied");
+}
+
+#[test]
+fn what_may_not_be_read_does_not_come_back() {
+    let vault = vault();
+    let seen = vault.through(rules(&VIEW));
+    let past = seen.revision("@~1").unwrap();
+    let listed = seen.restore_paths(&past, &[path("/listed")], "checkout", "").unwrap_err();
+    assert_eq!(listed.code(), "denied");
+    let secret = seen.restore_paths(&past, &[path("/secret/k")], "checkout", "").unwrap_err();
+    assert_eq!(secret.code(), "not-found");
+    assert_eq!(&vault.begin().unwrap().read(&path("/listed/x")).unwrap()[..], b"second needle\n");
+}
+
+#[test]
+fn a_root_that_is_only_passed_through_comes_back_where_something_may() {
+    let vault = vault();
+    let seen = vault.through(rules(&["/src/**=write"]));
+    let past = seen.revision("@~1").unwrap();
+    assert_eq!(seen.restore_paths(&past, &[path("/")], "checkout", "").unwrap().changed, 1);
+    let open = vault.begin().unwrap();
+    assert_eq!(&open.read(&a()).unwrap()[..], b"first needle\n");
+    assert_eq!(&open.read(&path("/secret/k")).unwrap()[..], b"second needle\n");
+}
+
+#[test]
+fn stored_rules_hold_until_they_are_taken_away_and_go_along_with_a_fork() {
+    let vault = vault();
+    let list: Vec<Rule> = VIEW.iter().map(|text| Rule::parse(text).unwrap()).collect();
+    vault.store_rules(Some(&list)).unwrap();
+    assert_eq!(vault.stored_rules().unwrap().unwrap(), list);
+    let fork = vault.fork(&[name("fork")]).unwrap().remove(0);
+    for vault in [&vault, &fork] {
+        let seen = vault.through_stored().unwrap();
+        assert!(seen.reader().unwrap().find(&path("/secret/k")).is_err());
+        assert!(vault.reader().unwrap().find(&path("/secret/k")).is_ok());
+    }
+    fork.store_rules(None).unwrap();
+    let from_fork = fork.through_stored().unwrap();
+    assert!(from_fork.reader().unwrap().find(&path("/secret/k")).is_ok());
+    let other = from_fork.revision("web:").unwrap();
+    assert!(other.reader().unwrap().find(&path("/secret/k")).is_err(), "the other vault has its own rules");
+}
+
+#[test]
+fn rules_that_cannot_be_decided_by_are_not_stored() {
+    let vault = vault();
+    let many: Vec<Rule> = (0..6000).map(|index| Rule::parse(&format!("/{index}=read")).unwrap()).collect();
+    assert_eq!(vault.store_rules(Some(&many)).unwrap_err().code(), "bad-rules");
+    assert_eq!(vault.stored_rules().unwrap(), None);
+}
+
+#[test]
+fn labels_hide_and_follow() {
+    let vault = vault();
+    let private: Labels = [Label::new("private").unwrap()].into_iter().collect();
+    change(&vault, |open| open.set_labels(&path("/src"), private.clone()).unwrap());
+    let view = rules(&["/**=write", "label:private=none"]);
+    let hidden = |vault: &Vault, at: &str| {
+        let seen = vault.through(view.clone());
+        let stored = seen.reader().unwrap().find(&path(at)).is_err();
+        assert_eq!(stored, !seen.begin().unwrap().exists(&path(at)).unwrap(), "{at}");
+        stored
+    };
+    assert!(hidden(&vault, "/src") && hidden(&vault, "/src/a") && !hidden(&vault, "/listed"));
+    change(&vault, |open| drop(open.rename(&path("/src"), &path("/moved")).unwrap()));
+    assert!(hidden(&vault, "/moved/a"), "a label follows a rename");
+    let fork = vault.fork(&[name("fork")]).unwrap().remove(0);
+    assert!(hidden(&fork, "/moved/a"), "a label follows a fork");
+    change(&vault, |open| open.remove(&path("/moved"), true).unwrap());
+    vault.restore_paths(&vault.revision("@~1").unwrap(), &[path("/moved")], "checkout", "").unwrap();
+    assert!(hidden(&vault, "/moved/a"), "a label comes back");
+    let mut file = Vec::new();
+    vault.export_bundle(&mut file, "file", &mut |_| {}).unwrap();
+    let (copy, _) =
+        vault.store().import_bundle(&mut &file[..], "file", Some(&name("copy")), &mut |_| {}).unwrap();
+    assert!(hidden(&copy, "/moved/a"), "a label is in a vault file");
+    change(&vault, |open| open.set_labels(&path("/moved"), Labels::default()).unwrap());
+    assert!(!hidden(&vault, "/moved/a"));
+    vault.undo().unwrap();
+    assert!(hidden(&vault, "/moved/a"), "an undo brings the label back");
+}
+
+#[test]
+fn what_is_brought_back_through_rules_keeps_its_labels() {
+    let vault = vault();
+    let draft: Labels = [Label::new("draft").unwrap()].into_iter().collect();
+    change(&vault, |open| open.set_labels(&a(), draft.clone()).unwrap());
+    let seen = vault.through(rules(&["/**=write"]));
+    change(&seen, |open| open.remove(&a(), false).unwrap());
+    seen.restore_paths(&seen.revision("@~1").unwrap(), &[a()], "checkout", "").unwrap();
+    assert_eq!(vault.begin().unwrap().labels(&a()).unwrap(), draft);
+}
+
+#[test]
+fn a_checkpoint_can_be_named_through_rules() {
+    let seen = vault().through(rules(&VIEW));
+    seen.save_checkpoint(&fresh(), None).unwrap();
+    assert_eq!(seen.checkpoints().unwrap().len(), 1);
+}

@@ -1,0 +1,40 @@
+//! What is told of an entry that is seen through rules, stored or living.
+
+use avfs_core::rules::{Level, Rules};
+use avfs_core::{Labels, Meta};
+
+const WRITE_BITS: u32 = 0o222;
+const ALL_BITS: u32 = 0o777;
+const PASSABLE_MODE: u32 = 0o555;
+
+/// Whether nothing can be hidden by these rules, whatever it is called and whatever labels it has.
+pub(crate) fn shows_all(rules: &Rules) -> bool {
+    let root = rules.root(&Labels::default());
+    let names_labels = rules.list().iter().any(|rule| rule.label().is_some());
+    root.level() > Level::None && rules.is_all_below(&root, Level::View) && !names_labels
+}
+
+/// The attributes of anything but a directory.
+pub(crate) fn file_meta(meta: &Meta, level: Level) -> Meta {
+    let mut meta = meta.clone();
+    meta.mode &= match level {
+        Level::None | Level::View => !ALL_BITS,
+        Level::Read => !WRITE_BITS,
+        Level::Append | Level::Write => !0,
+    };
+    meta
+}
+
+/// The attributes of a directory. One in which names can be made is writable, whatever may be done to itself.
+pub(crate) fn directory_meta(meta: &Meta, takes_names: bool) -> Meta {
+    let mut meta = meta.clone();
+    if !takes_names {
+        meta.mode &= !WRITE_BITS;
+    }
+    meta
+}
+
+/// A directory that is there only for what is below it tells nothing of itself.
+pub(crate) fn passable_meta(meta: &Meta) -> Meta {
+    Meta { mode: PASSABLE_MODE, uid: meta.uid, gid: meta.gid, ..Meta::default() }
+}

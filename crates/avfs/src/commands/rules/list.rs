@@ -1,0 +1,48 @@
+//! `avfs rules list`: the rules that hold, and where they come from.
+
+use agentvfs::rules::Rules;
+use anyhow::Result;
+use serde::Serialize;
+
+use super::in_force::InForce;
+use super::{RuleBody, bodies, print_rules};
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::rule_args::RuleArgs;
+
+/// List the rules that hold for commands with these flags, and where they come from
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Without flags these are the rules that are stored with the vault.
+
+Examples:
+  avfs rules list
+  avfs rules list --preset agent-safe --rule '/docs/**=write'")]
+pub struct ListArgs {
+    #[command(flatten)]
+    pub rules: RuleArgs,
+}
+
+#[derive(Serialize)]
+struct ListBody {
+    /// Whether there are rules at all; without, everything can be written.
+    restricted: bool,
+    rules: Vec<RuleBody>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ListArgs) -> Result<ExitStatus> {
+    let rules = InForce::find(context, &args.rules)?.rules;
+    if context.out.is_json() {
+        let list = rules.as_ref().map(Rules::list).unwrap_or_default();
+        let body = ListBody { restricted: rules.is_some(), rules: bodies(list) };
+        context.out.object("rules-list", &body)?;
+        return Ok(ExitStatus::Success);
+    }
+    match rules {
+        Some(rules) if rules.list().is_empty() => {
+            context.out.talk("the list is empty: nothing can be seen");
+        }
+        Some(rules) => print_rules(context.out, rules.list())?,
+        None => context.out.talk("there are no rules: everything can be written"),
+    }
+    Ok(ExitStatus::Success)
+}

@@ -3,11 +3,11 @@
 //! Whatever happens, the answer is one [`Envelope`]. The class of a command is advice and the sandbox is the boundary:
 //! what counts as reading gets a vault that cannot be written to and no network.
 
-mod changes;
+pub(crate) mod changes;
 mod door;
 mod envelope;
 mod request;
-mod workspace;
+pub(crate) mod workspace;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -35,10 +35,10 @@ use crate::mount::{MountOptions, OneOwner, Report};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::Opened;
-use workspace::{RunDirectory, Workspace};
+use workspace::{RUNS, RunDirectory, Workspace};
 
 /// The action in the history and the audit log.
-const EXEC: &str = "exec";
+pub(crate) const EXEC: &str = "exec";
 /// How long a command may be in the history.
 const COMMAND_SHOWN: usize = 200;
 
@@ -90,7 +90,7 @@ impl Vault {
     ) -> Result<(), Failed> {
         let read_only = request.read_only || decision.classes.is_read_only();
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
-        let directory = RunDirectory::make(self.store(), &result.run)?;
+        let directory = RunDirectory::make(self.store(), RUNS, &result.run)?;
         let options = mount_options(request, read_only);
         let workspace = Workspace::mount(self, directory, &options, &running.report)?;
         let started = self.prepare(request, decision, &workspace, result);
@@ -111,7 +111,7 @@ impl Vault {
     }
 
     /// What comes before the command: the state is noted, with a checkpoint if it takes one.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         request: &ExecRequest,
         decision: &Decision,
@@ -142,7 +142,7 @@ impl Vault {
         Ok((before, self.record()?.0.seq))
     }
 
-    fn plan(
+    pub(crate) fn plan(
         &self,
         request: &ExecRequest,
         mountpoint: &Path,
@@ -173,7 +173,7 @@ impl Vault {
     }
 
     /// One entry of the audit log for the run, and one step for `undo`.
-    fn note_run(
+    pub(crate) fn note_run(
         &self,
         request: &ExecRequest,
         result: &mut RunResult,
@@ -190,27 +190,32 @@ impl Vault {
         Ok(())
     }
 
-    fn note_refusal(&self, request: &ExecRequest, result: &RunResult, decision: &Decision) -> Result<String> {
+    pub(crate) fn note_refusal(
+        &self,
+        request: &ExecRequest,
+        result: &RunResult,
+        decision: &Decision,
+    ) -> Result<String> {
         self.update("exec-refused", &audit_detail(request, result, decision), |_, _| Ok(()))?;
         Ok(self.record()?.0.audit.hash)
     }
 }
 
 /// Why a run has no ordinary end.
-enum Failed {
+pub(crate) enum Failed {
     Refused(Refusal),
     Library(Error),
     Launch(LaunchError),
 }
 
-struct Refusal {
-    code: &'static str,
-    message: String,
-    hint: Option<String>,
+pub(crate) struct Refusal {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
 }
 
 impl Failed {
-    fn body(&self) -> ErrorBody {
+    pub(crate) fn body(&self) -> ErrorBody {
         match self {
             Failed::Refused(Refusal { code, message, hint }) => {
                 ErrorBody { code: (*code).to_owned(), message: message.clone(), hint: hint.clone() }
@@ -228,7 +233,7 @@ impl From<Error> for Failed {
 }
 
 /// Why a decision keeps a command from running.
-fn refused(decision: &Decision) -> Option<Refusal> {
+pub(crate) fn refused(decision: &Decision) -> Option<Refusal> {
     let (code, message) = match decision.action {
         Action::Allow | Action::AllowWithCheckpoint => return None,
         Action::Deny => ("denied_by_policy", format!("the policy denies it: {}", decision.reason)),
@@ -295,7 +300,7 @@ fn launch(request: &ExecRequest, plan: &Plan, running: Running<'_>) -> Result<Ou
 }
 
 /// Started by root, the command is somebody else, who must be let in and find files that are his.
-fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
+pub(crate) fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
     let is_root = rustix::process::geteuid().is_root();
     MountOptions {
         read_only,
@@ -309,7 +314,7 @@ fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
 }
 
 /// Where the command starts: below the vault's place in the sandbox, unless it is a place of the sandbox already.
-fn working_directory(wanted: Option<&Path>) -> PathBuf {
+pub(crate) fn working_directory(wanted: Option<&Path>) -> PathBuf {
     let mut cwd = PathBuf::from(WORKSPACE);
     for part in wanted.unwrap_or(Path::new("")).components() {
         match part {
@@ -323,7 +328,7 @@ fn working_directory(wanted: Option<&Path>) -> PathBuf {
 }
 
 /// The command as one short line.
-fn shown(request: &ExecRequest) -> String {
+pub(crate) fn shown(request: &ExecRequest) -> String {
     let words = request.words();
     let line = match &request.command {
         avfs_exec::classify::Command::Shell(line) => avfs_core::printable(line.as_bytes()),
@@ -346,11 +351,12 @@ fn audit_detail(request: &ExecRequest, result: &RunResult, decision: &Decision) 
     };
     let who = request.principal.as_deref().map(|who| format!(" by {who}")).unwrap_or_default();
     let (action, class, rule) = (decision.action.as_str(), decision.class.as_str(), &decision.rule);
-    format!("{}{who} {action} ({class}, {rule}) {end}: {}", result.run, shown(request))
+    let session = result.session.as_deref().map(|session| format!(" in {session}")).unwrap_or_default();
+    format!("{}{session}{who} {action} ({class}, {rule}) {end}: {}", result.run, shown(request))
 }
 
 /// Sorts by time, and is unique.
-fn run_id() -> String {
+pub(crate) fn run_id() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -42,6 +42,7 @@ mod revert;
 mod rm;
 mod rules;
 mod search;
+mod session;
 mod stat;
 mod stats;
 mod touch;
@@ -95,6 +96,8 @@ pub enum Command {
     Export(export::ExportArgs),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
+    Session(session::SessionCommand),
+    #[command(subcommand)]
     Proxy(proxy::ProxyCommand),
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -143,6 +146,7 @@ impl Command {
             Command::Mount(args) => Some(&args.rules),
             Command::Exec(args) => Some(&args.rules),
             Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
+            Command::Session(command) => command.rule_args(),
             Command::Rules(command) => command.rule_args(),
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
@@ -206,6 +210,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
+        Command::Session(command) => session::run(&mut context(out)?, command),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),
         Command::Policy(command) => policy::run(&mut context(out)?, command),
         Command::Mount(args) => mount::run(&mut context(out)?, args),

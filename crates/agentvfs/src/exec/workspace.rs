@@ -19,30 +19,35 @@ use crate::store::Store;
 use crate::vault::Vault;
 
 /// Below the store: a directory for each run that is going on.
-const RUNS: &str = "runs";
+pub(crate) const RUNS: &str = "runs";
+/// Below the store: one for each session.
+pub(crate) const SESSIONS: &str = "sessions";
 /// Locked as long as the run goes on.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// Where the vault is mounted.
 const MOUNTPOINT: &str = "workspace";
 /// The socket through which the run can ask.
 const DOOR: &str = "door";
+/// What a session has there beside: its socket, what it is, and what it and its shell talk by.
+const OF_SESSION: [&str; 2] = ["control", RECORD];
+pub(crate) const RECORD: &str = "session.json";
+pub(crate) const TALK: &str = "talk";
 
 /// How long an owner that is about to end may take to store what it has.
 const ENDING: Duration = Duration::from_secs(60);
 
 /// The directory of a run. Nothing is left of it when this is dropped.
-pub(super) struct RunDirectory {
+pub(crate) struct RunDirectory {
     place: PathBuf,
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Makes the directory of a run, and clears away those of runs that died.
-    pub fn make(store: &Store, id: &str) -> Result<RunDirectory> {
+    /// Makes the directory of a run or a session, and clears away those of what died.
+    pub fn make(store: &Store, kind: &str, id: &str) -> Result<RunDirectory> {
         let home = store.home().ok_or(Error::NoPlaceForRuns)?;
-        let runs = home.join(RUNS);
-        clear_away(&runs);
-        let place = runs.join(id);
+        clear_away(home);
+        let place = home.join(kind).join(id);
         let made = || {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.join(MOUNTPOINT))?;
             let lock = File::create(place.join(LOCK))?;
@@ -56,6 +61,10 @@ impl RunDirectory {
     pub fn mountpoint(&self) -> PathBuf {
         self.place.join(MOUNTPOINT)
     }
+
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
 }
 
 impl Drop for RunDirectory {
@@ -64,10 +73,10 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Removes what killed runs left. A mount of theirs is gone first, or nothing is removed.
-fn clear_away(runs: &Path) {
-    let Ok(listing) = std::fs::read_dir(runs) else { return };
-    for place in listing.flatten().map(|entry| entry.path()) {
+/// Removes what killed runs and sessions left. A mount of theirs is gone first, or nothing is removed.
+pub(crate) fn clear_away(home: &Path) {
+    let listings = [RUNS, SESSIONS].into_iter().flat_map(|kind| std::fs::read_dir(home.join(kind)));
+    for place in listings.flatten().flatten().map(|entry| entry.path()) {
         let lock = File::open(place.join(LOCK));
         let is_free =
             lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
@@ -84,11 +93,16 @@ fn remove(place: &Path) {
     let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
     let _ = std::fs::remove_file(place.join(LOCK));
     let _ = std::fs::remove_file(place.join(DOOR));
+    for name in OF_SESSION {
+        let _ = std::fs::remove_file(place.join(name));
+    }
+    // Nothing of a sandbox could ever make anything there.
+    let _ = std::fs::remove_dir_all(place.join(TALK));
     let _ = std::fs::remove_dir(place);
 }
 
 /// A vault that is mounted for a run.
-pub(super) struct Workspace {
+pub(crate) struct Workspace {
     vault: Vault,
     serving: Serving,
     directory: RunDirectory,
@@ -162,6 +176,14 @@ impl Workspace {
             Serving::Us(served) => served.open().settle(),
             Serving::Owner => self.vault.head(),
         }
+    }
+
+    /// The state of the vault as it is now, stored under a name if it is a new one.
+    pub fn save(&self, action: &str, detail: &str) -> Result<SnapshotId> {
+        if let Serving::Us(served) = &self.serving {
+            served.open().save(action, detail)?;
+        }
+        self.settle()
     }
 
     /// Unmounts, and stores what the run has done under a name of its own; returns the state then.

@@ -103,12 +103,9 @@ pub fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     steps.extend(private(plan));
     steps.extend(toolchains(plan));
     steps.push(Step::ReadOnly { from: inside.to_owned(), at: INSIDE.into() });
-<<<<<<< HEAD
     let session = plan.session.iter();
     steps.extend(session.map(|from| Step::ReadOnly { from: from.clone(), at: SESSION.into() }));
-=======
     steps.extend(door(plan));
->>>>>>> main
     steps.extend(workspace(plan));
     steps.extend(top_level(&plan.top_level, &steps));
     steps.push(Step::Seal { at: "/dev".into() });

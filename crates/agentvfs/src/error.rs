@@ -99,6 +99,14 @@ pub enum Error {
     RulesNeedMount,
     #[error("a store in memory has no place for runs")]
     NoPlaceForRuns,
+    #[error("there is no session '{id}'")]
+    UnknownSession { id: String },
+    #[error("session '{id}' does not answer")]
+    SessionSilent {
+        id: String,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the kernel is slow to forget what it knows of {}", dir.display())]
     SlowKernel { dir: std::path::PathBuf },
     #[error(transparent)]
@@ -205,6 +213,8 @@ impl Error {
             Error::Policy(source) => source.code(),
             Error::RulesNeedMount => "rules-need-mount",
             Error::NoPlaceForRuns => "no-mounts",
+            Error::UnknownSession { .. } => "unknown-session",
+            Error::SessionSilent { .. } => "session-silent",
             Error::SlowKernel { .. } => "mount-busy",
             Error::BadRules(_) | Error::RuleFault(_) => "bad-rules",
             Error::NotThroughRules { .. } => "denied",
@@ -299,6 +309,7 @@ impl Error {
             Error::SlowKernel { .. } => {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
+            Error::UnknownSession { .. } => Some("`avfs session list` shows what there is".into()),
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
@@ -325,7 +336,7 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 77] = {
+pub const CODES: [(&str, ErrorKind); 79] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -345,6 +356,8 @@ pub const CODES: [(&str, ErrorKind); 77] = {
         ("owner-failed", Internal),
         ("torn-tree", Corrupt),
         ("no-mounts", Conflict),
+        ("unknown-session", NotFound),
+        ("session-silent", Busy),
         ("bad-rules", BadInput),
         ("rules-need-mount", BadInput),
         ("denied", Denied),

@@ -11,6 +11,7 @@ mod schema;
 mod changes;
 mod command_line;
 mod envelopes;
+mod session;
 mod together;
 mod walls;
 
@@ -23,3 +24,6 @@ mod ordinary;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/program.rs"]
 mod program;
+#[allow(dead_code, reason = "shared with other tests")]
+#[path = "../cli/sandbox.rs"]
+mod sandbox;

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rules;
@@ -25,6 +26,12 @@ use crate::exec::{
 };
 use crate::mount::Report;
 use crate::vault::Vault;
+
+/// How long bash may take to read a line.
+const READING: Duration = Duration::from_secs(10);
+
+/// What bash ends with when it cannot read a line.
+const NO_SCRIPT: i32 = 2;
 
 /// A session that has not ended.
 pub(super) struct Live {
@@ -92,8 +99,9 @@ impl Live {
         };
         let done = match refused(&decision) {
             Some(refusal) => {
+                let is_script = self.is_script(&request, caller, events, &mut result);
                 result.audit_head = self.vault.note_refusal(&request, &result, &decision).ok();
-                Err(Failed::Refused(refusal))
+                if is_script { Err(Failed::Refused(refusal)) } else { Ok(()) }
             }
             None => self.run(&request, &decision, caller, events, &mut result),
         };
@@ -119,6 +127,32 @@ impl Live {
             hint: Some("--wait waits for its end".to_owned()),
         };
         Envelope::new(body, Some(result), Some(error))
+    }
+
+    /// Whether bash can read the line of a command that is refused. If not, that is all there is to say about it: what
+    /// bash says is the answer, and nothing was run.
+    fn is_script(
+        &mut self,
+        request: &ExecRequest,
+        caller: &UnixStream,
+        events: &mut dyn FnMut(Event<'_>),
+        result: &mut RunResult,
+    ) -> bool {
+        let Command::Shell(line) = &request.command else { return true };
+        let turn = Turn {
+            // Turned round, so that `set -e` does not care.
+            text: b"! /bin/bash -n",
+            stdin: Some(line.as_bytes()),
+            timeout: Some(READING),
+            output_bytes: request.limits.output_bytes,
+            caller: Some(caller.as_fd()),
+        };
+        let answer = self.shell.run(turn, events);
+        let is_none = |answer: &Answer| matches!(answer.end, TurnEnd::Status(0)) && answer.stopped.is_none();
+        let Some(answer) = answer.ok().filter(is_none) else { return true };
+        result.take_turn(&answer);
+        result.exit_code = Some(NO_SCRIPT);
+        false
     }
 
     fn request_of(&self, command: SessionCommand) -> ExecRequest {

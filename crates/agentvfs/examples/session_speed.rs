@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "an example talks")]
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let store = Store::open(arguments.next().ok_or("which store?")?)?;
+    let store = Store::open(Path::new(&arguments.next().ok_or("which store?")?))?;
     let session = store.session(&arguments.next().ok_or("which session?")?)?;
     let rounds = arguments.next().map_or(Ok(200), |text| text.parse::<usize>())?;
     let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

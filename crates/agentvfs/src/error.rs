@@ -7,6 +7,8 @@ use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
 
 use avfs_fuse::transport::ServingError;
 
+use avfs_exec::policy::{BadEdit, PolicyError};
+
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
@@ -75,6 +77,26 @@ pub enum Error {
     Mount(#[from] MountError),
     #[error("a mount cannot be served")]
     Serving(#[from] ServingError),
+    #[error("there is no approval '{id}'")]
+    UnknownApproval { id: String },
+    #[error("approval {id} holds no more: {}", if with.is_some() { "the vault has changed since" } else { "it has expired" })]
+    ApprovalExpired { id: String, with: Option<String> },
+    #[error("approval {id} was {how} already")]
+    ApprovalDecided { id: String, how: String },
+    #[error(
+        "approval {id} cannot be kept as a rule: a part of the command is not known before it runs, or would allow anything"
+    )]
+    NothingToSave { id: String },
+    #[error("approval {id} has no preview: {reason}")]
+    NoPreview { id: String, reason: &'static str },
+    #[error("there is no saved rule number {number}")]
+    UnknownSavedRule { number: usize },
+    #[error(transparent)]
+    BadEdit(#[from] BadEdit),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("these rules can be kept by a mount only")]
+    RulesNeedMount,
     #[error("a store in memory has no place for runs")]
     NoPlaceForRuns,
     #[error("there is no session '{id}'")]
@@ -180,6 +202,16 @@ impl Error {
             Error::OwnerFailed { code, .. } => code,
             Error::Torn { .. } => "torn-tree",
             Error::BadRequest { .. } => "owner-failed",
+            Error::UnknownApproval { .. } => "unknown-approval",
+            Error::ApprovalExpired { .. } => "approval-expired",
+            Error::ApprovalDecided { .. } => "approval-decided",
+            Error::NothingToSave { .. } => "nothing-to-save",
+            Error::NoPreview { .. } => "no-preview",
+            Error::UnknownSavedRule { .. } => "unknown-rule",
+            Error::BadEdit(BadEdit::NotWords { .. }) => "bad-rules",
+            Error::BadEdit(BadEdit::TooWide { .. } | BadEdit::Elsewhere { .. }) => "rule-too-wide",
+            Error::Policy(source) => source.code(),
+            Error::RulesNeedMount => "rules-need-mount",
             Error::NoPlaceForRuns => "no-mounts",
             Error::UnknownSession { .. } => "unknown-session",
             Error::SessionSilent { .. } => "session-silent",
@@ -255,6 +287,25 @@ impl Error {
             | Error::Transfer(TransferError::Read(ReadError::Denied { path, .. })) => {
                 Some(format!("`avfs rules explain {path}` shows which rule decides"))
             }
+            Error::UnknownApproval { .. } => Some("`avfs approvals list --all` shows what there is".into()),
+            Error::ApprovalExpired { with: Some(with), .. } => {
+                Some(format!("{with} asks for the same, on the present state"))
+            }
+            Error::ApprovalExpired { with: None, .. } => {
+                Some("run the command again: it asks again".into())
+            }
+            Error::ApprovalDecided { .. } => {
+                Some("`avfs approvals deny ID` takes back what is allowed and not used yet".into())
+            }
+            Error::NothingToSave { .. } => Some("allow it with --once or --session".into()),
+            Error::UnknownSavedRule { .. } => Some("`avfs approvals rules` numbers what there is".into()),
+            Error::BadEdit(BadEdit::TooWide { .. } | BadEdit::Elsewhere { .. }) => {
+                Some("begin with the words of the command, down to its subcommand; `avfs approvals show ID` has them".into())
+            }
+            Error::Policy(source) => source.hint(),
+            Error::RulesNeedMount => Some(
+                "a plain copy can be written as a whole or not at all: use bubblewrap, or rules that say so".into(),
+            ),
             Error::SlowKernel { .. } => {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
@@ -285,7 +336,7 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 67] = {
+pub const CODES: [(&str, ErrorKind); 79] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -308,6 +359,7 @@ pub const CODES: [(&str, ErrorKind); 67] = {
         ("unknown-session", NotFound),
         ("session-silent", Busy),
         ("bad-rules", BadInput),
+        ("rules-need-mount", BadInput),
         ("denied", Denied),
         ("other-rules", Denied),
         ("view-closed", Internal),
@@ -355,6 +407,17 @@ pub const CODES: [(&str, ErrorKind); 67] = {
         ("unsuitable-place", Internal),
         ("store-io", Internal),
         ("store-database", Internal),
+        ("unknown-approval", NotFound),
+        ("approval-expired", Conflict),
+        ("approval-decided", Conflict),
+        ("nothing-to-save", BadInput),
+        ("no-preview", Conflict),
+        ("unknown-rule", NotFound),
+        ("rule-too-wide", BadInput),
+        ("policy-syntax", BadInput),
+        ("policy-unknown-key", BadInput),
+        ("policy-bad-value", BadInput),
+        ("policy-example", BadInput),
     ]
 };
 
@@ -466,7 +529,8 @@ mod tests {
         let (product, _) = source.split_once("mod tests").expect("this module");
         let arms = product.lines().filter_map(|line| line.trim().split_once("=> \"")?.1.strip_suffix("\","));
         let alone = product.lines().filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix('"'));
-        let mut given: Vec<&str> = arms.chain(alone).collect();
+        let policies = ["policy-syntax", "policy-unknown-key", "policy-bad-value", "policy-example"];
+        let mut given: Vec<&str> = arms.chain(alone).chain(policies).collect();
         given.sort_unstable();
         given.dedup();
         let mut listed: Vec<&str> = CODES.iter().map(|(code, _)| *code).collect();

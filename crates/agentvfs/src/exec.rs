@@ -3,7 +3,9 @@
 //! Whatever happens, the answer is one [`Envelope`]. The class of a command is advice and the sandbox is the boundary:
 //! what counts as reading gets a vault that cannot be written to and no network.
 
+mod asking;
 pub(crate) mod changes;
+mod copied;
 mod door;
 mod envelope;
 mod request;
@@ -18,7 +20,7 @@ use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
 use avfs_exec::launch::{Inside, Run};
 use avfs_exec::plan::{DOOR, PROGRAMS, UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
-use avfs_exec::policy::{Action, Decision};
+use avfs_exec::policy::Decision;
 use avfs_exec::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Network, Outcome, Plan};
 
 pub use avfs_exec as boundary;
@@ -28,13 +30,15 @@ pub use envelope::{
     CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, RefusalBody, RequestBody, RunResult,
     StderrBody, StdoutBody, UsageBody,
 };
-pub use request::{CheckpointMode, ExecRequest, IsolationChoice};
+pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 
+use crate::approvals::{Approval, ApprovalId, Binding};
 use crate::error::{Error, Result};
 use crate::mount::{MountOptions, OneOwner, Report};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::Opened;
+pub use workspace::Lingering;
 use workspace::{RUNS, RunDirectory, Workspace};
 
 /// The action in the history and the audit log.
@@ -52,54 +56,58 @@ pub struct Running<'a> {
     pub door: Option<&'a dyn InnerDoor>,
     /// Hears what an operator should know of the mount.
     pub report: Report,
+    /// Hears which approval a run waits for.
+    pub asked: Option<&'a mut dyn FnMut(&ApprovalId)>,
+    /// What this process has to go on with after the run.
+    pub lingering: &'a mut Lingering,
 }
 
 impl Vault {
     /// Runs a command in this vault.
-    pub fn exec(&self, request: &ExecRequest, running: Running<'_>) -> Envelope {
+    pub fn exec(&self, request: &ExecRequest, mut running: Running<'_>) -> Envelope {
         let name = self.name().map(|name| name.to_string());
         let cwd = working_directory(request.cwd.as_deref());
         let body = RequestBody::of(request, name.as_deref().unwrap_or_default().to_owned(), &cwd);
         let classification = classify(&request.command);
-        let decision = request.policy.decide(&classification, false);
-        let mut result = RunResult {
-            run: run_id(),
-            vault: body.vault.clone(),
-            decision: Some(decision.clone()),
-            ..RunResult::default()
-        };
-        let done = name.map_err(Failed::from).and_then(|_| match refused(&decision) {
-            Some(refusal) => {
-                result.audit_head = self.note_refusal(request, &result, &decision).ok();
-                Err(Failed::Refused(refusal))
-            }
-            None if request.dry_run => Ok(()),
-            None => self.run(request, running, &cwd, &decision, &mut result),
-        });
+        let mut result = RunResult { run: run_id(), vault: body.vault.clone(), ..RunResult::default() };
+        let done = name
+            .map_err(Failed::from)
+            .and_then(|_| self.decide_and_run(request, &mut running, &cwd, &classification, &mut result));
         let error = done.err().map(|failed| failed.body());
         Envelope::new(body, Some(result), error)
     }
 
+    /// Runs a command that may run. What an approval lets run, runs if the approval still holds when everything
+    /// is ready.
     fn run(
         &self,
         request: &ExecRequest,
-        running: Running<'_>,
+        running: &mut Running<'_>,
+        permit: &Permit,
         cwd: &Path,
-        decision: &Decision,
         result: &mut RunResult,
     ) -> Result<(), Failed> {
-        let read_only = request.read_only || decision.classes.is_read_only();
+        let decision = &permit.decision;
+        let mut read_only = request.read_only || decision.classes.is_read_only();
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
         let directory = RunDirectory::make(self.store(), RUNS, &result.run)?;
-        let options = mount_options(request, read_only);
-        let workspace = Workspace::mount(self, directory, &options, &running.report)?;
-        let started = self.prepare(request, decision, &workspace, result);
+        let workspace = match request.isolation {
+            IsolationChoice::Bubblewrap => {
+                let options = mount_options(request, read_only);
+                Workspace::mount(self, directory, &options, &running.report)?
+            }
+            IsolationChoice::Landlock => {
+                read_only |= !copied::is_writable(rules.as_ref())?;
+                Workspace::copy(self, directory, &result.run)?
+            }
+        };
+        let started = self.prepare(request, permit, &workspace, result);
         let launched = started.and_then(|before| {
             let plan = self.plan(request, &workspace.mountpoint(), cwd, read_only, before.0)?;
             Ok((before, launch_with_door(request, plan, running, &workspace.door_place())))
         });
         let detail = format!("{} {}", result.run, shown(request));
-        let after = workspace.end(EXEC, &detail)?;
+        let after = workspace.end(EXEC, &detail, running.lingering)?;
         let ((before, seq), launched) = launched?;
         result.snapshot_after = Some(after.to_string());
         result.mountpoint = Some(WORKSPACE);
@@ -114,11 +122,18 @@ impl Vault {
     pub(crate) fn prepare(
         &self,
         request: &ExecRequest,
-        decision: &Decision,
+        permit: &Permit,
         workspace: &Workspace,
         result: &mut RunResult,
     ) -> Result<(SnapshotId, u64), Failed> {
         let before = workspace.settle()?;
+        if let Some((approval, binding)) = &permit.approval {
+            let binding = Binding { head: before, ..binding.clone() };
+            if !self.use_approval(&approval.id, &binding, &result.run)? {
+                return Err(Failed::PermitGone);
+            }
+        }
+        let decision = &permit.decision;
         result.snapshot_before = Some(before.to_string());
         let wanted = match request.checkpoint {
             CheckpointMode::Never => Err("it was not wanted"),
@@ -199,13 +214,28 @@ impl Vault {
         self.update("exec-refused", &audit_detail(request, result, decision), |_, _| Ok(()))?;
         Ok(self.record()?.0.audit.hash)
     }
+
+    /// Of a run that was allowed and has no ordinary end: it did not begin, or nobody knows what became of it.
+    fn note_failure(&self, request: &ExecRequest, result: &RunResult, decision: &Decision) -> Result<String> {
+        self.update("exec-failed", &audit_detail(request, result, decision), |_, _| Ok(()))?;
+        Ok(self.record()?.0.audit.hash)
+    }
 }
 
 /// Why a run has no ordinary end.
 pub(crate) enum Failed {
     Refused(Refusal),
+    /// What allowed it does not any more, or somebody has answered: it is to be decided on anew.
+    PermitGone,
     Library(Error),
     Launch(LaunchError),
+}
+
+/// Why a command may run.
+pub(crate) struct Permit {
+    pub(crate) decision: Decision,
+    /// The approval that lets it run, and what it was looked up by.
+    pub(crate) approval: Option<(Approval, Binding)>,
 }
 
 pub(crate) struct Refusal {
@@ -220,6 +250,10 @@ impl Failed {
             Failed::Refused(Refusal { code, message, hint }) => {
                 ErrorBody { code: (*code).to_owned(), message: message.clone(), hint: hint.clone() }
             }
+            Failed::PermitGone => {
+                let message = "the approval does not hold any more".to_owned();
+                ErrorBody { code: "approval_required".to_owned(), message, hint: None }
+            }
             Failed::Library(error) => error.into(),
             Failed::Launch(error) => error.into(),
         }
@@ -232,23 +266,11 @@ impl From<Error> for Failed {
     }
 }
 
-/// Why a decision keeps a command from running.
-pub(crate) fn refused(decision: &Decision) -> Option<Refusal> {
-    let (code, message) = match decision.action {
-        Action::Allow | Action::AllowWithCheckpoint => return None,
-        Action::Deny => ("denied_by_policy", format!("the policy denies it: {}", decision.reason)),
-        Action::RequireApproval => {
-            ("approval_required", format!("it takes an approval: {}", decision.reason))
-        }
-    };
-    Some(Refusal { code, message, hint: decision.alternative.clone() })
-}
-
 /// Opens the inner door for the time of the run. A run without one lacks only that.
 fn launch_with_door(
     request: &ExecRequest,
     mut plan: Plan,
-    running: Running<'_>,
+    running: &mut Running<'_>,
     place: &Path,
 ) -> Result<Outcome, LaunchError> {
     let is_shown = request.isolation == IsolationChoice::Bubblewrap;
@@ -290,12 +312,12 @@ fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
     Ok(place)
 }
 
-fn launch(request: &ExecRequest, plan: &Plan, running: Running<'_>) -> Result<Outcome, LaunchError> {
-    let run =
-        Run { plan, stdin: request.input(), cancel: running.cancel, orders: None, events: running.events };
+fn launch(request: &ExecRequest, plan: &Plan, running: &mut Running<'_>) -> Result<Outcome, LaunchError> {
+    let (cancel, events) = (running.cancel, &mut *running.events);
+    let run = Run { plan, stdin: request.input(), cancel, orders: None, events };
     match request.isolation {
-        IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside).launch(run),
-        IsolationChoice::Landlock => Landlocked::new(running.inside).launch(run),
+        IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside.clone()).launch(run),
+        IsolationChoice::Landlock => Landlocked::new(running.inside.clone()).launch(run),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use avfs_store::{RefEdit, RefRange};
 use avfs_tree::Limits;
 
+use crate::approvals::keys;
 use crate::birth::Seed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
@@ -83,7 +84,9 @@ impl Vault {
     fn delete_edits(&self, edits: &mut Vec<RefEdit>, record: &VaultRecord, bytes: Vec<u8>) -> Result<()> {
         let refs = self.store().refs();
         let history = RefRange::prefix(key::histories(self.id())).limit(ROWS_AT_ONCE);
-        for range in [history, RefRange::prefix(key::checkpoints(self.id()))] {
+        let own = [key::checkpoints(self.id()), keys::approvals(self.id()), keys::inputs(self.id())];
+        let asked = [keys::pointers(self.id()), keys::saved(self.id())];
+        for range in own.into_iter().chain(asked).map(RefRange::prefix).chain([history]) {
             let rows = refs.scan(&range)?;
             edits.extend(rows.into_iter().map(|(key, value)| RefEdit::delete(key, value)));
         }

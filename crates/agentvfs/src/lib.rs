@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+pub mod approvals;
 mod attempt;
 mod audit;
 mod birth;

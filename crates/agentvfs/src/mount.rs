@@ -94,6 +94,14 @@ impl Mounts {
         waited.unwrap_or_else(PoisonError::into_inner).closed = true;
     }
 
+    /// Ends the taking of mounts if there is none but the one at `dir`; says whether it did.
+    pub(crate) fn close_if_only(&self, dir: &Path) -> bool {
+        let mut state = self.state();
+        let is_last = state.live.iter().all(|mount| mount.dir() == dir);
+        state.closed |= is_last;
+        is_last
+    }
+
     /// Ends all mounts, also those in use.
     pub fn detach_all(&self) {
         self.state().closed = true;

@@ -7,6 +7,7 @@
 //! | `history/ID/SEQ` | [`HistoryRecord`] |
 //! | `checkpoint/ID/NAME` | [`CheckpointRecord`] |
 //! | `audit/ID/SEQ` | an entry of the audit log; `ID` 0 is the store's own |
+//! | `approval/…`, `approval-…/…` | see [`crate::approvals`] |
 //! | `counter/vault` | the last vault id given out |
 //! | `setting/KEY` | what was chosen for the whole store |
 

@@ -184,6 +184,11 @@ impl Store {
         }
     }
 
+    /// The vault with this number; whether there is one is found out when it is used.
+    pub fn vault_by_id(&self, id: VaultId) -> Vault {
+        Vault::new(self.clone(), id)
+    }
+
     fn unknown_vault(&self, name: &str) -> Result<Error> {
         let names = self.refs().scan(&RefRange::prefix(key::NAMES))?;
         let known = names.iter().filter_map(|(key, _)| key.strip_prefix(key::NAMES));

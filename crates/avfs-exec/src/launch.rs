@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::limits::{Limit, LimitsBy, Usage};
 use crate::network::Refusal;
@@ -172,6 +172,14 @@ impl Cancel {
     pub fn cancel(&self) {
         // It fails only when it was called 2^64 times.
         rustix::io::write(&*self.event, &1_u64.to_ne_bytes()).ok();
+    }
+
+    /// Waits, and says whether it was cancelled, now or before.
+    pub fn wait(&self, most: Duration) -> bool {
+        let timeout = Timespec::try_from(most).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let mut fds = [PollFd::new(&*self.event, PollFlags::IN)];
+        // Interrupted by a signal, it has waited less: whoever calls it looks again.
+        poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
 
     pub(crate) fn event(&self) -> &OwnedFd {

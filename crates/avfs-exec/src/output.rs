@@ -19,16 +19,34 @@ impl Captured {
         self.total > (self.head.len() + self.tail.len()) as u64
     }
 
-    /// Everything that was kept, with a line in place of what was not.
+    /// Everything that was kept, with a line in place of what was not. No character is cut in two: text stays text.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut all = self.head.clone();
-        if self.truncated() {
-            let missing = self.total - (self.head.len() + self.tail.len()) as u64;
-            all.extend_from_slice(format!("\n[… {missing} bytes left out …]\n").as_bytes());
+        if !self.truncated() {
+            return [self.head.as_slice(), &self.tail].concat();
         }
-        all.extend_from_slice(&self.tail);
-        all
+        let (head, tail) = (whole_end(&self.head), whole_start(&self.tail));
+        let missing = self.total - (head.len() + tail.len()) as u64;
+        [head, format!("\n[… {missing} bytes left out …]\n").as_bytes(), tail].concat()
     }
+}
+
+/// Without the beginning of a character at its end.
+fn whole_end(bytes: &[u8]) -> &[u8] {
+    let last = bytes.utf8_chunks().last();
+    let begun = last.map_or(0, |chunk| chunk.invalid().len());
+    let could_go_on = begun > 0 && is_beginning(&bytes[bytes.len() - begun..]);
+    if could_go_on { &bytes[..bytes.len() - begun] } else { bytes }
+}
+
+/// Whether more bytes could make a character of it.
+fn is_beginning(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Without the end of a character at its start.
+fn whole_start(bytes: &[u8]) -> &[u8] {
+    let rest = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    &bytes[rest..]
 }
 
 /// Keeps the first half and the last half of a stream within a number of bytes.
@@ -107,5 +125,25 @@ mod tests {
         let captured = capture(0, &["abc"]);
         assert_eq!((captured.head.len(), captured.tail.len(), captured.total), (0, 0, 3));
         assert!(captured.truncated());
+    }
+
+    #[test]
+    fn no_character_is_cut_in_two() {
+        let text = "a€".repeat(100);
+        for room in 10..20 {
+            let captured = capture(room, &[&text]);
+            let kept = String::from_utf8(captured.bytes()).unwrap();
+            let (head, rest) = kept.split_once("\n[… ").unwrap();
+            let (missing, tail) = rest.split_once(" bytes left out …]\n").unwrap();
+            assert_eq!(head.len() + tail.len() + missing.parse::<usize>().unwrap(), text.len());
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_kept_as_they_are() {
+        let mut capture = Capture::new(8);
+        capture.add(b"abc\xff----\xffdef");
+        let kept = capture.finish().bytes();
+        assert!(kept.starts_with(b"abc\xff\n") && kept.ends_with(b"\n\xffdef"), "{kept:?}");
     }
 }

@@ -9,7 +9,7 @@ mod etc;
 mod layout;
 mod toolchains;
 
-pub use environment::environment;
+pub use environment::{environment, is_inherited};
 pub use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};
 

@@ -1,6 +1,7 @@
 //! What is done with a command of some class: the policy, and the decision with the line that made it.
 
 mod decide;
+mod edit;
 mod error;
 mod file;
 mod rule;
@@ -13,6 +14,7 @@ use serde::{Serialize, Serializer};
 
 use crate::classify::{Class, Classes};
 
+pub use edit::{BadEdit, edit_rules};
 pub use error::{PolicyError, Wrong};
 pub use rule::PrefixRule;
 pub use save::{append_rules, rules_to_save};
@@ -81,6 +83,8 @@ pub struct Decision {
 pub struct Policy {
     classes: [ClassLine; 5],
     rules: Vec<PrefixRule>,
+    /// Approvals that were kept: they answer where the policy would ask, and say nothing elsewhere.
+    saved: Vec<PrefixRule>,
 }
 
 /// What is done with a class, and where that is written.
@@ -100,7 +104,7 @@ impl Policy {
             Class::Networked | Class::HostEscapeRisk => Action::RequireApproval,
         };
         let line = |class| ClassLine { class, action: action(class), origin: "built-in".to_owned() };
-        Policy { classes: Class::ALL.map(line), rules: Vec::new() }
+        Policy { classes: Class::ALL.map(line), rules: Vec::new(), saved: Vec::new() }
     }
 
     /// Reads a policy file's text. `file` is for messages only.
@@ -116,11 +120,23 @@ impl Policy {
         &self.rules
     }
 
-    /// The same policy with more rules.
+    /// The same policy, whose questions are answered by these rules where they hold. What it denies stays
+    /// denied.
     #[must_use]
     pub fn with_saved(mut self, rules: impl IntoIterator<Item = PrefixRule>) -> Policy {
-        self.rules.extend(rules);
+        self.saved.extend(rules);
         self
+    }
+
+    /// What the policy says, in one form whatever its file looks like and wherever it lies. Saved rules are
+    /// no part of it.
+    pub fn text(&self) -> String {
+        let mut text = String::from("[classes]\n");
+        for ClassLine { class, action, .. } in &self.classes {
+            text.push_str(&format!("{class} = \"{}\"\n", action.word()));
+        }
+        text.extend(self.rules.iter().map(|rule| format!("\n{}", rule.to_toml())));
+        text
     }
 
     fn class_line(&self, class: Class) -> &ClassLine {

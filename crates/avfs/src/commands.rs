@@ -9,6 +9,7 @@ mod config;
 mod lines;
 mod man;
 
+mod approvals;
 mod audit;
 mod cat;
 mod checkout;
@@ -98,6 +99,8 @@ pub enum Command {
     #[command(subcommand)]
     Session(session::SessionCommand),
     #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    #[command(subcommand)]
     Proxy(proxy::ProxyCommand),
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -153,6 +156,7 @@ impl Command {
             | Command::Undo(_)
             | Command::Label(_)
             | Command::Policy(_)
+            | Command::Approvals(_)
             | Command::Unmount(_)
             | Command::Mounts(_)
             | Command::Doctor(_)
@@ -212,6 +216,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Session(command) => session::run(&mut context(out)?, command),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),
+        Command::Approvals(command) => approvals::run(&mut context(out)?, command),
         Command::Policy(command) => policy::run(&mut context(out)?, command),
         Command::Mount(args) => mount::run(&mut context(out)?, args),
         Command::Unmount(args) => unmount::run(&mut context(out)?, args),

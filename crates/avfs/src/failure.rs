@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use agentvfs::ErrorKind;
+use agentvfs::exec::boundary::policy::PolicyError;
 use avfs_core::{BadLabel, BadName};
 
 use crate::exit::ExitStatus;
@@ -73,6 +74,9 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(error) = cause.downcast_ref::<SettingsError>() {
         return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
     }
+    if let Some(error) = cause.downcast_ref::<PolicyError>() {
+        return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
+    }
     if let Some(error) = cause.downcast_ref::<agentvfs::Error>() {
         // Where the host refused, the reason is the source.
         let failure = Failure::new(error.code(), of_library(error.kind()), "").hint(error.hint());
@@ -100,7 +104,7 @@ fn has_host_reason(error: &agentvfs::Error) -> bool {
     false
 }
 
-fn of_library(kind: ErrorKind) -> ExitStatus {
+pub fn of_library(kind: ErrorKind) -> ExitStatus {
     match kind {
         ErrorKind::BadInput => ExitStatus::BadInput,
         ErrorKind::NotFound => ExitStatus::NotFound,

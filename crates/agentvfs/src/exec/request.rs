@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use avfs_core::TreePath;
 use avfs_core::rules::Rule;
@@ -37,7 +38,11 @@ pub struct ExecRequest {
     pub rules: Option<Vec<Rule>>,
     /// Who runs it, for the audit log.
     pub principal: Option<String>,
+    /// The session that it belongs to, if it does to one: approvals hold in it alone.
+    pub session: Option<String>,
     pub policy: Policy,
+    /// What happens when the policy wants somebody to be asked.
+    pub asking: Asking,
     /// Decide, and do nothing.
     pub dry_run: bool,
     pub isolation: IsolationChoice,
@@ -60,7 +65,9 @@ impl ExecRequest {
             checkpoint: CheckpointMode::Auto,
             rules: None,
             principal: None,
+            session: None,
             policy: Policy::built_in(),
+            asking: Asking::Ask,
             dry_run: false,
             isolation: IsolationChoice::Bubblewrap,
             transport: Transport::Auto,
@@ -78,6 +85,18 @@ impl ExecRequest {
     pub(super) fn input(&self) -> Stdin {
         self.stdin.clone().map_or(Stdin::Nothing, Stdin::Bytes)
     }
+}
+
+/// What happens to a command that takes an approval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// It is denied: nobody is there.
+    Never,
+    /// It is asked for, and the answer names the approval.
+    #[default]
+    Ask,
+    /// It is asked for, and waits for the answer; `None`: as long as it takes.
+    Wait(Option<Duration>),
 }
 
 /// When a checkpoint is taken before a run.

@@ -5,11 +5,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
 use rustix::fs::FlockOperation;
 
+use super::copied::{self, Copied};
 use crate::error::{Error, Result};
 use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
@@ -46,8 +48,10 @@ impl RunDirectory {
     /// Makes the directory of a run or a session, and clears away those of what died.
     pub fn make(store: &Store, kind: &str, id: &str) -> Result<RunDirectory> {
         let home = store.home().ok_or(Error::NoPlaceForRuns)?;
-        clear_away(home);
         let place = home.join(kind).join(id);
+        // Until it is released, nobody takes a directory that is not locked yet for one of a run that died.
+        let _turn = turn(home).map_err(|source| host("locking", home, source))?;
+        clear_away(home);
         let made = || {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.join(MOUNTPOINT))?;
             let lock = File::create(place.join(LOCK))?;
@@ -73,6 +77,15 @@ impl Drop for RunDirectory {
     }
 }
 
+/// Waits until nobody else makes a directory or clears some away.
+fn turn(home: &Path) -> std::io::Result<File> {
+    let runs = home.join(RUNS);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&runs)?;
+    let directory = File::open(runs)?;
+    rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
+    Ok(directory)
+}
+
 /// Removes what killed runs and sessions left. A mount of theirs is gone first, or nothing is removed.
 pub(crate) fn clear_away(home: &Path) {
     let listings = [RUNS, SESSIONS].into_iter().flat_map(|kind| std::fs::read_dir(home.join(kind)));
@@ -82,6 +95,9 @@ pub(crate) fn clear_away(home: &Path) {
             lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
         if is_free {
             mount::detach(&place.join(MOUNTPOINT));
+            if let Some(run) = place.file_name().and_then(|name| name.to_str()) {
+                copied::clear_away(run);
+            }
             remove(&place);
         }
     }
@@ -101,6 +117,35 @@ fn remove(place: &Path) {
     let _ = std::fs::remove_dir(place);
 }
 
+/// What this process serves to others after its run: another run in the same vault, or a mount that somebody made
+/// meanwhile. Who ends the process before it has ended takes their files away from them.
+#[derive(Default)]
+pub struct Lingering {
+    serving: Vec<JoinHandle<()>>,
+}
+
+impl Lingering {
+    pub fn is_needed(&self) -> bool {
+        self.serving.iter().any(|thread| !thread.is_finished())
+    }
+
+    /// Waits until nobody needs this process any more.
+    pub fn wait(self) {
+        for thread in self.serving {
+            // What a thread that panicked served is gone.
+            let _ = thread.join();
+        }
+    }
+
+    fn serve(&mut self, served: ServedVault, mounts: Arc<Mounts>) {
+        self.serving.push(std::thread::spawn(move || {
+            mounts.await_last();
+            // What is not stored now is in the journal, for whoever opens the vault next.
+            let _ = served.close();
+        }));
+    }
+}
+
 /// A vault that is mounted for a run.
 pub(crate) struct Workspace {
     vault: Vault,
@@ -111,9 +156,11 @@ pub(crate) struct Workspace {
 /// Who serves the mount.
 enum Serving {
     /// This process, which owns the vault meanwhile.
-    Us(Box<ServedVault>),
+    Us { served: Box<ServedVault>, mounts: Arc<Mounts> },
     /// The process that owns the vault anyway.
     Owner,
+    /// Nobody: it is a copy.
+    Copy(Copied),
 }
 
 impl Workspace {
@@ -152,18 +199,32 @@ impl Workspace {
         let mounts = Mounts::new(Arc::clone(&open), Arc::clone(report));
         let heard = Arc::clone(report);
         let log = Arc::new(move |error: &Error| heard(&avfs_core::with_causes(error)));
-        let served = ServedVault::start(open, Arc::new(MountHost(mounts)), Rhythm::default(), log)?;
+        let host = Arc::new(MountHost(Arc::clone(&mounts)));
+        let served = ServedVault::start(open, host, Rhythm::default(), log)?;
         let mountpoint = directory.mountpoint();
         let connection = mount::connect(vault.name()?.as_str(), &mountpoint, options)?;
         if let Err(error) = served.mount(&mountpoint, &options.words(), Some(connection)) {
             mount::detach(&mountpoint);
             return Err(error);
         }
-        Ok(Workspace { vault: vault.clone(), serving: Serving::Us(Box::new(served)), directory })
+        Ok(Workspace {
+            vault: vault.clone(),
+            serving: Serving::Us { served: Box::new(served), mounts },
+            directory,
+        })
+    }
+
+    /// Copies a vault, where nothing can be mounted.
+    pub fn copy(vault: &Vault, directory: RunDirectory, run: &str) -> Result<Workspace> {
+        let copy = Copied::make(vault, run)?;
+        Ok(Workspace { vault: vault.clone(), serving: Serving::Copy(copy), directory })
     }
 
     pub fn mountpoint(&self) -> PathBuf {
-        self.directory.mountpoint()
+        match &self.serving {
+            Serving::Us { .. } | Serving::Owner => self.directory.mountpoint(),
+            Serving::Copy(copy) => copy.place().to_owned(),
+        }
     }
 
     pub fn door_place(&self) -> PathBuf {
@@ -173,31 +234,36 @@ impl Workspace {
     /// The state of the vault as it is now, stored.
     pub fn settle(&self) -> Result<SnapshotId> {
         match &self.serving {
-            Serving::Us(served) => served.open().settle(),
+            Serving::Us { served, .. } => served.open().settle(),
             Serving::Owner => self.vault.head(),
+            Serving::Copy(copy) => Ok(copy.before()),
         }
     }
 
     /// The state of the vault as it is now, stored under a name if it is a new one.
     pub fn save(&self, action: &str, detail: &str) -> Result<SnapshotId> {
-        if let Serving::Us(served) = &self.serving {
+        if let Serving::Us { served, .. } = &self.serving {
             served.open().save(action, detail)?;
         }
         self.settle()
     }
 
-    /// Unmounts, and stores what the run has done under a name of its own; returns the state then.
-    pub fn end(self, action: &str, detail: &str) -> Result<SnapshotId> {
+    /// Unmounts, and stores what the run has done under a name of its own; returns the state then. If others have
+    /// come meanwhile, they are served on.
+    pub fn end(self, action: &str, detail: &str, lingering: &mut Lingering) -> Result<SnapshotId> {
         let Workspace { vault, serving, directory } = self;
         let mountpoint = directory.mountpoint();
         match serving {
-            Serving::Us(served) => {
+            Serving::Us { served, mounts } => {
                 // Before the end of the mount, which would store it under its own name.
                 served.open().save(action, detail)?;
                 end_mount(|force| served.unmount(&mountpoint, force))?;
                 served.open().save(action, detail)?;
                 let head = served.open().settle()?;
-                served.close()?;
+                match mounts.close_if_only(&mountpoint) {
+                    true => drop(served.close()?),
+                    false => lingering.serve(*served, mounts),
+                }
                 Ok(head)
             }
             Serving::Owner => {
@@ -210,6 +276,7 @@ impl Workspace {
                 })?;
                 vault.head()
             }
+            Serving::Copy(copy) => copy.take_back(&vault, action, detail),
         }
     }
 }
@@ -237,6 +304,6 @@ fn ask_owner(vault: &Vault, mountpoint: &Path, options: &MountOptions) -> Result
     }
 }
 
-fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
+pub(super) fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
     Error::Host { action, place: place.display().to_string(), source }
 }

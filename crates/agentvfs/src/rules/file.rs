@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use avfs_core::TreePath;
-use avfs_core::rules::{BadLevel, BadRule, Level, Origin, Rule, Rules};
+use avfs_core::rules::{BadLevel, BadRule, BadRules, Level, Origin, Rule, Rules};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -41,22 +41,21 @@ impl RuleFile {
         let bytes = std::fs::read(file).map_err(failed)?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let before = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
-            let reader = Reader { place: &place, text: &before };
-            reader.fault(before.len(), "this is not UTF-8")
+            Reader::new(&place, &before).fault(before.len(), "this is not UTF-8")
         })?;
         Ok(RuleFile::parse(&place, &text, others)?)
     }
 
     /// Reads the text of a file; `place` is the file's name in messages.
     pub fn parse(place: &str, text: &str, others: &[&str]) -> Result<RuleFile, RuleFault> {
-        let reader = Reader { place, text };
+        let reader = Reader::new(place, text);
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             reader.fault(offset, error.message())
         })?;
         let section = reader.section(table.get_ref(), others)?;
         let (rules, notes) = reader.rules(section)?;
-        let rules = Rules::new(rules).map_err(|bad| RuleFault::new(place, bad))?;
+        let rules = Rules::new(rules).map_err(|bad| reader.undecidable(bad))?;
         let expected = reader.check_expectations(section, &rules)?;
         Ok(RuleFile { rules, notes, expected })
     }
@@ -69,21 +68,40 @@ fn shown(file: &Path) -> String {
 struct Reader<'a> {
     place: &'a str,
     text: &'a str,
+    /// Where each line starts.
+    lines: Vec<usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(place: &'a str, text: &'a str) -> Reader<'a> {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(end, _)| end + 1);
+        Reader { place, text, lines: [0].into_iter().chain(ends).collect() }
+    }
 }
 
 type Found<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
 
 impl Reader<'_> {
     fn place_of(&self, offset: usize) -> String {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        let column = 1 + before[start..].iter().filter(|byte| super::is_first_of_char(**byte)).count();
+        let offset = offset.min(self.text.len());
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let before = &self.text.as_bytes()[self.lines[line - 1]..offset];
+        let column = 1 + before.iter().filter(|byte| super::is_first_of_char(**byte)).count();
         format!("{}:{line}:{column}", self.place)
     }
 
     fn fault(&self, offset: usize, reason: impl ToString) -> RuleFault {
         RuleFault::new(self.place_of(offset), reason)
+    }
+
+    /// Rules that are each right and cannot be used together.
+    fn undecidable(&self, bad: BadRules) -> RuleFault {
+        let of_rule = match &bad {
+            BadRules::TooComplex { rule } => rule.origin.as_str().strip_prefix(self.place),
+            BadRules::TooMany(_) => None,
+        };
+        let line = of_rule.and_then(|line| line.strip_prefix(':')).unwrap_or("1");
+        RuleFault::new(format!("{}:{line}:1", self.place), bad)
     }
 
     fn section<'a, 'i>(&self, table: &'a DeTable<'i>, others: &[&str]) -> Result<&'a DeTable<'i>, RuleFault> {

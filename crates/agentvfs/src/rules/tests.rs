@@ -16,7 +16,7 @@ fn check(text: &str, expected: &str) {
             None => fault.to_string(),
         },
     };
-    assert_eq!(shown, expected, "{text}");
+    assert_eq!(shown, expected, "{:.300}", text);
 }
 
 #[test]
@@ -119,6 +119,15 @@ fn bad_files_are_refused_with_place_and_reason() {
     for (text, expected) in cases {
         check(text, expected);
     }
+}
+
+#[test]
+fn too_many_rules_are_refused() {
+    let lines: String = (0..5001).map(|index| format!("\"/{index}\" = \"read\"\n")).collect();
+    check(
+        &format!("[rules.levels]\n{lines}"),
+        "r.toml:1:1: a list has at most 5000 rules, this one has 5001",
+    );
 }
 
 #[test]

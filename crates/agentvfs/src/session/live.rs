@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rules;
-use avfs_exec::classify::{Command, classify};
+use avfs_exec::classify::{Classification, Command, classify};
 use avfs_exec::launch::Inside;
 use avfs_exec::plan::WORKSPACE;
-use avfs_exec::policy::Decision;
+use avfs_exec::policy::Action;
 use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
 use avfs_exec::{Bubblewrap, Event, LaunchError};
 
@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::exec::changes::changed_files;
 use crate::exec::workspace::{RunDirectory, TALK, Workspace};
 use crate::exec::{
-    EXEC, Envelope, ErrorBody, ExecRequest, Failed, RequestBody, RunResult, mount_options, refused, run_id,
-    shown, working_directory,
+    EXEC, Envelope, ErrorBody, ExecRequest, Failed, Lingering, Permit, RequestBody, RunResult, mount_options,
+    run_id, shown, working_directory,
 };
 use crate::mount::Report;
 use crate::vault::Vault;
@@ -31,7 +31,7 @@ use crate::vault::Vault;
 const READING: Duration = Duration::from_secs(10);
 
 /// What bash ends with when it cannot read a line.
-const NO_SCRIPT: i32 = 2;
+const UNREAD: i32 = 2;
 
 /// A session that has not ended.
 pub(super) struct Live {
@@ -64,7 +64,7 @@ impl Live {
         let (shell, isolation, last) = match started {
             Ok(started) => started,
             Err(error) => {
-                workspace.end(EXEC, id)?;
+                workspace.end(EXEC, id, &mut Lingering::default())?;
                 return Err(error);
             }
         };
@@ -88,22 +88,20 @@ impl Live {
         let cwd = self.shell.cwd().unwrap_or_else(|| self.cwd.clone());
         let name = self.vault.name().map(|name| name.to_string()).unwrap_or_default();
         let body = RequestBody::of(&request, name.clone(), &cwd);
-        let decision = request.policy.decide(&classify(&request.command), false);
         let mut result = RunResult {
             run: run_id(),
             session: Some(self.id.clone()),
             session_ended: Some(false),
             vault: name,
-            decision: Some(decision.clone()),
             ..RunResult::default()
         };
-        let done = match refused(&decision) {
-            Some(refusal) => {
-                let is_script = self.is_script(&request, caller, events, &mut result);
-                result.audit_head = self.vault.note_refusal(&request, &result, &decision).ok();
-                if is_script { Err(Failed::Refused(refusal)) } else { Ok(()) }
+        let found = classify(&request.command);
+        let done = match self.is_unread(&request, &found, caller, events, &mut result) {
+            true => Ok(()),
+            false => {
+                let permit = self.vault.permit_at_once(&request, &cwd, &found, &mut result);
+                permit.and_then(|permit| self.run(&request, &permit, caller, events, &mut result))
             }
-            None => self.run(&request, &decision, caller, events, &mut result),
         };
         Envelope::new(body, Some(result), done.err().map(|failed| failed.body()))
     }
@@ -129,16 +127,21 @@ impl Live {
         Envelope::new(body, Some(result), Some(error))
     }
 
-    /// Whether bash can read the line of a command that is refused. If not, that is all there is to say about it: what
-    /// bash says is the answer, and nothing was run.
-    fn is_script(
+    /// Whether a command that would not run by itself is one that bash cannot read anyway. Then nobody is asked about it:
+    /// what bash says is the answer, and nothing was run.
+    fn is_unread(
         &mut self,
         request: &ExecRequest,
+        found: &Classification,
         caller: &UnixStream,
         events: &mut dyn FnMut(Event<'_>),
         result: &mut RunResult,
     ) -> bool {
-        let Command::Shell(line) = &request.command else { return true };
+        let Command::Shell(line) = &request.command else { return false };
+        let decision = request.policy.decide(found, true);
+        if matches!(decision.action, Action::Allow | Action::AllowWithCheckpoint) {
+            return false;
+        }
         let turn = Turn {
             // Turned round, so that `set -e` does not care.
             text: b"! /bin/bash -n",
@@ -148,11 +151,14 @@ impl Live {
             caller: Some(caller.as_fd()),
         };
         let answer = self.shell.run(turn, events);
-        let is_none = |answer: &Answer| matches!(answer.end, TurnEnd::Status(0)) && answer.stopped.is_none();
-        let Some(answer) = answer.ok().filter(is_none) else { return true };
+        let is_unread =
+            |answer: &Answer| matches!(answer.end, TurnEnd::Status(0)) && answer.stopped.is_none();
+        let Some(answer) = answer.ok().filter(is_unread) else { return false };
         result.take_turn(&answer);
-        result.exit_code = Some(NO_SCRIPT);
-        false
+        result.exit_code = Some(UNREAD);
+        result.audit_head = self.vault.note_refusal(request, result, &decision).ok();
+        result.decision = Some(decision);
+        true
     }
 
     fn request_of(&self, command: SessionCommand) -> ExecRequest {
@@ -165,12 +171,12 @@ impl Live {
     fn run(
         &mut self,
         request: &ExecRequest,
-        decision: &Decision,
+        permit: &Permit,
         caller: &UnixStream,
         events: &mut dyn FnMut(Event<'_>),
         result: &mut RunResult,
     ) -> Result<(), Failed> {
-        let (before, seq) = self.vault.prepare(request, decision, &self.workspace, result)?;
+        let (before, seq) = self.vault.prepare(request, permit, &self.workspace, result)?;
         let background = changed_files(&self.vault, self.last, before, self.rules.as_ref())?;
         result.background_changed_files = Some(background);
         result.mountpoint = Some(WORKSPACE);
@@ -194,14 +200,16 @@ impl Live {
         self.last = after;
         result.snapshot_after = Some(after.to_string());
         result.changed_files = changed_files(&self.vault, before, after, self.rules.as_ref())?;
-        self.vault.note_run(request, result, decision, seq)
+        self.vault.note_run(request, result, &permit.decision, seq)
     }
 
     /// Ends the shell and everything in its sandbox, and unmounts the vault.
     pub fn end(self) -> Result<()> {
         // How it ended is of no interest any more; that it did is certain.
         drop(self.shell.end());
-        self.workspace.end(EXEC, &self.id)?;
+        let mut lingering = Lingering::default();
+        self.workspace.end(EXEC, &self.id, &mut lingering)?;
+        lingering.wait();
         Ok(())
     }
 }
@@ -229,6 +237,7 @@ fn start_shell(
     let plan = plan.map_err(|failed| match failed {
         Failed::Library(error) => SessionError::Library(error),
         Failed::Launch(error) => SessionError::Launch(error),
+        Failed::PermitGone => SessionError::Library(Error::Contended { key: "approval".into() }),
         Failed::Refused(refusal) => SessionError::Library(Error::BadRequest { reason: refusal.message }),
     })?;
     let made = Directory::make(&talk);

@@ -72,6 +72,7 @@ impl<'a> Reader<'a, '_> {
                 break;
             }
             self.at += 1;
+            ended |= self.spec.stops && !self.found.operands.is_empty();
             match word.literal() {
                 _ if ended => self.found.operands.push(word),
                 Some("--") => {

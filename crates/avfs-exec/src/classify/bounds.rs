@@ -4,6 +4,8 @@
 pub const MAX_BYTES: usize = 1 << 20;
 /// Simple commands, those in substitutions included.
 pub const MAX_COMMANDS: usize = 1_000;
+/// Words and operators; here-documents are one each.
+pub const MAX_WORDS: usize = 50_000;
 /// Substitutions within substitutions.
 pub const MAX_DEPTH: usize = 16;
 /// Groups, loops and brackets, counted together whether or not they are nested.

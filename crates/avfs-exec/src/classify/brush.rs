@@ -5,7 +5,7 @@ mod words;
 use brush_parser::ast;
 use brush_parser::{ParserOptions, Token};
 
-use super::bounds::{MAX_COMMANDS, MAX_DEPTH, MAX_NESTING};
+use super::bounds::{MAX_COMMANDS, MAX_DEPTH, MAX_NESTING, MAX_WORDS};
 use super::script::look_at_arithmetic;
 use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word};
 
@@ -36,6 +36,9 @@ impl Reader {
         }
         let tokens = brush_parser::uncached_tokenize_str(text, &self.options.tokenizer_options());
         let tokens = tokens.map_err(|error| Unreadable::Syntax(error.to_string()))?;
+        if tokens.len() > MAX_WORDS {
+            return Err(Unreadable::TooManyWords(MAX_WORDS));
+        }
         check_nesting(&tokens)?;
         let program = brush_parser::parse_tokens(&tokens, &self.options);
         let program = program.map_err(|error| Unreadable::Syntax(error.to_string()))?;

@@ -131,6 +131,8 @@ pub enum Unreadable {
     TooLong(usize),
     #[error("it holds more than {0} commands")]
     TooMany(usize),
+    #[error("it holds more than {0} words")]
+    TooManyWords(usize),
     #[error("it is nested too deeply")]
     TooDeep,
     #[error("it is no shell command that can be read: {0}")]

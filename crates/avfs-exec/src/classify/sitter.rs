@@ -200,8 +200,8 @@ impl<'a> Reader<'a> {
     }
 
     fn file_redirect(&mut self, node: Node<'a>) -> Read {
-        let operator = (0..node.child_count() as u32).filter_map(|at| node.child(at));
-        let operator = operator.map(|child| child.kind()).find(|kind| kind.contains(['<', '>']));
+        let all = children_of_command(node);
+        let operator = all.iter().map(|(child, _)| child.kind()).find(|kind| kind.contains(['<', '>']));
         let kind = match operator {
             Some("<") => RedirectKind::Read,
             Some(">&" | "<&" | "<&-" | ">&-") => RedirectKind::Duplicate,
@@ -340,10 +340,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An argument such as a lone `-` is not a named node.
+/// An argument such as a lone `-` is not a named node. A child by its number would cost all before it.
 fn children_of_command(node: Node<'_>) -> Vec<(Node<'_>, bool)> {
-    let child = |at| Some((node.child(at)?, node.field_name_for_child(at) == Some("argument")));
-    (0..node.child_count() as u32).filter_map(child).collect()
+    let mut cursor = node.walk();
+    let mut children = Vec::new();
+    let mut more = cursor.goto_first_child();
+    while more {
+        children.push((cursor.node(), cursor.field_name() == Some("argument")));
+        more = cursor.goto_next_sibling();
+    }
+    children
 }
 
 fn named_children(node: Node<'_>) -> Vec<Node<'_>> {

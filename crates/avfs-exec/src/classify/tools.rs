@@ -12,6 +12,7 @@
 //!   wraps 1                          after so many operands comes another command
 //!   handler sed                      code that looks closer
 //!   single                           short flags cannot be put together in one word
+//!   stops                            after the first operand there are no more flags
 //!   through                          flags after `--` are flags of it as well
 //!   raw                              which gets the words as they are
 //!   sub add|new : mutating           a subcommand, with lines of its own until the next
@@ -77,6 +78,7 @@ pub struct Spec {
     pub wraps: Option<usize>,
     pub through: bool,
     pub single: bool,
+    pub stops: bool,
     /// Its words are no flags and operands: a handler reads them.
     pub raw: bool,
     pub handler: Option<Handler>,

@@ -8,16 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use rustix::fs::OFlags;
 use rustix::net::SocketType;
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child::{Staging, Start, numbers};
 use super::ending::{Told, limited, outcome, rlimits, work_of};
-use super::pipes::{Inner, in_memory, pipes, socket_pair};
+use super::pipes::{Inner, in_memory, output_pipe, pipes, socket_pair};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Sockets, Spec, Standing, Work, landlock_abi};
+use crate::inside::{Sockets, Spec, Standing, Work, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::network::{Proxy, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
@@ -46,7 +44,7 @@ impl Bubblewrap {
     /// What `bwrap --version` says, without the name.
     pub fn version(&self) -> Result<&str, LaunchError> {
         self.check_program()?;
-        let asked = self.ask_version().map_err(LaunchError::system("starting bubblewrap"))?;
+        let asked = self.ask_version().map_err(LaunchError::no_start)?;
         self.told_version(asked).map_err(LaunchError::system("asking bubblewrap for its version"))
     }
 
@@ -83,25 +81,13 @@ impl Bubblewrap {
             let step = reachable(step, staged.as_mut())?;
             arguments.extend(step_arguments(&step, &mut files)?);
         }
-        let descriptors = Descriptors {
-            control: inner.control.as_raw_fd(),
-            stdin: inner.stdin.as_raw_fd(),
-            stdout: inner.stdout.as_raw_fd(),
-            stderr: inner.stderr.as_raw_fd(),
-            proxy: extra.proxy.as_ref().map(AsRawFd::as_raw_fd),
-        };
-        arguments.extend(words([
-            "--info-fd",
-            &extra.info.as_raw_fd().to_string(),
-            "--chdir",
-            "/",
-            "--",
-            INSIDE,
-        ]));
+        let descriptors = inner.descriptors(extra.proxy.as_ref());
+        let info = extra.info.as_raw_fd().to_string();
+        arguments.extend(words(["--info-fd", &info, "--chdir", "/", "--", INSIDE]));
         arguments.extend(self.inside.arguments.iter().cloned());
         arguments.push(descriptors.argument().into());
-        let mut keep = numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr, &extra.info]);
-        keep.extend(numbers(extra.proxy.iter().chain(&files)));
+        let mut keep = inner.numbers();
+        keep.extend(numbers(extra.proxy.iter().chain(&files).chain([&extra.info])));
         let Extra { talk, info, proxy } = extra;
         let held = files.into_iter().chain([info]).chain(proxy).collect();
         let program = self.program.clone();
@@ -133,15 +119,11 @@ impl Launcher for Bubblewrap {
         let tree = layout(plan, Path::new("/"), &self.inside.program);
         let system = LaunchError::system;
         let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
-        let (info, inner_info) =
-            pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(system("making pipes"))?;
-        rustix::fs::fcntl_setfl(&info, OFlags::NONBLOCK)
-            .map_err(io::Error::from)
-            .map_err(system("making pipes"))?;
+        let (info, inner_info) = output_pipe().map_err(system("making pipes"))?;
         let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
         let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
-        let version = self.ask_version().map_err(system("starting bubblewrap"))?;
-        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(system("starting bubblewrap"))?;
+        let version = self.ask_version().map_err(LaunchError::no_start)?;
+        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(LaunchError::no_start)?;
         drop(inner);
         let (child, group) = limited(child, &plan.limits)?;
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
@@ -160,13 +142,10 @@ impl Launcher for Bubblewrap {
             orders,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
-        let usage = group.as_ref().map(Group::usage).unwrap_or_default();
-        let hit = group.as_ref().map(Group::hit).unwrap_or_default();
+        let version = self.told_version(version).map_err(system("asking bubblewrap for its version"))?;
+        let isolation = Isolation::Bubblewrap { version: version.to_owned(), landlock_abi: landlock_abi() };
         let refusals = proxy.map(Proxy::finish).unwrap_or_default();
-        let version =
-            self.told_version(version).map_err(system("asking bubblewrap for its version"))?.to_owned();
-        let isolation = Isolation::Bubblewrap { version, landlock_abi: landlock_abi() };
-        outcome(plan, ended, Told { since, isolation, by, usage, hit, refusals })
+        outcome(plan, ended, Told { since, isolation, group, refusals })
     }
 }
 
@@ -183,7 +162,8 @@ fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
         cwd: plan.cwd.clone(),
         access: tree.access,
         sockets,
-        rlimits: rlimits(plan, by),
+        // In a user namespace of its own, the stage is the only other process.
+        rlimits: rlimits(plan, by, || 1),
     }
 }
 
@@ -251,7 +231,6 @@ fn step_arguments(step: &Step, files: &mut Vec<OwnedFd>) -> Result<Vec<OsString>
         Step::System { from, at } | Step::ReadOnly { from, at } => three("--ro-bind", from, at),
         Step::Writable { from, at } => three("--bind", from, at),
         Step::Symlink { to, at } => three("--symlink", to, at),
-        Step::Directory { at } => two("--dir", at),
         Step::Proc { at } => two("--proc", at),
         Step::Devices { at } => two("--dev", at),
         Step::Seal { at } => two("--remount-ro", at),

@@ -3,22 +3,19 @@
 use std::process::Child;
 use std::time::Instant;
 
+use super::error::SEE_DOCTOR;
 use super::supervise::Ended;
 use super::{End, Isolation, LaunchError, Orders, Outcome, Stop};
 use crate::inside::{Report, Rlimits, Work};
-use crate::limits::{Group, Limit, LimitsBy, Usage};
+use crate::limits::{Group, Limit, LimitsBy};
 use crate::network::Refusal;
 use crate::plan::{Limits, Plan};
-
-const SEE_DOCTOR: &str = "run `avfs doctor` to see what is missing";
 
 /// What is known about a run beside what was watched.
 pub(super) struct Told {
     pub(super) since: Instant,
     pub(super) isolation: Isolation,
-    pub(super) by: LimitsBy,
-    pub(super) usage: Usage,
-    pub(super) hit: Vec<Limit>,
+    pub(super) group: Option<Group>,
     pub(super) refusals: Vec<Refusal>,
 }
 
@@ -27,7 +24,8 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
         return Err(LaunchError::Limits(error));
     }
     let end = end_of(plan, &ended)?;
-    let mut limits_hit = told.hit;
+    let group = told.group.as_ref();
+    let mut limits_hit = group.map(Group::hit).unwrap_or_default();
     let out_of_time = ended.stopped == Some(Stop::CpuTime) || end == End::Signaled(libc::SIGXCPU);
     limits_hit.extend(out_of_time.then_some(Limit::CpuTime));
     Ok(Outcome {
@@ -35,10 +33,10 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
         stopped: ended.stopped,
         stdout: ended.stdout,
         stderr: ended.stderr,
-        usage: told.usage,
+        usage: group.map(Group::usage).unwrap_or_default(),
         duration: told.since.elapsed(),
         isolation: told.isolation,
-        limits_by: told.by,
+        limits_by: group.map_or(LimitsBy::Rlimits, Group::by),
         limits_hit,
         refusals: told.refusals,
     })
@@ -81,8 +79,8 @@ pub(super) fn work_of(orders: Option<&Orders>) -> Work {
     if orders.is_some() { Work::Session } else { Work::Command }
 }
 
-/// Processes are limited by their own means where nothing limits the run.
-pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
+/// Processes are limited by their own means where nothing limits the run. `beside` others count as well.
+pub(super) fn rlimits(plan: &Plan, by: LimitsBy, beside: impl FnOnce() -> u64) -> Rlimits {
     let limits = &plan.limits;
     let alone = by == LimitsBy::Rlimits;
     Rlimits {
@@ -90,7 +88,7 @@ pub(super) fn rlimits(plan: &Plan, by: LimitsBy) -> Rlimits {
         cpu_seconds: limits
             .cpu_seconds
             .map(|seconds| if alone { seconds } else { seconds.saturating_add(2) }),
-        processes: limits.pids.filter(|_| alone),
+        processes: limits.pids.filter(|_| alone).map(|count| count.saturating_add(beside())),
         data: limits.memory.filter(|_| alone),
     }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use crate::limits::LimitError;
 use crate::plan::PlanError;
 
+pub(super) const SEE_DOCTOR: &str = "run `avfs doctor` to see what is missing";
+
 /// A run that did not take place. Nothing of the command has run.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -64,6 +66,11 @@ impl LaunchError {
         move |source| Self::System { doing, source }
     }
 
+    /// Bubblewrap is there, and is no program that we can run.
+    pub(crate) fn no_start(source: io::Error) -> Self {
+        Self::CannotIsolate { reason: format!("bubblewrap cannot be started: {source}"), hint: SEE_DOCTOR }
+    }
+
     /// What bubblewrap said before it gave up, with the way out of the usual causes.
     pub(crate) fn bubblewrap_said(text: &str) -> Self {
         let reason = text.trim().to_owned();
@@ -72,7 +79,7 @@ impl LaunchError {
         let hint = if about_namespaces.iter().any(|word| reason.contains(word)) {
             "user namespaces are not available here: `avfs doctor` says what forbids them and how to allow them"
         } else {
-            "run `avfs doctor` to see what is missing"
+            SEE_DOCTOR
         };
         Self::CannotIsolate { reason, hint }
     }

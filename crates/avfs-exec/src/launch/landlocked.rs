@@ -5,19 +5,19 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::child::{Start, is_root, numbers};
+use super::child::{Start, is_root};
 use super::ending::{Told, limited, outcome, rlimits, work_of};
 use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Descriptors, Sockets, Spec, Standing, Work, landlock_abi};
-use crate::limits::{Group, LimitsBy};
+use crate::inside::{Sockets, Spec, Standing, Work, landlock_abi};
+use crate::limits::{Group, LimitsBy, stale};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
 /// Before this, files could be emptied wherever the user may write.
@@ -37,19 +37,12 @@ impl Landlocked {
     fn start(&self, inner: &Inner, talk: OwnedFd) -> io::Result<Start> {
         // By its descriptor, because the user of the run may not be able to reach its path.
         let program = File::open(&self.inside.program)?;
-        let descriptors = Descriptors {
-            control: inner.control.as_raw_fd(),
-            stdin: inner.stdin.as_raw_fd(),
-            stdout: inner.stdout.as_raw_fd(),
-            stderr: inner.stderr.as_raw_fd(),
-            proxy: None,
-        };
         let mut arguments = self.inside.arguments.clone();
-        arguments.push(descriptors.argument().into());
+        arguments.push(inner.descriptors(None).argument().into());
         Ok(Start {
             program: format!("/proc/self/fd/{}", program.as_raw_fd()).into(),
             arguments,
-            keep: numbers([&inner.control, &inner.stdin, &inner.stdout, &inner.stderr]),
+            keep: inner.numbers(),
             held: vec![program.into()],
             talk,
             staged: None,
@@ -90,13 +83,8 @@ impl Launcher for Landlocked {
             orders,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
-        let usage = group.as_ref().map(Group::usage).unwrap_or_default();
-        let hit = group.as_ref().map(Group::hit).unwrap_or_default();
-        outcome(
-            plan,
-            ended,
-            Told { since, isolation: Isolation::Landlock { abi }, by, usage, hit, refusals: Vec::new() },
-        )
+        let isolation = Isolation::Landlock { abi };
+        outcome(plan, ended, Told { since, isolation, group, refusals: Vec::new() })
     }
 }
 
@@ -128,7 +116,7 @@ fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
         access,
         // Nothing keeps local sockets apart by their paths, so there are none.
         sockets: if plan.network.is_host() { Sockets::Internet } else { Sockets::Pairs },
-        rlimits: rlimits(plan, by),
+        rlimits: rlimits(plan, by, threads_of_user),
     }
 }
 
@@ -137,6 +125,18 @@ fn environment_of(plan: &Plan, private: &Private) -> Vec<(OsString, OsString)> {
     env.push(("HOME".into(), private.home().into()));
     env.push(("TMPDIR".into(), private.tmp().into()));
     env
+}
+
+/// What the user of the run has running already: the kernel limits all of it together.
+fn threads_of_user() -> u64 {
+    let user = if is_root() { UNPRIVILEGED } else { rustix::process::geteuid().as_raw() };
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let own = entries.flatten().filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == user));
+    own.filter_map(|entry| threads_in(&fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+}
+
+fn threads_in(status: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix("Threads:")?.trim().parse().ok())
 }
 
 /// Where a path of the sandbox is on the host.
@@ -153,7 +153,9 @@ struct Private {
 
 impl Private {
     fn new() -> io::Result<Self> {
-        let own = Self { directory: tempfile::Builder::new().prefix("avfs-run-").tempdir()? };
+        remove_left_over(&std::env::temp_dir());
+        let prefix = format!("{}.", stale::name());
+        let own = Self { directory: tempfile::Builder::new().prefix(&prefix).tempdir()? };
         let give = |path: &Path| {
             if is_root() { chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)) } else { Ok(()) }
         };
@@ -171,5 +173,58 @@ impl Private {
 
     fn tmp(&self) -> PathBuf {
         self.directory.path().join("tmp")
+    }
+}
+
+/// Removes what killed launchers of the same user left.
+fn remove_left_over(place: &Path) {
+    let users = if is_root() { vec![0, UNPRIVILEGED] } else { vec![rustix::process::geteuid().as_raw()] };
+    let Ok(entries) = fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.metadata().is_ok_and(|found| found.is_dir() && users.contains(&found.uid()));
+        if ours && entry.file_name().to_str().is_some_and(stale::is_left_over) {
+            // Somebody else may have been faster.
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_of_dead_launchers_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let [dead, living, other] = [
+            format!("avfs-run-{}-1-0.x", std::process::id()),
+            format!("{}.y", stale::name()),
+            "avfs-run-z".to_owned(),
+        ]
+        .map(|name| place.path().join(name));
+        for directory in [&dead, &living, &other] {
+            fs::create_dir_all(directory.join("home")).unwrap();
+        }
+        remove_left_over(place.path());
+        assert!(!dead.exists() && living.exists() && other.exists());
+    }
+
+    #[test]
+    fn paths_of_the_sandbox_are_found_on_the_host() {
+        let plan = Plan { also_at: Some("/home/me/app".into()), ..Plan::new("/var/forks/7", ["true"]) };
+        for (inside, host) in [
+            ("/workspace", "/var/forks/7"),
+            ("/workspace/src", "/var/forks/7/src"),
+            ("/home/me/app/src", "/var/forks/7/src"),
+            ("/usr/share", "/usr/share"),
+        ] {
+            assert_eq!(on_host(&plan, Path::new(inside)), Path::new(host));
+        }
+    }
+
+    #[test]
+    fn threads_are_counted() {
+        assert_eq!(threads_in("Name:\tx\nThreads:\t12\nSigQ:\t0/1\n"), Some(12));
+        assert_eq!(threads_in("Name:\tx\n"), None);
     }
 }

@@ -2,15 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{Gid, MemfdFlags, OFlags, Uid};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Stdin;
-use super::child::is_root;
-use crate::inside::Channel;
+use super::child::{is_root, numbers};
+use crate::inside::{Channel, Descriptors};
 use crate::plan::UNPRIVILEGED;
 
 /// What stays with the launcher.
@@ -29,6 +29,23 @@ pub(super) struct Inner {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
+}
+
+impl Inner {
+    /// The numbers that the stage is told.
+    pub(super) fn descriptors(&self, proxy: Option<&OwnedFd>) -> Descriptors {
+        Descriptors {
+            control: self.control.as_raw_fd(),
+            stdin: self.stdin.as_raw_fd(),
+            stdout: self.stdout.as_raw_fd(),
+            stderr: self.stderr.as_raw_fd(),
+            proxy: proxy.map(AsRawFd::as_raw_fd),
+        }
+    }
+
+    pub(super) fn numbers(&self) -> Vec<RawFd> {
+        numbers([&self.control, &self.stdin, &self.stdout, &self.stderr])
+    }
 }
 
 /// Bytes on their way to the command's standard input.
@@ -64,7 +81,7 @@ pub(super) fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// A pipe whose outer end does not block.
-fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (outer, inner) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&outer, OFlags::NONBLOCK)?;
     give_away(&inner)?;

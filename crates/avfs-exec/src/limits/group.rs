@@ -192,3 +192,66 @@ fn value_of(directory: &Path, file: &str, key: &str) -> Option<u64> {
     let text = fs::read_to_string(directory.join(file)).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { memory: Some(1 << 20), pids: Some(10), ..Limits::default() }
+    }
+
+    fn text(directory: &Path, file: &str) -> String {
+        fs::read_to_string(directory.join(file)).unwrap()
+    }
+
+    #[test]
+    fn version_two_has_one_directory_where_controllers_are_given_on() {
+        let top = tempfile::tempdir().unwrap();
+        let own = top.path().join("session");
+        fs::create_dir(&own).unwrap();
+        for (directory, controllers) in [(top.path(), "cpu memory pids"), (own.as_path(), "")] {
+            fs::write(directory.join("cgroup.subtree_control"), controllers).unwrap();
+            fs::write(directory.join("cgroup.procs"), "").unwrap();
+        }
+        let group = Group::at(&Place::V2(vec![own, top.path().to_owned()]), "run").unwrap();
+        group.limit(&limits()).unwrap();
+        let made = top.path().join("run");
+        assert_eq!(group.made, std::slice::from_ref(&made));
+        assert_eq!((text(&made, "memory.max"), text(&made, "pids.max")), ("1048576".into(), "11".into()));
+        fs::write(made.join("memory.events"), "low 0\noom 2\noom_kill 1\n").unwrap();
+        fs::write(made.join("pids.events"), "max 0\n").unwrap();
+        fs::write(made.join("memory.peak"), "4096\n").unwrap();
+        fs::write(made.join("cpu.stat"), "usage_usec 1500\nuser_usec 1\n").unwrap();
+        assert_eq!(group.hit(), [Limit::Memory]);
+        let usage = Usage { cpu: Some(Duration::from_micros(1500)), memory: Some(4096) };
+        assert_eq!((group.by(), group.usage()), (LimitsBy::CgroupV2, usage));
+        group.admit(Pid::from_raw(77).unwrap()).unwrap();
+        assert_eq!(text(&made, "cgroup.procs"), "77");
+    }
+
+    #[test]
+    fn version_one_has_a_directory_for_each_controller() {
+        let top = tempfile::tempdir().unwrap();
+        let [memory, pids, cpu] = ["memory", "pids", "cpu"].map(|name| top.path().join(name));
+        for directory in [&memory, &pids, &cpu] {
+            fs::create_dir(directory).unwrap();
+        }
+        let place = Place::V1 { memory: memory.clone(), pids: pids.clone(), cpu: Some(cpu.clone()) };
+        let group = Group::at(&place, "run").unwrap();
+        group.limit(&limits()).unwrap();
+        assert_eq!(text(&memory.join("run"), "memory.limit_in_bytes"), "1048576");
+        assert_eq!(text(&pids.join("run"), "pids.max"), "11");
+        fs::write(pids.join("run/pids.events"), "max 3\n").unwrap();
+        assert_eq!(group.hit(), [Limit::Pids]);
+    }
+
+    #[test]
+    fn there_is_no_group_where_controllers_are_missing() {
+        let top = tempfile::tempdir().unwrap();
+        fs::write(top.path().join("cgroup.subtree_control"), "cpu").unwrap();
+        fs::write(top.path().join("cgroup.procs"), "").unwrap();
+        assert!(Group::at(&Place::V2(vec![top.path().to_owned()]), "run").is_none());
+        assert!(!top.path().join("run").exists());
+    }
+}

@@ -75,7 +75,7 @@ pub(crate) struct Proxy {
     shared: Arc<Shared>,
     /// The other end of where the listening socket comes from: closing it ends the waiting for one.
     waiting: OwnedFd,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -101,11 +101,17 @@ impl Proxy {
         let serving = Arc::clone(&shared);
         let thread =
             std::thread::Builder::new().name("proxy".to_owned()).spawn(move || serving.serve(&from))?;
-        Ok(Self { shared, waiting, thread })
+        Ok(Self { shared, waiting, thread: Some(thread) })
     }
 
     /// Ends it, and tells what it refused.
-    pub(crate) fn finish(self) -> Vec<Refusal> {
+    pub(crate) fn finish(mut self) -> Vec<Refusal> {
+        self.stop();
+        std::mem::take(&mut lock(&self.shared.refusals))
+    }
+
+    fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
         self.shared.over.store(true, Ordering::SeqCst);
         rustix::net::shutdown(&self.waiting, rustix::net::Shutdown::Both).ok();
         if let Some(listener) = &*lock(&self.shared.listener) {
@@ -113,8 +119,13 @@ impl Proxy {
         }
         self.shared.cut();
         // A proxy that panicked has told what it could.
-        self.thread.join().ok();
-        std::mem::take(&mut lock(&self.shared.refusals))
+        thread.join().ok();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -123,19 +134,14 @@ impl Shared {
         let Ok(Some(listener)) = receive_listener(from) else { return };
         let Ok(kept) = listener.try_clone() else { return };
         *lock(&self.listener) = Some(kept);
-        let mut threads = Vec::new();
         let mut number = 0;
         while !self.over.load(Ordering::SeqCst) {
             let Ok((client, _)) = listener.accept() else { break };
-            threads.retain(|thread: &JoinHandle<()>| !thread.is_finished());
             number += 1;
-            threads.extend(self.take(client, number));
+            self.take(client, number);
         }
+        // Nobody waits for the threads of clients: one may be looking up a name for a long time yet.
         self.cut();
-        // Each has nobody to talk to any more, or is about to notice.
-        for thread in threads {
-            thread.join().ok();
-        }
     }
 
     fn cut(&self) {
@@ -144,23 +150,27 @@ impl Shared {
         }
     }
 
-    fn take(self: &Arc<Self>, client: TcpStream, number: u64) -> Option<JoinHandle<()>> {
-        let known = client.try_clone().ok()?;
-        {
-            let mut connections = lock(&self.connections);
-            if connections.len() >= MOST_CONNECTIONS {
-                drop(connections);
-                self.refuse(&client, "", RefusedBecause::TooManyConnections);
-                return None;
-            }
-            connections.insert(number, vec![known]);
+    /// Serves a client in a thread of its own.
+    fn take(self: &Arc<Self>, client: TcpStream, number: u64) {
+        if !self.enter(&client, number) {
+            return self.refuse(&client, "", RefusedBecause::TooManyConnections);
         }
         let own = Arc::clone(self);
         let serve = move || {
             own.serve_client(&client, number);
             lock(&own.connections).remove(&number);
         };
-        std::thread::Builder::new().name("proxy-client".to_owned()).spawn(serve).ok()
+        // Without a thread, the client is let go.
+        if std::thread::Builder::new().name("proxy-client".to_owned()).spawn(serve).is_err() {
+            lock(&self.connections).remove(&number);
+        }
+    }
+
+    /// Answers whether there is room for one more.
+    fn enter(&self, client: &TcpStream, number: u64) -> bool {
+        let mut connections = lock(&self.connections);
+        let known = client.try_clone().ok().filter(|_| connections.len() < MOST_CONNECTIONS);
+        known.is_some_and(|known| connections.insert(number, vec![known]).is_none())
     }
 
     fn serve_client(&self, client: &TcpStream, number: u64) {

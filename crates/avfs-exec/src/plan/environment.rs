@@ -37,7 +37,8 @@ fn fixed() -> Vec<(OsString, OsString)> {
     pairs.map(|(name, value)| (name.into(), value.into())).to_vec()
 }
 
-fn is_inherited(name: &OsStr) -> bool {
+/// Whether a variable of the caller comes along.
+pub fn is_inherited(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
 }
 

@@ -30,9 +30,6 @@ pub enum Step {
         to: PathBuf,
         at: PathBuf,
     },
-    Directory {
-        at: PathBuf,
-    },
     File {
         at: PathBuf,
         contents: Vec<u8>,
@@ -161,7 +158,7 @@ fn toolchains(plan: &Plan) -> Vec<Step> {
 fn door(plan: &Plan) -> Vec<Step> {
     let Some(from) = plan.door.clone() else { return Vec::new() };
     let program = Step::Symlink { to: INSIDE.into(), at: Path::new(PROGRAMS).join("avfs") };
-    vec![Step::Directory { at: PROGRAMS.into() }, program, Step::Writable { from, at: DOOR.into() }]
+    vec![program, Step::Writable { from, at: DOOR.into() }]
 }
 
 fn workspace(plan: &Plan) -> Vec<Step> {
@@ -249,7 +246,6 @@ impl Step {
             | Self::ReadOnly { at, .. }
             | Self::Writable { at, .. }
             | Self::Symlink { at, .. }
-            | Self::Directory { at }
             | Self::File { at, .. }
             | Self::Private { at, .. }
             | Self::Proc { at }

@@ -20,6 +20,19 @@ impl Policy {
     }
 
     pub(super) fn verdict(&self, part: &Part) -> Verdict {
+        let own = self.own_verdict(part);
+        match own.action {
+            Action::RequireApproval => self.saved_verdict(part).unwrap_or(own),
+            Action::Allow | Action::AllowWithCheckpoint | Action::Deny => own,
+        }
+    }
+
+    fn saved_verdict(&self, part: &Part) -> Option<Verdict> {
+        let matching = self.saved.iter().filter(|rule| rule.matches(part));
+        matching.map(|rule| by_rule(rule, part)).reduce(stricter)
+    }
+
+    fn own_verdict(&self, part: &Part) -> Verdict {
         let by_class = self.by_class(part);
         let matching = self.rules.iter().filter(|rule| rule.matches(part)).map(|rule| by_rule(rule, part));
         let verdict = matching.reduce(stricter).unwrap_or(by_class);

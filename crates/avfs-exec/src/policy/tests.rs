@@ -214,6 +214,31 @@ fn a_saved_rule_allows_its_command_and_no_worse_one() {
 }
 
 #[test]
+fn a_saved_rule_answers_a_question_and_lifts_no_denial() {
+    let found = shell("curl https://x");
+    let saved = rules_to_save(&found);
+    assert_eq!(Policy::built_in().with_saved(saved.clone()).decide(&found, false).action, Action::Allow);
+    for strict in [
+        "[classes]\nnetworked = \"deny\"\n",
+        "[[rules]]\nprefix = [\"curl\"]\naction = \"deny\"\n",
+        "[[rules]]\nprefix = [\"curl\", \"https://x\"]\nexact = true\naction = \"deny\"\n",
+    ] {
+        let strict = policy(strict).with_saved(saved.clone());
+        assert_eq!(strict.decide(&found, true).action, Action::Deny, "{}", strict.text());
+    }
+}
+
+#[test]
+fn the_text_of_a_policy_is_what_it_says_and_not_how() {
+    let one = policy("[classes]\nnetworked = \"deny\"\n[[rules]]\nprefix = [\"a\"]\naction = \"ask\"\n");
+    let same =
+        policy("# why\n\n[[rules]]\naction = \"ask\"\nprefix = ['a']\n[classes]\nnetworked = 'deny'\n");
+    assert_eq!(one.text(), same.text());
+    assert_eq!(policy(&one.text()).text(), one.text());
+    assert_ne!(one.text(), Policy::built_in().text());
+}
+
+#[test]
 fn rules_are_added_to_a_file_without_touching_the_rest() {
     let text =
         "# mine\n[classes]\nread_only = \"allow\" # fine\n\n[[rules]]\nprefix = [\"a\"]\naction = \"deny\"";

@@ -4,24 +4,26 @@ mod arguments;
 mod door;
 mod telling;
 
+use std::cell::RefCell;
 use std::io::Read;
 use std::sync::Arc;
 
+use agentvfs::Error;
+use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
-use agentvfs::exec::{Envelope, ExecRequest, Running};
-use agentvfs::{Error, Vault};
+use agentvfs::exec::{Envelope, Lingering, Running};
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 pub use arguments::{ExecArgs, checkpoint_mode, network, policy, variable};
-use door::HostDoor;
-pub use door::through_door;
+pub use door::{HostDoor, through_door};
 pub use telling::{Manner, Telling};
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::of_library;
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
@@ -37,20 +39,33 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
         (false, true) => Manner::Envelope,
         (false, false) => Manner::Through,
     };
-    let mut telling = Telling::new(context.out, manner);
+    let telling = RefCell::new(Telling::new(context.out, manner));
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
-    let envelope = execute(&vault, &request, &door, &mut |event| telling.event(event))?;
-    telling.end(&envelope)?;
-    Ok(status(&envelope))
+    let mut lingering = Lingering::default();
+    let envelope = supervised(
+        Some(&door),
+        |running| vault.exec(&request, running),
+        &mut |event| telling.borrow_mut().event(event),
+        &mut |id| telling.borrow_mut().waiting(id),
+        &mut lingering,
+    )?;
+    // Told at once: it may be long until nobody needs us any more.
+    let told = telling.into_inner().end(&envelope);
+    if lingering.is_needed() {
+        context.out.talk("waiting for another run or mount of this vault, which this process serves");
+    }
+    lingering.wait();
+    told.map(|()| status(&envelope))
 }
 
-/// Runs the command; whoever ends us ends it.
-fn execute(
-    vault: &Vault,
-    request: &ExecRequest,
-    door: &HostDoor,
+/// Runs something; whoever ends us ends it.
+pub fn supervised<T>(
+    door: Option<&HostDoor>,
+    run: impl FnOnce(Running<'_>) -> T,
     events: &mut dyn FnMut(Event<'_>),
-) -> Result<Envelope> {
+    asked: &mut dyn FnMut(&ApprovalId),
+    lingering: &mut Lingering,
+) -> Result<T> {
     let cancel = Cancel::new()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let (handle, cancelling) = (signals.handle(), cancel.clone());
@@ -64,29 +79,26 @@ fn execute(
         place: "our own program".into(),
         source,
     })?;
-    let running = Running {
-        inside: Inside::new(program),
+    let (inside, report) = (Inside::new(program), Arc::new(|_: &str| {}));
+    let done = run(Running {
+        inside,
         cancel: &cancel,
         events,
-        door: Some(door),
-        report: Arc::new(|_| {}),
-    };
-    let envelope = vault.exec(request, running);
+        door: door.map(|door| door as _),
+        report,
+        asked: Some(asked),
+        lingering,
+    });
     handle.close();
     // It ends with its signals.
     let _ = listening.join();
-    Ok(envelope)
+    Ok(done)
 }
 
 /// The exit status: the command's own, or why it has none.
 fn status(envelope: &Envelope) -> ExitStatus {
     if let Some(error) = &envelope.error {
-        return match error.code.as_str() {
-            "denied_by_policy" => ExitStatus::PolicyDenies,
-            "approval_required" => ExitStatus::ApprovalNeeded,
-            "cannot_isolate" => ExitStatus::CannotIsolate,
-            _ => ExitStatus::Refused,
-        };
+        return of_error(&error.code);
     }
     match &envelope.result {
         Some(result) if result.timed_out => ExitStatus::TimedOut,
@@ -96,5 +108,18 @@ fn status(envelope: &Envelope) -> ExitStatus {
             ExitStatus::OfCommand(u8::try_from(code).unwrap_or(u8::MAX))
         }
         None => ExitStatus::Internal,
+    }
+}
+
+/// Why the command was not run: the boundary's own reasons, or those that all commands share.
+fn of_error(code: &str) -> ExitStatus {
+    let shared = || agentvfs::CODES.into_iter().find(|(known, _)| *known == code);
+    match code {
+        "denied_by_policy" | "approval_denied" => ExitStatus::PolicyDenies,
+        "approval_required" => ExitStatus::ApprovalNeeded,
+        "cannot_isolate" => ExitStatus::CannotIsolate,
+        "no_such_directory" => ExitStatus::NotFound,
+        "bad_plan" => ExitStatus::BadInput,
+        _ => shared().map_or(ExitStatus::Refused, |(_, kind)| of_library(kind)),
     }
 }

@@ -36,6 +36,20 @@ fn a_directory_is_mounted_on_once() {
 }
 
 #[test]
+fn a_mount_that_fails_in_the_background_is_told_as_an_object() {
+    scene(
+        "avfs vault create w
+        avfs mount v one
+        status=0
+        avfs mount w one --json > told || status=$?
+        test $status = 4
+        test $(wc -l < told) = 1
+        grep -q '\"code\":\"host-exists\"' told
+        avfs unmount one",
+    );
+}
+
+#[test]
 fn two_who_mount_a_vault_at_the_same_time_both_succeed() {
     scene(
         "for round in 1 2 3; do

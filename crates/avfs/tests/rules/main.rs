@@ -17,4 +17,9 @@ mod presets;
 #[path = "../mount_faults/program.rs"]
 mod program;
 mod scene;
+#[allow(dead_code, reason = "shared with other tests of mounts")]
+#[path = "../mount/shell.rs"]
+mod shell;
 mod table;
+mod tools;
+mod views;

@@ -32,9 +32,18 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
         all_steps().iter().for_each(|step| println!("  {}", step.name));
         return Ok(ExitCode::SUCCESS);
     }
+    measure(&options, Options::targets)
+}
+
+/// The same work in mounts without rules and through these.
+pub fn with_and_without(rules: &[String], arguments: &[String]) -> Result<ExitCode> {
+    measure(&Options::parse(arguments)?, |options| options.ruled_targets(rules))
+}
+
+fn measure(options: &Options, targets: impl Fn(&Options) -> Result<Vec<Target>>) -> Result<ExitCode> {
     std::fs::create_dir_all(&options.dir).with_context(|| format!("making {}", options.dir.display()))?;
     let supplies = Supplies::make(&std::path::absolute(&options.dir)?)?;
-    let mut targets = options.targets()?;
+    let mut targets = targets(options)?;
     let steps: Vec<Step> = all_steps().into_iter().filter(|step| options.wants(step)).collect();
     let mut results = Results::default();
     for round in 0..options.rounds {

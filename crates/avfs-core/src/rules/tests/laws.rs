@@ -257,6 +257,19 @@ proptest! {
     }
 
     #[test]
+    fn what_is_no_higher_below_is_exact(
+        list in list_with_labels(), one in (base(), labels()), other in (base(), labels()),
+    ) {
+        let rules = Rules::new(list.clone()).unwrap();
+        let definition = Definition::new(&list);
+        let stand = |(base, labels): &(TreePath, Labels)| walk(&rules, base, |depth| if depth == 0 { labels.clone() } else { set(&[]) });
+        check_for_all(rules.is_no_higher_below(&stand(&one), &stand(&other)), |below| {
+            let level = |(base, labels): &(TreePath, Labels), own: &Labels| definition.level(&base.join_path(below), &own.union(labels));
+            every_set().iter().all(|own| level(&one, own) <= level(&other, own))
+        })?;
+    }
+
+    #[test]
     fn what_is_passable_is_exact(list in vec(rule(), 0..6), base in base()) {
         let rules = Rules::new(list.clone()).unwrap();
         let definition = Definition::new(&list);

@@ -71,7 +71,9 @@ pub fn sql(_: &mut Judge, call: &Call<'_>) -> Findings {
 
 /// `tar`: the mode decides, and it may be written without a dash.
 pub fn tar(_: &mut Judge, call: &Call<'_>) -> Findings {
-    let old = call.arguments.operands.first().filter(|_| call.arguments.flags.is_empty());
+    let modes =
+        ["-t", "--list", "-c", "--create", "-x", "--extract", "--get", "-r", "--append", "-u", "--update"];
+    let old = call.arguments.operands.first().filter(|_| !call.arguments.has(&modes));
     let old = old.map(|word| word.text.as_str()).unwrap_or_default();
     let is = |letter: char, names: &[&str]| old.contains(letter) || call.arguments.has(names);
     let lists = is('t', &["-t", "--list"]);

@@ -94,9 +94,8 @@ pub fn checkout(_: &mut Judge, call: &Call<'_>) -> Findings {
     let operands = &call.arguments.operands;
     let creates = call.arguments.has(&["-b", "-B", "--orphan", "-t", "--track"]);
     let is_path = |word: &&&Word| matches!(word.text.as_str(), "." | "./" | "*") || word.text.contains("*.");
-    let paths = call.arguments.dashes
-        || operands.len() > 1 && !creates
-        || operands.iter().any(|word| is_path(&&word));
+    let paths =
+        call.arguments.dashes || operands.len() > 1 && !creates || operands.iter().any(|word| is_path(&word));
     match paths || call.arguments.has(&["--pathspec-from-file", "-p", "--patch", "--ours", "--theirs"]) {
         true => vec![(Class::Destructive.into(), "changes of files are lost".to_owned())],
         false => Vec::new(),

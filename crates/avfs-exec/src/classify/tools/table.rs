@@ -86,6 +86,7 @@ impl Spec {
             "any" => self.any = true,
             "raw" => self.raw = true,
             "single" => self.single = true,
+            "stops" => self.stops = true,
             "through" => self.through = true,
             "info" => self.info.extend(rest.split_whitespace()),
             "operands" => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentvfs::exec::boundary::classify::Command;
 use agentvfs::exec::boundary::policy::Policy;
 use agentvfs::exec::boundary::{Limits, Network};
-use agentvfs::exec::{CheckpointMode, ExecRequest, IsolationChoice};
+use agentvfs::exec::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 use agentvfs::{TreePath, Vault};
 use anyhow::Result;
 
@@ -22,7 +22,8 @@ use crate::size::parse_size;
     after_help = "The vault is at /workspace, seen through the rules, and nothing else of this machine \
 can be changed. What the command may do is decided first: reading is allowed and gets a vault that cannot be \
 written to; changing is allowed after a checkpoint; what needs the network or might reach the host takes an \
-approval. `avfs policy check` tells without running anything.
+approval: a person gives it with `avfs approvals allow`, and the same command runs then. `avfs policy check` tells \
+without running anything.
 
 The exit status is the command's own. If there is none: 121 it takes an approval, 122 the policy denies it,
 123 it could not be isolated, 124 it took too long.
@@ -32,6 +33,7 @@ Examples:
   avfs exec -c 'make && ls -l out'
   avfs exec --preset development --timeout 60000 -- npm test
   avfs exec --net crates.io,static.crates.io -- cargo fetch
+  avfs exec --wait 300 --net example.com -- curl https://example.com
   avfs exec --json -- python3 /src/main.py"
 )]
 pub struct ExecArgs {
@@ -79,6 +81,12 @@ pub struct ExecArgs {
     /// Decide by this policy file
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// If it takes an approval, wait for the answer; for so many seconds, or as long as it takes
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
+    wait: Option<Option<u64>>,
+    /// Nobody is there to ask: deny what takes an approval
+    #[arg(long, conflicts_with = "wait")]
+    no_ask: bool,
     /// Decide, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -115,11 +123,20 @@ impl ExecArgs {
             rules: self.rules.list_for(vault)?,
             principal: self.principal.clone(),
             policy: policy(self.policy.as_deref())?,
+            asking: self.asking(),
             dry_run: self.dry_run,
             isolation: self.isolation,
             transport: context.settings.transport(),
             ..ExecRequest::new(command)
         })
+    }
+
+    fn asking(&self) -> Asking {
+        match (self.no_ask, self.wait) {
+            (true, _) => Asking::Never,
+            (false, None) => Asking::Ask,
+            (false, Some(most)) => Asking::Wait(most.map(Duration::from_secs)),
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -145,7 +162,7 @@ pub fn policy(file: Option<&std::path::Path>) -> Result<Policy> {
         place: file.display().to_string(),
         source,
     })?;
-    Ok(Policy::parse(file, &text)?)
+    Ok(Policy::parse(file, &text).map_err(agentvfs::Error::from)?)
 }
 
 pub fn variable(text: &str) -> Result<(OsString, OsString), String> {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::Event;
 use agentvfs::exec::{CheckpointBody, Envelope};
 use anyhow::Result;
@@ -26,6 +27,13 @@ struct EventBody {
     event: &'static str,
     #[serde(flatten)]
     data: DataField,
+}
+
+/// A run that waits for an approval, in JSON.
+#[derive(Serialize)]
+struct WaitingBody {
+    event: &'static str,
+    approval: String,
 }
 
 json::byte_field!(DataField, data, data_bytes_hex);
@@ -57,6 +65,24 @@ impl<'a> Telling<'a> {
         }
     }
 
+    /// A run waits for somebody.
+    pub fn waiting(&mut self, id: &ApprovalId) {
+        let told = match self.manner {
+            Manner::Envelope => Ok(()),
+            Manner::Through => {
+                self.out.talk(format_args!("waiting for an answer to {id}: `avfs approvals show {id}`"));
+                Ok(())
+            }
+            Manner::Events => {
+                let body = WaitingBody { event: "waiting", approval: id.to_string() };
+                self.out.object("exec-event", &body).and_then(|()| self.out.flush())
+            }
+        };
+        if let Err(error) = told {
+            self.failed.get_or_insert(error);
+        }
+    }
+
     fn piece(&mut self, event: &'static str, bytes: &[u8]) -> Result<(), PrintError> {
         self.out.object("exec-event", &EventBody { event, data: DataField::new(bytes) })?;
         self.out.flush()
@@ -73,7 +99,8 @@ impl<'a> Telling<'a> {
             }
             Manner::Envelope | Manner::Events => {
                 let line = json::to_line(envelope).map_err(|error| PrintError::Failed(error.into()))?;
-                Ok(self.out.line(line)?)
+                self.out.line(line)?;
+                Ok(self.out.flush()?)
             }
         }
     }

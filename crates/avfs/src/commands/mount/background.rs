@@ -22,7 +22,7 @@ pub(super) enum Started {
 pub(super) const READY: &str = "ready";
 
 /// Starts it and waits until it serves or has failed. Until then it talks to our user in our place.
-pub(super) fn start(context: &Context<'_>, plan: &Plan) -> Result<Started> {
+pub(super) fn start(context: &mut Context<'_>, plan: &Plan) -> Result<Started> {
     let host = |action, source| Error::Host { action, place: "avfs".into(), source };
     let program = std::env::current_exe().map_err(|source| host("finding", source))?;
     let mut command = Command::new(program);
@@ -47,6 +47,8 @@ pub(super) fn start(context: &Context<'_>, plan: &Plan) -> Result<Started> {
     if let Some(pid) = line.strip_prefix(READY).and_then(|pid| pid.trim().parse().ok()) {
         return Ok(Started::Ready(pid));
     }
+    // As an object, it was told to us.
+    context.out.bytes(line.as_bytes())?;
     let status = child.wait().map_err(|source| host("waiting for", source))?;
     let number = status.code().and_then(|code| u8::try_from(code).ok());
     let known = ExitStatus::ALL.into_iter().find(|status| Some(status.number()) == number);

@@ -96,6 +96,19 @@ impl Options {
         Ok(targets)
     }
 
+    /// Two mounts over each transport, without rules and through these. The first is what others are compared with.
+    pub fn ruled_targets(&self, rules: &[String]) -> Result<Vec<Target>> {
+        let avfs = build_avfs()?;
+        let flags: Vec<String> = rules.iter().flat_map(|rule| ["--rule".to_owned(), rule.clone()]).collect();
+        let mut targets = Vec::new();
+        for transport in &self.transports {
+            targets.push(Target::mount(&avfs, transport, &self.dir)?);
+            let label = format!("avfs {transport}, {} rules", rules.len());
+            targets.push(Target::mount_with(&avfs, transport, &self.dir, &label, flags.clone())?);
+        }
+        Ok(targets)
+    }
+
     fn add_mounts(&self, targets: &mut Vec<Target>) -> Result<()> {
         let avfs = build_avfs()?;
         if !target::can_mount(&avfs)? {

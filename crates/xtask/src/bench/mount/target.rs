@@ -27,13 +27,24 @@ impl Target {
 
     /// A new vault in a new store beside the host directory, mounted.
     pub fn mount(avfs: &Path, transport: &str, beside: &Path) -> Result<Target> {
+        Target::mount_with(avfs, transport, beside, &format!("avfs {transport}"), Vec::new())
+    }
+
+    /// The same with more flags for `avfs mount`.
+    pub fn mount_with(
+        avfs: &Path,
+        transport: &str,
+        beside: &Path,
+        label: &str,
+        flags: Vec<String>,
+    ) -> Result<Target> {
         let home = tempfile::Builder::new().prefix("store-").tempdir_in(beside)?;
         let dir = tempfile::Builder::new().prefix("mount-").tempdir_in(beside)?;
         let place = fs::canonicalize(dir.path())?;
-        let mount = Mount { avfs: avfs.to_owned(), transport: transport.to_owned(), home, dir };
+        let mount = Mount { avfs: avfs.to_owned(), transport: transport.to_owned(), flags, home, dir };
         mount.avfs(&["vault", "create", VAULT])?;
         mount.open()?;
-        Ok(Target { label: format!("avfs {transport}"), dir: place, mount: Some(mount) })
+        Ok(Target { label: label.to_owned(), dir: place, mount: Some(mount) })
     }
 
     /// Makes the kernel forget names, attributes and pages, and a mount everything else.
@@ -69,13 +80,16 @@ pub fn can_mount(avfs: &Path) -> Result<bool> {
 struct Mount {
     avfs: PathBuf,
     transport: String,
+    flags: Vec<String>,
     home: tempfile::TempDir,
     dir: tempfile::TempDir,
 }
 
 impl Mount {
     fn open(&self) -> Result<()> {
-        self.avfs(&["mount", VAULT, &self.dir.path().display().to_string(), "--transport", &self.transport])
+        let dir = self.dir.path().display().to_string();
+        let words = ["mount", VAULT, &dir, "--transport", &self.transport];
+        self.avfs(&words.into_iter().chain(self.flags.iter().map(String::as_str)).collect::<Vec<_>>())
     }
 
     fn close(&self) -> Result<()> {

@@ -1,0 +1,426 @@
+//! What an approval holds for: everything that decides what a run does, and one digest over all of it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use avfs_core::rules::Rule;
+use avfs_core::{SnapshotId, TreePath};
+use avfs_exec::classify::Command;
+use avfs_exec::plan::is_inherited;
+use avfs_exec::{Limits, Network};
+use serde::{Deserialize, Serialize};
+
+use super::raw::Raw;
+use crate::error::{Error, Result};
+use crate::exec::{CheckpointMode, ExecRequest, IsolationChoice};
+use crate::record::{VaultId, snapshot_id};
+
+/// Separates our digests from all others.
+const CONTEXT: &str = "agentvfs: the approval of a command, version 1";
+/// The field that moves when the vault does.
+const HEAD: &str = "head";
+
+/// One request as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    pub vault: VaultId,
+    pub command: AskedCommand,
+    pub cwd: Raw,
+    /// The directory of the vault that is the workspace; `None`: all of it.
+    pub path: Option<Raw>,
+    /// The home whose toolchains are shown.
+    pub home: Option<Raw>,
+    /// What was given with the request, by name.
+    pub env: Vec<(Raw, Raw)>,
+    /// What came along of the caller's: how to talk to people, nothing else.
+    pub inherited: Vec<(Raw, Raw)>,
+    pub stdin: Option<Input>,
+    pub rules: Option<Vec<String>>,
+    pub network: AskedNetwork,
+    pub limits: AskedLimits,
+    pub read_only: bool,
+    pub checkpoint: String,
+    pub isolation: String,
+    pub principal: Option<String>,
+    pub session: Option<String>,
+    /// The digest of what the policy says.
+    pub policy: String,
+    #[serde(with = "snapshot_id")]
+    pub head: SnapshotId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AskedCommand {
+    Argv(Vec<Raw>),
+    Shell(String),
+}
+
+/// Standard input, by what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    pub hash: String,
+    pub length: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AskedNetwork {
+    None,
+    Host,
+    Hosts(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedLimits {
+    pub timeout_ms: Option<u64>,
+    pub grace_ms: u64,
+    pub memory_bytes: Option<u64>,
+    pub pids: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+    pub output_bytes: u64,
+    pub private_bytes: u64,
+}
+
+type Field = (&'static str, Vec<Vec<u8>>);
+
+impl Binding {
+    /// Exhaustive: what is added to a request is bound here, or it is said why not.
+    pub(crate) fn of(request: &ExecRequest, vault: VaultId, cwd: &Path, head: SnapshotId) -> Binding {
+        let ExecRequest {
+            command,
+            // As it is understood, it is given with the request.
+            cwd: _,
+            path,
+            env,
+            caller_env,
+            home,
+            stdin,
+            limits,
+            network,
+            read_only,
+            checkpoint,
+            rules,
+            principal,
+            session,
+            policy,
+            isolation,
+            // They do not change what the command does.
+            asking: _,
+            dry_run: _,
+            transport: _,
+        } = request;
+        Binding {
+            vault,
+            command: AskedCommand::from(command),
+            cwd: cwd.as_os_str().into(),
+            path: path.as_ref().map(|path| OsStr::from_bytes(path.as_bytes()).into()),
+            home: home.as_ref().map(|home| home.as_os_str().into()),
+            env: by_name(env),
+            inherited: by_name(caller_env.iter().filter(|(name, _)| is_inherited(name))),
+            stdin: stdin.as_deref().map(Input::of),
+            rules: rules.as_ref().map(|rules| rules.iter().map(Rule::to_string).collect()),
+            network: AskedNetwork::from(network),
+            limits: AskedLimits::from(limits),
+            read_only: *read_only,
+            checkpoint: checkpoint.as_str().to_owned(),
+            isolation: isolation.as_str().to_owned(),
+            principal: principal.clone(),
+            session: session.clone(),
+            policy: blake3::hash(policy.text().as_bytes()).to_hex().to_string(),
+            head,
+        }
+    }
+
+    /// Of everything, and the state of the vault.
+    pub fn digest(&self) -> String {
+        digest(&self.fields())
+    }
+
+    /// Of the request alone, whatever the vault holds.
+    pub(crate) fn request_digest(&self) -> String {
+        let fields: Vec<Field> = self.fields().into_iter().filter(|(name, _)| *name != HEAD).collect();
+        digest(&fields)
+    }
+
+    pub(crate) fn command_digest(&self) -> String {
+        digest(&[("command", self.command.items())])
+    }
+
+    /// The names of what is another in `other`.
+    pub fn differences(&self, other: &Binding) -> Vec<&'static str> {
+        let pairs = self.fields().into_iter().zip(other.fields());
+        pairs.filter(|(own, other)| own != other).map(|((name, _), _)| name).collect()
+    }
+
+    /// Exhaustive: a field that is added here without a place in the digest does not compile.
+    fn fields(&self) -> Vec<Field> {
+        let Binding {
+            vault,
+            command,
+            cwd,
+            path,
+            home,
+            env,
+            inherited,
+            stdin,
+            rules,
+            network,
+            limits,
+            read_only,
+            checkpoint,
+            isolation,
+            principal,
+            session,
+            policy,
+            head,
+        } = self;
+        let pairs =
+            |pairs: &[(Raw, Raw)]| pairs.iter().flat_map(|(name, value)| [name, value]).map(bytes).collect();
+        let optional = |text: &Option<String>| text.iter().map(|text| text.clone().into_bytes()).collect();
+        vec![
+            ("vault", vec![vault.to_string().into_bytes()]),
+            ("command", command.items()),
+            ("working directory", vec![bytes(cwd)]),
+            ("part of the vault", path.iter().map(bytes).collect()),
+            ("home", home.iter().map(bytes).collect()),
+            ("environment", pairs(env)),
+            ("inherited environment", pairs(inherited)),
+            (
+                "standard input",
+                stdin.iter().map(|input| format!("{} {}", input.hash, input.length).into()).collect(),
+            ),
+            ("rules", rules.iter().flat_map(|rules| marked("rules", rules)).collect()),
+            ("network", network.items()),
+            ("limits", vec![limits.line().into_bytes()]),
+            ("read-only", vec![read_only.to_string().into_bytes()]),
+            ("checkpoint", vec![checkpoint.clone().into_bytes()]),
+            ("isolation", vec![isolation.clone().into_bytes()]),
+            ("principal", optional(principal)),
+            ("session", optional(session)),
+            ("policy", vec![policy.clone().into_bytes()]),
+            (HEAD, vec![head.to_string().into_bytes()]),
+        ]
+    }
+
+    /// The request again, but for its standard input and its policy.
+    pub(crate) fn request(&self) -> Result<ExecRequest> {
+        let rule = |text: &String| Rule::parse_stored(text).map_err(|_| self.damaged("a rule that is none"));
+        let rules = self.rules.as_ref().map(|rules| rules.iter().map(rule).collect::<Result<Vec<_>>>());
+        let pairs =
+            |pairs: &[(Raw, Raw)]| pairs.iter().map(|(name, value)| (name.to_os(), value.to_os())).collect();
+        let choices = (
+            CheckpointMode::ALL.into_iter().find(|mode| mode.as_str() == self.checkpoint),
+            IsolationChoice::ALL.into_iter().find(|choice| choice.as_str() == self.isolation),
+        );
+        let path = self.path.as_ref().map(|path| TreePath::parse(path.as_bytes()));
+        let (Some(checkpoint), Some(isolation)) = choices else {
+            return Err(self.damaged("unknown choices"));
+        };
+        Ok(ExecRequest {
+            cwd: Some(PathBuf::from(self.cwd.to_os())),
+            path: path.transpose().map_err(|_| self.damaged("an unknown path"))?,
+            home: self.home.as_ref().map(|home| PathBuf::from(home.to_os())),
+            env: pairs(&self.env),
+            caller_env: pairs(&self.inherited),
+            limits: (&self.limits).into(),
+            network: self.network.to_network().ok_or_else(|| self.damaged("an unknown host"))?,
+            read_only: self.read_only,
+            checkpoint,
+            isolation,
+            rules: rules.transpose()?,
+            principal: self.principal.clone(),
+            session: self.session.clone(),
+            ..ExecRequest::new(self.command.to_command())
+        })
+    }
+
+    fn damaged(&self, reason: &str) -> Error {
+        Error::DamagedRecord {
+            key: format!("an approval of vault {}", self.vault),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Every name and every item with its length in front, so that no two requests have the same encoding.
+fn digest(fields: &[Field]) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
+    let mut put = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    for (name, items) in fields {
+        put(name.as_bytes());
+        put(&(items.len() as u64).to_le_bytes());
+        items.iter().for_each(|item| put(item));
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+fn bytes(raw: &Raw) -> Vec<u8> {
+    raw.as_bytes().to_vec()
+}
+
+/// A list that is there differs from none, also if it is empty.
+fn marked(mark: &str, list: &[String]) -> Vec<Vec<u8>> {
+    std::iter::once(mark.as_bytes().to_vec())
+        .chain(list.iter().map(|item| item.clone().into_bytes()))
+        .collect()
+}
+
+/// Sorted, and of each name what was said last.
+fn by_name<'a>(pairs: impl IntoIterator<Item = &'a (OsString, OsString)>) -> Vec<(Raw, Raw)> {
+    let raw = |text: &OsStr| Raw::from(text);
+    let pairs = pairs.into_iter().map(|(name, value)| (raw(name), raw(value)));
+    pairs.collect::<BTreeMap<Raw, Raw>>().into_iter().collect()
+}
+
+impl AskedCommand {
+    pub fn to_command(&self) -> Command {
+        match self {
+            AskedCommand::Argv(words) => Command::Argv(words.iter().map(Raw::to_os).collect()),
+            AskedCommand::Shell(line) => Command::Shell(line.clone()),
+        }
+    }
+
+    /// On one line, with nothing in it that could steer a terminal or hide: a shell's line as it is, words in
+    /// quotes where they would be read as more than a word.
+    pub fn shown(&self) -> String {
+        match self {
+            AskedCommand::Shell(line) => avfs_core::printable(line.as_bytes()),
+            AskedCommand::Argv(words) => words.iter().map(quoted).collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    fn items(&self) -> Vec<Vec<u8>> {
+        match self {
+            AskedCommand::Argv(words) => {
+                std::iter::once(b"argv".to_vec()).chain(words.iter().map(bytes)).collect()
+            }
+            AskedCommand::Shell(line) => vec![b"shell".to_vec(), line.clone().into_bytes()],
+        }
+    }
+}
+
+fn quoted(word: &Raw) -> String {
+    let shown = avfs_core::printable(word.as_bytes());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
+    match !shown.is_empty() && shown.chars().all(is_plain) {
+        true => shown,
+        false => format!("'{}'", shown.replace('\'', "'\\''")),
+    }
+}
+
+impl From<&Command> for AskedCommand {
+    fn from(command: &Command) -> AskedCommand {
+        match command {
+            Command::Argv(words) => {
+                AskedCommand::Argv(words.iter().map(|word| word.as_os_str().into()).collect())
+            }
+            Command::Shell(line) => AskedCommand::Shell(line.clone()),
+        }
+    }
+}
+
+impl Input {
+    fn of(bytes: &[u8]) -> Input {
+        Input { hash: blake3::hash(bytes).to_hex().to_string(), length: bytes.len() as u64 }
+    }
+}
+
+impl AskedNetwork {
+    /// Whether what `other` reaches is no more than this.
+    pub(crate) fn covers(&self, other: &AskedNetwork) -> bool {
+        match (self, other) {
+            (_, AskedNetwork::None) | (AskedNetwork::Host, _) => true,
+            (AskedNetwork::Hosts(own), AskedNetwork::Hosts(wanted)) => {
+                wanted.iter().all(|host| own.contains(host))
+            }
+            (AskedNetwork::None, AskedNetwork::Hosts(wanted)) => wanted.is_empty(),
+            (AskedNetwork::None | AskedNetwork::Hosts(_), AskedNetwork::Host) => false,
+        }
+    }
+
+    fn to_network(&self) -> Option<Network> {
+        match self {
+            AskedNetwork::None => Some(Network::None),
+            AskedNetwork::Host => Some(Network::Host),
+            AskedNetwork::Hosts(hosts) => {
+                let hosts: Result<Vec<_>, _> = hosts.iter().map(|host| host.parse()).collect();
+                hosts.ok().map(Network::Hosts)
+            }
+        }
+    }
+
+    fn items(&self) -> Vec<Vec<u8>> {
+        match self {
+            AskedNetwork::None => vec![b"none".to_vec()],
+            AskedNetwork::Host => vec![b"host".to_vec()],
+            AskedNetwork::Hosts(hosts) => marked("hosts", hosts),
+        }
+    }
+}
+
+impl From<&Network> for AskedNetwork {
+    fn from(network: &Network) -> AskedNetwork {
+        match network {
+            Network::None => AskedNetwork::None,
+            Network::Host => AskedNetwork::Host,
+            Network::Hosts(hosts) => AskedNetwork::Hosts(hosts.iter().map(ToString::to_string).collect()),
+        }
+    }
+}
+
+impl AskedLimits {
+    fn line(&self) -> String {
+        let AskedLimits {
+            timeout_ms,
+            grace_ms,
+            memory_bytes,
+            pids,
+            cpu_seconds,
+            output_bytes,
+            private_bytes,
+        } = self;
+        format!(
+            "{timeout_ms:?} {grace_ms} {memory_bytes:?} {pids:?} {cpu_seconds:?} {output_bytes} {private_bytes}"
+        )
+    }
+}
+
+impl From<&Limits> for AskedLimits {
+    fn from(limits: &Limits) -> AskedLimits {
+        let Limits { timeout, grace, memory, pids, cpu_seconds, output_bytes, private_bytes } = limits;
+        let millis = |span: &Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        AskedLimits {
+            timeout_ms: timeout.as_ref().map(millis),
+            grace_ms: millis(grace),
+            memory_bytes: *memory,
+            pids: *pids,
+            cpu_seconds: *cpu_seconds,
+            output_bytes: *output_bytes as u64,
+            private_bytes: *private_bytes,
+        }
+    }
+}
+
+impl From<&AskedLimits> for Limits {
+    fn from(asked: &AskedLimits) -> Limits {
+        Limits {
+            timeout: asked.timeout_ms.map(Duration::from_millis),
+            grace: Duration::from_millis(asked.grace_ms),
+            memory: asked.memory_bytes,
+            pids: asked.pids,
+            cpu_seconds: asked.cpu_seconds,
+            output_bytes: usize::try_from(asked.output_bytes).unwrap_or(usize::MAX),
+            private_bytes: asked.private_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

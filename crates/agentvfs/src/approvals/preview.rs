@@ -1,0 +1,132 @@
+//! What a command would change: it is run in a throw-away fork that reaches nothing.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use avfs_exec::Network;
+use avfs_exec::classify::Class;
+use avfs_exec::policy::Policy;
+
+use super::record::{Approval, keys};
+use crate::error::{Error, Result};
+use crate::exec::{Asking, CheckpointMode, Envelope, ExecRequest, Running};
+use crate::name::VaultName;
+use crate::patch::{PatchOptions, file_changes, write_patch};
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// Variables with a word in their name that ends like this are not given to a preview.
+const SECRETS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH", "COOKIE"];
+
+/// It was decided that a person wants to see it; what could reach the host was refused before.
+const ALLOW: &str = "[classes]\nread_only = \"allow\"\nmutating = \"allow\"\ndestructive = \"allow\"\nnetworked = \
+                     \"allow\"\n";
+
+/// What a command would do to the vault, as far as it gets without network and credentials.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// The run in the fork.
+    pub envelope: Envelope,
+    /// What it changed, as git shows it.
+    pub patch: Vec<u8>,
+    /// The variables that it was not given.
+    pub withheld: Vec<String>,
+}
+
+impl Store {
+    /// Runs what an approval asks for in a fork of the vault, at the state that it was asked for, without network
+    /// and without what looks like a credential. Nothing is left of the fork.
+    pub fn preview(&self, approval: &Approval, running: Running<'_>) -> Result<Preview> {
+        let no_preview = |reason| Error::NoPreview { id: approval.id.to_string(), reason };
+        if approval.classification().classes.contains(Class::HostEscapeRisk) {
+            return Err(no_preview("what it does could not be read with certainty, or reaches for the host"));
+        }
+        let (request, withheld) = self.preview_request(approval)?;
+        let vault = Vault::new(self.clone(), approval.id.vault);
+        let fork = Throwaway::make(&vault, approval)?;
+        let envelope = fork.0.exec(&request, running);
+        let patch = patch(&fork.0, approval)?;
+        fork.delete()?;
+        Ok(Preview { envelope, patch, withheld })
+    }
+
+    fn preview_request(&self, approval: &Approval) -> Result<(ExecRequest, Vec<String>)> {
+        let asked = approval.binding.request()?;
+        let (secret, env): (Vec<_>, Vec<_>) =
+            asked.env.iter().cloned().partition(|(name, _)| is_secret(name));
+        let withheld = secret.iter().map(|(name, _)| avfs_core::printable(name.as_encoded_bytes())).collect();
+        let stdin = match &approval.binding.stdin {
+            None => None,
+            Some(_) => Some(self.kept_input(approval)?),
+        };
+        let policy = Policy::parse(Path::new("preview"), ALLOW)?;
+        let (network, checkpoint, asking) = (Network::None, CheckpointMode::Never, Asking::Never);
+        Ok((ExecRequest { env, stdin, policy, network, checkpoint, asking, ..asked }, withheld))
+    }
+
+    fn kept_input(&self, approval: &Approval) -> Result<Vec<u8>> {
+        let kept = self.refs().read(&keys::input(&approval.id))?;
+        let reason = "its standard input is not kept: it was answered before, or the input is too long";
+        kept.ok_or_else(|| Error::NoPreview { id: approval.id.to_string(), reason })
+    }
+}
+
+fn is_secret(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_uppercase();
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).map(|word| word.trim_end_matches('S'));
+    words.any(|word| SECRETS.iter().any(|secret| word.ends_with(secret)))
+}
+
+/// A fork that is gone when this is dropped.
+struct Throwaway(Vault);
+
+impl Throwaway {
+    fn make(vault: &Vault, approval: &Approval) -> Result<Throwaway> {
+        let at = vault.revision(&approval.binding.head.to_string())?;
+        let name = VaultName::new(&format!("preview-{}-{}", approval.id, std::process::id()))?;
+        let fork = vault.fork_at(&at, std::slice::from_ref(&name))?.into_iter().next();
+        fork.map(Throwaway).ok_or(Error::UnknownVault { name: name.to_string(), similar: None })
+    }
+
+    /// As a drop does, and says what goes wrong.
+    fn delete(self) -> Result<()> {
+        self.0.clone().delete(true)
+    }
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        // After a delete there is nothing to do.
+        let _ = self.0.clone().delete(true);
+    }
+}
+
+fn patch(fork: &Vault, approval: &Approval) -> Result<Vec<u8>> {
+    let (before, after) = (fork.snapshot(approval.binding.head)?.root, fork.snapshot(fork.head()?)?.root);
+    let changes = file_changes(fork.changed_paths(&before, &after)?);
+    let mut patch = Vec::new();
+    let written = write_patch(fork.store().objects(), &changes, &PatchOptions::default(), &mut patch);
+    written.map_err(|error| Error::Host {
+        action: "comparing",
+        place: "the preview".to_owned(),
+        source: std::io::Error::other(error),
+    })?;
+    Ok(patch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_a_credential_is_known_by_its_name() {
+        for secret in
+            ["GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "npm_config__auth", "PGPASSWORD", "CREDENTIALS", "APIKEY"]
+        {
+            assert!(is_secret(OsStr::new(secret)), "{secret}");
+        }
+        for plain in ["GIT_AUTHOR_NAME", "CI", "KEYMAP", "TOKENIZERS_PARALLELISM", "RUST_LOG"] {
+            assert!(!is_secret(OsStr::new(plain)), "{plain}");
+        }
+    }
+}

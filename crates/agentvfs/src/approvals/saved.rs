@@ -1,0 +1,112 @@
+//! What was allowed for always: rules that are kept with a vault, or at the end of a policy file.
+
+use std::io::Write;
+use std::path::Path;
+
+use avfs_core::Timestamp;
+use avfs_exec::Network;
+use avfs_exec::policy::{PrefixRule, append_rules};
+use avfs_store::RefEdit;
+use serde::{Deserialize, Serialize};
+
+use super::binding::AskedNetwork;
+use super::record::{ApprovalId, keys, parse_rule};
+use crate::error::{Error, Result};
+use crate::record::{self, VaultId, time};
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// A rule that is kept with a vault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedRule {
+    /// As a section of a policy file.
+    pub rule: String,
+    /// It holds for runs that reach no more than this.
+    pub network: AskedNetwork,
+    pub approval: ApprovalId,
+    pub by: String,
+    #[serde(with = "time")]
+    pub time: Timestamp,
+}
+
+impl Vault {
+    /// What was allowed for always in this vault.
+    pub fn saved_rules(&self) -> Result<Vec<SavedRule>> {
+        Ok(self.store().saved_record(self.id())?.0)
+    }
+
+    /// The saved rules that hold for a run with this network.
+    pub(crate) fn rules_saved_for(&self, network: &Network) -> Result<Vec<PrefixRule>> {
+        let wanted = AskedNetwork::from(network);
+        let saved = self.saved_rules()?;
+        let holding = saved.iter().filter(|saved| saved.network.covers(&wanted));
+        let rule = |saved: &SavedRule| {
+            let place = format!("approval {}", saved.approval);
+            Ok(PrefixRule { origin: Some(place.clone()), ..parse_rule(&place, &saved.rule)? })
+        };
+        holding.map(rule).collect()
+    }
+
+    /// Takes a saved rule back; `number` counts from 1 in the order of [`Vault::saved_rules`].
+    pub fn forget_saved_rule(&self, number: usize) -> Result<SavedRule> {
+        self.store().retry(|edits| {
+            let (mut all, expect) = self.store().saved_record(self.id())?;
+            if number == 0 || number > all.len() {
+                return Err(Error::UnknownSavedRule { number });
+            }
+            let gone = all.remove(number - 1);
+            let key = keys::saved(self.id());
+            edits.push(RefEdit { key, expect, value: Some(record::encode(&all)) });
+            self.note(edits, "approval-forget", &format!("{} {}", gone.approval, gone.name()))?;
+            Ok(gone)
+        })
+    }
+}
+
+impl SavedRule {
+    /// For people.
+    pub fn name(&self) -> String {
+        let rule = parse_rule("saved", &self.rule);
+        rule.map_or_else(
+            |_| "a rule that is not readable".to_owned(),
+            |rule| PrefixRule { origin: None, ..rule }.name(),
+        )
+    }
+}
+
+impl Store {
+    pub(super) fn saved_record(&self, vault: VaultId) -> Result<(Vec<SavedRule>, Option<Vec<u8>>)> {
+        let found = record::read(self.refs(), &keys::saved(vault))?;
+        Ok(found.map_or_else(|| (Vec::new(), None), |(rules, bytes)| (rules, Some(bytes))))
+    }
+}
+
+/// A policy file's text with rules at its end.
+pub(super) fn appended(file: &Path, rules: &[PrefixRule]) -> Result<String> {
+    let text = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => read.map_err(|source| host("reading", file, source))?,
+    };
+    Ok(append_rules(file, &text, rules)?)
+}
+
+/// Whole or not at all: whoever reads the file meanwhile reads a policy.
+pub(super) fn write(file: &Path, text: &str) -> Result<()> {
+    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let mut name = target.clone().into_os_string();
+    name.push(format!(".{}.new", std::process::id()));
+    let written = || {
+        let mut new = std::fs::File::create(&name)?;
+        new.write_all(text.as_bytes())?;
+        if let Ok(old) = std::fs::metadata(&target) {
+            new.set_permissions(old.permissions())?;
+        }
+        new.sync_all()?;
+        std::fs::rename(&name, &target)
+    };
+    written().map_err(|source| host("writing", file, source))
+}
+
+fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
+    Error::Host { action, place: avfs_core::printable(place.as_os_str().as_encoded_bytes()), source }
+}

@@ -1,0 +1,260 @@
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+
+use avfs_core::Timestamp;
+use avfs_exec::classify::{Command, classify};
+use avfs_exec::policy::{PrefixRule, rules_to_save};
+use avfs_tree::Clock;
+
+use super::asking::{Question, Standing};
+use super::*;
+use crate::exec::ExecRequest;
+use crate::{Error, Store, StoreOptions, Vault, VaultName};
+
+/// Seconds since 1970 that a test moves on.
+#[derive(Default)]
+struct Hand(AtomicU64);
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(i128::from(self.0.load(Ordering::SeqCst)) * 1_000_000_000)
+    }
+}
+
+struct House {
+    clock: Arc<Hand>,
+    vault: Vault,
+}
+
+impl House {
+    fn new() -> House {
+        let clock = Arc::new(Hand::default());
+        let store = Store::in_memory_with(StoreOptions { clock: clock.clone(), ..StoreOptions::default() });
+        House { clock, vault: store.create_vault(&VaultName::new("web").unwrap()).unwrap() }
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.clock.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn binding(&self, line: &str) -> Binding {
+        let request = ExecRequest::new(Command::Shell(line.to_owned()));
+        Binding::of(&request, self.vault.id(), Path::new("/workspace"), self.vault.head().unwrap())
+    }
+
+    fn standing(&self, line: &str) -> Standing {
+        let (binding, found) = (self.binding(line), classify(&Command::Shell(line.to_owned())));
+        let rules = rules_to_save(&found).iter().map(PrefixRule::to_toml).collect();
+        let question = Question { binding: &binding, run: "r1", reason: "why", rules, stdin: Some(b"in") };
+        self.vault.standing(&question).unwrap()
+    }
+
+    #[track_caller]
+    fn pending(&self, line: &str) -> Approval {
+        match self.standing(line) {
+            Standing::Pending(approval) => approval,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn store(&self) -> &Store {
+        self.vault.store()
+    }
+
+    fn change(&self) {
+        let open = self.vault.begin().unwrap();
+        open.write_bytes(&avfs_core::TreePath::parse(b"/a").unwrap(), b"x").unwrap();
+        open.commit("write", "/a").unwrap();
+    }
+
+    /// The actions of the audit log that are about approvals.
+    fn audited(&self) -> Vec<String> {
+        self.vault.verify_audit(None).unwrap();
+        let entries = self.vault.audit(0, 1000).unwrap();
+        entries
+            .into_iter()
+            .map(|entry| entry.action)
+            .filter(|action| action.starts_with("approval"))
+            .collect()
+    }
+}
+
+const LINE: &str = "git push origin main";
+
+#[test]
+fn a_request_is_asked_for_once_and_used_once() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    assert_eq!(house.pending(LINE).id, asked.id);
+    house.store().allow(&asked.id, &Allowance::Once).unwrap();
+    assert!(matches!(house.standing(LINE), Standing::Allowed(_)));
+    let binding = house.binding(LINE);
+    assert!(house.vault.use_approval(&asked.id, &binding, "r2").unwrap());
+    assert!(!house.vault.use_approval(&asked.id, &binding, "r3").unwrap());
+    let again = house.pending(LINE);
+    assert_ne!(again.id, asked.id);
+    assert_eq!(again.earlier.unwrap().changed, Vec::<String>::new());
+    assert_eq!(house.audited(), ["approval-request", "approval-allow", "approval-use", "approval-request"]);
+}
+
+#[test]
+fn of_many_that_use_an_approval_at_once_one_gets_it() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    house.store().allow(&asked.id, &Allowance::Once).unwrap();
+    let (binding, start) = (house.binding(LINE), Barrier::new(8));
+    let got = std::thread::scope(|scope| {
+        let tries: Vec<_> = (0..8)
+            .map(|number| {
+                let (vault, id, binding, start) = (&house.vault, &asked.id, &binding, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    vault.use_approval(id, binding, &format!("r{number}")).unwrap()
+                })
+            })
+            .collect();
+        tries.into_iter().map(|tried| tried.join().unwrap()).filter(|got| *got).count()
+    });
+    assert_eq!(got, 1);
+}
+
+#[test]
+fn an_answer_for_once_does_not_hold_for_another_state_and_one_for_a_session_does() {
+    let house = House::new();
+    let once = house.pending(LINE);
+    house.store().allow(&once.id, &Allowance::Once).unwrap();
+    house.change();
+    let anew = house.pending(LINE);
+    assert_eq!(anew.earlier.as_ref().unwrap().changed, ["head"]);
+    let replaced = house.store().approval(&once.id).unwrap().state;
+    assert_eq!(replaced, ApprovalState::Replaced { with: anew.id.clone() });
+    house.store().allow(&anew.id, &Allowance::Session).unwrap();
+    house.change();
+    assert!(matches!(house.standing(LINE), Standing::Allowed(_)));
+    for run in ["r2", "r3"] {
+        assert!(house.vault.use_approval(&anew.id, &house.binding(LINE), run).unwrap());
+    }
+    house.pass(SESSION_SECONDS);
+    assert!(!house.vault.use_approval(&anew.id, &house.binding(LINE), "r4").unwrap());
+    house.pending(LINE);
+}
+
+#[test]
+fn nobody_answers_and_it_expires() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    house.pass(PENDING_SECONDS - 1);
+    assert_eq!(house.store().approval(&asked.id).unwrap().state, ApprovalState::Pending);
+    house.pass(1);
+    let all = house.store().approvals().unwrap();
+    assert_eq!(all.iter().map(|approval| approval.state.as_str()).collect::<Vec<_>>(), ["expired"]);
+    assert_eq!(house.audited(), ["approval-request", "approval-expire"]);
+    let refused = house.store().allow(&asked.id, &Allowance::Once).unwrap_err();
+    assert_eq!(refused.code(), "approval-expired");
+    assert_ne!(house.pending(LINE).id, asked.id);
+}
+
+#[test]
+fn an_answer_that_nobody_uses_expires_too() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    house.store().allow(&asked.id, &Allowance::Once).unwrap();
+    house.pass(PENDING_SECONDS);
+    assert!(!house.vault.use_approval(&asked.id, &house.binding(LINE), "r2").unwrap());
+    house.pending(LINE);
+    assert_eq!(house.store().approval(&asked.id).unwrap().state, ApprovalState::Expired);
+}
+
+#[test]
+fn a_denial_holds_for_the_same_request_and_is_final() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    house.store().deny(&asked.id, Some("not today")).unwrap();
+    assert!(matches!(house.standing(LINE), Standing::Denied(_)));
+    for refused in [
+        house.store().allow(&asked.id, &Allowance::Once).map(drop),
+        house.store().deny(&asked.id, None).map(drop),
+    ] {
+        assert_eq!(refused.unwrap_err().code(), "approval-decided");
+    }
+    house.pass(PENDING_SECONDS);
+    assert_ne!(house.pending(LINE).id, asked.id);
+}
+
+#[test]
+fn what_is_allowed_and_not_used_can_be_taken_back() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    house.store().allow(&asked.id, &Allowance::Session).unwrap();
+    let twice = house.store().allow(&asked.id, &Allowance::Once).unwrap_err();
+    assert_eq!(twice.code(), "approval-decided");
+    house.store().deny(&asked.id, None).unwrap();
+    assert!(!house.vault.use_approval(&asked.id, &house.binding(LINE), "r2").unwrap());
+}
+
+fn always(edits: &[&str]) -> Allowance {
+    Allowance::Always {
+        edits: edits.iter().map(|edit| (*edit).to_owned()).collect(),
+        place: SavePlace::Vault,
+    }
+}
+
+#[test]
+fn a_rule_is_saved_for_the_network_that_was_asked_for_and_can_be_forgotten() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    let wide = house.store().allow(&asked.id, &always(&["git"])).unwrap_err();
+    assert_eq!(wide.code(), "rule-too-wide");
+    house.store().allow(&asked.id, &always(&["git push"])).unwrap();
+    let none = avfs_exec::Network::None;
+    assert_eq!(house.vault.rules_saved_for(&none).unwrap()[0].prefix, ["git", "push"]);
+    assert!(house.vault.rules_saved_for(&avfs_exec::Network::Host).unwrap().is_empty());
+    assert!(!house.vault.use_approval(&asked.id, &house.binding(LINE), "r2").unwrap());
+    assert_eq!(house.vault.forget_saved_rule(2).unwrap_err().code(), "unknown-rule");
+    house.vault.forget_saved_rule(1).unwrap();
+    assert!(house.vault.rules_saved_for(&none).unwrap().is_empty());
+    assert_eq!(house.audited(), ["approval-request", "approval-allow", "approval-forget"]);
+}
+
+#[test]
+fn a_command_that_is_not_known_before_it_runs_cannot_be_allowed_for_always() {
+    let house = House::new();
+    let asked = house.pending("curl \"$URL\"");
+    let refused = house.store().allow(&asked.id, &always(&[])).unwrap_err();
+    assert_eq!(refused.code(), "nothing-to-save");
+    assert_eq!(house.store().approval(&asked.id).unwrap().state, ApprovalState::Pending);
+}
+
+#[test]
+fn standard_input_is_kept_only_while_a_request_waits() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    let kept = || house.store().refs().read(&keys::input(&asked.id)).unwrap();
+    assert_eq!(kept().as_deref(), Some(&b"in"[..]));
+    house.store().deny(&asked.id, None).unwrap();
+    assert_eq!(kept(), None);
+}
+
+#[test]
+fn an_approval_that_is_none_is_unknown() {
+    let house = House::new();
+    for text in ["", "a", "a1", "a1-", "a1-zzzzzzzz", "b1-00000000", "a1-000000000", "\u{1b}[2J"] {
+        assert!(matches!(ApprovalId::parse(text), Err(Error::UnknownApproval { .. })), "{text:?}");
+    }
+    let unknown = house.store().approval(&ApprovalId::parse("a1-00000000").unwrap()).unwrap_err();
+    assert_eq!(unknown.code(), "unknown-approval");
+}
+
+#[test]
+fn approvals_go_with_their_vault() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    house.store().allow(&asked.id, &always(&[])).unwrap();
+    house.pending("curl https://x");
+    let store = house.store().clone();
+    house.vault.clone().delete(true).unwrap();
+    assert!(store.approvals().unwrap().is_empty());
+    let left = store.refs().scan(&avfs_store::RefRange::prefix("approval")).unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,215 @@
+//! May a command run? The policy answers, or a person does.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use avfs_exec::Cancel;
+use avfs_exec::classify::Classification;
+use avfs_exec::policy::{Action, Decision, PrefixRule};
+
+use super::envelope::RunResult;
+use super::{Asking, ExecRequest, Failed, Permit, Refusal, Running};
+use crate::approvals::{Approval, ApprovalState, Binding, Question, Standing};
+use crate::error::Result;
+use crate::vault::Vault;
+
+/// How long is paused between two looks at an approval: at first, and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
+
+/// A command whose approval is looked for.
+struct Seeking<'a> {
+    request: &'a ExecRequest,
+    cwd: &'a Path,
+    rules: Vec<PrefixRule>,
+    decision: &'a Decision,
+    /// `None`: it does not wait; `Some(None)`: as long as it takes.
+    deadline: Option<Option<Instant>>,
+}
+
+impl Vault {
+    /// Decides, asks if somebody has to be asked, and runs.
+    pub(super) fn decide_and_run(
+        &self,
+        request: &ExecRequest,
+        running: &mut Running<'_>,
+        cwd: &Path,
+        found: &Classification,
+        result: &mut RunResult,
+    ) -> Result<(), Failed> {
+        let deadline = deadline(request.asking);
+        loop {
+            let policy = request.policy.clone().with_saved(self.rules_saved_for(&request.network)?);
+            let decision = policy.decide(found, request.asking != Asking::Never);
+            result.decision = Some(decision.clone());
+            let rules = policy.rules_to_save(found);
+            let seeking = Seeking { request, cwd, rules, decision: &decision, deadline };
+            let permit = match self.permit(&seeking, Some(running), result) {
+                Err(Failed::PermitGone) => continue,
+                permit => permit?,
+            };
+            if request.dry_run {
+                return Ok(());
+            }
+            result.decision = Some(permit.decision.clone());
+            match self.run(request, running, &permit, cwd, result) {
+                // Another run was faster, or the vault has changed: it is decided on anew.
+                Err(Failed::PermitGone) => {}
+                done => {
+                    return done.inspect_err(|_| {
+                        result.audit_head = self.note_failure(request, result, &permit.decision).ok();
+                    });
+                }
+            }
+        }
+    }
+
+    /// Decides on a command that is run elsewhere, and asks without waiting for an answer.
+    pub(crate) fn permit_at_once(
+        &self,
+        request: &ExecRequest,
+        cwd: &Path,
+        found: &Classification,
+        result: &mut RunResult,
+    ) -> Result<Permit, Failed> {
+        let policy = request.policy.clone().with_saved(self.rules_saved_for(&request.network)?);
+        let decision = policy.decide(found, request.asking != Asking::Never);
+        result.decision = Some(decision.clone());
+        let rules = policy.rules_to_save(found);
+        let seeking = Seeking { request, cwd, rules, decision: &decision, deadline: None };
+        let permit = self.permit(&seeking, None, result)?;
+        result.decision = Some(permit.decision.clone());
+        Ok(permit)
+    }
+
+    fn permit(
+        &self,
+        seeking: &Seeking<'_>,
+        running: Option<&mut Running<'_>>,
+        result: &mut RunResult,
+    ) -> Result<Permit, Failed> {
+        let decision = seeking.decision;
+        match decision.action {
+            Action::Allow | Action::AllowWithCheckpoint => {
+                Ok(Permit { decision: decision.clone(), approval: None })
+            }
+            Action::RequireApproval if seeking.request.dry_run => Err(required(decision, None)),
+            Action::RequireApproval => self.seek(seeking, running, result),
+            Action::Deny => {
+                result.audit_head = self.note_refusal(seeking.request, result, decision).ok();
+                let message = format!("the policy denies it: {}", decision.reason);
+                let hint = decision.alternative.clone();
+                Err(Failed::Refused(Refusal { code: "denied_by_policy", message, hint }))
+            }
+        }
+    }
+
+    /// Looks for an approval. If that is wanted it waits for an answer, with which everything is decided on anew:
+    /// the answer may be a rule.
+    fn seek(
+        &self,
+        seeking: &Seeking<'_>,
+        running: Option<&mut Running<'_>>,
+        result: &mut RunResult,
+    ) -> Result<Permit, Failed> {
+        let Seeking { request, cwd, decision, .. } = seeking;
+        let binding = Binding::of(request, self.id(), cwd, self.head()?);
+        let standing = self.standing(&Question {
+            binding: &binding,
+            run: &result.run,
+            reason: &decision.reason,
+            rules: seeking.rules.iter().map(PrefixRule::to_toml).collect(),
+            stdin: request.stdin.as_deref(),
+        })?;
+        result.audit_head = Some(self.record()?.0.audit.hash);
+        let pending = match standing {
+            Standing::Allowed(approval) => {
+                result.approval = Some(approval.id.to_string());
+                let decision = allowed(decision, &approval);
+                return Ok(Permit { decision, approval: Some((approval, binding)) });
+            }
+            Standing::Denied(approval) => return Err(self.denied(seeking, &approval, result)),
+            Standing::Pending(approval) => approval,
+        };
+        result.approval = Some(pending.id.to_string());
+        let Some(running) = running else { return Err(required(decision, Some(&pending))) };
+        if let Some(asked) = running.asked.as_mut().filter(|_| seeking.deadline.is_some()) {
+            asked(&pending.id);
+        }
+        match self.wait_for(&pending, seeking.deadline, running.cancel)? {
+            true => Err(Failed::PermitGone),
+            false => Err(required(decision, Some(&pending))),
+        }
+    }
+
+    /// Waits until somebody has answered; returns whether somebody has.
+    fn wait_for(
+        &self,
+        pending: &Approval,
+        deadline: Option<Option<Instant>>,
+        cancel: &Cancel,
+    ) -> Result<bool> {
+        let Some(deadline) = deadline else { return Ok(false) };
+        let [mut pause, longest] = PAUSES;
+        while self.store().approval(&pending.id)?.state == ApprovalState::Pending {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) || cancel.wait(left.map_or(pause, |left| left.min(pause))) {
+                return Ok(false);
+            }
+            pause = longest.min(pause * 2);
+        }
+        Ok(true)
+    }
+
+    fn denied(&self, seeking: &Seeking<'_>, approval: &Approval, result: &mut RunResult) -> Failed {
+        let told = match &approval.state {
+            ApprovalState::Denied { by, reason: Some(reason), .. } => format!("denied by {by}: {reason}"),
+            ApprovalState::Denied { by, reason: None, .. } => format!("denied by {by}"),
+            _ => "denied".to_owned(),
+        };
+        let told = avfs_core::printable(told.as_bytes());
+        let rule = format!("approval {}", approval.id);
+        let decision =
+            Decision { action: Action::Deny, rule, reason: told.clone(), ..seeking.decision.clone() };
+        result.approval = Some(approval.id.to_string());
+        result.audit_head = self.note_refusal(seeking.request, result, &decision).ok();
+        result.decision = Some(decision);
+        Failed::Refused(Refusal { code: "approval_denied", message: told, hint: None })
+    }
+}
+
+fn deadline(asking: Asking) -> Option<Option<Instant>> {
+    match asking {
+        Asking::Never | Asking::Ask => None,
+        Asking::Wait(most) => Some(most.and_then(|most| Instant::now().checked_add(most))),
+    }
+}
+
+/// What a person allowed runs after a checkpoint.
+fn allowed(decision: &Decision, approval: &Approval) -> Decision {
+    let by = match &approval.state {
+        ApprovalState::Allowed { by, .. } => by.as_str(),
+        _ => "nobody",
+    };
+    Decision {
+        action: Action::AllowWithCheckpoint,
+        rule: format!("approval {}", approval.id),
+        reason: format!("allowed by {}", avfs_core::printable(by.as_bytes())),
+        ..decision.clone()
+    }
+}
+
+fn required(decision: &Decision, pending: Option<&Approval>) -> Failed {
+    let mut message = format!("it takes an approval: {}", decision.reason);
+    let earlier = pending.and_then(|pending| pending.earlier.as_ref());
+    if let Some(earlier) = earlier.filter(|earlier| !earlier.changed.is_empty()) {
+        let changed = earlier.changed.join(", ");
+        message.push_str(&format!("; {} does not hold for it, other than then: {changed}", earlier.id));
+    }
+    let hint = match pending {
+        Some(Approval { id, .. }) => Some(format!(
+            "`avfs approvals show {id}` tells what it is, `avfs approvals allow {id}` lets the same command run"
+        )),
+        None => decision.alternative.clone(),
+    };
+    Failed::Refused(Refusal { code: "approval_required", message, hint })
+}

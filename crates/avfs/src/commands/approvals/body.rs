@@ -1,0 +1,178 @@
+//! An approval in JSON.
+
+use agentvfs::Store;
+use agentvfs::approvals::{Approval, ApprovalState, AskedCommand, AskedLimits, AskedNetwork, Input, Raw};
+use agentvfs::exec::boundary::classify::{Classes, Part};
+use agentvfs::exec::boundary::policy::PrefixRule;
+use anyhow::Result;
+use serde::Serialize;
+
+use super::vault_name;
+use crate::json;
+use crate::time::show_rfc3339;
+
+#[derive(Serialize)]
+pub struct ApprovalBody {
+    id: String,
+    vault: String,
+    pub state: &'static str,
+    scope: Option<&'static str>,
+    by: Option<String>,
+    denied_because: Option<String>,
+    replaced_with: Option<String>,
+    created: String,
+    expires: String,
+    run: String,
+    used_by_run: Option<String>,
+    command: Vec<WordBody>,
+    command_mode: &'static str,
+    cwd: WordBody,
+    path: Option<WordBody>,
+    home: Option<WordBody>,
+    env: Vec<VariableBody>,
+    env_inherited: Vec<VariableBody>,
+    stdin: Option<Input>,
+    rules: Option<Vec<String>>,
+    network: AskedNetwork,
+    limits: AskedLimits,
+    readonly: bool,
+    checkpoint_mode: String,
+    isolation: String,
+    principal: Option<String>,
+    session: Option<String>,
+    policy: String,
+    head: String,
+    digest: String,
+    reason: String,
+    classes: Classes,
+    parts: Vec<Part>,
+    always: Vec<RuleBody>,
+    earlier: Option<EarlierBody>,
+}
+
+json::byte_field!(WordBody, text, text_bytes_hex);
+json::byte_field!(NameField, name, name_bytes_hex);
+json::byte_field!(ValueField, value, value_bytes_hex);
+
+#[derive(Serialize)]
+struct VariableBody {
+    #[serde(flatten)]
+    name: NameField,
+    #[serde(flatten)]
+    value: ValueField,
+}
+
+/// A rule that would be saved, or was.
+#[derive(Serialize)]
+pub struct RuleBody {
+    pub prefix: Vec<String>,
+    pub exact: bool,
+    pub classes: Option<Classes>,
+}
+
+#[derive(Serialize)]
+struct EarlierBody {
+    id: String,
+    changed: Vec<String>,
+}
+
+impl ApprovalBody {
+    pub fn of(store: &Store, approval: &Approval) -> Result<ApprovalBody> {
+        let found = approval.classification();
+        let binding = &approval.binding;
+        let (command, command_mode) = command(&binding.command);
+        let state = StateFields::of(&approval.state);
+        Ok(ApprovalBody {
+            id: approval.id.to_string(),
+            vault: vault_name(store, approval)?,
+            state: approval.state.as_str(),
+            scope: state.scope,
+            by: state.by,
+            denied_because: state.denied_because,
+            replaced_with: state.replaced_with,
+            created: show_rfc3339(approval.created),
+            expires: show_rfc3339(approval.expires),
+            run: approval.run.clone(),
+            used_by_run: state.used_by_run,
+            command,
+            command_mode,
+            cwd: word(&binding.cwd),
+            path: binding.path.as_ref().map(word),
+            home: binding.home.as_ref().map(word),
+            env: variables(&binding.env),
+            env_inherited: variables(&binding.inherited),
+            stdin: binding.stdin.clone(),
+            rules: binding.rules.clone(),
+            network: binding.network.clone(),
+            limits: binding.limits.clone(),
+            readonly: binding.read_only,
+            checkpoint_mode: binding.checkpoint.clone(),
+            isolation: binding.isolation.clone(),
+            principal: binding.principal.clone(),
+            session: binding.session.clone(),
+            policy: binding.policy.clone(),
+            head: binding.head.to_string(),
+            digest: binding.digest(),
+            reason: approval.reason.clone(),
+            classes: found.classes,
+            parts: found.parts,
+            always: approval.rules_to_save()?.iter().map(RuleBody::of).collect(),
+            earlier: approval
+                .earlier
+                .as_ref()
+                .map(|earlier| EarlierBody { id: earlier.id.to_string(), changed: earlier.changed.clone() }),
+        })
+    }
+}
+
+impl RuleBody {
+    pub fn of(rule: &PrefixRule) -> RuleBody {
+        RuleBody { prefix: rule.prefix.clone(), exact: rule.exact, classes: rule.classes }
+    }
+}
+
+/// What an approval's state has besides its name.
+#[derive(Default)]
+struct StateFields {
+    scope: Option<&'static str>,
+    by: Option<String>,
+    denied_because: Option<String>,
+    replaced_with: Option<String>,
+    used_by_run: Option<String>,
+}
+
+impl StateFields {
+    fn of(state: &ApprovalState) -> StateFields {
+        let none = StateFields::default();
+        match state.clone() {
+            ApprovalState::Pending | ApprovalState::Expired => none,
+            ApprovalState::Allowed { scope, by, .. } => {
+                StateFields { scope: Some(scope.as_str()), by: Some(by), ..none }
+            }
+            ApprovalState::Denied { by, reason, .. } => {
+                StateFields { by: Some(by), denied_because: reason, ..none }
+            }
+            ApprovalState::Used { run, by } => StateFields { by: Some(by), used_by_run: Some(run), ..none },
+            ApprovalState::Replaced { with } => StateFields { replaced_with: Some(with.to_string()), ..none },
+        }
+    }
+}
+
+fn command(command: &AskedCommand) -> (Vec<WordBody>, &'static str) {
+    match command {
+        AskedCommand::Argv(words) => (words.iter().map(word).collect(), "argv"),
+        AskedCommand::Shell(line) => (vec![WordBody::new(line.as_bytes())], "shell"),
+    }
+}
+
+fn word(raw: &Raw) -> WordBody {
+    WordBody::new(raw.as_bytes())
+}
+
+fn variables(pairs: &[(Raw, Raw)]) -> Vec<VariableBody> {
+    let variable = |(name, value): &(Raw, Raw)| VariableBody {
+        name: NameField::new(name.as_bytes()),
+        value: ValueField::new(value.as_bytes()),
+    };
+    pairs.iter().map(variable).collect()
+}

@@ -1,0 +1,73 @@
+//! `avfs approvals list`: what waits for an answer.
+
+use agentvfs::approvals::{Approval, ApprovalState};
+use anyhow::Result;
+use serde::Serialize;
+
+use super::body::ApprovalBody;
+use super::vault_name;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::printer::HEADING;
+use crate::time::Age;
+
+/// List what waits for an answer, newest first
+#[derive(Debug, clap::Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "Of all vaults of the store. What nobody has answered for 24 hours has expired.
+
+Examples:
+  avfs approvals list
+  avfs approvals list --all
+  avfs approvals list --json | jq -r '.approvals[].id'"
+)]
+pub struct ListArgs {
+    /// Also those that were answered, used or have expired
+    #[arg(short, long)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct ListBody {
+    approvals: Vec<ApprovalBody>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ListArgs) -> Result<ExitStatus> {
+    let store = context.store()?;
+    let mut approvals = store.approvals()?;
+    approvals.retain(|approval| args.all || approval.state == ApprovalState::Pending);
+    if context.out.is_json() {
+        let bodies = approvals.iter().map(|approval| ApprovalBody::of(&store, approval));
+        context.out.object("approvals", &ListBody { approvals: bodies.collect::<Result<_>>()? })?;
+        return Ok(ExitStatus::Success);
+    }
+    if approvals.is_empty() {
+        context.out.talk("nothing waits for an answer");
+        return Ok(ExitStatus::Success);
+    }
+    let rows = approvals.iter().map(|approval| Ok((vault_name(&store, approval)?, approval)));
+    let rows = rows.collect::<Result<Vec<_>>>()?;
+    show_table(context, &rows, store.now())?;
+    Ok(ExitStatus::Success)
+}
+
+fn show_table(
+    context: &mut Context<'_>,
+    rows: &[(String, &Approval)],
+    now: agentvfs::Timestamp,
+) -> Result<()> {
+    let out = &mut *context.out;
+    let widest = |width: usize, text: &String| width.max(text.chars().count());
+    let ids = rows.iter().map(|(_, approval)| approval.id.to_string()).collect::<Vec<_>>();
+    let id = ids.iter().fold(2, widest);
+    let vault = rows.iter().map(|(vault, _)| vault).fold(5, widest);
+    let heading = format!("{:<id$}  {:<8}  {:<14}  {:<vault$}  COMMAND", "ID", "STATE", "AGE", "VAULT");
+    out.line(out.paint(HEADING, heading))?;
+    for (name, approval) in rows {
+        let age = Age { then: approval.created, now }.to_string();
+        let (state, command) = (approval.state.as_str(), approval.binding.command.shown());
+        out.line(format_args!("{:<id$}  {state:<8}  {age:<14}  {name:<vault$}  {command}", approval.id))?;
+    }
+    Ok(())
+}

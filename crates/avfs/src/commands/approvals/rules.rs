@@ -1,0 +1,87 @@
+//! `avfs approvals rules`: what was allowed for always in a vault.
+
+use agentvfs::approvals::{AskedNetwork, SavedRule};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::time::show_rfc3339;
+
+/// List the rules that were saved with a vault, or take one back
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A saved rule answers where the policy would ask. What the policy denies stays denied.
+
+Examples:
+  avfs approvals rules
+  avfs approvals rules --forget 2"
+)]
+pub struct RulesArgs {
+    /// Take the rule with this number back
+    #[arg(long, value_name = "N")]
+    forget: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct RulesBody {
+    vault: String,
+    rules: Vec<SavedBody>,
+    forgotten: Option<SavedBody>,
+}
+
+#[derive(Serialize)]
+struct SavedBody {
+    rule: String,
+    network: AskedNetwork,
+    approval: String,
+    by: String,
+    time: String,
+}
+
+impl From<&SavedRule> for SavedBody {
+    fn from(saved: &SavedRule) -> SavedBody {
+        SavedBody {
+            rule: saved.rule.clone(),
+            network: saved.network.clone(),
+            approval: saved.approval.to_string(),
+            by: saved.by.clone(),
+            time: show_rfc3339(saved.time),
+        }
+    }
+}
+
+pub fn run(context: &mut Context<'_>, args: &RulesArgs) -> Result<ExitStatus> {
+    let vault = context.vault()?;
+    let forgotten = args.forget.map(|number| vault.forget_saved_rule(number)).transpose()?;
+    let rules = vault.saved_rules()?;
+    if context.out.is_json() {
+        let body = RulesBody {
+            vault: vault.name()?.to_string(),
+            rules: rules.iter().map(SavedBody::from).collect(),
+            forgotten: forgotten.as_ref().map(SavedBody::from),
+        };
+        context.out.object("approval-rules", &body)?;
+        return Ok(ExitStatus::Success);
+    }
+    if let Some(gone) = forgotten {
+        context.out.talk(format_args!("forgotten: {}", gone.name()));
+        return Ok(ExitStatus::Success);
+    }
+    for (number, saved) in (1..).zip(&rules) {
+        let network = match &saved.network {
+            AskedNetwork::None => "none".to_owned(),
+            AskedNetwork::Host => "host".to_owned(),
+            AskedNetwork::Hosts(hosts) => hosts.join(","),
+        };
+        context.out.line(format_args!(
+            "{number}  {}, network {network}, {}",
+            saved.name(),
+            saved.approval
+        ))?;
+    }
+    if rules.is_empty() {
+        context.out.talk("no rule was saved");
+    }
+    Ok(ExitStatus::Success)
+}

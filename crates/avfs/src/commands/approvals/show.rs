@@ -1,0 +1,249 @@
+//! `avfs approvals show`: everything that an approval would hold for.
+
+use agentvfs::Store;
+use agentvfs::approvals::{Approval, ApprovalState, AskedNetwork, Preview, Raw, Scope};
+use agentvfs::exec::Lingering;
+use agentvfs::exec::boundary::classify::Classes;
+use anyhow::Result;
+use serde::Serialize;
+
+use super::body::ApprovalBody;
+use super::{find, vault_name};
+use crate::commands::exec::supervised;
+use crate::context::Context;
+use crate::escape::{printable, printable_line, printable_text};
+use crate::exit::ExitStatus;
+use crate::printer::{HEADING, PrintError, Printer};
+use crate::time::show_rfc3339;
+
+/// Show what is asked, exactly, and what an answer would hold for
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Whatever could steer a terminal or hide text is shown as an escape.
+--diff runs the command in a fork that is thrown away, through the same rules and with the same limits, without
+network and without variables that look like credentials. It is refused for what might reach the host.
+
+Examples:
+  avfs approvals show a1-5f0c21d8
+  avfs approvals show a1-5f0c21d8 --diff
+  avfs approvals show a1-5f0c21d8 --json")]
+pub struct ShowArgs {
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Also what the command would change
+    #[arg(long)]
+    diff: bool,
+}
+
+#[derive(Serialize)]
+struct ShowBody {
+    #[serde(flatten)]
+    approval: ApprovalBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preview: Option<PreviewBody>,
+}
+
+#[derive(Serialize)]
+struct PreviewBody {
+    patch: String,
+    exit_code: Option<i32>,
+    withheld: Vec<String>,
+    run: agentvfs::exec::Envelope,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
+    let (store, approval) = find(context, &args.id)?;
+    let preview = match args.diff {
+        true => Some(preview(&store, &approval)?),
+        false => None,
+    };
+    if context.out.is_json() {
+        let approval = ApprovalBody::of(&store, &approval)?;
+        let body = ShowBody { approval, preview: preview.map(PreviewBody::from) };
+        context.out.object("approval", &body)?;
+        return Ok(ExitStatus::Success);
+    }
+    show(context.out, &store, &approval)?;
+    if let Some(preview) = preview {
+        show_preview(context.out, &preview)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn preview(store: &Store, approval: &Approval) -> Result<Preview> {
+    let mut lingering = Lingering::default();
+    let shown = supervised(
+        None,
+        |running| store.preview(approval, running),
+        &mut |_| {},
+        &mut |_| {},
+        &mut lingering,
+    )??;
+    lingering.wait();
+    Ok(shown)
+}
+
+impl From<Preview> for PreviewBody {
+    fn from(preview: Preview) -> PreviewBody {
+        PreviewBody {
+            patch: String::from_utf8_lossy(&preview.patch).into_owned(),
+            exit_code: preview.envelope.result.as_ref().and_then(|result| result.exit_code),
+            withheld: preview.withheld,
+            run: preview.envelope,
+        }
+    }
+}
+
+fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
+    let binding = &approval.binding;
+    line(out, "approval", &format!("{}, {}", approval.id, state(approval)))?;
+    line(out, "command", &binding.command.shown())?;
+    line(out, "vault", &format!("{} at {}", vault_name(store, approval)?, binding.head))?;
+    for (key, value) in [("directory", Some(&binding.cwd)), ("part", binding.path.as_ref())] {
+        value.into_iter().try_for_each(|value| line(out, key, &raw(value)))?;
+    }
+    for (name, value) in &binding.env {
+        line(out, "variable", &format!("{}={}", raw(name), raw(value)))?;
+    }
+    for (name, value) in &binding.inherited {
+        line(out, "inherited", &format!("{}={}", raw(name), raw(value)))?;
+    }
+    line(out, "input", &input(approval))?;
+    line(out, "network", &network(&binding.network))?;
+    for rule in binding.rules.iter().flatten() {
+        line(out, "rule", &printable(rule.as_bytes()))?;
+    }
+    for (key, value) in [("principal", &binding.principal), ("session", &binding.session)] {
+        value.iter().try_for_each(|value| line(out, key, &printable(value.as_bytes())))?;
+    }
+    line(out, "limits", &limits(approval))?;
+    line(out, "asked", &format!("{} by run {}", show_rfc3339(approval.created), approval.run))?;
+    if !matches!(approval.state, ApprovalState::Allowed { scope: Scope::Always, .. }) {
+        line(out, "expires", &show_rfc3339(approval.expires))?;
+    }
+    line(out, "because", &printable_line(approval.reason.as_bytes()))?;
+    show_parts(out, approval)?;
+    show_earlier(out, approval)?;
+    show_rules(out, approval)
+}
+
+fn line(out: &mut Printer, key: &str, value: &str) -> Result<(), PrintError> {
+    let key = out.paint(HEADING, format!("{key}:"));
+    out.line(format_args!("{key} {value}"))
+}
+
+fn raw(raw: &Raw) -> String {
+    printable(raw.as_bytes())
+}
+
+fn state(approval: &Approval) -> String {
+    match &approval.state {
+        ApprovalState::Pending => "waits for an answer".to_owned(),
+        ApprovalState::Allowed { scope, by, .. } => {
+            format!("allowed by {} ({})", printable(by.as_bytes()), scope.as_str())
+        }
+        ApprovalState::Denied { by, reason, .. } => {
+            let reason = reason.as_deref().map(|reason| format!(": {}", printable(reason.as_bytes())));
+            format!("denied by {}{}", printable(by.as_bytes()), reason.unwrap_or_default())
+        }
+        ApprovalState::Used { run, by } => {
+            format!("allowed by {}, used by run {run}", printable(by.as_bytes()))
+        }
+        ApprovalState::Expired => "has expired".to_owned(),
+        ApprovalState::Replaced { with } => format!("replaced by {with}, since the vault has changed"),
+    }
+}
+
+fn input(approval: &Approval) -> String {
+    match &approval.binding.stdin {
+        Some(input) => format!("{} bytes, BLAKE3 {}", input.length, input.hash),
+        None => "nothing".to_owned(),
+    }
+}
+
+fn network(network: &AskedNetwork) -> String {
+    match network {
+        AskedNetwork::None => "none: it can reach nothing, whatever it tries".to_owned(),
+        AskedNetwork::Host => "everything that this machine can reach".to_owned(),
+        AskedNetwork::Hosts(hosts) if hosts.is_empty() => "none: the list of hosts is empty".to_owned(),
+        AskedNetwork::Hosts(hosts) => hosts.join(", "),
+    }
+}
+
+fn limits(approval: &Approval) -> String {
+    let (binding, limits) = (&approval.binding, &approval.binding.limits);
+    let limit = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {value}"));
+    let mut parts: Vec<String> = [
+        limit("milliseconds", limits.timeout_ms),
+        limit("memory", limits.memory_bytes),
+        limit("processes", limits.pids),
+        limit("processor seconds", limits.cpu_seconds),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    parts.push(format!("isolation {}", binding.isolation));
+    parts.push(format!("checkpoint {}", binding.checkpoint));
+    parts.extend(binding.read_only.then(|| "read-only".to_owned()));
+    parts.join(", ")
+}
+
+fn show_parts(out: &mut Printer, approval: &Approval) -> Result<()> {
+    let found = approval.classification();
+    line(out, "does", &classes(found.classes))?;
+    for part in &found.parts {
+        out.line(format_args!("  {} ({}): {}", part.text, classes(part.classes), part.reason))?;
+    }
+    Ok(())
+}
+
+fn classes(classes: Classes) -> String {
+    classes.iter().map(|class| class.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn show_earlier(out: &mut Printer, approval: &Approval) -> Result<()> {
+    let Some(earlier) = &approval.earlier else { return Ok(()) };
+    let told = match earlier.changed.is_empty() {
+        true => format!("the same was asked for by {}", earlier.id),
+        false => format!(
+            "{} asked for the same command; other than then: {}",
+            earlier.id,
+            earlier.changed.join(", ")
+        ),
+    };
+    Ok(line(out, "before", &told)?)
+}
+
+/// The rules that `--always` saves, or that there are none.
+fn show_rules(out: &mut Printer, approval: &Approval) -> Result<()> {
+    let rules = approval.rules_to_save()?;
+    if rules.is_empty() {
+        return Ok(line(out, "always", "nothing can be saved for it: allow it once or for a session")?);
+    }
+    line(out, "always", "would save")?;
+    for rule in rules {
+        for text in printable_text(rule.to_toml().as_bytes()).lines() {
+            out.line(format_args!("  {text}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn show_preview(out: &mut Printer, preview: &Preview) -> Result<()> {
+    let ended = match (&preview.envelope.error, &preview.envelope.result) {
+        (Some(error), _) => format!("it did not run: {}", error.message),
+        (None, Some(result)) => match (result.exit_code, result.timed_out) {
+            (_, true) => "without network it took too long and was ended".to_owned(),
+            (Some(code), false) => format!("without network it ended with {code}"),
+            (None, false) => "without network it was killed".to_owned(),
+        },
+        (None, None) => "it did not run".to_owned(),
+    };
+    line(out, "preview", &ended)?;
+    if !preview.withheld.is_empty() {
+        line(out, "withheld", &preview.withheld.join(", "))?;
+    }
+    if preview.patch.is_empty() {
+        return Ok(out.line("it changed nothing")?);
+    }
+    Ok(out.bytes(printable_text(&preview.patch).as_bytes())?)
+}

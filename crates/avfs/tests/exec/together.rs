@@ -1,0 +1,227 @@
+//! Several runs at once, and runs in vaults that are mounted elsewhere.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use crate::ground::{is_mounted, is_running};
+use crate::program::{Ended, LIMIT, await_that, end_of};
+use crate::runs::{Answer, Runs};
+
+/// A run that goes on by itself, until it is waited for or the test ends.
+struct Going {
+    child: Option<Child>,
+}
+
+impl Going {
+    fn start(mut command: Command) -> Going {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        Going { child: Some(command.spawn().unwrap()) }
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.as_ref().unwrap().id() as i32
+    }
+
+    #[track_caller]
+    fn answer(mut self) -> Answer {
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        Answer::of(&Ended { status: output.status, out: output.stdout, err })
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            _ = child.kill();
+            _ = child.wait();
+        }
+    }
+}
+
+/// The mountpoints of runs that are there, of dead ones as well.
+fn mounted_runs(runs: &Runs) -> usize {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    let place = runs.ground.home().join("runs").display().to_string();
+    table.lines().filter(|line| line.contains(&place)).count()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Waits, inside, until a file of the vault is there.
+fn awaiting(name: &str) -> String {
+    format!("until [ -e {name} ]; do sleep 0.02; done")
+}
+
+#[test]
+fn two_runs_in_one_vault_see_each_other_and_neither_ends_with_the_other() {
+    let runs = Runs::new();
+    let first = format!("echo 1 > one; {}; echo 1 >> one", awaiting("two"));
+    let second = format!("{}; echo 2 > two; {}; cat one two", awaiting("one"), awaiting("go"));
+    let first = Going::start(runs.command(&["-c", &first]));
+    await_that("the first has begun", LIMIT, || runs.ground.ended(&["cat", "one"]).status.success());
+    let second = Going::start(runs.command(&["-c", &second]));
+    await_that("the first is done", LIMIT, || {
+        let audit = runs.avfs(&["audit", "--vault", "work"]);
+        audit.lines().any(|line| line.contains("exit 0: echo 1 > one"))
+    });
+    // From here on the second is alone.
+    runs.avfs(&["write", "go", ""]);
+    let second = second.answer();
+    assert_eq!((second.status, second.stdout().as_str()), (0, "1\n1\n2\n"), "{:#}", second.value);
+    let first = first.answer();
+    assert_eq!((first.status, first.stderr().as_str()), (0, ""));
+    assert_eq!(mounted_runs(&runs), 0);
+    assert_eq!(runs.avfs(&["cat", "one", "two"]), "1\n1\n2\n");
+    runs.ground.assert_sound();
+}
+
+#[test]
+fn ten_runs_in_ten_forks_at_once() {
+    let runs = Runs::new();
+    runs.avfs(&["write", "base", "common"]);
+    let forks: Vec<String> = (0..10).map(|number| format!("fork{number}")).collect();
+    for fork in &forks {
+        runs.avfs(&["vault", "fork", "work", fork]);
+    }
+    let going: Vec<Going> = forks
+        .iter()
+        .map(|fork| Going::start(runs.command(&["--vault", fork, "-c", "cat base; echo $AVFS_VAULT > own"])))
+        .collect();
+    for (fork, run) in forks.iter().zip(going) {
+        let answer = run.answer();
+        assert_eq!((answer.status, answer.stdout().as_str()), (0, "common\n"), "{:#}", answer.value);
+        assert_eq!(answer.changes(), ["added /own"]);
+        assert_eq!(runs.avfs(&["cat", "--vault", fork, "own"]), format!("{fork}\n"));
+    }
+    assert_eq!(mounted_runs(&runs), 0);
+    assert_eq!(runs.avfs(&["ls"]), "base\n");
+}
+
+#[test]
+fn a_run_and_a_mount_see_the_same() {
+    let runs = Runs::new();
+    let mount = runs.ground.mount("work", "elsewhere");
+    fs::write(mount.path("theirs"), "theirs\n").unwrap();
+    let answer = runs.sh(&format!("cat theirs; echo ours > ours; {}; cat later", awaiting("later"))
+        .replace("; until", "; echo later > later; until"));
+    assert_eq!((answer.status, answer.stdout().as_str()), (0, "theirs\nlater\n"));
+    assert_eq!(fs::read_to_string(mount.path("ours")).unwrap(), "ours\n");
+    assert_eq!(answer.changes(), ["added /later", "added /ours"]);
+    assert!(is_mounted(&mount.dir), "the other mount stays");
+    runs.avfs(&["undo"]);
+    await_that("the mount has heard of it", LIMIT, || !mount.path("ours").exists());
+    assert_eq!(runs.avfs(&["ls"]), "theirs\n");
+    runs.ground.unmount(mount);
+}
+
+#[test]
+fn what_a_mount_writes_during_a_run_is_seen_inside() {
+    let runs = Runs::new();
+    let mount = runs.ground.mount("work", "elsewhere");
+    let run =
+        Going::start(runs.command(&["-c", &format!("echo 1 > begun; {}; cat later", awaiting("later"))]));
+    await_that("it has begun", LIMIT, || mount.path("begun").exists());
+    // Renamed into its place: it is there at once with all of it.
+    fs::write(mount.path("part"), "from outside\n").unwrap();
+    fs::rename(mount.path("part"), mount.path("later")).unwrap();
+    let answer = run.answer();
+    assert_eq!((answer.status, answer.stdout().as_str()), (0, "from outside\n"));
+    runs.ground.unmount(mount);
+}
+
+#[test]
+fn a_mount_that_is_made_during_a_run_outlives_it() {
+    let runs = Runs::new();
+    let run = Going::start(runs.command(&["-c", &format!("echo 1 > begun; {}", awaiting("go"))]));
+    await_that("it has begun", LIMIT, || runs.ground.ended(&["cat", "begun"]).status.success());
+    let mount = runs.ground.mount("work", "elsewhere");
+    fs::write(mount.path("go"), "").unwrap();
+    await_that("the run is done", LIMIT, || runs.avfs(&["audit"]).contains("exit 0"));
+    assert_eq!(fs::read_to_string(mount.path("begun")).unwrap(), "1\n");
+    fs::write(mount.path("after"), "kept\n").unwrap();
+    runs.ground.unmount(mount);
+    assert_eq!(run.answer().status, 0);
+    assert_eq!(runs.avfs(&["cat", "after"]), "kept\n");
+}
+
+/// Everything that runs with this word in its arguments.
+fn processes_with(word: &str) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let has_word = |pid: &i32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes()))
+    };
+    numbers.filter(has_word).filter(|pid| is_running(*pid)).collect()
+}
+
+/// A number that nothing else on this machine sleeps for.
+fn odd_time(tag: u32) -> String {
+    format!("9{}.{tag}", std::process::id())
+}
+
+#[test]
+fn nothing_survives_a_run() {
+    let runs = Runs::new();
+    let time = odd_time(1);
+    let leaving = format!("setsid nohup sleep {time} >/dev/null 2>&1 & (setsid sh -c 'sleep {time}' &)");
+    assert_eq!(runs.free(&[], &leaving).status, 0);
+    assert_eq!(processes_with(&time), [0; 0], "after its end");
+    assert_eq!(runs.free(&["--timeout", "2000"], &format!("{leaving}; sleep {time}")).status, 124);
+    assert_eq!(processes_with(&time), [0; 0], "after its time");
+    assert_eq!(mounted_runs(&runs), 0);
+}
+
+#[test]
+fn a_killed_avfs_leaves_no_process_and_its_mount_goes_with_the_next_command() {
+    let runs = Runs::new();
+    let time = odd_time(2);
+    let script = format!("echo kept > kept; sync kept; setsid sleep {time} & sleep {time}");
+    let run = Going::start(runs.command(&["-c", &script]));
+    await_that("it runs", LIMIT, || processes_with(&time).len() == 2);
+    assert_eq!(mounted_runs(&runs), 1, "the control");
+    let server = Pid::from_raw(run.pid()).unwrap();
+    rustix::process::kill_process(server, Signal::KILL).unwrap();
+    await_that("all is gone", LIMIT, || processes_with(&time).is_empty());
+    drop(run);
+    assert_eq!(runs.sh("cat kept").stdout(), "kept\n");
+    assert_eq!(mounted_runs(&runs), 0);
+    assert_eq!(fs::read_dir(runs.ground.home().join("runs")).unwrap().count(), 0);
+    runs.ground.assert_sound();
+}
+
+#[test]
+fn whoever_ends_avfs_ends_the_command_and_still_gets_the_answer() {
+    let runs = Runs::new();
+    let time = odd_time(3);
+    let run = Going::start(runs.command(&["-c", &format!("echo begun; echo 1 > file; sleep {time}")]));
+    await_that("it runs", LIMIT, || !processes_with(&time).is_empty());
+    rustix::process::kill_process(Pid::from_raw(run.pid()).unwrap(), Signal::TERM).unwrap();
+    let answer = run.answer();
+    assert_eq!((answer.status, answer.stdout().as_str()), (128 + 15, "begun\n"), "{:#}", answer.value);
+    assert_eq!(answer.changes(), ["added /file"]);
+    assert_eq!(processes_with(&time), [0; 0]);
+}
+
+#[test]
+fn reading_and_writing_by_other_commands_goes_on_during_a_run() {
+    let runs = Runs::new();
+    let run = Going::start(runs.command(&["-c", &format!("echo 1 > begun; {}; cat given", awaiting("go"))]));
+    await_that("it has begun", LIMIT, || runs.ground.ended(&["cat", "begun"]).status.success());
+    runs.avfs(&["write", "given", "by a command"]);
+    runs.avfs(&["write", "go", ""]);
+    let answer = run.answer();
+    assert_eq!((answer.status, answer.stdout().as_str()), (0, "by a command\n"));
+    let listed = shown(&runs.ground.home().join("runs"));
+    assert_eq!(fs::read_dir(listed).unwrap().count(), 0);
+    let soon = Duration::from_secs(20);
+    await_that("the vault is free", soon, || end_of(runs.ground.command(&["gc"]), b"").status.success());
+}

@@ -67,7 +67,12 @@ impl Store {
         Ok((vault, report))
     }
 
-    fn root_of(&self, imported: Imported, writer: &ObjectWriter) -> Result<(Root, Report), ObjectError> {
+    /// The root of a tree that was imported as a whole.
+    pub(crate) fn root_of(
+        &self,
+        imported: Imported,
+        writer: &ObjectWriter,
+    ) -> Result<(Root, Report), ObjectError> {
         let records = imported.links.into_iter().map(|(id, file)| (Box::from(id.key()), file));
         let mut sink = writer;
         let links = map::from_sorted(self.objects(), &mut sink, records)?;

@@ -8,7 +8,7 @@
 mod channel;
 mod client;
 mod desk;
-mod place;
+pub(crate) mod place;
 mod protocol;
 mod server;
 

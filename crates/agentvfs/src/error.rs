@@ -93,8 +93,18 @@ pub enum Error {
     BadEdit(#[from] BadEdit),
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    #[error("these rules can be kept by a mount only")]
+    RulesNeedMount,
     #[error("a store in memory has no place for runs")]
     NoPlaceForRuns,
+    #[error("there is no session '{id}'")]
+    UnknownSession { id: String },
+    #[error("session '{id}' does not answer")]
+    SessionSilent {
+        id: String,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the kernel is slow to forget what it knows of {}", dir.display())]
     SlowKernel { dir: std::path::PathBuf },
     #[error(transparent)]
@@ -199,7 +209,10 @@ impl Error {
             Error::BadEdit(BadEdit::NotWords { .. }) => "bad-rules",
             Error::BadEdit(BadEdit::TooWide { .. } | BadEdit::Elsewhere { .. }) => "rule-too-wide",
             Error::Policy(source) => source.code(),
+            Error::RulesNeedMount => "rules-need-mount",
             Error::NoPlaceForRuns => "no-mounts",
+            Error::UnknownSession { .. } => "unknown-session",
+            Error::SessionSilent { .. } => "session-silent",
             Error::SlowKernel { .. } => "mount-busy",
             Error::BadRules(_) | Error::RuleFault(_) => "bad-rules",
             Error::NotThroughRules { .. } => "denied",
@@ -288,9 +301,13 @@ impl Error {
                 Some("begin with the words of the command, down to its subcommand; `avfs approvals show ID` has them".into())
             }
             Error::Policy(source) => source.hint(),
+            Error::RulesNeedMount => Some(
+                "a plain copy can be written as a whole or not at all: use bubblewrap, or rules that say so".into(),
+            ),
             Error::SlowKernel { .. } => {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
+            Error::UnknownSession { .. } => Some("`avfs session list` shows what there is".into()),
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
@@ -317,7 +334,7 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 76] = {
+pub const CODES: [(&str, ErrorKind); 79] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -337,7 +354,10 @@ pub const CODES: [(&str, ErrorKind); 76] = {
         ("owner-failed", Internal),
         ("torn-tree", Corrupt),
         ("no-mounts", Conflict),
+        ("unknown-session", NotFound),
+        ("session-silent", Busy),
         ("bad-rules", BadInput),
+        ("rules-need-mount", BadInput),
         ("denied", Denied),
         ("other-rules", Denied),
         ("view-closed", Internal),

@@ -4,11 +4,12 @@
 //! what counts as reading gets a vault that cannot be written to and no network.
 
 mod asking;
-mod changes;
+pub(crate) mod changes;
+mod copied;
 mod door;
 mod envelope;
 mod request;
-mod workspace;
+pub(crate) mod workspace;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -38,10 +39,10 @@ use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::Opened;
 pub use workspace::Lingering;
-use workspace::{RunDirectory, Workspace};
+use workspace::{RUNS, RunDirectory, Workspace};
 
 /// The action in the history and the audit log.
-const EXEC: &str = "exec";
+pub(crate) const EXEC: &str = "exec";
 /// How long a command may be in the history.
 const COMMAND_SHOWN: usize = 200;
 
@@ -87,11 +88,19 @@ impl Vault {
         result: &mut RunResult,
     ) -> Result<(), Failed> {
         let decision = &permit.decision;
-        let read_only = request.read_only || decision.classes.is_read_only();
+        let mut read_only = request.read_only || decision.classes.is_read_only();
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
-        let directory = RunDirectory::make(self.store(), &result.run)?;
-        let options = mount_options(request, read_only);
-        let workspace = Workspace::mount(self, directory, &options, &running.report)?;
+        let directory = RunDirectory::make(self.store(), RUNS, &result.run)?;
+        let workspace = match request.isolation {
+            IsolationChoice::Bubblewrap => {
+                let options = mount_options(request, read_only);
+                Workspace::mount(self, directory, &options, &running.report)?
+            }
+            IsolationChoice::Landlock => {
+                read_only |= !copied::is_writable(rules.as_ref())?;
+                Workspace::copy(self, directory, &result.run)?
+            }
+        };
         let started = self.prepare(request, permit, &workspace, result);
         let launched = started.and_then(|before| {
             let plan = self.plan(request, &workspace.mountpoint(), cwd, read_only, before.0)?;
@@ -110,7 +119,7 @@ impl Vault {
     }
 
     /// What comes before the command: the state is noted, with a checkpoint if it takes one.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         request: &ExecRequest,
         permit: &Permit,
@@ -148,7 +157,7 @@ impl Vault {
         Ok((before, self.record()?.0.seq))
     }
 
-    fn plan(
+    pub(crate) fn plan(
         &self,
         request: &ExecRequest,
         mountpoint: &Path,
@@ -179,7 +188,7 @@ impl Vault {
     }
 
     /// One entry of the audit log for the run, and one step for `undo`.
-    fn note_run(
+    pub(crate) fn note_run(
         &self,
         request: &ExecRequest,
         result: &mut RunResult,
@@ -196,7 +205,12 @@ impl Vault {
         Ok(())
     }
 
-    fn note_refusal(&self, request: &ExecRequest, result: &RunResult, decision: &Decision) -> Result<String> {
+    pub(crate) fn note_refusal(
+        &self,
+        request: &ExecRequest,
+        result: &RunResult,
+        decision: &Decision,
+    ) -> Result<String> {
         self.update("exec-refused", &audit_detail(request, result, decision), |_, _| Ok(()))?;
         Ok(self.record()?.0.audit.hash)
     }
@@ -209,7 +223,7 @@ impl Vault {
 }
 
 /// Why a run has no ordinary end.
-enum Failed {
+pub(crate) enum Failed {
     Refused(Refusal),
     /// What allowed it does not any more, or somebody has answered: it is to be decided on anew.
     PermitGone,
@@ -218,20 +232,20 @@ enum Failed {
 }
 
 /// Why a command may run.
-struct Permit {
-    decision: Decision,
+pub(crate) struct Permit {
+    pub(crate) decision: Decision,
     /// The approval that lets it run, and what it was looked up by.
-    approval: Option<(Approval, Binding)>,
+    pub(crate) approval: Option<(Approval, Binding)>,
 }
 
-struct Refusal {
-    code: &'static str,
-    message: String,
-    hint: Option<String>,
+pub(crate) struct Refusal {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
 }
 
 impl Failed {
-    fn body(&self) -> ErrorBody {
+    pub(crate) fn body(&self) -> ErrorBody {
         match self {
             Failed::Refused(Refusal { code, message, hint }) => {
                 ErrorBody { code: (*code).to_owned(), message: message.clone(), hint: hint.clone() }
@@ -308,7 +322,7 @@ fn launch(request: &ExecRequest, plan: &Plan, running: &mut Running<'_>) -> Resu
 }
 
 /// Started by root, the command is somebody else, who must be let in and find files that are his.
-fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
+pub(crate) fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
     let is_root = rustix::process::geteuid().is_root();
     MountOptions {
         read_only,
@@ -322,7 +336,7 @@ fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
 }
 
 /// Where the command starts: below the vault's place in the sandbox, unless it is a place of the sandbox already.
-fn working_directory(wanted: Option<&Path>) -> PathBuf {
+pub(crate) fn working_directory(wanted: Option<&Path>) -> PathBuf {
     let mut cwd = PathBuf::from(WORKSPACE);
     for part in wanted.unwrap_or(Path::new("")).components() {
         match part {
@@ -336,7 +350,7 @@ fn working_directory(wanted: Option<&Path>) -> PathBuf {
 }
 
 /// The command as one short line.
-fn shown(request: &ExecRequest) -> String {
+pub(crate) fn shown(request: &ExecRequest) -> String {
     let words = request.words();
     let line = match &request.command {
         avfs_exec::classify::Command::Shell(line) => avfs_core::printable(line.as_bytes()),
@@ -359,11 +373,12 @@ fn audit_detail(request: &ExecRequest, result: &RunResult, decision: &Decision) 
     };
     let who = request.principal.as_deref().map(|who| format!(" by {who}")).unwrap_or_default();
     let (action, class, rule) = (decision.action.as_str(), decision.class.as_str(), &decision.rule);
-    format!("{}{who} {action} ({class}, {rule}) {end}: {}", result.run, shown(request))
+    let session = result.session.as_deref().map(|session| format!(" in {session}")).unwrap_or_default();
+    format!("{}{session}{who} {action} ({class}, {rule}) {end}: {}", result.run, shown(request))
 }
 
 /// Sorts by time, and is unique.
-fn run_id() -> String {
+pub(crate) fn run_id() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -55,6 +55,7 @@ mod revision;
 mod roots;
 pub mod rules;
 mod served;
+pub mod session;
 mod stats;
 mod store;
 mod text;

@@ -26,14 +26,14 @@ fn rules(texts: &[&str]) -> Rules {
 fn vault() -> Vault {
     let vault = Store::in_memory().create_vault(&name("web")).unwrap();
     for text in ["first", "second"] {
-        change(&vault, |open| {
-            for directory in ["/src", "/secret", "/listed"] {
-                open.make_directory(&path(directory), true).unwrap();
-            }
-            for file in ["/src/a", "/secret/k", "/listed/x"] {
-                open.write_bytes(&path(file), format!("{text} needle\n").as_bytes()).unwrap();
-            }
-        });
+        let open = vault.begin().unwrap();
+        for directory in ["/src", "/secret", "/listed"] {
+            open.make_directory(&path(directory), true).unwrap();
+        }
+        for file in ["/src/a", "/secret/k", "/listed/x"] {
+            open.write_bytes(&path(file), format!("{text} needle\n").as_bytes()).unwrap();
+        }
+        open.commit("write", "/src/a /secret/k /listed/x").unwrap();
     }
     vault
 }
@@ -419,6 +419,24 @@ fn what_may_not_be_read_does_not_come_back() {
     let secret = seen.restore_paths(&past, &[path("/secret/k")], "checkout", "").unwrap_err();
     assert_eq!(secret.code(), "not-found");
     assert_eq!(&vault.begin().unwrap().read(&path("/listed/x")).unwrap()[..], b"second needle\n");
+}
+
+#[test]
+fn what_could_not_be_read_in_the_past_does_not_come_back_empty() {
+    let vault = vault();
+    let closed: Labels = [Label::new("closed").unwrap()].into_iter().collect();
+    change(&vault, |open| open.set_labels(&a(), closed).unwrap());
+    change(&vault, |open| {
+        open.set_labels(&a(), Labels::default()).unwrap();
+        open.write_bytes(&a(), b"now").unwrap();
+    });
+    let seen = vault.through(rules(&["/**=write", "label:closed=view@1"]));
+    let past = seen.revision("@~1").unwrap();
+    for top in ["/src/a", "/src", "/"] {
+        let refused = seen.restore_paths(&past, &[path(top)], "checkout", "").unwrap_err();
+        assert_eq!(refused.code(), "denied", "{top}");
+        assert_eq!(&vault.begin().unwrap().read(&a()).unwrap()[..], b"now", "{top}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub mod network;
 pub mod output;
 pub mod plan;
 pub mod policy;
+pub mod session;
 pub mod support;
 pub mod syscalls;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 mod group;
 mod place;
-mod stale;
+pub(crate) mod stale;
 
 pub(crate) use group::Group;
 

@@ -24,6 +24,9 @@ pub const HOME: &str = "/home/agent";
 /// Where our own program is inside.
 pub const INSIDE: &str = "/run/avfs/inside";
 
+/// Where a session has what it and its shell talk by.
+pub const SESSION: &str = "/run/avfs/session";
+
 /// Where the inner door is inside, and a directory with our own program under its own name.
 pub const DOOR: &str = "/run/avfs/door";
 pub const PROGRAMS: &str = "/run/avfs/bin";
@@ -54,6 +57,9 @@ pub struct Plan {
     /// Compilers and interpreters in the user's home, which are shown read-only.
     pub toolchains: Vec<Toolchain>,
     pub user: User,
+    /// The directory of the host that is at [`SESSION`] inside, if the command is the shell of a session. Nothing in it
+    /// can be made or removed from inside.
+    pub session: Option<PathBuf>,
 }
 
 /// What can be reached over the network.
@@ -145,6 +151,7 @@ impl Plan {
             limits: Limits::default(),
             toolchains: Vec::new(),
             user: User::default(),
+            session: None,
         }
     }
 

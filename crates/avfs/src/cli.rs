@@ -80,7 +80,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
     ("Versions", &["checkpoint", "log", "diff", "checkout", "revert", "undo"]),
     ("Search", &["grep", "find", "search"]),
-    ("Running commands", &["exec", "approvals", "proxy", "policy"]),
+    ("Running commands", &["exec", "session", "approvals", "proxy", "policy"]),
     ("Rules", &["rules", "label"]),
     ("Mounts", &["mount", "unmount", "mounts", "doctor"]),
     ("In and out", &["import", "export"]),

@@ -43,6 +43,7 @@ mod revert;
 mod rm;
 mod rules;
 mod search;
+mod session;
 mod stat;
 mod stats;
 mod touch;
@@ -96,6 +97,8 @@ pub enum Command {
     Export(export::ExportArgs),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
+    Session(session::SessionCommand),
+    #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
     #[command(subcommand)]
     Proxy(proxy::ProxyCommand),
@@ -146,6 +149,7 @@ impl Command {
             Command::Mount(args) => Some(&args.rules),
             Command::Exec(args) => Some(&args.rules),
             Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
+            Command::Session(command) => command.rule_args(),
             Command::Rules(command) => command.rule_args(),
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
@@ -210,6 +214,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
+        Command::Session(command) => session::run(&mut context(out)?, command),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),
         Command::Approvals(command) => approvals::run(&mut context(out)?, command),
         Command::Policy(command) => policy::run(&mut context(out)?, command),

@@ -102,6 +102,20 @@ pub fn to_line(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
+/// The same for a line that another process has written. What is unsafe in it can only be text.
+pub fn safe_line(line: &str) -> String {
+    let mut safe = String::with_capacity(line.len());
+    for c in line.chars() {
+        match is_unsafe(c) {
+            true => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")))
+            }
+            false => safe.push(c),
+        }
+    }
+    safe
+}
+
 /// JSON escapes only the first 32 control characters by itself. The others, and marks that reorder or hide
 /// text, would reach a terminal; as `\u` escapes they mean the same to a program.
 struct TerminalSafe;

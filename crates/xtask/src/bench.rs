@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements, as tables for people and JSON for programs.
 
 mod core;
+mod exec;
 mod fixture;
 mod measure;
 mod mount;
@@ -14,6 +15,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage:
   cargo xtask bench core [--sizes N,N,…] [--json FILE] [--dir DIR]
+  cargo xtask bench exec [--rounds N] [--sizes N,N,…] [--sandboxes N] [--dir DIR]
   cargo xtask bench mount [--rounds N] [--steps WORD,WORD,…] [--transport NAME,NAME,…] [--target NAME=DIR]…
                           [--json FILE] [--dir DIR] [--help]
   cargo xtask bench rules [--rounds N] [--steps WORD,WORD,…] [--transport NAME] [--json FILE] [--dir DIR]
@@ -23,6 +25,7 @@ const USAGE: &str = "usage:
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((which, rest)) if which == "core" => core::run(rest),
+        Some((which, rest)) if which == "exec" => exec::run(rest),
         Some((which, rest)) if which == "mount" => mount::run(rest),
         Some((which, rest)) if which == "rules" => rules::run(rest),
         Some((which, rest)) if which == "scale" => scale::run(rest),

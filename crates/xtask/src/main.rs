@@ -19,7 +19,8 @@ const TASKS: &[Task] = &[
     Task {
         name: "bench",
         about: "Measure: `bench core` for vaults by their size, `bench mount` for mounts beside a host directory, \
-                `bench rules` for mounts with and without rules, `bench scale` for mounts of great size",
+                 `bench rules` for mounts with and without rules, `bench scale` for mounts of great size, \
+                 `bench exec` for runs",
         run: bench::run,
     },
 ];

@@ -40,7 +40,7 @@ fn new_socket() -> io::Result<OwnedFd> {
 }
 
 /// Makes the socket of a vault. Only its owner does this, so one that is there belongs to a dead owner.
-pub(super) fn listen_in(directory: &Path) -> io::Result<UnixListener> {
+pub(crate) fn listen_in(directory: &Path) -> io::Result<UnixListener> {
     remove_from(directory)?;
     let (socket, place) = (new_socket()?, address_in(directory)?);
     bind(&socket, &place.address)?;
@@ -50,7 +50,7 @@ pub(super) fn listen_in(directory: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-pub(super) fn remove_from(directory: &Path) -> io::Result<()> {
+pub(crate) fn remove_from(directory: &Path) -> io::Result<()> {
     match std::fs::remove_file(directory.join(SOCKET)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -58,7 +58,7 @@ pub(super) fn remove_from(directory: &Path) -> io::Result<()> {
 }
 
 /// Connects to whoever serves a vault; `None` if nobody does.
-pub(super) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Option<UnixStream>> {
+pub(crate) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Option<UnixStream>> {
     // Not before the socket is there: most of the time it is not.
     match std::fs::symlink_metadata(directory.join(SOCKET)) {
         Ok(_) => {}
@@ -79,13 +79,13 @@ pub(super) fn connect_in(directory: &Path, patience: Duration) -> io::Result<Opt
 }
 
 /// Whether the process at the other end may ask for anything: it runs as the same user, or as root.
-pub(super) fn may_ask(stream: &UnixStream) -> bool {
+pub(crate) fn may_ask(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
 /// Whether the process at the other end is one that owns the store: the user whose directory this is, or
 /// root.
-pub(super) fn may_answer(stream: &UnixStream, directory: &Path) -> io::Result<bool> {
+pub(crate) fn may_answer(stream: &UnixStream, directory: &Path) -> io::Result<bool> {
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(directory)?);
     let peer = socket_peercred(stream)?;
     Ok(peer.uid.is_root() || peer.uid.as_raw() == owner)

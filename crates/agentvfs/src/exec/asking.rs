@@ -43,7 +43,7 @@ impl Vault {
             result.decision = Some(decision.clone());
             let rules = policy.rules_to_save(found);
             let seeking = Seeking { request, cwd, rules, decision: &decision, deadline };
-            let permit = match self.permit(&seeking, running, result) {
+            let permit = match self.permit(&seeking, Some(running), result) {
                 Err(Failed::PermitGone) => continue,
                 permit => permit?,
             };
@@ -63,10 +63,28 @@ impl Vault {
         }
     }
 
+    /// Decides on a command that is run elsewhere, and asks without waiting for an answer.
+    pub(crate) fn permit_at_once(
+        &self,
+        request: &ExecRequest,
+        cwd: &Path,
+        found: &Classification,
+        result: &mut RunResult,
+    ) -> Result<Permit, Failed> {
+        let policy = request.policy.clone().with_saved(self.rules_saved_for(&request.network)?);
+        let decision = policy.decide(found, request.asking != Asking::Never);
+        result.decision = Some(decision.clone());
+        let rules = policy.rules_to_save(found);
+        let seeking = Seeking { request, cwd, rules, decision: &decision, deadline: None };
+        let permit = self.permit(&seeking, None, result)?;
+        result.decision = Some(permit.decision.clone());
+        Ok(permit)
+    }
+
     fn permit(
         &self,
         seeking: &Seeking<'_>,
-        running: &mut Running<'_>,
+        running: Option<&mut Running<'_>>,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
         let decision = seeking.decision;
@@ -90,7 +108,7 @@ impl Vault {
     fn seek(
         &self,
         seeking: &Seeking<'_>,
-        running: &mut Running<'_>,
+        running: Option<&mut Running<'_>>,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
         let Seeking { request, cwd, decision, .. } = seeking;
@@ -113,6 +131,7 @@ impl Vault {
             Standing::Pending(approval) => approval,
         };
         result.approval = Some(pending.id.to_string());
+        let Some(running) = running else { return Err(required(decision, Some(&pending))) };
         if let Some(asked) = running.asked.as_mut().filter(|_| seeking.deadline.is_some()) {
             asked(&pending.id);
         }

@@ -56,7 +56,7 @@ impl From<Status> for ChangeKind {
 }
 
 /// Everything that differs between two states, as far as somebody with these rules could see it.
-pub(super) fn changed_files(
+pub(crate) fn changed_files(
     vault: &Vault,
     before: SnapshotId,
     after: SnapshotId,

@@ -1,11 +1,12 @@
 //! The one answer to a run, whatever becomes of it. `docs/exec.schema.json` describes it for programs.
 
 use avfs_exec::classify::Command;
-use avfs_exec::launch::{End, Outcome};
+use avfs_exec::launch::{End, Outcome, Stop};
 use avfs_exec::limits::{Limit, LimitsBy};
 use avfs_exec::network::Refusal;
 use avfs_exec::output::Captured;
 use avfs_exec::policy::Decision;
+use avfs_exec::session::{Answer, TurnEnd};
 use avfs_exec::{LaunchError, Limits, Network};
 use serde::{Serialize, Serializer};
 
@@ -83,6 +84,11 @@ impl Serialize for NetworkBody {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RunResult {
     pub run: String,
+    /// The session that it ran in, and whether that ended with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_ended: Option<bool>,
     pub decision: Option<Decision>,
     pub vault: String,
     /// The fork that it ran in, if it was made for it.
@@ -98,6 +104,9 @@ pub struct RunResult {
     #[serde(flatten)]
     pub stderr: StderrBody,
     pub changed_files: Vec<ChangedFile>,
+    /// In a session: what was changed since the command before, by background jobs or from outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_changed_files: Option<Vec<ChangedFile>>,
     pub snapshot_before: Option<String>,
     pub snapshot_after: Option<String>,
     pub audit_head: Option<String>,
@@ -181,7 +190,7 @@ stream_body!(StdoutBody, stdout, stdout_bytes_hex, stdout_truncated, stdout_byte
 stream_body!(StderrBody, stderr, stderr_bytes_hex, stderr_truncated, stderr_bytes);
 
 impl Envelope {
-    pub(super) fn new(request: RequestBody, result: Option<RunResult>, error: Option<ErrorBody>) -> Envelope {
+    pub(crate) fn new(request: RequestBody, result: Option<RunResult>, error: Option<ErrorBody>) -> Envelope {
         let success = error.is_none() && result.as_ref().is_some_and(RunResult::is_success);
         Envelope { schema_version: SCHEMA_VERSION, kind: "exec", success, request, result, error }
     }
@@ -192,7 +201,18 @@ impl RunResult {
         self.exit_code == Some(0) && !self.timed_out
     }
 
-    pub(super) fn take(&mut self, outcome: &Outcome) {
+    /// What became of a command in a session whose shell goes on.
+    pub(crate) fn take_turn(&mut self, answer: &Answer) {
+        if let TurnEnd::Status(status) = answer.end {
+            self.exit_code = Some(status);
+        }
+        self.timed_out = answer.stopped == Some(Stop::Timeout);
+        self.stdout = (&answer.stdout).into();
+        self.stderr = (&answer.stderr).into();
+        self.duration_ms = millis(answer.duration);
+    }
+
+    pub(crate) fn take(&mut self, outcome: &Outcome) {
         (self.exit_code, self.signal) = match outcome.end {
             End::Exited(code) => (Some(code), None),
             End::Signaled(signal) => (None, Some(signal)),
@@ -212,7 +232,7 @@ impl RunResult {
 }
 
 impl RequestBody {
-    pub(super) fn of(request: &ExecRequest, vault: String, cwd: &std::path::Path) -> RequestBody {
+    pub(crate) fn of(request: &ExecRequest, vault: String, cwd: &std::path::Path) -> RequestBody {
         let (command, command_mode) = match &request.command {
             Command::Argv(words) => {
                 let text = |word: &std::ffi::OsString| Text::of(word.as_encoded_bytes()).text;

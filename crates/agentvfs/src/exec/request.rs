@@ -75,7 +75,7 @@ impl ExecRequest {
     }
 
     /// The words that are run: those given, or a shell that is given the line.
-    pub(super) fn words(&self) -> Vec<OsString> {
+    pub(crate) fn words(&self) -> Vec<OsString> {
         match &self.command {
             Command::Argv(words) => words.clone(),
             Command::Shell(line) => ["bash", "-c", line].map(OsString::from).to_vec(),

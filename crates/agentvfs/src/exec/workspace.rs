@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use avfs_core::SnapshotId;
 use rustix::fs::FlockOperation;
 
+use super::copied::{self, Copied};
 use crate::error::{Error, Result};
 use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
@@ -20,32 +21,37 @@ use crate::store::Store;
 use crate::vault::Vault;
 
 /// Below the store: a directory for each run that is going on.
-const RUNS: &str = "runs";
+pub(crate) const RUNS: &str = "runs";
+/// Below the store: one for each session.
+pub(crate) const SESSIONS: &str = "sessions";
 /// Locked as long as the run goes on.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// Where the vault is mounted.
 const MOUNTPOINT: &str = "workspace";
 /// The socket through which the run can ask.
 const DOOR: &str = "door";
+/// What a session has there beside: its socket, what it is, and what it and its shell talk by.
+const OF_SESSION: [&str; 2] = ["control", RECORD];
+pub(crate) const RECORD: &str = "session.json";
+pub(crate) const TALK: &str = "talk";
 
 /// How long an owner that is about to end may take to store what it has.
 const ENDING: Duration = Duration::from_secs(60);
 
 /// The directory of a run. Nothing is left of it when this is dropped.
-pub(super) struct RunDirectory {
+pub(crate) struct RunDirectory {
     place: PathBuf,
     _lock: File,
 }
 
 impl RunDirectory {
-    /// Makes the directory of a run, and clears away those of runs that died.
-    pub fn make(store: &Store, id: &str) -> Result<RunDirectory> {
+    /// Makes the directory of a run or a session, and clears away those of what died.
+    pub fn make(store: &Store, kind: &str, id: &str) -> Result<RunDirectory> {
         let home = store.home().ok_or(Error::NoPlaceForRuns)?;
-        let runs = home.join(RUNS);
-        let place = runs.join(id);
+        let place = home.join(kind).join(id);
         // Until it is released, nobody takes a directory that is not locked yet for one of a run that died.
-        let _turn = turn(&runs).map_err(|source| host("locking", &runs, source))?;
-        clear_away(&runs);
+        let _turn = turn(home).map_err(|source| host("locking", home, source))?;
+        clear_away(home);
         let made = || {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.join(MOUNTPOINT))?;
             let lock = File::create(place.join(LOCK))?;
@@ -59,6 +65,10 @@ impl RunDirectory {
     pub fn mountpoint(&self) -> PathBuf {
         self.place.join(MOUNTPOINT)
     }
+
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
 }
 
 impl Drop for RunDirectory {
@@ -68,22 +78,26 @@ impl Drop for RunDirectory {
 }
 
 /// Waits until nobody else makes a directory or clears some away.
-fn turn(runs: &Path) -> std::io::Result<File> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(runs)?;
+fn turn(home: &Path) -> std::io::Result<File> {
+    let runs = home.join(RUNS);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&runs)?;
     let directory = File::open(runs)?;
     rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
     Ok(directory)
 }
 
-/// Removes what killed runs left. A mount of theirs is gone first, or nothing is removed.
-fn clear_away(runs: &Path) {
-    let Ok(listing) = std::fs::read_dir(runs) else { return };
-    for place in listing.flatten().map(|entry| entry.path()) {
+/// Removes what killed runs and sessions left. A mount of theirs is gone first, or nothing is removed.
+pub(crate) fn clear_away(home: &Path) {
+    let listings = [RUNS, SESSIONS].into_iter().flat_map(|kind| std::fs::read_dir(home.join(kind)));
+    for place in listings.flatten().flatten().map(|entry| entry.path()) {
         let lock = File::open(place.join(LOCK));
         let is_free =
             lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
         if is_free {
             mount::detach(&place.join(MOUNTPOINT));
+            if let Some(run) = place.file_name().and_then(|name| name.to_str()) {
+                copied::clear_away(run);
+            }
             remove(&place);
         }
     }
@@ -95,6 +109,11 @@ fn remove(place: &Path) {
     let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
     let _ = std::fs::remove_file(place.join(LOCK));
     let _ = std::fs::remove_file(place.join(DOOR));
+    for name in OF_SESSION {
+        let _ = std::fs::remove_file(place.join(name));
+    }
+    // Nothing of a sandbox could ever make anything there.
+    let _ = std::fs::remove_dir_all(place.join(TALK));
     let _ = std::fs::remove_dir(place);
 }
 
@@ -128,7 +147,7 @@ impl Lingering {
 }
 
 /// A vault that is mounted for a run.
-pub(super) struct Workspace {
+pub(crate) struct Workspace {
     vault: Vault,
     serving: Serving,
     directory: RunDirectory,
@@ -140,6 +159,8 @@ enum Serving {
     Us { served: Box<ServedVault>, mounts: Arc<Mounts> },
     /// The process that owns the vault anyway.
     Owner,
+    /// Nobody: it is a copy.
+    Copy(Copied),
 }
 
 impl Workspace {
@@ -193,8 +214,17 @@ impl Workspace {
         })
     }
 
+    /// Copies a vault, where nothing can be mounted.
+    pub fn copy(vault: &Vault, directory: RunDirectory, run: &str) -> Result<Workspace> {
+        let copy = Copied::make(vault, run)?;
+        Ok(Workspace { vault: vault.clone(), serving: Serving::Copy(copy), directory })
+    }
+
     pub fn mountpoint(&self) -> PathBuf {
-        self.directory.mountpoint()
+        match &self.serving {
+            Serving::Us { .. } | Serving::Owner => self.directory.mountpoint(),
+            Serving::Copy(copy) => copy.place().to_owned(),
+        }
     }
 
     pub fn door_place(&self) -> PathBuf {
@@ -206,7 +236,16 @@ impl Workspace {
         match &self.serving {
             Serving::Us { served, .. } => served.open().settle(),
             Serving::Owner => self.vault.head(),
+            Serving::Copy(copy) => Ok(copy.before()),
         }
+    }
+
+    /// The state of the vault as it is now, stored under a name if it is a new one.
+    pub fn save(&self, action: &str, detail: &str) -> Result<SnapshotId> {
+        if let Serving::Us { served, .. } = &self.serving {
+            served.open().save(action, detail)?;
+        }
+        self.settle()
     }
 
     /// Unmounts, and stores what the run has done under a name of its own; returns the state then. If others have
@@ -237,6 +276,7 @@ impl Workspace {
                 })?;
                 vault.head()
             }
+            Serving::Copy(copy) => copy.take_back(&vault, action, detail),
         }
     }
 }
@@ -264,6 +304,6 @@ fn ask_owner(vault: &Vault, mountpoint: &Path, options: &MountOptions) -> Result
     }
 }
 
-fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
+pub(super) fn host(action: &'static str, place: &Path, source: std::io::Error) -> Error {
     Error::Host { action, place: place.display().to_string(), source }
 }

@@ -17,7 +17,7 @@ use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
 use crate::inside::{Sockets, Spec, Standing, Work, landlock_abi};
-use crate::limits::{Group, LimitsBy};
+use crate::limits::{Group, LimitsBy, stale};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
 /// Before this, files could be emptied wherever the user may write.
@@ -153,7 +153,9 @@ struct Private {
 
 impl Private {
     fn new() -> io::Result<Self> {
-        let own = Self { directory: tempfile::Builder::new().prefix("avfs-run-").tempdir()? };
+        remove_left_over(&std::env::temp_dir());
+        let prefix = format!("{}.", stale::name());
+        let own = Self { directory: tempfile::Builder::new().prefix(&prefix).tempdir()? };
         let give = |path: &Path| {
             if is_root() { chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)) } else { Ok(()) }
         };
@@ -174,9 +176,38 @@ impl Private {
     }
 }
 
+/// Removes what killed launchers of the same user left.
+fn remove_left_over(place: &Path) {
+    let users = if is_root() { vec![0, UNPRIVILEGED] } else { vec![rustix::process::geteuid().as_raw()] };
+    let Ok(entries) = fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let ours = entry.metadata().is_ok_and(|found| found.is_dir() && users.contains(&found.uid()));
+        if ours && entry.file_name().to_str().is_some_and(stale::is_left_over) {
+            // Somebody else may have been faster.
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_directories_of_dead_launchers_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let [dead, living, other] = [
+            format!("avfs-run-{}-1-0.x", std::process::id()),
+            format!("{}.y", stale::name()),
+            "avfs-run-z".to_owned(),
+        ]
+        .map(|name| place.path().join(name));
+        for directory in [&dead, &living, &other] {
+            fs::create_dir_all(directory.join("home")).unwrap();
+        }
+        remove_left_over(place.path());
+        assert!(!dead.exists() && living.exists() && other.exists());
+    }
 
     #[test]
     fn paths_of_the_sandbox_are_found_on_the_host() {

@@ -1,4 +1,5 @@
-//! Groups are named after the launcher that made them, so that the next one finds what a killed launcher left.
+//! Groups and private directories are named after the launcher that made them, so that the next one finds what a killed
+//! launcher left.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PREFIX: &str = "avfs-run-";
 
 /// A name for a new group of this process: its number, when it began, and a count.
-pub(super) fn name() -> String {
+pub(crate) fn name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let pid = std::process::id();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -18,11 +19,16 @@ pub(super) fn name() -> String {
 pub(super) fn remove(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
-        if entry.file_name().to_str().is_some_and(|name| is_stale(Path::new("/proc"), name)) {
+        if entry.file_name().to_str().is_some_and(is_left_over) {
             // Somebody else may have been faster.
             fs::remove_dir(entry.path()).ok();
         }
     }
+}
+
+/// Whether something of this name belongs to a launcher that is gone. What follows a dot does not count.
+pub(crate) fn is_left_over(name: &str) -> bool {
+    is_stale(Path::new("/proc"), name.split('.').next().unwrap_or_default())
 }
 
 fn is_stale(proc: &Path, name: &str) -> bool {

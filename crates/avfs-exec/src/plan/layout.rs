@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::etc::{etc, etc_paths};
-use super::{DOOR, HOME, INSIDE, PROGRAMS, Plan, WORKSPACE};
+use super::{DOOR, HOME, INSIDE, PROGRAMS, Plan, SESSION, WORKSPACE};
 
 /// One step of building the tree. `from` is a path of the host, `at` one inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +100,8 @@ pub fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     steps.extend(private(plan));
     steps.extend(toolchains(plan));
     steps.push(Step::ReadOnly { from: inside.to_owned(), at: INSIDE.into() });
+    let session = plan.session.iter();
+    steps.extend(session.map(|from| Step::ReadOnly { from: from.clone(), at: SESSION.into() }));
     steps.extend(door(plan));
     steps.extend(workspace(plan));
     steps.extend(top_level(&plan.top_level, &steps));
@@ -199,6 +201,8 @@ fn access(plan: &Plan) -> Vec<(PathBuf, Access)> {
     let mut access = vec![(PathBuf::from("/"), Access::Read)];
     access.extend(["/dev", "/proc"].map(|at| (at.into(), Access::Use)));
     access.extend(["/tmp", HOME, "/dev/shm"].map(|at| (at.into(), Access::Write)));
+    // Pipes can be written to where nothing can be changed.
+    access.extend(plan.session.iter().map(|_| (SESSION.into(), Access::Use)));
     if !plan.read_only {
         access.push((WORKSPACE.into(), Access::Write));
         access.extend(plan.also_at.clone().map(|at| (at, Access::Write)));

@@ -11,6 +11,7 @@ mod network;
 mod ordinary;
 mod output;
 mod sessions;
+mod shells;
 mod survivors;
 mod tools;
 mod walls;

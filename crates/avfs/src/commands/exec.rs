@@ -17,9 +17,9 @@ use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-pub use arguments::{ExecArgs, policy};
+pub use arguments::{ExecArgs, checkpoint_mode, network, policy, variable};
 pub use door::{HostDoor, through_door};
-use telling::{Manner, Telling};
+pub use telling::{Manner, Telling};
 
 use crate::context::Context;
 use crate::exit::ExitStatus;

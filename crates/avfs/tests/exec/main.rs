@@ -9,12 +9,21 @@ mod runs;
 mod schema;
 
 mod changes;
+mod command_line;
 mod envelopes;
+mod session;
 mod together;
+mod walls;
 
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/ground.rs"]
 mod ground;
 #[allow(dead_code, reason = "shared with other tests of mounts")]
+#[path = "../mount_faults/ordinary.rs"]
+mod ordinary;
+#[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/program.rs"]
 mod program;
+#[allow(dead_code, reason = "shared with other tests")]
+#[path = "../cli/sandbox.rs"]
+mod sandbox;

@@ -11,7 +11,7 @@ use crate::program::{Ended, end_of, good};
 use crate::schema::assert_envelope;
 
 /// Nothing is refused by its class: what holds then is the sandbox.
-const EVERYTHING: &str = "[classes]
+pub const EVERYTHING: &str = "[classes]
 mutating = \"allow\"
 destructive = \"allow\"
 networked = \"allow\"
@@ -41,7 +41,10 @@ impl Runs {
 
     /// `avfs exec --json` with these words.
     pub fn command(&self, words: &[&str]) -> Command {
-        self.ground.command(&[&["exec", "--json"], words].concat())
+        let mut command = self.ground.command(&[&["exec", "--json"], words].concat());
+        // Without toolchains.
+        command.env("HOME", self.path("home"));
+        command
     }
 
     /// Runs it, and holds the answer against the schema.

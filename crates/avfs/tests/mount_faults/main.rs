@@ -12,6 +12,8 @@ mod full;
 mod ground;
 mod holder;
 mod kills;
+#[allow(dead_code, reason = "shared with the tests of runs")]
+mod ordinary;
 mod power;
 mod program;
 mod restoring;

@@ -58,13 +58,13 @@ pub fn lay_out(cell: &Path, user: User) {
         let at = |name: &str| cell.join(format!("{kind}-{name}"));
         fs::write(at("file"), CONTENTS).unwrap();
         rustix::fs::setxattr(at("file"), "user.tag", b"first", XattrFlags::empty()).unwrap();
-        fs::write(at("program"), "#!/bin/true\n").unwrap();
-        fs::set_permissions(at("program"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(at("dir")).unwrap();
         fs::write(at("dir").join("inner"), CONTENTS).unwrap();
-        fs::create_dir(at("empty")).unwrap();
         symlink("subject-file", at("link")).unwrap();
     }
+    fs::create_dir(cell.join("subject-empty")).unwrap();
+    fs::write(cell.join("subject-program"), "#!/bin/true\n").unwrap();
+    fs::set_permissions(cell.join("subject-program"), fs::Permissions::from_mode(0o755)).unwrap();
     give_to(cell, user);
 }
 

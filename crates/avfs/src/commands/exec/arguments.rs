@@ -165,7 +165,7 @@ pub fn policy(file: Option<&std::path::Path>) -> Result<Policy> {
     Ok(Policy::parse(file, &text).map_err(agentvfs::Error::from)?)
 }
 
-fn variable(text: &str) -> Result<(OsString, OsString), String> {
+pub fn variable(text: &str) -> Result<(OsString, OsString), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     match name.is_empty() {
         true => Err("a variable has a name".into()),
@@ -173,7 +173,7 @@ fn variable(text: &str) -> Result<(OsString, OsString), String> {
     }
 }
 
-fn network(text: &str) -> Result<Network, String> {
+pub fn network(text: &str) -> Result<Network, String> {
     match text {
         "none" | "" => Ok(Network::None),
         "host" => Ok(Network::Host),
@@ -185,7 +185,7 @@ fn network(text: &str) -> Result<Network, String> {
     }
 }
 
-fn checkpoint_mode(text: &str) -> Result<CheckpointMode, String> {
+pub fn checkpoint_mode(text: &str) -> Result<CheckpointMode, String> {
     let known = CheckpointMode::ALL.into_iter().find(|mode| mode.as_str() == text);
     known.ok_or_else(|| "one of auto, always and never".to_owned())
 }

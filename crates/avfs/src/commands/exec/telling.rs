@@ -105,6 +105,20 @@ impl<'a> Telling<'a> {
         }
     }
 
+    /// The end of a command whose envelope another process has written; `talk` is what people are told of it.
+    pub fn end_of_other(&mut self, line: &str, talk: &[String]) -> Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error.into());
+        }
+        match self.manner {
+            Manner::Through => {
+                talk.iter().for_each(|text| self.out.talk(text));
+                Ok(())
+            }
+            Manner::Envelope | Manner::Events => Ok(self.out.line(json::safe_line(line))?),
+        }
+    }
+
     /// What is not in the command's own output.
     fn sum_up(&mut self, envelope: &Envelope) {
         if let Some(error) = &envelope.error {

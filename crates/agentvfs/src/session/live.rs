@@ -1,0 +1,234 @@
+//! The shell of a session and its vault, and one command after another.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use avfs_core::SnapshotId;
+use avfs_core::rules::Rules;
+use avfs_exec::classify::{Command, classify};
+use avfs_exec::launch::Inside;
+use avfs_exec::plan::WORKSPACE;
+use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
+use avfs_exec::{Bubblewrap, Event, LaunchError};
+
+use super::{SessionCommand, SessionError};
+use crate::error::{Error, Result};
+use crate::exec::changes::changed_files;
+use crate::exec::workspace::{RunDirectory, TALK, Workspace};
+use crate::exec::{
+    EXEC, Envelope, ErrorBody, ExecRequest, Failed, Lingering, Permit, RequestBody, RunResult, mount_options,
+    run_id, shown, working_directory,
+};
+use crate::mount::Report;
+use crate::vault::Vault;
+
+/// A session that has not ended.
+pub(super) struct Live {
+    id: String,
+    vault: Vault,
+    request: ExecRequest,
+    rules: Option<Rules>,
+    cwd: PathBuf,
+    isolation: String,
+    shell: Shell,
+    workspace: Workspace,
+    /// The state after the last command.
+    last: SnapshotId,
+}
+
+impl Live {
+    pub fn start(
+        id: &str,
+        vault: &Vault,
+        request: ExecRequest,
+        directory: RunDirectory,
+        inside: Inside,
+        report: &Report,
+    ) -> Result<Live, SessionError> {
+        let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
+        let talk = directory.place().join(TALK);
+        let options = mount_options(&request, request.read_only);
+        let workspace = Workspace::mount(vault, directory, &options, report)?;
+        let started = start_shell(vault, &request, &workspace, talk, inside);
+        let (shell, isolation, last) = match started {
+            Ok(started) => started,
+            Err(error) => {
+                workspace.end(EXEC, id, &mut Lingering::default())?;
+                return Err(error);
+            }
+        };
+        let cwd = working_directory(request.cwd.as_deref());
+        let (id, vault) = (id.to_owned(), vault.clone());
+        Ok(Live { id, vault, request, rules, cwd, isolation, shell, workspace, last })
+    }
+
+    pub fn shell(&self) -> &Shell {
+        &self.shell
+    }
+
+    /// Runs a command. The answer says whether it was the last one.
+    pub fn exec(
+        &mut self,
+        command: SessionCommand,
+        caller: &UnixStream,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Envelope {
+        let request = self.request_of(command);
+        let cwd = self.shell.cwd().unwrap_or_else(|| self.cwd.clone());
+        let name = self.vault.name().map(|name| name.to_string()).unwrap_or_default();
+        let body = RequestBody::of(&request, name.clone(), &cwd);
+        let mut result = RunResult {
+            run: run_id(),
+            session: Some(self.id.clone()),
+            session_ended: Some(false),
+            vault: name,
+            ..RunResult::default()
+        };
+        let found = classify(&request.command);
+        let permit = self.vault.permit_at_once(&request, &cwd, &found, &mut result);
+        let done = permit.and_then(|permit| self.run(&request, &permit, caller, events, &mut result));
+        Envelope::new(body, Some(result), done.err().map(|failed| failed.body()))
+    }
+
+    /// The answer to somebody for whom there is no room now.
+    pub fn busy(id: &str, request: &ExecRequest, command: SessionCommand, vault: &Vault) -> Envelope {
+        let request = ExecRequest { command: command.command, ..request.clone() };
+        let name = vault.name().map(|name| name.to_string()).unwrap_or_default();
+        let cwd = working_directory(request.cwd.as_deref());
+        let body = RequestBody::of(&request, name.clone(), &cwd);
+        let result = RunResult {
+            run: run_id(),
+            session: Some(id.to_owned()),
+            session_ended: Some(false),
+            vault: name,
+            ..RunResult::default()
+        };
+        let error = ErrorBody {
+            code: "session_busy".to_owned(),
+            message: format!("session '{id}' is running another command"),
+            hint: Some("--wait waits for its end".to_owned()),
+        };
+        Envelope::new(body, Some(result), Some(error))
+    }
+
+    fn request_of(&self, command: SessionCommand) -> ExecRequest {
+        let mut request =
+            ExecRequest { command: command.command, stdin: command.stdin, ..self.request.clone() };
+        request.limits.timeout = command.timeout.or(request.limits.timeout);
+        request
+    }
+
+    fn run(
+        &mut self,
+        request: &ExecRequest,
+        permit: &Permit,
+        caller: &UnixStream,
+        events: &mut dyn FnMut(Event<'_>),
+        result: &mut RunResult,
+    ) -> Result<(), Failed> {
+        let (before, seq) = self.vault.prepare(request, permit, &self.workspace, result)?;
+        let background = changed_files(&self.vault, self.last, before, self.rules.as_ref())?;
+        result.background_changed_files = Some(background);
+        result.mountpoint = Some(WORKSPACE);
+        result.isolation = Some(self.isolation.clone());
+        let text = text_of(&request.command);
+        let turn = Turn {
+            text: &text,
+            stdin: request.stdin.as_deref(),
+            timeout: request.limits.timeout,
+            output_bytes: request.limits.output_bytes,
+            caller: Some(caller.as_fd()),
+        };
+        let answer = self.shell.run(turn, events);
+        if answer.is_err() {
+            result.session_ended = Some(true);
+        }
+        let answer = answer.map_err(Failed::Launch)?;
+        note_end(result, &answer);
+        let detail = format!("{} {}", result.run, shown(request));
+        let after = self.workspace.save(EXEC, &detail)?;
+        self.last = after;
+        result.snapshot_after = Some(after.to_string());
+        result.changed_files = changed_files(&self.vault, before, after, self.rules.as_ref())?;
+        self.vault.note_run(request, result, &permit.decision, seq)
+    }
+
+    /// Ends the shell and everything in its sandbox, and unmounts the vault.
+    pub fn end(self) -> Result<()> {
+        // How it ended is of no interest any more; that it did is certain.
+        drop(self.shell.end());
+        let mut lingering = Lingering::default();
+        self.workspace.end(EXEC, &self.id, &mut lingering)?;
+        lingering.wait();
+        Ok(())
+    }
+}
+
+fn note_end(result: &mut RunResult, answer: &Answer) {
+    if let TurnEnd::Over(outcome) = &answer.end {
+        result.take(outcome);
+        result.session_ended = Some(true);
+    }
+    result.take_turn(answer);
+}
+
+fn start_shell(
+    vault: &Vault,
+    request: &ExecRequest,
+    workspace: &Workspace,
+    talk: PathBuf,
+    inside: Inside,
+) -> Result<(Shell, String, SnapshotId), SessionError> {
+    let bubblewrap = Bubblewrap::new(inside);
+    let version = bubblewrap.version()?.to_owned();
+    let before = workspace.settle()?;
+    let cwd = working_directory(request.cwd.as_deref());
+    let plan = vault.plan(request, &workspace.mountpoint(), &cwd, request.read_only, before);
+    let plan = plan.map_err(|failed| match failed {
+        Failed::Library(error) => SessionError::Library(error),
+        Failed::Launch(error) => SessionError::Launch(error),
+        Failed::PermitGone => SessionError::Library(Error::Contended { key: "approval".into() }),
+        Failed::Refused(refusal) => SessionError::Library(Error::BadRequest { reason: refusal.message }),
+    })?;
+    let made = Directory::make(&talk);
+    let directory =
+        made.map_err(|source| Error::Host { action: "making", place: talk.display().to_string(), source })?;
+    let shell: Result<Shell, LaunchError> = Shell::start(bubblewrap, plan, directory);
+    Ok((shell?, format!("bubblewrap {version}"), before))
+}
+
+/// What bash is to read. Words are quoted, each of them: none is an alias, a pattern or a name of a variable.
+fn text_of(command: &Command) -> Vec<u8> {
+    match command {
+        Command::Shell(line) => line.clone().into_bytes(),
+        Command::Argv(words) => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(&b' '),
+    }
+}
+
+fn quoted(word: &OsString) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in word.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend_from_slice(b"'\\''"),
+            other => quoted.push(*other),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_by_a_shell_as_they_are() {
+        let words = ["echo", "it's", "$HOME", "a b", "", "*", "\n"].map(OsString::from).to_vec();
+        let text = text_of(&Command::Argv(words));
+        assert_eq!(String::from_utf8(text).unwrap(), "'echo' 'it'\\''s' '$HOME' 'a b' '' '*' '\n'");
+        assert_eq!(text_of(&Command::Shell("a | b".into())), b"a | b");
+    }
+}

@@ -1,0 +1,127 @@
+//! `avfs session exec`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::time::Duration;
+
+use agentvfs::exec::boundary::classify::Command;
+use agentvfs::session::{SessionAnswer, SessionCommand};
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::commands::exec::{Manner, Telling};
+use crate::context::Context;
+use crate::exit::ExitStatus;
+
+/// Run a command in a session
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The shell of the session reads the line, or is given the program and its arguments: the \
+directory, variables, functions, aliases and background jobs stay for the next command. `exit` ends the session. A \
+command that takes too long is interrupted, and the session goes on.
+
+The exit status is the command's own. If there is none: 3 there is no such session, 5 it is busy, 121 the command \
+takes an approval, 122 the policy denies it, 124 it took too long.
+
+Examples:
+  avfs session exec s1f2e3d4c -c 'cd src && export CI=1'
+  avfs session exec s1f2e3d4c -- cargo test
+  avfs session exec s1f2e3d4c --timeout 60000 --json -c 'make -j4'
+  avfs session exec s1f2e3d4c --stdin -- psql < schema.sql"
+)]
+pub struct ExecArgs {
+    /// The session
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Stop it after so many milliseconds
+    #[arg(long, value_name = "MS")]
+    timeout: Option<u64>,
+    /// Give standard input to the command
+    #[arg(long)]
+    stdin: bool,
+    /// Wait while another command runs
+    #[arg(long)]
+    wait: bool,
+    /// Print one JSON object for each piece of output, and the result at the end
+    #[arg(long)]
+    stream: bool,
+    /// A line for the shell
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
+    line: Option<String>,
+    /// A program and its arguments
+    #[arg(value_name = "COMMAND", last = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
+    let session = context.store()?.session(&args.id)?;
+    let command = args.command()?;
+    let manner = match (args.stream, context.out.is_json()) {
+        (true, _) => Manner::Events,
+        (false, true) => Manner::Envelope,
+        (false, false) => Manner::Through,
+    };
+    let mut telling = Telling::new(context.out, manner);
+    let answer = session.exec(&command, &mut |event| telling.event(event))?;
+    telling.end_of_other(&answer.line, &talk(&answer))?;
+    Ok(status(&answer.envelope))
+}
+
+impl ExecArgs {
+    fn command(&self) -> Result<SessionCommand> {
+        let command = match &self.line {
+            Some(line) => Command::Shell(line.clone()),
+            None => Command::Argv(self.command.clone()),
+        };
+        let mut stdin = None;
+        if self.stdin {
+            let mut bytes = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut bytes)?;
+            stdin = Some(bytes);
+        }
+        let timeout = self.timeout.map(Duration::from_millis);
+        Ok(SessionCommand { timeout, stdin, wait: self.wait, ..SessionCommand::new(command) })
+    }
+}
+
+/// What people are told beside the command's own output.
+fn talk(answer: &SessionAnswer) -> Vec<String> {
+    let (error, result) = (&answer.envelope["error"], &answer.envelope["result"]);
+    let text = |value: &Value| value.as_str().map(printable);
+    let mut talk = Vec::new();
+    talk.extend(text(&error["message"]).map(|message| format!("warning: {message}")));
+    talk.extend(text(&error["hint"]).map(|hint| format!("hint: {hint}")));
+    if result["timed_out"] == true {
+        talk.push("warning: it took too long and was stopped".to_owned());
+    }
+    match result["changed_files"].as_array().map_or(0, Vec::len) {
+        0 => {}
+        1 => talk.push("1 file changed; `avfs undo` takes it back".to_owned()),
+        count => talk.push(format!("{count} files changed; `avfs undo` takes it back")),
+    }
+    if result["session_ended"] == true {
+        talk.push("the session has ended".to_owned());
+    }
+    talk
+}
+
+fn printable(text: &str) -> String {
+    agentvfs::printable(text.as_bytes())
+}
+
+/// The exit status: the command's own, or why it has none.
+fn status(envelope: &Value) -> ExitStatus {
+    let result = &envelope["result"];
+    match envelope["error"]["code"].as_str() {
+        Some("denied_by_policy") => ExitStatus::PolicyDenies,
+        Some("approval_required") => ExitStatus::ApprovalNeeded,
+        Some("session_busy") => ExitStatus::Busy,
+        Some(_) => ExitStatus::Refused,
+        None if result["timed_out"] == true => ExitStatus::TimedOut,
+        None => {
+            let signaled = result["signal"].as_u64().map(|signal| 128 + signal);
+            let code = result["exit_code"].as_u64().or(signaled).unwrap_or(0);
+            ExitStatus::OfCommand(u8::try_from(code).unwrap_or(u8::MAX))
+        }
+    }
+}

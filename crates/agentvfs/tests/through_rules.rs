@@ -150,7 +150,9 @@ const ASKING: &[(&str, Try)] = &[
 /// Each call that need not ask, and why.
 const SILENT: &[(&str, &str)] = &[
     ("Vault::checkpoint", "tells a name and a moment"),
+    ("Vault::alone", "makes a handle that reaches less"),
     ("Vault::checkpoints", "tells names and moments"),
+    ("Vault::exec", "mounts the vault through the rules of the handle"),
     ("Vault::head", "tells an id"),
     ("Vault::id", "tells a number"),
     ("Vault::live_owner", "tells of a process"),

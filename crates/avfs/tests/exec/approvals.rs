@@ -423,3 +423,30 @@ fn approvals_have_names_and_are_decided_once() {
     assert!(!asker.good(&["approvals", "list"]).contains(&id));
     assert!(asker.good(&["approvals", "list", "--all"]).contains(&id));
 }
+
+#[test]
+fn what_is_allowed_in_a_session_is_allowed_there_alone() {
+    let asker = Asker::new();
+    let start = || asker.good(&["session", "start", "--quiet"]).trim().to_owned();
+    let sessions = [start(), start()];
+    let run = |session: &str| {
+        let words = ["session", "exec", session, "--json", "-c", ASKS];
+        let output = asker.avfs(&words).output().unwrap();
+        Answer {
+            status: output.status.code().unwrap(),
+            envelope: serde_json::from_slice(&output.stdout).unwrap(),
+        }
+    };
+    let asked = run(&sessions[0]);
+    assert_eq!((asked.status, asked.code()), (121, "approval_required"), "{}", asked.envelope);
+    asker.good(&["approvals", "allow", &asked.approval(), "--session"]);
+    let elsewhere = run(&sessions[1]);
+    assert!(elsewhere.message().contains("other than then: session"), "{}", elsewhere.message());
+    asker.asks(&["-c", ASKS]);
+    for round in 1..=2 {
+        assert_eq!((run(&sessions[0]).status, asker.runs()), (0, round));
+    }
+    for session in &sessions {
+        asker.good(&["session", "stop", session]);
+    }
+}

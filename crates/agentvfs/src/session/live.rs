@@ -164,6 +164,8 @@ impl Live {
     fn request_of(&self, command: SessionCommand) -> ExecRequest {
         let mut request =
             ExecRequest { command: command.command, stdin: command.stdin, ..self.request.clone() };
+        // What is allowed here is allowed here alone: the shell of another session may mean other programs by it.
+        request.session = Some(self.id.clone());
         request.limits.timeout = command.timeout.or(request.limits.timeout);
         request
     }

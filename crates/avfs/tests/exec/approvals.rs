@@ -423,3 +423,31 @@ fn approvals_have_names_and_are_decided_once() {
     assert!(!asker.good(&["approvals", "list"]).contains(&id));
     assert!(asker.good(&["approvals", "list", "--all"]).contains(&id));
 }
+
+#[test]
+fn what_is_allowed_in_a_session_is_allowed_there_alone() {
+    let asker = Asker::new();
+    let start = || asker.good(&["session", "start", "--quiet"]).trim().to_owned();
+    let run = |session: &str| {
+        let words = ["session", "exec", session, "--json", "-c", ASKS];
+        let output = asker.avfs(&words).output().unwrap();
+        Answer {
+            status: output.status.code().unwrap(),
+            envelope: serde_json::from_slice(&output.stdout).unwrap(),
+        }
+    };
+    let session = start();
+    let asked = run(&session);
+    assert_eq!((asked.status, asked.code()), (121, "approval_required"), "{}", asked.envelope);
+    asker.good(&["approvals", "allow", &asked.approval(), "--session"]);
+    let alone = asker.exec(&["-c", ASKS]);
+    assert_eq!(alone.status, 121, "{}", alone.envelope);
+    assert!(alone.message().contains("session"), "{}", alone.message());
+    for round in 1..=2 {
+        assert_eq!((run(&session).status, asker.runs()), (0, round));
+    }
+    asker.good(&["session", "stop", &session]);
+    let other = start();
+    assert_eq!((run(&other).status, asker.runs()), (121, 2));
+    asker.good(&["session", "stop", &other]);
+}

@@ -203,14 +203,13 @@ impl Live {
         self.vault.note_run(request, result, &permit.decision, seq)
     }
 
-    /// Ends the shell and everything in its sandbox, and unmounts the vault.
-    pub fn end(self) -> Result<()> {
+    /// Ends the shell and everything in its sandbox, and unmounts the vault. Others may still need this process for it.
+    pub fn end(self) -> Result<Lingering> {
         // How it ended is of no interest any more; that it did is certain.
         drop(self.shell.end());
         let mut lingering = Lingering::default();
         self.workspace.end(EXEC, &self.id, &mut lingering)?;
-        lingering.wait();
-        Ok(())
+        Ok(lingering)
     }
 }
 

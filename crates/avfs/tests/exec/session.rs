@@ -109,8 +109,8 @@ fn each_command_is_decided_on_and_noted() {
     let session = Session::start("--principal robot");
     let denied = session.avfs(&["--json", "-c", "curl example.com"]).output().unwrap();
     let envelope: Value = serde_json::from_slice(&denied.stdout).unwrap();
-    assert_eq!(envelope["error"]["code"], "denied_by_policy");
-    assert_eq!((denied.status.code(), &envelope["result"]["session"]), (Some(122), &json!(session.id)));
+    assert_eq!(envelope["error"]["code"], "approval_required");
+    assert_eq!((denied.status.code(), &envelope["result"]["session"]), (Some(121), &json!(session.id)));
     assert_eq!(session.line("rm -f nothing; echo x > kept").status.code(), Some(0));
     session.stop();
     let log = session.home.good("audit --json");

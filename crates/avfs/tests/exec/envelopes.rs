@@ -85,6 +85,16 @@ fn a_command_that_the_policy_denies_is_not_run() {
 }
 
 #[test]
+fn a_command_that_takes_an_approval_is_not_run_and_names_it() {
+    let runs = Runs::new();
+    let answer = runs.exec(&["--", "curl", "example.com"]);
+    assert_eq!((answer.status, answer.error_code()), (121, "approval_required"));
+    assert_eq!(answer.result("decision")["action"], "require_approval");
+    assert!(answer.value["error"]["hint"].as_str().unwrap().contains(&answer.text("approval")));
+    assert_eq!(answer.result("isolation"), &Value::Null, "nothing was run");
+}
+
+#[test]
 fn a_dry_run_decides_and_does_nothing() {
     let runs = Runs::new();
     let before = runs.avfs(&["audit"]);

@@ -55,7 +55,9 @@ impl Session {
         let output = self.avfs(&["--json"]).args(words).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_str(&text).unwrap()
+        let envelope = serde_json::from_str(&text).unwrap();
+        crate::schema::assert_envelope(&envelope);
+        envelope
     }
 
     #[track_caller]

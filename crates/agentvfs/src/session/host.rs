@@ -18,7 +18,7 @@ use super::{SessionCommand, SessionError, SessionRequest};
 use crate::control::place;
 use crate::error::{Error, Result};
 use crate::exec::workspace::{RunDirectory, SESSIONS};
-use crate::exec::{Envelope, ExecRequest};
+use crate::exec::{Envelope, ExecRequest, Lingering};
 use crate::mount::Report;
 use crate::vault::Vault;
 
@@ -103,7 +103,7 @@ impl SessionHost {
         let live = Live::start(&id, vault, exec.clone(), directory, inside, &report)?;
         let over = Arc::clone(live.shell().over());
         if let Err(error) = vault.update("session-start", &start_detail(&record, &exec), |_, _| Ok(())) {
-            live.end()?;
+            live.end()?.wait();
             return Err(error.into());
         }
         let house = House {
@@ -134,7 +134,8 @@ impl SessionHost {
         self.house.stop.clone()
     }
 
-    /// Answers others until the session ends: by its shell, by being asked to, or because nobody used it.
+    /// Answers others until the session ends: by its shell, by being asked to, or because nobody used it. Returns when
+    /// nobody else needs this process for the vault.
     pub fn serve(self) -> Result<()> {
         let why = loop {
             if let Some(why) = self.wait() {
@@ -150,7 +151,9 @@ impl SessionHost {
         self.house.desk().is_gone = true;
         self.house.changed.notify_all();
         self.house.await_last();
-        ended
+        // The session is over, also for whoever has ended it; those who came meanwhile are served on.
+        ended?.wait();
+        Ok(())
     }
 
     /// Waits for somebody to come. Answers why it is over, if it is.
@@ -288,7 +291,7 @@ impl House {
     }
 
     /// Stops the command that runs, if one does, and ends the rest.
-    fn end(&self, why: &str) -> Result<()> {
+    fn end(&self, why: &str) -> Result<Lingering> {
         if why != "exit"
             && let Some(caller) = &self.desk().caller
         {
@@ -296,7 +299,7 @@ impl House {
             let _ = caller.shutdown(Shutdown::Both);
         }
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let ended = live.map_or(Ok(()), Live::end);
+        let ended = live.map_or(Ok(Lingering::default()), Live::end);
         let (id, commands) = (&self.record.id, self.desk().commands);
         self.vault.update("session-stop", &format!("{id} {why}, {commands} commands"), |_, _| Ok(()))?;
         ended

@@ -205,14 +205,13 @@ impl Live {
         self.vault.note_run(request, result, &permit.decision, seq)
     }
 
-    /// Ends the shell and everything in its sandbox, and unmounts the vault.
-    pub fn end(self) -> Result<()> {
+    /// Ends the shell and everything in its sandbox, and unmounts the vault. Others may still need this process for it.
+    pub fn end(self) -> Result<Lingering> {
         // How it ended is of no interest any more; that it did is certain.
         drop(self.shell.end());
         let mut lingering = Lingering::default();
         self.workspace.end(EXEC, &self.id, &mut lingering)?;
-        lingering.wait();
-        Ok(())
+        Ok(lingering)
     }
 }
 
@@ -253,7 +252,7 @@ fn start_shell(
 fn text_of(command: &Command) -> Vec<u8> {
     match command {
         Command::Shell(line) => line.clone().into_bytes(),
-        Command::Argv(words) => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(&b' '),
+        Command::Argv(words) => words.iter().map(quoted).collect::<Vec<_>>().join(&b' '),
     }
 }
 

@@ -109,18 +109,22 @@ fn each_command_is_decided_on_and_noted() {
     let session = Session::start("--principal robot");
     let denied = session.avfs(&["--json", "-c", "curl example.com"]).output().unwrap();
     let envelope: Value = serde_json::from_slice(&denied.stdout).unwrap();
-    assert_eq!(envelope["error"]["code"], "denied_by_policy");
-    assert_eq!((denied.status.code(), &envelope["result"]["session"]), (Some(122), &json!(session.id)));
+    assert_eq!(envelope["error"]["code"], "approval_required");
+    assert_eq!((denied.status.code(), &envelope["result"]["session"]), (Some(121), &json!(session.id)));
     assert_eq!(session.line("rm -f nothing; echo x > kept").status.code(), Some(0));
     session.stop();
     let log = session.home.good("audit --json");
     let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let actions: Vec<&str> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
-    for action in ["session-start", "exec-refused", "exec", "session-stop"] {
+    for action in ["session-start", "approval-request", "exec", "session-stop"] {
         assert!(actions.contains(&action), "{action} in {actions:?}");
     }
-    let noted =
-        entries.iter().find(|entry| entry["action"] == "exec-refused").unwrap()["detail"].as_str().unwrap();
+    let noted = entries
+        .iter()
+        .find(|entry| entry["action"] == "exec" && entry["snapshot"].is_null())
+        .unwrap()["detail"]
+        .as_str()
+        .unwrap();
     assert!(noted.contains(&session.id) && noted.contains("by robot"), "{noted}");
     session.home.good("audit verify");
     session.home.good("undo");

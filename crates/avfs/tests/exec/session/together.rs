@@ -80,13 +80,14 @@ fn two_sessions_share_a_vault_and_not_their_state() {
     let session = Session::start("");
     let other = session.home.good("session start");
     session.line("x=1; echo one > shared; echo private > /tmp/private");
-    let seen = session
-        .home
-        .avfs()
-        .args(["session", "exec", other.trim(), "-c", "cat shared; echo $x; ls /tmp"])
-        .output()
-        .unwrap();
-    assert_eq!(seen.stdout, b"one\n\n");
+    let seen = |line: &str| {
+        session.home.avfs().args(["session", "exec", other.trim(), "-c", line]).output().unwrap().stdout
+    };
+    assert_eq!(seen("cat shared; echo $x; ls /tmp"), b"one\n\n");
+    // The one that came first serves the other one on.
+    session.stop();
+    assert_eq!(session.listed(), [other.trim()]);
+    assert_eq!(seen("cat shared; echo two > shared; cat shared"), b"one\ntwo\n");
 }
 
 #[test]

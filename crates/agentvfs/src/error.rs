@@ -83,9 +83,7 @@ pub enum Error {
     ApprovalExpired { id: String, with: Option<String> },
     #[error("approval {id} was {how} already")]
     ApprovalDecided { id: String, how: String },
-    #[error(
-        "approval {id} cannot be kept as a rule: a part of the command is not known before it runs, or would allow anything"
-    )]
+    #[error("no rule can be kept for approval {id}: what it runs is not known word by word")]
     NothingToSave { id: String },
     #[error("approval {id} has no preview: {reason}")]
     NoPreview { id: String, reason: &'static str },

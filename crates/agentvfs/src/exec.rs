@@ -314,7 +314,7 @@ fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
 
 fn launch(request: &ExecRequest, plan: &Plan, running: &mut Running<'_>) -> Result<Outcome, LaunchError> {
     let (cancel, events) = (running.cancel, &mut *running.events);
-    let run = Run { plan, stdin: request.input(), cancel, orders: None, events };
+    let run = Run { plan, stdin: request.input(), cancel, events };
     match request.isolation {
         IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside.clone()).launch(run),
         IsolationChoice::Landlock => Landlocked::new(running.inside.clone()).launch(run),

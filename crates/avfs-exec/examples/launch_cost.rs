@@ -65,7 +65,6 @@ fn sandboxed(launcher: &Bubblewrap, workspace: &Path, limits: Limits) -> Result<
         stdin: Stdin::Nothing,
         cancel: &Cancel::new()?,
         events: &mut |_| (),
-        orders: None,
     })?;
     (outcome.status() == 0).then_some(()).ok_or_else(|| "our sandbox failed".into())
 }

@@ -12,7 +12,6 @@ mod confine;
 mod frame;
 mod listener;
 mod run;
-mod session;
 mod signals;
 mod spec;
 
@@ -21,7 +20,7 @@ pub(crate) use frame::{Channel, Order, Report};
 #[cfg(test)]
 pub(crate) use listener::give;
 pub(crate) use listener::{PROXY_PORT, receive_listener};
-pub(crate) use spec::{Rlimits, Sockets, Spec, Standing, Work};
+pub(crate) use spec::{Rlimits, Sockets, Spec, Standing};
 
 /// The argument that makes a program of ours be this one.
 pub const ARGUMENT: &str = "--inside-sandbox";

@@ -21,17 +21,13 @@ mod child;
 mod ending;
 mod error;
 mod landlocked;
-mod orders;
 mod pipes;
-mod session;
 mod supervise;
 
 pub use bubblewrap::Bubblewrap;
 pub(crate) use bubblewrap::find as find_bubblewrap;
 pub use error::LaunchError;
 pub use landlocked::Landlocked;
-pub use orders::Orders;
-pub use session::{Heard, Session, SessionError};
 
 /// Carries out plans. The thread that calls it lives as long as the run: when it ends, so does the sandbox.
 pub trait Launcher {
@@ -45,8 +41,6 @@ pub struct Run<'a> {
     pub stdin: Stdin,
     pub cancel: &'a Cancel,
     pub events: &'a mut dyn FnMut(Event<'_>),
-    /// Scripts for a session, whose shell is the plan's command. Nothing for a command that runs once.
-    pub orders: Option<&'a Orders>,
 }
 
 /// What the command reads from standard input.
@@ -66,8 +60,6 @@ pub enum Event<'a> {
     Stderr(&'a [u8]),
     /// The run was asked to end before its time.
     Stopping(Stop),
-    /// A script of a session has ended with this status; all that it said was told before.
-    Done(i32),
 }
 
 /// Our own program, which is the first one inside.

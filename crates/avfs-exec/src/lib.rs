@@ -20,8 +20,6 @@ pub mod support;
 pub mod syscalls;
 
 pub use classify::{Class, Classes, Classification, Command, Part, classify};
-pub use launch::{
-    Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Orders, Outcome, Session, Stdin,
-};
+pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};
 pub use plan::{Limits, Network, Plan, User};
 pub use policy::{Action, Decision, Policy, PolicyError, PrefixRule, rules_to_save};

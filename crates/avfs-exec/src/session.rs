@@ -61,6 +61,9 @@ pub use directory::Directory;
 const SHELL: [&str; 9] =
     ["bash", "--norc", "--noprofile", "--noediting", "+H", "+o", "history", "-O", "execfail"];
 
+/// The first thing that it is told. Prompts would only wake whoever reads what nobody needs.
+const NO_PROMPTS: &[u8] = b"PS1= PS2=";
+
 /// How long a shell may take to be there.
 const STARTING: Duration = Duration::from_secs(60);
 
@@ -138,8 +141,13 @@ impl Shell {
             .map_err(system("making pipes"))?;
         let sandbox = Sandbox::start(launcher, plan_of(plan, &directory), read.into())?;
         let mut shell = Shell { directory, input: Some(input), sandbox, pid: None, turn: 0, last: 0 };
-        let first =
-            Turn { text: b"", stdin: None, timeout: Some(STARTING), output_bytes: 4 << 10, caller: None };
+        let first = Turn {
+            text: NO_PROMPTS,
+            stdin: None,
+            timeout: Some(STARTING),
+            output_bytes: 4 << 10,
+            caller: None,
+        };
         match shell.run(first, &mut |_| ())?.end {
             TurnEnd::Status(_) => {
                 shell.pid = processes::reader_of(inode);
@@ -192,13 +200,8 @@ impl Sandbox {
         let (cancelling, ending) = (cancel.clone(), Arc::clone(&over));
         // The sandbox ends with the thread that made it, so this one does nothing else.
         let carry_out = move || {
-            let run = Run {
-                plan: &plan,
-                stdin: Stdin::File(input),
-                cancel: &cancelling,
-                events: &mut |_| (),
-                orders: None,
-            };
+            let run =
+                Run { plan: &plan, stdin: Stdin::File(input), cancel: &cancelling, events: &mut |_| () };
             let outcome = launcher.launch(run);
             // It fails only when it was called 2^64 times.
             rustix::io::write(&*ending, &1_u64.to_ne_bytes()).ok();

@@ -252,7 +252,7 @@ impl House {
             let (kind, bytes) = match event {
                 Event::Stdout(bytes) => (Kind::Stdout, bytes),
                 Event::Stderr(bytes) => (Kind::Stderr, bytes),
-                Event::Started | Event::Stopping(_) | Event::Done(_) => return,
+                Event::Started | Event::Stopping(_) => return,
             };
             listens = listens && frames::send(stream, kind, bytes).is_ok();
         };

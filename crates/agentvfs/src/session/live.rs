@@ -5,12 +5,14 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rules;
-use avfs_exec::classify::{Command, classify};
+use avfs_exec::classify::{Classification, Command, classify};
 use avfs_exec::launch::Inside;
 use avfs_exec::plan::WORKSPACE;
+use avfs_exec::policy::Action;
 use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
 use avfs_exec::{Bubblewrap, Event, LaunchError};
 
@@ -24,6 +26,12 @@ use crate::exec::{
 };
 use crate::mount::Report;
 use crate::vault::Vault;
+
+/// How long bash may take to read a line.
+const READING: Duration = Duration::from_secs(10);
+
+/// What bash ends with when it cannot read a line.
+const UNREAD: i32 = 2;
 
 /// A session that has not ended.
 pub(super) struct Live {
@@ -88,8 +96,13 @@ impl Live {
             ..RunResult::default()
         };
         let found = classify(&request.command);
-        let permit = self.vault.permit_at_once(&request, &cwd, &found, &mut result);
-        let done = permit.and_then(|permit| self.run(&request, &permit, caller, events, &mut result));
+        let done = match self.is_unread(&request, &found, caller, events, &mut result) {
+            true => Ok(()),
+            false => {
+                let permit = self.vault.permit_at_once(&request, &cwd, &found, &mut result);
+                permit.and_then(|permit| self.run(&request, &permit, caller, events, &mut result))
+            }
+        };
         Envelope::new(body, Some(result), done.err().map(|failed| failed.body()))
     }
 
@@ -112,6 +125,40 @@ impl Live {
             hint: Some("--wait waits for its end".to_owned()),
         };
         Envelope::new(body, Some(result), Some(error))
+    }
+
+    /// Whether a command that would not run by itself is one that bash cannot read anyway. Then nobody is asked about it:
+    /// what bash says is the answer, and nothing was run.
+    fn is_unread(
+        &mut self,
+        request: &ExecRequest,
+        found: &Classification,
+        caller: &UnixStream,
+        events: &mut dyn FnMut(Event<'_>),
+        result: &mut RunResult,
+    ) -> bool {
+        let Command::Shell(line) = &request.command else { return false };
+        let decision = request.policy.decide(found, true);
+        if matches!(decision.action, Action::Allow | Action::AllowWithCheckpoint) {
+            return false;
+        }
+        let turn = Turn {
+            // Turned round, so that `set -e` does not care.
+            text: b"! /bin/bash -n",
+            stdin: Some(line.as_bytes()),
+            timeout: Some(READING),
+            output_bytes: request.limits.output_bytes,
+            caller: Some(caller.as_fd()),
+        };
+        let answer = self.shell.run(turn, events);
+        let is_unread =
+            |answer: &Answer| matches!(answer.end, TurnEnd::Status(0)) && answer.stopped.is_none();
+        let Some(answer) = answer.ok().filter(is_unread) else { return false };
+        result.take_turn(&answer);
+        result.exit_code = Some(UNREAD);
+        result.audit_head = self.vault.note_refusal(request, result, &decision).ok();
+        result.decision = Some(decision);
+        true
     }
 
     fn request_of(&self, command: SessionCommand) -> ExecRequest {

@@ -39,9 +39,9 @@ fn launch(launcher: &OsString, mut rest: Vec<OsString>) -> Result<i32, String> {
             drop(std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()))
         }
         Event::Stderr(bytes) => drop(std::io::stderr().write_all(bytes)),
-        Event::Started | Event::Stopping(_) | Event::Done(_) => {}
+        Event::Started | Event::Stopping(_) => {}
     };
-    let run = Run { plan: &plan, stdin: Stdin::Nothing, cancel: &cancel, events: &mut show, orders: None };
+    let run = Run { plan: &plan, stdin: Stdin::Nothing, cancel: &cancel, events: &mut show };
     launcher.launch(run).map(|outcome| outcome.status()).map_err(|error| format!("{}: {error}", error.code()))
 }
 

@@ -40,14 +40,6 @@ pub(super) fn kill_everything(standing: Standing, signal: Signal) {
     }
 }
 
-/// Interrupts every process of the run but one: the shell of a session outlives its scripts.
-pub(super) fn interrupt_all_but(shell: Pid) {
-    for pid in descendants().into_iter().filter(|pid| *pid != shell) {
-        // It may have ended meanwhile.
-        kill_process(pid, Signal::INT).ok();
-    }
-}
-
 /// Kills descendants until there are none. One look is not enough: a process whose parent ends while `/proc` is being
 /// read seems to be nobody's, and one that was made meanwhile is not seen at all.
 pub(super) fn end_all() {

@@ -1,7 +1,6 @@
 //! What launcher and stage say to each other: frames of a kind, a length and that many bytes, over a stream socket.
 //!
-//! A command gets one order and has one end. A session gets an order for each script, and reports the end of each before
-//! its own. Output never travels here; it has pipes of its own.
+//! A command is started once and has one end. Output never travels here; it has pipes of its own.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,10 +20,6 @@ pub(crate) enum Order {
     Terminate,
     /// End every process of the run.
     Kill,
-    /// To a session: run this script.
-    Script(Vec<u8>),
-    /// To a session: interrupt the script that runs.
-    Interrupt,
 }
 
 /// What became of it.
@@ -47,10 +42,6 @@ pub(crate) enum Report {
     },
     Signaled {
         signal: i32,
-    },
-    /// A script of a session has ended, and the session goes on.
-    Done {
-        code: i32,
     },
 }
 
@@ -75,8 +66,6 @@ impl Channel {
             Order::Start(spec) => self.send(0, &spec.encode()),
             Order::Terminate => self.send(1, &[]),
             Order::Kill => self.send(2, &[]),
-            Order::Script(script) => self.send(3, script),
-            Order::Interrupt => self.send(4, &[]),
         }
     }
 
@@ -88,7 +77,6 @@ impl Channel {
             Report::Exited { code } => (3, number(*code)),
             Report::Signaled { signal } => (4, number(*signal)),
             Report::NoDirectory => (5, Vec::new()),
-            Report::Done { code } => (6, number(*code)),
         };
         self.send(kind, &bytes)
     }
@@ -100,8 +88,6 @@ impl Channel {
             0 => Spec::decode(&bytes).map(Order::Start),
             1 => Some(Order::Terminate),
             2 => Some(Order::Kill),
-            3 => Some(Order::Script(bytes)),
-            4 => Some(Order::Interrupt),
             _ => None,
         };
         order.map(Some).ok_or_else(broken)
@@ -118,7 +104,6 @@ impl Channel {
             3 => code().map(|code| Report::Exited { code }),
             4 => code().map(|signal| Report::Signaled { signal }),
             5 => Some(Report::NoDirectory),
-            6 => code().map(|code| Report::Done { code }),
             _ => None,
         };
         report.map(Some).ok_or_else(broken)
@@ -201,7 +186,6 @@ mod tests {
             Report::Exited { code: 255 },
             Report::Signaled { signal: 9 },
             Report::NoDirectory,
-            Report::Done { code: 3 },
         ];
         all.iter().for_each(|report| stage.report(report).unwrap());
         drop(stage);

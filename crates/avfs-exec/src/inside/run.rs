@@ -11,8 +11,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal, WaitStatus};
 
 use super::confine::{self, Confinement};
 use super::frame::{Channel, Order, Report};
-use super::session::{self, Shell};
-use super::spec::{Spec, Standing, Work};
+use super::spec::{Spec, Standing};
 use super::{Handed, LOST, children, listener, signals};
 
 /// What the command is given as its three streams.
@@ -59,9 +58,6 @@ fn first_order(channel: &mut Channel) -> io::Result<Spec> {
             Some(Order::Terminate | Order::Kill) => {
                 return Err(io::Error::other("the run was ended before it began"));
             }
-            Some(Order::Script(_) | Order::Interrupt) => {
-                return Err(io::Error::other("an order before the first"));
-            }
             None => {}
         }
         if !channel.receive()? {
@@ -75,13 +71,9 @@ fn run(channel: &mut Channel, spec: &Spec, streams: Streams, ended: &OwnedFd) ->
         return channel.report(&Report::NoDirectory);
     }
     let confinement = Confinement::new(spec)?;
-    let mut shell = match spec.work {
-        Work::Command => None,
-        Work::Session => Some(Shell::new()?),
-    };
-    let report = match start(spec, streams, confinement, shell.as_mut()) {
+    let report = match start(spec, streams, confinement) {
         Ok(command) => {
-            let end = Waiting { standing: spec.standing, command, ended, shell }.follow(channel);
+            let end = Waiting { standing: spec.standing, command, ended }.follow(channel);
             // Whatever went wrong, also when nobody is left to report to.
             if spec.standing == Standing::Keeper {
                 children::end_all();
@@ -106,24 +98,14 @@ fn not_started(error: &io::Error) -> Report {
 }
 
 #[allow(unsafe_code, reason = "what a child does before it becomes the command")]
-fn start(
-    spec: &Spec,
-    streams: Streams,
-    confinement: Confinement,
-    shell: Option<&mut Shell>,
-) -> io::Result<Pid> {
+fn start(spec: &Spec, streams: Streams, confinement: Confinement) -> io::Result<Pid> {
     let program = spec.command.first().ok_or_else(|| io::Error::other("no command"))?;
     let mut command = Command::new(program);
     command.args(&spec.command[1..]);
-    let inner = shell.and_then(|shell| shell.inner.take());
-    if let Some(inner) = &inner {
-        command.args(inner.arguments());
-    }
     command.env_clear().envs(spec.env.iter().cloned()).current_dir(&spec.cwd);
     command.stdin(streams.stdin).stdout(Stdio::from(streams.stdout)).stderr(Stdio::from(streams.stderr));
     let mut confinement = Some(confinement);
     let before_exec = move || {
-        inner.as_ref().map_or(Ok(()), session::Inner::keep)?;
         rustix::process::setsid()?;
         signals::as_usual()?;
         prefer_for_oom();
@@ -147,21 +129,16 @@ struct Waiting<'a> {
     standing: Standing,
     command: Pid,
     ended: &'a OwnedFd,
-    shell: Option<Shell>,
 }
 
 impl Waiting<'_> {
-    fn follow(mut self, channel: &mut Channel) -> io::Result<Report> {
+    fn follow(self, channel: &mut Channel) -> io::Result<Report> {
         channel.report(&Report::Started)?;
         loop {
             if let Some(report) = reap(self.command, self.ended)? {
                 return Ok(report);
             }
-            let ordered = self.poll(channel)?;
-            if let Some(shell) = &mut self.shell {
-                shell.attend(channel)?;
-            }
-            if ordered && !self.obey(channel)? {
+            if self.poll(channel)? && !self.obey(channel)? {
                 // Nobody is left to report to. The end of the stage is the end of the rest.
                 children::kill_everything(self.standing, Signal::KILL);
             }
@@ -170,11 +147,10 @@ impl Waiting<'_> {
 
     /// Waits for anything to happen. Answers whether something came from the launcher.
     fn poll(&self, channel: &Channel) -> io::Result<bool> {
-        let mut fds = vec![
+        let mut fds = [
             PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN),
             PollFd::new(self.ended, PollFlags::IN),
         ];
-        fds.extend(self.shell.iter().flat_map(Shell::poll_fds));
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!fds[0].revents().is_empty()),
             Err(errno) => Err(errno.into()),
@@ -182,17 +158,13 @@ impl Waiting<'_> {
     }
 
     /// Answers whether the launcher is still there.
-    fn obey(&mut self, channel: &mut Channel) -> io::Result<bool> {
+    fn obey(&self, channel: &mut Channel) -> io::Result<bool> {
         let there = channel.receive()?;
         while let Some(order) = channel.next_order()? {
-            match (order, &mut self.shell) {
-                (Order::Terminate, _) => children::kill_everything(self.standing, Signal::TERM),
-                (Order::Kill, _) => children::kill_everything(self.standing, Signal::KILL),
-                (Order::Script(script), Some(shell)) => shell.give(&script),
-                (Order::Interrupt, Some(_)) => children::interrupt_all_but(self.command),
-                (Order::Start(_), _) | (Order::Script(_) | Order::Interrupt, None) => {
-                    return Err(io::Error::other("an order that does not belong here"));
-                }
+            match order {
+                Order::Terminate => children::kill_everything(self.standing, Signal::TERM),
+                Order::Kill => children::kill_everything(self.standing, Signal::KILL),
+                Order::Start(_) => return Err(io::Error::other("a second command")),
             }
         }
         Ok(there)

@@ -11,22 +11,12 @@ use crate::plan::Access;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) standing: Standing,
-    pub(crate) work: Work,
     pub(crate) command: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) access: Vec<(PathBuf, Access)>,
     pub(crate) sockets: Sockets,
     pub(crate) rlimits: Rlimits,
-}
-
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// The command, once.
-    Command,
-    /// Scripts, one after another in the shell that the command names.
-    Session,
 }
 
 /// What the stage is among the processes of the run.
@@ -62,7 +52,6 @@ impl Spec {
     pub(crate) fn encode(&self) -> Vec<u8> {
         Encoder::default()
             .number(self.standing as u64)
-            .number(self.work as u64)
             .list(&self.command, |out, word| out.bytes(word.as_bytes()))
             .list(&self.env, |out, (name, value)| out.bytes(name.as_bytes()).bytes(value.as_bytes()))
             .bytes(self.cwd.as_os_str().as_bytes())
@@ -80,7 +69,6 @@ impl Spec {
         let mut from = Decoder::new(bytes);
         let spec = Self {
             standing: one_of(&mut from, &[Standing::Init, Standing::Keeper])?,
-            work: one_of(&mut from, &[Work::Command, Work::Session])?,
             command: from.list(text)?,
             env: from.list(|from| Some((text(from)?, text(from)?)))?,
             cwd: text(&mut from)?.into(),
@@ -110,7 +98,6 @@ mod tests {
     fn spec() -> Spec {
         Spec {
             standing: Standing::Keeper,
-            work: Work::Session,
             command: vec!["sh".into(), OsString::from_vec(vec![0xff, b'\n'])],
             env: vec![("A".into(), "".into())],
             cwd: "/workspace".into(),

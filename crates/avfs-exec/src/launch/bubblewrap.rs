@@ -11,11 +11,11 @@ use std::time::Instant;
 use rustix::net::SocketType;
 
 use super::child::{Staging, Start, numbers};
-use super::ending::{Told, limited, outcome, rlimits, work_of};
+use super::ending::{Told, limited, outcome, rlimits};
 use super::pipes::{Inner, in_memory, output_pipe, pipes, socket_pair};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Sockets, Spec, Standing, Work, landlock_abi};
+use crate::inside::{Sockets, Spec, Standing, landlock_abi};
 use crate::limits::{Group, LimitsBy};
 use crate::network::{Proxy, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
@@ -112,7 +112,7 @@ struct Extra {
 
 impl Launcher for Bubblewrap {
     fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
-        let Run { plan, stdin, cancel, events, orders } = run;
+        let Run { plan, stdin, cancel, events } = run;
         let since = Instant::now();
         plan.check()?;
         self.check_program()?;
@@ -138,8 +138,7 @@ impl Launcher for Bubblewrap {
             events,
             since,
             killing: Killing::First,
-            spec: Spec { work: work_of(orders), ..spec_of(plan, tree, by) },
-            orders,
+            spec: spec_of(plan, tree, by),
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let version = self.told_version(version).map_err(system("asking bubblewrap for its version"))?;
@@ -156,7 +155,6 @@ fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
     };
     Spec {
         standing: Standing::Init,
-        work: Work::Command,
         command: plan.command.clone(),
         env: environment_of(plan),
         cwd: plan.cwd.clone(),

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::error::SEE_DOCTOR;
 use super::supervise::Ended;
-use super::{End, Isolation, LaunchError, Orders, Outcome, Stop};
-use crate::inside::{Report, Rlimits, Work};
+use super::{End, Isolation, LaunchError, Outcome, Stop};
+use crate::inside::{Report, Rlimits};
 use crate::limits::{Group, Limit, LimitsBy};
 use crate::network::Refusal;
 use crate::plan::{Limits, Plan};
@@ -54,10 +54,10 @@ fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
         Some(Report::NotConfined { .. }) if ended.stopped.is_some() => Ok(End::Signaled(libc::SIGTERM)),
         Some(Report::NotConfined { reason }) => Err(cannot(reason.clone())),
         // Killed with everything else: by us, or because memory ran out.
-        Some(Report::Started | Report::Done { .. }) | None if ended.started || ended.stopped.is_some() => {
+        Some(Report::Started) | None if ended.started || ended.stopped.is_some() => {
             Ok(End::Signaled(libc::SIGKILL))
         }
-        Some(Report::Started | Report::Done { .. }) | None => {
+        Some(Report::Started) | None => {
             Err(LaunchError::bubblewrap_said(&String::from_utf8_lossy(&ended.talk.bytes())))
         }
     }
@@ -73,10 +73,6 @@ pub(super) fn limited(mut child: Child, limits: &Limits) -> Result<(Child, Optio
             Err(LaunchError::Limits(error))
         }
     }
-}
-
-pub(super) fn work_of(orders: Option<&Orders>) -> Work {
-    if orders.is_some() { Work::Session } else { Work::Command }
 }
 
 /// Processes are limited by their own means where nothing limits the run. `beside` others count as well.

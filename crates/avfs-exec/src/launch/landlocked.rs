@@ -12,11 +12,11 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::child::{Start, is_root};
-use super::ending::{Told, limited, outcome, rlimits, work_of};
+use super::ending::{Told, limited, outcome, rlimits};
 use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Sockets, Spec, Standing, Work, landlock_abi};
+use crate::inside::{Sockets, Spec, Standing, landlock_abi};
 use crate::limits::{Group, LimitsBy, stale};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
@@ -54,7 +54,7 @@ impl Landlocked {
 
 impl Launcher for Landlocked {
     fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
-        let Run { plan, stdin, cancel, events, orders } = run;
+        let Run { plan, stdin, cancel, events } = run;
         let since = Instant::now();
         let system = LaunchError::system;
         plan.check()?;
@@ -68,7 +68,7 @@ impl Launcher for Landlocked {
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let (limits, group_ref) = (&plan.limits, group.as_ref());
         let killing = Killing::Stage;
-        let spec = Spec { work: work_of(orders), ..spec_of(plan, &private, by) };
+        let spec = spec_of(plan, &private, by);
         let watched = Watched {
             child,
             outer,
@@ -80,7 +80,6 @@ impl Launcher for Landlocked {
             since,
             killing,
             spec,
-            orders,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let isolation = Isolation::Landlock { abi };
@@ -109,7 +108,6 @@ fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
     access.push((plan.workspace.clone(), if plan.read_only { Access::Read } else { Access::Write }));
     Spec {
         standing: Standing::Keeper,
-        work: Work::Command,
         command: plan.command.clone(),
         env: environment_of(plan, private),
         cwd: on_host(plan, &plan.cwd),

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::pipes::{Feed, Outer};
-use super::{Cancel, Event, Orders, Stop};
+use super::{Cancel, Event, Stop};
 use crate::inside::{Order, Report, Spec};
 use crate::limits::{Group, LimitError};
 use crate::output::{Capture, Captured};
@@ -42,7 +42,6 @@ pub(super) struct Watched<'a> {
     pub(super) killing: Killing,
     /// What the stage is to do, once it is in its group.
     pub(super) spec: Spec,
-    pub(super) orders: Option<&'a Orders>,
 }
 
 /// Who ends all processes of a run.
@@ -138,7 +137,6 @@ impl Supervisor<'_> {
             self.talk.read(|_| ())?;
             feed(&mut self.feed);
             self.listen()?;
-            self.pass_on_orders();
             self.keep_to_limits()?;
         }
         Ok(())
@@ -152,8 +150,7 @@ impl Supervisor<'_> {
         let control = self.stage_is_there.then(|| self.watched.outer.channel.as_fd());
         let inputs = [Some(self.process.as_fd()), cancel, control, self.stdout.fd(), self.stderr.fd()];
         let told = self.told.as_ref().and_then(Stream::fd);
-        let orders = self.watched.orders.filter(|_| self.started).map(|orders| orders.event().as_fd());
-        let inputs = inputs.into_iter().chain([self.talk.fd(), told, orders]).flatten();
+        let inputs = inputs.into_iter().chain([self.talk.fd(), told]).flatten();
         let mut fds: Vec<PollFd<'_>> = inputs.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         fds.extend(self.feed.iter().map(|feed| PollFd::new(&feed.pipe, PollFlags::OUT)));
         match poll(&mut fds, timeout.as_ref()) {
@@ -210,29 +207,12 @@ impl Supervisor<'_> {
                     self.started = true;
                     (self.watched.events)(Event::Started);
                 }
-                Report::Done { code } => self.script_done(code)?,
                 end => {
                     self.report = Some(end);
                     self.ending();
                 }
             }
         }
-        Ok(())
-    }
-
-    fn pass_on_orders(&mut self) {
-        let Some(orders) = self.watched.orders.filter(|_| self.started) else { return };
-        for order in orders.take() {
-            // A stage that is gone is seen by its silence.
-            self.watched.outer.channel.order(&order).ok();
-        }
-    }
-
-    /// What a script said is in the pipes when its end is known.
-    fn script_done(&mut self, code: i32) -> io::Result<()> {
-        self.stdout.drain(|bytes| (self.watched.events)(Event::Stdout(bytes)))?;
-        self.stderr.drain(|bytes| (self.watched.events)(Event::Stderr(bytes)))?;
-        (self.watched.events)(Event::Done(code));
         Ok(())
     }
 

@@ -10,7 +10,6 @@ mod limits;
 mod network;
 mod ordinary;
 mod output;
-mod sessions;
 mod shells;
 mod survivors;
 mod tools;

@@ -53,6 +53,7 @@ fn help_is_grouped_by_headings() {
             "Files:",
             "Versions:",
             "Search:",
+            "Running commands:",
             "Rules:",
             "Mounts:",
             "In and out:",

@@ -17,8 +17,7 @@ fn names(files: &Value) -> Vec<&str> {
 #[test]
 fn a_session_keeps_its_state_and_each_command_has_its_own_envelope() {
     let session = Session::start("");
-    let first = session
-        .envelope("mkdir src && cd src && x='a b' && f() { echo f:$x; } && alias l='echo l'; echo e >&2");
+    let first = session.envelope("mkdir src && cd src && x='a b' && f() { echo f:$x; }; echo e >&2");
     assert_eq!((&first["kind"], &first["success"]), (&json!("exec"), &json!(true)));
     let result = &first["result"];
     assert_eq!(result["session"], session.id.as_str());
@@ -26,9 +25,9 @@ fn a_session_keeps_its_state_and_each_command_has_its_own_envelope() {
     assert_eq!((&result["stdout"], &result["stderr"]), (&json!(""), &json!("e\n")));
     assert_eq!(names(&result["changed_files"]), ["/src"]);
     assert_ne!(result["snapshot_before"], result["snapshot_after"]);
-    let second = session.envelope("f; l; pwd; echo new > file");
+    let second = session.envelope("f; pwd; echo new > file");
     assert_eq!(second["request"]["cwd"], "/workspace/src");
-    assert_eq!(second["result"]["stdout"], "f:a b\nl\n/workspace/src\n");
+    assert_eq!(second["result"]["stdout"], "f:a b\n/workspace/src\n");
     assert_eq!(names(&second["result"]["changed_files"]), ["/src/file"]);
     assert_eq!(second["result"]["snapshot_before"], result["snapshot_after"]);
     let nothing = session.envelope("true");
@@ -152,4 +151,36 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
     assert_eq!(home.bad("session stop s00000000"), (3, "unknown-session".into()));
     assert_eq!(home.object("session list --json")["sessions"], json!([]));
     assert_eq!(std::fs::read_dir(home.store().join("sessions")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_the_policy_allows_can_be_done_to_the_shell_and_the_next_command_is_whole() {
+    let home = Sandbox::new();
+    home.good("vault create web --use");
+    let policy = home.path("policy.toml");
+    std::fs::write(&policy, "[classes]\nhost_escape_risk = \"allow\"\n").unwrap();
+    let session = Session::start_in(home, &format!("--policy {}", policy.display()));
+    for hostile in [
+        "alias l='echo aliased'; builtin() { :; }; eval() { :; }; printf() { :; }",
+        "PS1='$(echo x)'; PROMPT_COMMAND='echo y'; trap 'echo d' DEBUG; trap 'echo e >&2' ERR",
+        "exec 2>&1",
+        "exec >&-",
+        "set -u; set -o pipefail; IFS=0",
+        "echo '{\"kind\":\"exec\"}'; echo 'done 0'",
+    ] {
+        session.line(hostile);
+        let output = session.line("l here; (exit 9)");
+        assert_eq!(
+            (output.status.code(), output.stdout),
+            (Some(9), b"aliased here\n".to_vec()),
+            "after {hostile}"
+        );
+    }
+    let open = session.line("echo 'open");
+    assert_eq!(open.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&open.stderr).contains("unexpected EOF"));
+    session.line("trap - ERR; trap 'echo bye' EXIT; set -e");
+    let last = session.envelope("echo a; (exit 6); echo never");
+    assert_eq!((&last["result"]["exit_code"], &last["result"]["session_ended"]), (&json!(6), &json!(true)));
+    assert_eq!(last["result"]["stdout"], "a\nbye\n");
 }

@@ -52,7 +52,7 @@ impl<'a> Telling<'a> {
 
     pub fn event(&mut self, event: Event<'_>) {
         let told = match (self.manner, event) {
-            (Manner::Envelope, _) | (_, Event::Started | Event::Stopping(_) | Event::Done(_)) => Ok(()),
+            (Manner::Envelope, _) | (_, Event::Started | Event::Stopping(_)) => Ok(()),
             (Manner::Through, Event::Stdout(bytes)) => self.out.bytes(bytes).and_then(|()| self.out.flush()),
             (Manner::Through, Event::Stderr(bytes)) => {
                 std::io::stderr().write_all(bytes).map_err(PrintError::Failed)

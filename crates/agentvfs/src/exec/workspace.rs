@@ -260,11 +260,10 @@ impl Workspace {
                 end_mount(|force| served.unmount(&mountpoint, force))?;
                 served.open().save(action, detail)?;
                 let head = served.open().settle()?;
-                match mounts.close_if_only(&mountpoint) {
-                    true => {
-                        served.close()?;
-                    }
-                    false => lingering.serve(*served, mounts),
+                if mounts.close_if_only(&mountpoint) {
+                    served.close()?;
+                } else {
+                    lingering.serve(*served, mounts);
                 }
                 Ok(head)
             }

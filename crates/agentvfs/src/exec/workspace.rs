@@ -261,7 +261,9 @@ impl Workspace {
                 served.open().save(action, detail)?;
                 let head = served.open().settle()?;
                 match mounts.close_if_only(&mountpoint) {
-                    true => drop(served.close()?),
+                    true => {
+                        served.close()?;
+                    }
                     false => lingering.serve(*served, mounts),
                 }
                 Ok(head)

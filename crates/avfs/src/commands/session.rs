@@ -15,7 +15,7 @@ use crate::rule_args::RuleArgs;
 /// Keep a shell in the sandbox, and run commands in it
 #[derive(Debug, clap::Subcommand)]
 pub enum SessionCommand {
-    Start(start::StartArgs),
+    Start(Box<start::StartArgs>),
     Exec(exec::ExecArgs),
     List(list::ListArgs),
     Stop(stop::StopArgs),

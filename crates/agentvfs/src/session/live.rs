@@ -251,7 +251,7 @@ fn start_shell(
 fn text_of(command: &Command) -> Vec<u8> {
     match command {
         Command::Shell(line) => line.clone().into_bytes(),
-        Command::Argv(words) => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(&b' '),
+        Command::Argv(words) => words.iter().map(quoted).collect::<Vec<_>>().join(&b' '),
     }
 }
 

@@ -73,7 +73,8 @@ fn every_kind_of_change_is_listed_as_the_tree_has_it() {
     assert_eq!(file(r"/not\xfftext")["path_bytes_hex"], "2f6e6f74ff74657874");
     let mut told = differences(&runs, &answer);
     let mut ours = changes.clone();
-    (told.sort(), ours.sort());
+    told.sort();
+    ours.sort();
     assert_eq!(ours, told, "the same as a diff of the two states");
 }
 

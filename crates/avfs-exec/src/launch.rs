@@ -65,9 +65,9 @@ pub enum Event<'a> {
 /// Our own program, which is the first one inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    pub program: PathBuf,
+    program: PathBuf,
     /// Arguments in front of the descriptors; [`crate::inside::ARGUMENT`], as a rule.
-    pub arguments: Vec<OsString>,
+    arguments: Vec<OsString>,
 }
 
 impl Inside {

@@ -1,6 +1,6 @@
 //! The exec boundary: what a command would do, what the policy says of it, and the sandbox that it runs in.
 //!
-//! [`classify`](classify::classify) finds everything that a command can do, and a [`Policy`](policy::Policy) decides. A
+//! [`classify`](classify::classify) finds everything that a command can do, and a [`Policy`] decides. A
 //! [`Plan`] says everything about one sandbox and is only data. A [`Launcher`] turns it into processes, and answers
 //! with an [`Outcome`]. The first program in the sandbox is our own ([`inside`]): it locks the door behind itself and
 //! starts the command.
@@ -17,9 +17,9 @@ pub mod plan;
 pub mod policy;
 pub mod session;
 pub mod support;
-pub mod syscalls;
+mod syscalls;
 
-pub use classify::{Class, Classes, Classification, Command, Part, classify};
+pub use classify::{Class, Classes, Classification, Command, classify};
 pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};
-pub use plan::{Limits, Network, Plan, User};
-pub use policy::{Action, Decision, Policy, PolicyError, PrefixRule, rules_to_save};
+pub use plan::{Limits, Network, Plan};
+pub use policy::Policy;

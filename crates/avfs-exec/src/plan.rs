@@ -10,7 +10,7 @@ mod layout;
 mod toolchains;
 
 pub use environment::{environment, is_inherited};
-pub use layout::{Access, Layout, Step, host_access, layout};
+pub(crate) use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};
 
 use crate::network::HostRule;
@@ -19,13 +19,13 @@ use crate::network::HostRule;
 pub const WORKSPACE: &str = "/workspace";
 
 /// The private home inside.
-pub const HOME: &str = "/home/agent";
+pub(crate) const HOME: &str = "/home/agent";
 
 /// Where our own program is inside.
-pub const INSIDE: &str = "/run/avfs/inside";
+pub(crate) const INSIDE: &str = "/run/avfs/inside";
 
 /// Where a session has what it and its shell talk by.
-pub const SESSION: &str = "/run/avfs/session";
+pub(crate) const SESSION: &str = "/run/avfs/session";
 
 /// Where the inner door is inside, and a directory with our own program under its own name.
 pub const DOOR: &str = "/run/avfs/door";
@@ -57,8 +57,8 @@ pub struct Plan {
     /// Compilers and interpreters in the user's home, which are shown read-only.
     pub toolchains: Vec<Toolchain>,
     pub user: User,
-    /// The directory of the host that is at [`SESSION`] inside, if the command is the shell of a session. Nothing in it
-    /// can be made or removed from inside.
+    /// The directory of the host that is at `/run/avfs/session` inside, if the command is the shell of a session.
+    /// Nothing in it can be made or removed from inside.
     pub session: Option<PathBuf>,
 }
 
@@ -156,7 +156,7 @@ impl Plan {
     }
 
     /// Checks what can be checked without looking at the host.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
         if self.command.first().is_none_or(|program| program.is_empty()) {
             return Err(PlanError::NoCommand);
         }
@@ -180,12 +180,12 @@ impl Plan {
 
 impl Network {
     /// Whether the sandbox has the network of the host.
-    pub fn is_host(&self) -> bool {
+    pub(crate) fn is_host(&self) -> bool {
         matches!(self, Self::Host)
     }
 
     /// The hosts that a proxy is needed for.
-    pub fn hosts(&self) -> &[HostRule] {
+    pub(crate) fn hosts(&self) -> &[HostRule] {
         match self {
             Self::None | Self::Host => &[],
             Self::Hosts(hosts) => hosts,

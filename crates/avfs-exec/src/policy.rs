@@ -17,7 +17,7 @@ use crate::classify::{Class, Classes};
 pub use edit::{BadEdit, edit_rules};
 pub use error::{PolicyError, Wrong};
 pub use rule::PrefixRule;
-pub use save::{append_rules, rules_to_save};
+pub use save::append_rules;
 
 /// What happens to a command. Later ones are stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

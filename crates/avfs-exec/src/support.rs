@@ -34,13 +34,13 @@ pub enum State {
 /// What can only be found out by asking the kernel or running something. The rest is read from files below `root`.
 #[derive(Clone, Debug)]
 pub struct System {
-    pub root: PathBuf,
+    root: PathBuf,
     /// What `bwrap --version` says; nothing if there is no bubblewrap.
-    pub bubblewrap: Option<String>,
+    bubblewrap: Option<String>,
     /// Whether a sandbox can be made, or what bubblewrap says instead.
-    pub namespaces: Result<(), String>,
-    pub landlock_abi: u32,
-    pub is_root: bool,
+    namespaces: Result<(), String>,
+    landlock_abi: u32,
+    is_root: bool,
 }
 
 impl System {

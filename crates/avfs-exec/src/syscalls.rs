@@ -19,7 +19,7 @@ mod table;
 
 /// Why there is no filter.
 #[derive(Debug, thiserror::Error)]
-pub enum FilterError {
+pub(crate) enum FilterError {
     #[error("system calls cannot be filtered on {}", std::env::consts::ARCH)]
     Architecture,
     #[error("the filter of system calls is wrong: {0}")]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Barrier};
 
 use avfs_core::Timestamp;
 use avfs_exec::classify::{Command, classify};
-use avfs_exec::policy::{PrefixRule, rules_to_save};
+use avfs_exec::policy::{Policy, PrefixRule};
 use avfs_tree::Clock;
 
 use super::asking::{Question, Standing};
@@ -45,7 +45,7 @@ impl House {
 
     fn standing(&self, line: &str) -> Standing {
         let (binding, found) = (self.binding(line), classify(&Command::Shell(line.to_owned())));
-        let rules = rules_to_save(&found).iter().map(PrefixRule::to_toml).collect();
+        let rules = Policy::built_in().rules_to_save(&found).iter().map(PrefixRule::to_toml).collect();
         let question = Question { binding: &binding, run: "r1", reason: "why", rules, stdin: Some(b"in") };
         self.vault.standing(&question).unwrap()
     }

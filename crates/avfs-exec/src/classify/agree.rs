@@ -5,7 +5,7 @@ use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadab
 use super::{brush, redirect, sitter};
 
 /// Reads a command line twice. The result is the first reader's; the second must have seen the same.
-pub fn read(text: &str) -> Result<Script, Unreadable> {
+pub(crate) fn read(text: &str) -> Result<Script, Unreadable> {
     if text.len() > MAX_BYTES {
         return Err(Unreadable::TooLong(MAX_BYTES));
     }

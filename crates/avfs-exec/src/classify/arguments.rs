@@ -7,22 +7,22 @@ use super::tools::{Flag, Spec};
 
 /// Arguments taken apart, and what they add to what the tool does.
 #[derive(Debug, Default)]
-pub struct Arguments<'a> {
+pub(crate) struct Arguments<'a> {
     /// Known flags in their order, each with its value.
-    pub flags: Vec<(String, Option<Word>)>,
-    pub operands: Vec<&'a Word>,
+    pub(crate) flags: Vec<(String, Option<Word>)>,
+    pub(crate) operands: Vec<&'a Word>,
     /// What follows the operands that a wrapper takes for itself.
-    pub rest: &'a [Word],
-    pub adds: Vec<(Classes, String)>,
+    pub(crate) rest: &'a [Word],
+    pub(crate) adds: Vec<(Classes, String)>,
     /// What a flag makes of the whole call.
-    pub lowered: Option<Classes>,
+    pub(crate) lowered: Option<Classes>,
     /// There was a `--`.
-    pub dashes: bool,
+    pub(crate) dashes: bool,
 }
 
 /// Where options end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Until {
+pub(crate) enum Until {
     /// Options may stand between operands, up to `--`.
     End,
     /// After so many operands, the rest is not ours.
@@ -33,7 +33,7 @@ pub enum Until {
 
 impl<'a> Arguments<'a> {
     /// `above` is the table of the tool itself when `spec` is that of a subcommand.
-    pub fn read(words: &'a [Word], spec: &Spec, above: Option<&Spec>, until: Until) -> Arguments<'a> {
+    pub(crate) fn read(words: &'a [Word], spec: &Spec, above: Option<&Spec>, until: Until) -> Arguments<'a> {
         let mut reader = Reader { words, at: 0, spec, above, found: Arguments::default() };
         match until {
             Until::Start => reader.found.rest = words,
@@ -42,13 +42,13 @@ impl<'a> Arguments<'a> {
         reader.found
     }
 
-    pub fn values(&self, names: &[&str]) -> impl Iterator<Item = &Word> {
+    pub(crate) fn values(&self, names: &[&str]) -> impl Iterator<Item = &Word> {
         let wanted: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let of = move |(name, value): &'_ &(String, Option<Word>)| wanted.contains(name) && value.is_some();
         self.flags.iter().filter(of).filter_map(|(_, value)| value.as_ref())
     }
 
-    pub fn has(&self, names: &[&str]) -> bool {
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.flags.iter().any(|(name, _)| names.contains(&name.as_str()))
     }
 }

@@ -8,7 +8,7 @@ const NUMBERS: [&str; 9] =
     ["RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "LINENO", "UID", "EUID", "PPID", "OPTIND"];
 
 /// What evaluating the names of a script can do, with the name.
-pub fn classes(script: &Script) -> Vec<(Classes, String)> {
+pub(crate) fn classes(script: &Script) -> Vec<(Classes, String)> {
     let mut names: Vec<&str> = script.evaluated.iter().map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();

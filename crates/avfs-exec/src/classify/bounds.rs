@@ -1,18 +1,18 @@
 //! How much of a command line is looked at. What is beyond is never called harmless.
 
 /// Bytes of a command line.
-pub const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 /// Simple commands, those in substitutions included.
-pub const MAX_COMMANDS: usize = 1_000;
+pub(crate) const MAX_COMMANDS: usize = 1_000;
 /// Words and operators; here-documents are one each.
-pub const MAX_WORDS: usize = 50_000;
+pub(crate) const MAX_WORDS: usize = 50_000;
 /// Substitutions within substitutions.
-pub const MAX_DEPTH: usize = 16;
+pub(crate) const MAX_DEPTH: usize = 16;
 /// Groups, loops and brackets, counted together whether or not they are nested.
-pub const MAX_NESTING: usize = 1_000;
+pub(crate) const MAX_NESTING: usize = 1_000;
 /// Levels of a tree of the second reader, where a list of commands is one level for each.
-pub const MAX_TREE_DEPTH: usize = 4_000;
+pub(crate) const MAX_TREE_DEPTH: usize = 4_000;
 /// Wrappers and shells around a command.
-pub const MAX_WRAPPERS: usize = 8;
+pub(crate) const MAX_WRAPPERS: usize = 8;
 /// Both readers go down by recursion: enough for what the bounds above let through.
-pub const STACK_BYTES: usize = 64 << 20;
+pub(crate) const STACK_BYTES: usize = 64 << 20;

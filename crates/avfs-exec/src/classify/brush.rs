@@ -14,7 +14,7 @@ const MAX_CASES: usize = 8;
 /// So is every bracket once `((` has been seen.
 const MAX_BRACKETS: usize = 16;
 
-pub fn read(text: &str) -> Result<Script, Unreadable> {
+pub(crate) fn read(text: &str) -> Result<Script, Unreadable> {
     let mut reader = Reader { options: ParserOptions::default(), script: Script::default(), depth: 0 };
     reader.program(text)?;
     Ok(reader.script)

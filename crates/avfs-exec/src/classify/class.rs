@@ -68,7 +68,7 @@ pub struct Classes(u8);
 impl Classes {
     pub const READ_ONLY: Classes = Classes(0);
 
-    pub fn one(class: Class) -> Classes {
+    pub(crate) fn one(class: Class) -> Classes {
         Classes(class.bit())
     }
 
@@ -78,7 +78,7 @@ impl Classes {
     }
 
     #[must_use]
-    pub fn with(self, class: Class) -> Classes {
+    pub(crate) fn with(self, class: Class) -> Classes {
         self.and(Classes::one(class))
     }
 

@@ -34,7 +34,7 @@ impl Pattern {
 const HARMLESS_PROGRAMS: [&str; 7] = ["", "cat", "true", ":", "less", "/bin/cat", "/bin/true"];
 
 /// What setting a variable means. Only variables that other programs see can steer those.
-pub fn classes(name: &str, value: &Word, exported: bool) -> Classes {
+pub(crate) fn classes(name: &str, value: &Word, exported: bool) -> Classes {
     let found = NAMES.iter().find(|(_, pattern)| pattern.fits(name)).map(|(classes, _)| *classes);
     let names_a_program = name.ends_with("PAGER") || name.ends_with("EDITOR") || name == "VISUAL";
     let harmless = value.literal().is_some_and(|value| HARMLESS_PROGRAMS.contains(&value));

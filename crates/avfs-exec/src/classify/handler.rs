@@ -12,25 +12,25 @@ use super::arguments::Arguments;
 use super::judge::{Findings, Judge};
 
 /// One call of a tool, with its arguments taken apart.
-pub struct Call<'a> {
-    pub name: &'a str,
-    pub arguments: &'a Arguments<'a>,
+pub(crate) struct Call<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) arguments: &'a Arguments<'a>,
     /// A flag has made it read-only.
-    pub lowered: bool,
+    pub(crate) lowered: bool,
 }
 
 macro_rules! handlers {
     ($($name:literal $variant:ident $look:path;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Handler { $($variant),* }
+        pub(crate) enum Handler { $($variant),* }
 
         impl Handler {
-            pub fn named(name: &str) -> Option<Handler> {
+            pub(crate) fn named(name: &str) -> Option<Handler> {
                 match name { $($name => Some(Handler::$variant),)* _ => None }
             }
 
             /// Looks at a call, judges what it starts, and tells what it found.
-            pub fn look(self, judge: &mut Judge, call: &Call<'_>) -> Findings {
+            pub(crate) fn look(self, judge: &mut Judge, call: &Call<'_>) -> Findings {
                 match self { $(Handler::$variant => $look(judge, call)),* }
             }
         }

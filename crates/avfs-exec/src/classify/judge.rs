@@ -15,7 +15,7 @@ use super::{Part, agree, arithmetic, environment, redirect, screen};
 const LONGEST_TEXT: usize = 200;
 
 #[derive(Default)]
-pub struct Judge {
+pub(crate) struct Judge {
     parts: Vec<Part>,
     functions: Vec<String>,
     /// Wrappers and shells around what is being judged.
@@ -25,14 +25,14 @@ pub struct Judge {
 }
 
 /// Reasons with what each of them means.
-pub type Findings = Vec<(Classes, String)>;
+pub(crate) type Findings = Vec<(Classes, String)>;
 
 impl Judge {
-    pub fn finish(self) -> Vec<Part> {
+    pub(crate) fn finish(self) -> Vec<Part> {
         self.parts
     }
 
-    pub fn argv(&mut self, words: &[OsString]) {
+    pub(crate) fn argv(&mut self, words: &[OsString]) {
         let words: Option<Vec<Word>> = words.iter().map(|word| word.to_str().map(Word::exact)).collect();
         let Some(words) = words else {
             return self.unreadable("", &Unreadable::Syntax("a word is no text".to_owned()));
@@ -47,7 +47,7 @@ impl Judge {
         }
     }
 
-    pub fn shell(&mut self, text: &str) {
+    pub(crate) fn shell(&mut self, text: &str) {
         let script = screen::check(text).and_then(|()| agree::read(text));
         match script {
             Ok(script) => self.script(&script),
@@ -56,14 +56,14 @@ impl Judge {
     }
 
     /// A shell inside the command.
-    pub fn inner_shell(&mut self, text: &str) {
+    pub(crate) fn inner_shell(&mut self, text: &str) {
         let before = std::mem::replace(&mut self.inside_shell, true);
         self.deeper(|judge| judge.shell(text));
         self.inside_shell = before;
     }
 
     /// A command that another one starts.
-    pub fn inner(&mut self, words: &[Word]) {
+    pub(crate) fn inner(&mut self, words: &[Word]) {
         self.deeper(|judge| judge.call(words));
     }
 
@@ -126,7 +126,7 @@ impl Judge {
         }
     }
 
-    pub fn assignment(&mut self, assignment: &Assignment, exported: bool) {
+    pub(crate) fn assignment(&mut self, assignment: &Assignment, exported: bool) {
         let classes = environment::classes(&assignment.name, &assignment.value, exported);
         if !classes.is_read_only() {
             let reason = format!("`{}` changes what programs do", shown(&assignment.name));
@@ -135,7 +135,7 @@ impl Judge {
     }
 
     /// A part that is no program.
-    pub fn finding(&mut self, verb: &str, classes: Classes, reason: String, firm: bool) {
+    pub(crate) fn finding(&mut self, verb: &str, classes: Classes, reason: String, firm: bool) {
         self.parts.push(Part {
             text: shown(verb),
             verb: shown(verb),
@@ -330,7 +330,7 @@ fn text_of(words: &[Word]) -> String {
 }
 
 /// One line that is safe on a terminal.
-pub fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let cut: String = text.chars().take(LONGEST_TEXT).collect();
     let more = if cut.len() < text.len() { "…" } else { "" };
     avfs_core::printable(cut.as_bytes()) + more

@@ -3,7 +3,7 @@
 use super::class::{Class, Classes};
 use super::script::{Redirect, RedirectKind, Word};
 
-pub fn classes(redirect: &Redirect) -> Classes {
+pub(crate) fn classes(redirect: &Redirect) -> Classes {
     match redirect.kind {
         RedirectKind::HereDocument | RedirectKind::HereString => Classes::READ_ONLY,
         RedirectKind::Read => read(&redirect.target),
@@ -26,7 +26,7 @@ fn read(target: &Word) -> Classes {
 }
 
 /// What it means that a file is written, however that is done.
-pub fn written(target: &Word) -> Classes {
+pub(crate) fn written(target: &Word) -> Classes {
     let text = target.text.as_str();
     let harmless = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"];
     match target.exact {

@@ -3,7 +3,7 @@
 use super::script::Unreadable;
 
 /// Lines and tabs are ordinary; everything else that steers a terminal or hides text is not.
-pub fn check(text: &str) -> Result<(), Unreadable> {
+pub(crate) fn check(text: &str) -> Result<(), Unreadable> {
     match text.chars().find(|character| is_deceptive(*character)) {
         Some(character) => Err(Unreadable::Character(character.escape_unicode().to_string())),
         None => Ok(()),

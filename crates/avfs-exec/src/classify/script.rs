@@ -2,52 +2,52 @@
 
 /// One word of a command, as far as it is known before it runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word {
+pub(crate) struct Word {
     /// The whole word without its quotes, or what stands before the first expansion.
-    pub text: String,
+    pub(crate) text: String,
     /// Nothing is expanded: `text` is what the program gets.
-    pub exact: bool,
+    pub(crate) exact: bool,
     /// It may become several words, or none.
-    pub splits: bool,
+    pub(crate) splits: bool,
 }
 
 impl Word {
-    pub fn exact(text: impl Into<String>) -> Word {
+    pub(crate) fn exact(text: impl Into<String>) -> Word {
         Word { text: text.into(), exact: true, splits: false }
     }
 
     /// Anything, and any number of it.
-    pub fn unknown() -> Word {
+    pub(crate) fn unknown() -> Word {
         Word { text: String::new(), exact: false, splits: true }
     }
 
     /// Starts with `text`, then goes on as nobody knows.
-    pub fn starting(text: impl Into<String>) -> Word {
+    pub(crate) fn starting(text: impl Into<String>) -> Word {
         Word { text: text.into(), exact: false, splits: false }
     }
 
-    pub fn literal(&self) -> Option<&str> {
+    pub(crate) fn literal(&self) -> Option<&str> {
         self.exact.then_some(self.text.as_str())
     }
 
     /// The word might be an option that nobody has seen.
-    pub fn may_hide_a_flag(&self) -> bool {
+    pub(crate) fn may_hide_a_flag(&self) -> bool {
         !self.exact && (self.splits || self.text.is_empty() || self.text.starts_with('-'))
     }
 
-    pub fn push_literal(&mut self, text: &str) {
+    pub(crate) fn push_literal(&mut self, text: &str) {
         if self.exact {
             self.text.push_str(text);
         }
     }
 
-    pub fn push_expansion(&mut self, splits: bool) {
+    pub(crate) fn push_expansion(&mut self, splits: bool) {
         self.exact = false;
         self.splits |= splits;
     }
 
     /// Text outside quotes, in which patterns and braces are expanded.
-    pub fn push_unquoted(&mut self, text: &str) {
+    pub(crate) fn push_unquoted(&mut self, text: &str) {
         match text.find(is_pattern_character) {
             Some(at) => {
                 self.push_literal(&text[..at]);
@@ -58,7 +58,7 @@ impl Word {
     }
 
     /// As a person should see it.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self.exact {
             true => self.text.clone(),
             false => format!("{}…", self.text),
@@ -72,13 +72,13 @@ fn is_pattern_character(character: char) -> bool {
 }
 
 /// Whether text outside quotes makes several words of one: `{a,b}` or `{1..3}`.
-pub fn has_braces(unquoted: &str) -> bool {
+pub(crate) fn has_braces(unquoted: &str) -> bool {
     let inner = unquoted.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
     inner.is_some_and(|(inner, _)| inner.contains(',') || inner.contains(".."))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RedirectKind {
+pub(crate) enum RedirectKind {
     Read,
     /// `>`, `>>`, `>|`, `&>`, `&>>`, `<>`.
     Write,
@@ -89,44 +89,44 @@ pub enum RedirectKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Redirect {
-    pub kind: RedirectKind,
+pub(crate) struct Redirect {
+    pub(crate) kind: RedirectKind,
     /// The file or descriptor; nothing for a here-document, whose text no program name is in.
-    pub target: Word,
+    pub(crate) target: Word,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Assignment {
-    pub name: String,
-    pub value: Word,
+pub(crate) struct Assignment {
+    pub(crate) name: String,
+    pub(crate) value: Word,
 }
 
 /// One simple command. Without words it is only assignments, or the redirections of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Simple {
-    pub assignments: Vec<Assignment>,
-    pub words: Vec<Word>,
-    pub redirects: Vec<Redirect>,
+pub(crate) struct Simple {
+    pub(crate) assignments: Vec<Assignment>,
+    pub(crate) words: Vec<Word>,
+    pub(crate) redirects: Vec<Redirect>,
 }
 
 /// Everything in a command line, substitutions included, in no order that matters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Script {
-    pub simples: Vec<Simple>,
-    pub functions: Vec<String>,
+pub(crate) struct Script {
+    pub(crate) simples: Vec<Simple>,
+    pub(crate) functions: Vec<String>,
     /// Things that run code without a command standing there.
-    pub hazards: Vec<String>,
+    pub(crate) hazards: Vec<String>,
     /// Names whose values are evaluated as arithmetic, and so may run code.
-    pub evaluated: Vec<String>,
+    pub(crate) evaluated: Vec<String>,
     /// Names that get a value in other ways than by `name=value`: in a `for`, in arithmetic, by `${name:=…}`.
-    pub other_assignments: Vec<Assignment>,
+    pub(crate) other_assignments: Vec<Assignment>,
     /// Names that take the result of arithmetic, once for each time.
-    pub numbers: Vec<String>,
+    pub(crate) numbers: Vec<String>,
 }
 
 /// Why a command line cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub(crate) enum Unreadable {
     #[error("it is longer than {0} bytes")]
     TooLong(usize),
     #[error("it holds more than {0} commands")]
@@ -146,7 +146,7 @@ pub enum Unreadable {
 }
 
 /// Looks at an arithmetic expression: subscripts and substitutions run code, names are looked up later.
-pub fn look_at_arithmetic(expression: &str, script: &mut Script) {
+pub(crate) fn look_at_arithmetic(expression: &str, script: &mut Script) {
     if expression.contains(['[', '`']) || expression.contains("$(") || expression.contains("${") {
         script.hazards.push("arithmetic with a subscript or substitution runs code".to_owned());
     }

@@ -12,7 +12,7 @@ const STEPS_PER_BYTE: usize = 1;
 const LEAST_STEPS: usize = 10_000;
 
 /// Reads the same things as the first reader, except for hazards and arithmetic.
-pub fn read(text: &str) -> Result<Script, Unreadable> {
+pub(crate) fn read(text: &str) -> Result<Script, Unreadable> {
     let tree = parse(text)?;
     let root = tree.root_node();
     if root.has_error() {

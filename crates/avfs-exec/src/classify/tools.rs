@@ -46,60 +46,60 @@ static TOOLS: LazyLock<HashMap<&'static str, Tool>> = LazyLock::new(|| match tab
 });
 
 /// The table of a tool by its plain name.
-pub fn find(name: &str) -> Option<&'static Tool> {
+pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.get(name)
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Tool {
-    pub spec: Spec,
-    pub subs: Vec<Sub>,
+pub(crate) struct Tool {
+    pub(crate) spec: Spec,
+    pub(crate) subs: Vec<Sub>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Sub {
+pub(crate) struct Sub {
     /// The words before the last one, as `remote` of `remote add`.
-    pub before: Vec<&'static str>,
+    pub(crate) before: Vec<&'static str>,
     /// The last word: any of these.
-    pub names: Vec<&'static str>,
-    pub spec: Spec,
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) spec: Spec,
 }
 
 /// What flags and operands of a tool or a subcommand mean.
 #[derive(Clone, Debug, Default)]
-pub struct Spec {
-    pub classes: Classes,
-    pub flags: HashMap<&'static str, Flag>,
+pub(crate) struct Spec {
+    pub(crate) classes: Classes,
+    pub(crate) flags: HashMap<&'static str, Flag>,
     /// Flags that are not listed are harmless.
-    pub any: bool,
-    pub unknown: Option<Classes>,
-    pub info: Vec<&'static str>,
-    pub operands: Option<(usize, Classes)>,
-    pub wraps: Option<usize>,
-    pub through: bool,
-    pub single: bool,
-    pub stops: bool,
+    pub(crate) any: bool,
+    pub(crate) unknown: Option<Classes>,
+    pub(crate) info: Vec<&'static str>,
+    pub(crate) operands: Option<(usize, Classes)>,
+    pub(crate) wraps: Option<usize>,
+    pub(crate) through: bool,
+    pub(crate) single: bool,
+    pub(crate) stops: bool,
     /// Its words are no flags and operands: a handler reads them.
-    pub raw: bool,
-    pub handler: Option<Handler>,
+    pub(crate) raw: bool,
+    pub(crate) handler: Option<Handler>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Flag {
-    pub takes_value: bool,
-    pub adds: Classes,
-    pub lowers: Option<Classes>,
+pub(crate) struct Flag {
+    pub(crate) takes_value: bool,
+    pub(crate) adds: Classes,
+    pub(crate) lowers: Option<Classes>,
 }
 
 impl Tool {
     /// The longest subcommand that the words begin with.
-    pub fn sub(&self, words: &[&str]) -> Option<&Sub> {
+    pub(crate) fn sub(&self, words: &[&str]) -> Option<&Sub> {
         self.subs.iter().filter(|sub| sub.fits(words)).max_by_key(|sub| sub.before.len())
     }
 }
 
 impl Sub {
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.before.len() + 1
     }
 
@@ -111,13 +111,13 @@ impl Sub {
 
 impl Spec {
     /// What a flag that is not listed adds. Only what is read-only has something to lose by it.
-    pub fn unknown(&self) -> Classes {
+    pub(crate) fn unknown(&self) -> Classes {
         let default = if self.classes.is_read_only() { Class::Mutating } else { Class::ReadOnly };
         self.unknown.unwrap_or(default.into())
     }
 
     /// What a word is that might be any flag.
-    pub fn hidden_flag(&self) -> Classes {
+    pub(crate) fn hidden_flag(&self) -> Classes {
         let harmless = self.any && self.flags.values().all(|flag| flag.adds.is_read_only());
         match harmless {
             true => Classes::READ_ONLY,

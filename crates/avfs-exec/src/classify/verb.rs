@@ -2,7 +2,7 @@
 
 /// What stands in the place of the program.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verb<'a> {
+pub(crate) enum Verb<'a> {
     /// Found by its name, or in a directory of the system.
     Named(&'a str),
     /// A program somewhere else, with its last name.
@@ -13,7 +13,7 @@ pub enum Verb<'a> {
 
 const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 
-pub fn resolve(word: &str) -> Verb<'_> {
+pub(crate) fn resolve(word: &str) -> Verb<'_> {
     let Some((directory, name)) = word.rsplit_once('/') else {
         return match word {
             "" => Verb::Detour("the name of the program is empty"),

@@ -11,7 +11,7 @@ use super::{DOOR, HOME, INSIDE, PROGRAMS, Plan, SESSION, WORKSPACE};
 
 /// One step of building the tree. `from` is a path of the host, `at` one inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// A directory or file of the system, which everybody can read.
     System {
         from: PathBuf,
@@ -54,7 +54,7 @@ pub enum Step {
 
 /// What may be done below a path, for those who ask twice (Landlock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     Read,
     Write,
     /// Existing files can be written, and devices driven, but nothing made.
@@ -63,9 +63,9 @@ pub enum Access {
 
 /// The tree and who may do what in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
-    pub steps: Vec<Step>,
-    pub access: Vec<(PathBuf, Access)>,
+pub(crate) struct Layout {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) access: Vec<(PathBuf, Access)>,
 }
 
 /// Directories of the root that most distributions have moved to `/usr`, with links in their place.
@@ -94,7 +94,7 @@ const SYSTEM: [&str; 15] = [
 const PRIVATE: [&str; 5] = ["/", "/tmp", HOME, "/var/tmp", "/var/run"];
 
 /// The tree for `plan` on a host whose files are below `host` (`/`, but for tests). `inside` is our own program.
-pub fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
+pub(crate) fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     let mut steps = system(host);
     steps.extend(etc(plan, host));
     steps.extend(private(plan));
@@ -227,7 +227,7 @@ const MACHINE: [&str; 8] = [
 ];
 
 /// What of the host's own tree may be used by a run that has no tree of its own, beside its workspace.
-pub fn host_access(plan: &Plan) -> Vec<(PathBuf, Access)> {
+pub(crate) fn host_access(plan: &Plan) -> Vec<(PathBuf, Access)> {
     let read = |path: &str| (PathBuf::from(path), Access::Read);
     let mut access: Vec<(PathBuf, Access)> = ["/usr", "/nix/store"].map(read).to_vec();
     access.extend(MERGED.iter().map(|name| (Path::new("/").join(name), Access::Read)));
@@ -240,7 +240,7 @@ pub fn host_access(plan: &Plan) -> Vec<(PathBuf, Access)> {
 
 impl Step {
     /// The place inside that the step makes or changes.
-    pub fn at(&self) -> &Path {
+    pub(crate) fn at(&self) -> &Path {
         match self {
             Self::System { at, .. }
             | Self::ReadOnly { at, .. }

@@ -74,13 +74,13 @@ fn shown(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::rules_to_save;
+    use crate::policy::Policy;
 
     /// What is saved for `command` after `edits`.
     fn edited(command: &str, edits: &[&str]) -> Result<Vec<String>, BadEdit> {
         let found = classify(&Command::Shell(command.to_owned()));
         let edits: Vec<String> = edits.iter().map(|text| (*text).to_owned()).collect();
-        let rules = edit_rules(&found, &rules_to_save(&found), &edits)?;
+        let rules = edit_rules(&found, &Policy::built_in().rules_to_save(&found), &edits)?;
         Ok(rules
             .iter()
             .map(|rule| format!("{}{:?}", if rule.exact { "=" } else { "" }, rule.prefix))

@@ -13,7 +13,7 @@ const SECTIONS: &[&str] = &["classes", "rules", "examples"];
 const RULE_KEYS: &[&str] = &["prefix", "action", "exact", "classes", "reason", "alternative"];
 const EXAMPLE_KEYS: &[&str] = &["command", "action"];
 
-pub fn parse(file: &Path, text: &str) -> Result<Policy, PolicyError> {
+pub(super) fn parse(file: &Path, text: &str) -> Result<Policy, PolicyError> {
     let reader = Reader { file, text };
     let table = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);

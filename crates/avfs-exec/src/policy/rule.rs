@@ -19,7 +19,7 @@ pub struct PrefixRule {
 }
 
 impl PrefixRule {
-    pub fn new(prefix: impl IntoIterator<Item = impl Into<String>>, action: Action) -> PrefixRule {
+    pub(crate) fn new(prefix: impl IntoIterator<Item = impl Into<String>>, action: Action) -> PrefixRule {
         let prefix = prefix.into_iter().map(Into::into).collect();
         PrefixRule {
             prefix,
@@ -33,14 +33,14 @@ impl PrefixRule {
     }
 
     /// The words of the part are those of the rule, all of them known before it runs.
-    pub fn matches(&self, part: &Part) -> bool {
+    pub(crate) fn matches(&self, part: &Part) -> bool {
         let length = !self.exact || part.complete && part.prefix.len() == self.prefix.len();
         !part.firm && length && part.prefix.starts_with(&self.prefix) && self.covers(part)
     }
 
     /// The tool and subcommand are those of the rule, whatever path or flags stand between. Good enough to
     /// be stricter, not to be milder.
-    pub fn matches_by_name(&self, part: &Part) -> bool {
+    pub(crate) fn matches_by_name(&self, part: &Part) -> bool {
         !self.exact && !part.names.is_empty() && part.names.starts_with(&self.prefix) && self.covers(part)
     }
 

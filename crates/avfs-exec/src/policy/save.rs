@@ -5,11 +5,6 @@ use std::path::Path;
 use super::{Action, Policy, PolicyError, PrefixRule};
 use crate::classify::{Classification, Part};
 
-/// The rules that an approval "for always" saves, under the built-in policy.
-pub fn rules_to_save(found: &Classification) -> Vec<PrefixRule> {
-    Policy::built_in().rules_to_save(found)
-}
-
 impl Policy {
     /// The rules that an approval "for always" saves; none when some part cannot be kept as a rule, because
     /// the command would have to be asked for again all the same.

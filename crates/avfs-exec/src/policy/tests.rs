@@ -181,7 +181,7 @@ fn an_example_that_does_not_hold_is_refused_with_what_decides() {
 #[test]
 fn an_approval_saves_the_command_itself_and_nothing_wider() {
     let saved = |command: &str| {
-        let rules = rules_to_save(&shell(command));
+        let rules = Policy::built_in().rules_to_save(&shell(command));
         rules
             .iter()
             .map(|rule| format!("{}{:?}", if rule.exact { "=" } else { "" }, rule.prefix))
@@ -206,7 +206,7 @@ fn an_approval_saves_the_command_itself_and_nothing_wider() {
 #[test]
 fn a_saved_rule_allows_its_command_and_no_worse_one() {
     let found = shell("git push origin main");
-    let policy = Policy::built_in().with_saved(rules_to_save(&found));
+    let policy = Policy::built_in().with_saved(Policy::built_in().rules_to_save(&found));
     assert_eq!(policy.decide(&found, false).action, Action::Allow);
     for other in ["git push origin main -f", "git push", "git push origin main; curl https://x"] {
         assert_eq!(policy.decide(&shell(other), false).action, Action::Deny, "{other}");
@@ -216,7 +216,7 @@ fn a_saved_rule_allows_its_command_and_no_worse_one() {
 #[test]
 fn a_saved_rule_answers_a_question_and_lifts_no_denial() {
     let found = shell("curl https://x");
-    let saved = rules_to_save(&found);
+    let saved = Policy::built_in().rules_to_save(&found);
     assert_eq!(Policy::built_in().with_saved(saved.clone()).decide(&found, false).action, Action::Allow);
     for strict in [
         "[classes]\nnetworked = \"deny\"\n",
@@ -242,7 +242,7 @@ fn the_text_of_a_policy_is_what_it_says_and_not_how() {
 fn rules_are_added_to_a_file_without_touching_the_rest() {
     let text =
         "# mine\n[classes]\nread_only = \"allow\" # fine\n\n[[rules]]\nprefix = [\"a\"]\naction = \"deny\"";
-    let rules = rules_to_save(&shell("curl 'https://x/\"q\\' -d 'two\nlines'"));
+    let rules = Policy::built_in().rules_to_save(&shell("curl 'https://x/\"q\\' -d 'two\nlines'"));
     let whole = append_rules(Path::new("policy.toml"), text, &rules).unwrap();
     assert!(whole.starts_with(text), "{whole}");
     let again = policy(&whole);

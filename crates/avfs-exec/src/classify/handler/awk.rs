@@ -4,7 +4,7 @@ use super::Call;
 use crate::classify::class::{Class, Classes};
 use crate::classify::judge::{Findings, Judge};
 
-pub fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
     let from_file = call.arguments.has(&["-f", "--file", "-E", "--exec"]);
     if from_file {
         return vec![(Class::Mutating.into(), "the program of `awk` is in a file".to_owned())];

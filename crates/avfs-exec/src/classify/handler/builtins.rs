@@ -10,7 +10,7 @@ fn risk(why: &str) -> Findings {
 }
 
 /// `eval`: its words are a command line.
-pub fn eval(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn eval(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let words: Option<Vec<&str>> = call.arguments.operands.iter().map(|word| word.literal()).collect();
     match words {
         Some(words) => {
@@ -22,7 +22,7 @@ pub fn eval(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `trap`: the first word is a command line for later.
-pub fn trap(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn trap(judge: &mut Judge, call: &Call<'_>) -> Findings {
     match call.arguments.operands.first().map(|word| word.literal()) {
         None | Some(Some("-" | "")) => Vec::new(),
         Some(Some(text)) => {
@@ -34,7 +34,7 @@ pub fn trap(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `command -v` only looks; without it, a command follows.
-pub fn command(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn command(judge: &mut Judge, call: &Call<'_>) -> Findings {
     if !call.arguments.has(&["-v", "-V"]) && !call.arguments.rest.is_empty() {
         judge.inner(call.arguments.rest);
     }
@@ -42,7 +42,7 @@ pub fn command(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `export`, `declare` and the like.
-pub fn declare(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn declare(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let mut findings = Findings::new();
     for word in &call.arguments.operands {
         let name = word.text.split(['=', '+']).next().unwrap_or_default();
@@ -77,7 +77,7 @@ fn is_number(word: &Word) -> bool {
 }
 
 /// Builtins that set variables by name: `read`, `printf -v`, `mapfile`, `getopts`, `unset`.
-pub fn names(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn names(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let by_flag: Vec<&Word> = call.arguments.values(&["-v", "-a"]).collect();
     let by_operand = match call.name {
         "printf" => &[],
@@ -95,7 +95,7 @@ pub fn names(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `test -v` takes the name of a variable, and evaluates its subscript.
-pub fn test(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn test(_: &mut Judge, call: &Call<'_>) -> Findings {
     let hides = |word: &Word| !word.exact && word.splits;
     let looks_up = |pair: &[Word]| {
         let asks = matches!(pair[0].literal(), Some("-v" | "-R")) || hides(&pair[0]);

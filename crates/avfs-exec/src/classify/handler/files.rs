@@ -13,12 +13,12 @@ fn writes(word: &Word) -> Option<(Classes, String)> {
 }
 
 /// Every operand is written, as by `tee`.
-pub fn target(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn target(_: &mut Judge, call: &Call<'_>) -> Findings {
     call.arguments.operands.iter().filter_map(|word| writes(word)).collect()
 }
 
 /// `dd`: words of its own instead of flags.
-pub fn dd(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn dd(_: &mut Judge, call: &Call<'_>) -> Findings {
     let known =
         ["if=", "bs=", "ibs=", "obs=", "count=", "skip=", "seek=", "status=", "conv=", "iflag=", "cbs="];
     let one = |word: &&Word| match word.text.strip_prefix("of=") {
@@ -30,7 +30,7 @@ pub fn dd(_: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `date`: anything but a format sets the clock.
-pub fn date(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn date(_: &mut Judge, call: &Call<'_>) -> Findings {
     let sets = call.arguments.operands.iter().any(|word| !word.text.starts_with('+'));
     match sets {
         true => vec![(Class::HostEscapeRisk.into(), "the clock is set".to_owned())],
@@ -39,7 +39,7 @@ pub fn date(_: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `curl -o` and `wget -O`: where the answer goes.
-pub fn download(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn download(_: &mut Judge, call: &Call<'_>) -> Findings {
     let names = ["-o", "--output", "-O", "--output-document", "-D", "--dump-header", "-c", "--cookie-jar"];
     let named: Vec<&Word> = call.arguments.values(&names).collect();
     let writes_by_itself = call.name == "wget" && !call.arguments.has(&["--spider"]) && named.is_empty();
@@ -52,7 +52,7 @@ pub fn download(_: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// Clients of databases: words of SQL say how bad it is.
-pub fn sql(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn sql(_: &mut Judge, call: &Call<'_>) -> Findings {
     let values = call.arguments.flags.iter().filter_map(|(_, value)| value.as_ref());
     let texts: Vec<String> =
         values.chain(call.arguments.operands.iter().copied()).map(|word| word.text.to_lowercase()).collect();
@@ -70,7 +70,7 @@ pub fn sql(_: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `tar`: the mode decides, and it may be written without a dash.
-pub fn tar(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn tar(_: &mut Judge, call: &Call<'_>) -> Findings {
     let modes =
         ["-t", "--list", "-c", "--create", "-x", "--extract", "--get", "-r", "--append", "-u", "--update"];
     let old = call.arguments.operands.first().filter(|_| !call.arguments.has(&modes));

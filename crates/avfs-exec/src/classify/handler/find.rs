@@ -95,7 +95,7 @@ const VALUED: [&str; 42] = [
     "-context",
 ];
 
-pub fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let mut findings = Findings::new();
     let words = call.arguments.rest;
     let mut at = 0;
@@ -142,7 +142,7 @@ fn found(word: &Word) -> Word {
 }
 
 /// `fd -x` and `-X`: the rest is a command.
-pub fn fd(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn fd(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let is_start = |word: &&Word| matches!(word.literal(), Some("-x" | "--exec" | "-X" | "--exec-batch"));
     let words = call.arguments.rest;
     let hidden = words.iter().any(Word::may_hide_a_flag);

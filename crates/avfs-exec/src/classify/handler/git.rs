@@ -55,7 +55,7 @@ fn is_harmless(name: &str, value: Option<&str>) -> bool {
 }
 
 /// Settings given by `-c` for one call.
-pub fn global(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn global(_: &mut Judge, call: &Call<'_>) -> Findings {
     let settings = call.arguments.values(&["-c", "--config-env"]);
     let dangerous = settings.filter(|word| {
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, "true"));
@@ -69,7 +69,7 @@ fn setting(word: &Word) -> String {
 }
 
 /// `git config`: reading, or setting something for later.
-pub fn config(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn config(_: &mut Judge, call: &Call<'_>) -> Findings {
     let operands = &call.arguments.operands;
     let (operands, reads) = match operands.first().and_then(|word| word.literal()) {
         Some("list" | "get") => (&operands[1..], true),
@@ -90,7 +90,7 @@ pub fn config(_: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `git checkout`: branches, or files whose changes are lost.
-pub fn checkout(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn checkout(_: &mut Judge, call: &Call<'_>) -> Findings {
     let operands = &call.arguments.operands;
     let creates = call.arguments.has(&["-b", "-B", "--orphan", "-t", "--track"]);
     let is_path = |word: &&&Word| matches!(word.text.as_str(), "." | "./" | "*") || word.text.contains("*.");

@@ -6,7 +6,7 @@ use crate::classify::judge::{Findings, Judge};
 use crate::classify::redirect::written;
 use crate::classify::script::Word;
 
-pub fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
     let mut scripts: Vec<&Word> = call.arguments.values(&["-e", "--expression"]).collect();
     let from_file = call.arguments.has(&["-f", "--file"]);
     if scripts.is_empty() && !from_file {

@@ -6,7 +6,7 @@ use crate::classify::judge::{Findings, Judge};
 use crate::classify::script::{Assignment, Word};
 
 /// `env`: variables, then a command; or a command in one word.
-pub fn env(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn env(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let split: Vec<&Word> = call.arguments.values(&["-S", "--split-string"]).collect();
     let mut words: Vec<Word> = Vec::new();
     for word in split {
@@ -32,14 +32,14 @@ fn is_assignment(word: &Word) -> bool {
 }
 
 /// An argument `NAME=value`.
-pub fn assign(judge: &mut Judge, word: &Word) {
+pub(crate) fn assign(judge: &mut Judge, word: &Word) {
     let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
     let value = Word { text: value.to_owned(), exact: word.exact, splits: word.splits };
     judge.assignment(&Assignment { name: name.to_owned(), value }, true);
 }
 
 /// `bash`, `sh` and the like: a text, a file, or whatever comes in.
-pub fn shell(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn shell(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let operand = call.arguments.operands.first();
     let risk = |why: &str| vec![(Class::HostEscapeRisk.into(), why.to_owned())];
     match (call.arguments.has(&["-c"]), operand.map(|word| word.literal())) {
@@ -61,7 +61,7 @@ pub fn shell(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// What comes in is added to the end of the command, or put in the place of a mark.
-pub fn xargs(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn xargs(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let marks = call.arguments.values(&["-I", "--replace", "-i"]).filter_map(Word::literal);
     let mark = marks.last().map(str::to_owned);
     let mut words: Vec<Word> = match call.arguments.rest {
@@ -76,13 +76,13 @@ pub fn xargs(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// A word in which `mark` will stand for something else.
-pub fn replaced(word: &Word, mark: Option<&str>) -> Word {
+pub(crate) fn replaced(word: &Word, mark: Option<&str>) -> Word {
     let at = mark.and_then(|mark| word.text.find(mark));
     at.map_or(word.clone(), |at| Word::starting(&word.text[..at]))
 }
 
 /// `watch`: the words are joined and given to a shell.
-pub fn join(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn join(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let words: Option<Vec<&str>> = call.arguments.rest.iter().map(Word::literal).collect();
     match words {
         Some(words) if words.is_empty() => Vec::new(),

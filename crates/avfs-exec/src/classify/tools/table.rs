@@ -6,7 +6,7 @@ use super::{Flag, Spec, Sub, Tool};
 use crate::classify::class::Classes;
 use crate::classify::handler::Handler;
 
-pub fn read_all(tables: &[(&str, &'static str)]) -> Result<HashMap<&'static str, Tool>, String> {
+pub(crate) fn read_all(tables: &[(&str, &'static str)]) -> Result<HashMap<&'static str, Tool>, String> {
     let mut all = HashMap::new();
     for (table, text) in tables {
         let mut reader = Reader { tools: Vec::new() };

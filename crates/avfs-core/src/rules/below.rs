@@ -112,7 +112,7 @@ impl Compiled {
     /// Whether `b` is `a` and more of rules of the highest level. They beat others or change nothing, so that no path
     /// has to be looked at.
     fn is_only_raised(&self, a: &Place, b: &Place) -> bool {
-        let raises = |node: &NodeId| self.rules[self.machine.rule(*node) as usize].level == Level::Write;
+        let raises = |node: &NodeId| level(Some(self.judge.says(self.machine.rule(*node)))) == Level::Write;
         let (fewer, more) = (&a.0.nodes, &b.0.nodes);
         let both = fewer.iter().chain(more.iter()).copied().collect();
         a.1 == b.1

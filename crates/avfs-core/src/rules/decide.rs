@@ -46,7 +46,7 @@ impl Judge {
         Judge { says: says.collect(), refinements }
     }
 
-    fn says(&self, rule: RuleId) -> Verdict {
+    pub(super) fn says(&self, rule: RuleId) -> Verdict {
         self.says[rule as usize]
     }
 

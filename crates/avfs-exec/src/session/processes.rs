@@ -1,6 +1,6 @@
 //! The processes of a session, as the host sees them: which is the shell, and which belong to the command of a turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
@@ -15,7 +15,7 @@ struct Process {
 }
 
 /// This moment, as processes are dated.
-pub(super) fn now() -> u64 {
+fn now() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Boottime);
     let ticks = rustix::param::clock_ticks_per_second();
     let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
@@ -37,9 +37,28 @@ pub(super) fn reader_of(pipe: u64) -> Option<Pid> {
     Pid::from_raw(found.pop()?)
 }
 
-/// Sends a signal to everything that was started since a moment, and to what that has started.
-pub(super) fn signal_since(shell: Pid, since: u64, signal: Signal) {
-    for pid in started_since(&processes(), shell.as_raw_pid(), since) {
+/// What is there before a command: the moment alone would not do, because many processes start in one tick.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Earlier {
+    moment: u64,
+    /// The jobs of earlier commands: children of the shell, and of the first process if their parents have ended.
+    jobs: BTreeSet<i32>,
+}
+
+impl Earlier {
+    /// What there is now, below the shell if it is known.
+    pub(super) fn now(shell: Option<Pid>) -> Earlier {
+        let jobs = shell.map(|shell| shell.as_raw_pid()).into_iter().flat_map(|shell| {
+            let first = process(shell).map(|process| process.parent);
+            [Some(shell), first].into_iter().flatten().flat_map(children).filter(move |job| *job != shell)
+        });
+        Earlier { moment: now(), jobs: jobs.collect() }
+    }
+}
+
+/// Sends a signal to everything that was started later, and to what that has started.
+pub(super) fn signal_later(shell: Pid, earlier: &Earlier, signal: Signal) {
+    for pid in started_later(&processes(), shell.as_raw_pid(), earlier) {
         if let Some(pid) = Pid::from_raw(pid) {
             // It may have ended meanwhile.
             kill_process(pid, signal).ok();
@@ -49,20 +68,21 @@ pub(super) fn signal_since(shell: Pid, since: u64, signal: Signal) {
 
 /// What hangs below the shell, or below the first process of the sandbox because its parent has ended. A job of an
 /// earlier command stays out of it with all that it starts.
-fn started_since(all: &BTreeMap<i32, Process>, shell: i32, since: u64) -> Vec<i32> {
+fn started_later(all: &BTreeMap<i32, Process>, shell: i32, earlier: &Earlier) -> Vec<i32> {
     let Some(first) = all.get(&shell).map(|process| process.parent) else { return Vec::new() };
     let top_of = |pid: i32| {
         let mut at = pid;
         for _ in 0..all.len() {
             let parent = all.get(&at)?.parent;
             if parent == shell || (parent == first && at != shell) {
-                return all.get(&at);
+                return all.get(&at).map(|top| (at, top.started));
             }
             at = parent;
         }
         None
     };
-    let is_new = |pid: &i32| top_of(*pid).is_some_and(|top| top.started >= since);
+    let is_later = |(top, started)| started >= earlier.moment && !earlier.jobs.contains(&top);
+    let is_new = |pid: &i32| top_of(*pid).is_some_and(is_later);
     all.keys().copied().filter(|pid| *pid != shell).filter(is_new).collect()
 }
 
@@ -86,9 +106,18 @@ fn depth(all: &BTreeMap<i32, Process>, pid: i32) -> usize {
 fn processes() -> BTreeMap<i32, Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbers
-        .filter_map(|pid| Some((pid, process_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
-        .collect()
+    numbers.filter_map(|pid| Some((pid, process(pid)?))).collect()
+}
+
+fn process(pid: i32) -> Option<Process> {
+    process_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The children of a process of one thread, without looking at all processes. A kernel that does not tell them leaves
+/// only the moment to go by.
+fn children(pid: i32) -> Vec<i32> {
+    let told = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    told.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// The name in the second field is anything, also brackets: what counts is behind the last one.
@@ -121,8 +150,10 @@ mod tests {
             .chain(orphans)
             .map(|(pid, parent, started)| (pid, Process { parent, started }))
             .collect();
-        assert_eq!(started_since(&all, 11, 90), [30, 31, 41, 42]);
-        assert_eq!(started_since(&all, 11, 100), [0; 0]);
-        assert_eq!(started_since(&all, 99, 0), [0; 0]);
+        let since = |moment, jobs: &[i32]| Earlier { moment, jobs: jobs.iter().copied().collect() };
+        assert_eq!(started_later(&all, 11, &since(90, &[])), [30, 31, 41, 42]);
+        assert_eq!(started_later(&all, 11, &since(90, &[20, 30, 40])), [41, 42], "in the same tick");
+        assert_eq!(started_later(&all, 11, &since(100, &[])), [0; 0]);
+        assert_eq!(started_later(&all, 99, &since(0, &[])), [0; 0]);
     }
 }

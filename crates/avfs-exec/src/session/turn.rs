@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
 use super::directory::TURNS;
-use super::{Answer, Shell, Turn, TurnEnd, is_ready, lines, processes};
+use super::processes::{self, Earlier};
+use super::{Answer, Shell, Turn, TurnEnd, is_ready, lines};
 use crate::launch::{Event, LaunchError, Stop};
 use crate::output::Capture;
 
@@ -32,7 +33,7 @@ pub(super) fn take(
     events: &mut dyn FnMut(Event<'_>),
 ) -> Result<Answer, LaunchError> {
     let system = LaunchError::system;
-    let (began, began_ticks) = (Instant::now(), processes::now());
+    let (began, earlier) = (Instant::now(), Earlier::now(shell.pid));
     tell(shell, turn).map_err(system("talking to the shell"))?;
     let mut watch = Watch {
         stdout: Capture::new(turn.output_bytes),
@@ -41,7 +42,7 @@ pub(super) fn take(
         turn,
         events,
         began,
-        began_ticks,
+        earlier,
         stopping: None,
         gave_up: false,
     };
@@ -85,7 +86,7 @@ struct Watch<'a, 'e> {
     stdout: Capture,
     stderr: Capture,
     began: Instant,
-    began_ticks: u64,
+    earlier: Earlier,
     stopping: Option<Stopping>,
     gave_up: bool,
 }
@@ -192,7 +193,7 @@ impl Watch<'_, '_> {
             since if since < TERMINATED => Signal::TERM,
             _ => Signal::KILL,
         };
-        processes::signal_since(pid, self.began_ticks, signal);
+        processes::signal_later(pid, &self.earlier, signal);
         // The interrupt may have come when the shell had the line in hand.
         write_line(self.shell, &lines::status(self.shell.turn))
     }

@@ -121,6 +121,12 @@ impl Rules {
         self.0.is_no_higher_below(&a.place(), &b.place())
     }
 
+    /// Whether a path near below has a higher level at `a` than at `b`. One that is far may be missed, where the rules
+    /// are too complex to look at everything.
+    pub fn is_higher_nearby(&self, a: &Standing, b: &Standing) -> bool {
+        self.0.is_higher_nearby(&a.place(), &b.place())
+    }
+
     /// Whether every path strictly below has at least this level, whatever labels it has of its own.
     pub fn is_all_below(&self, at: &Standing, level: Level) -> bool {
         self.0.is_all_below(&at.state, at.labels, level)

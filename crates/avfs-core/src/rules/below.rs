@@ -12,10 +12,12 @@ use super::budget::{Budget, Spent};
 use super::decide::{Verdict, joined, level};
 use super::level::Level;
 use super::machine::{NodeId, Nodes};
-use super::state::State;
+use super::state::{Question, State};
 
 /// For one question.
 const QUESTION_BUDGET: usize = 500_000;
+/// For a look at what is near: the nearest paths are looked at first.
+const NEARBY_BUDGET: usize = 100_000;
 
 /// A state, and what inherited labels say.
 pub(super) type Place = (Arc<State>, Option<Verdict>);
@@ -101,12 +103,21 @@ impl Compiled {
     }
 
     pub(super) fn is_same_below(&self, a: &Place, b: &Place) -> bool {
-        let find = || self.find_below(a, b, |a, b| a == b).unwrap_or(false);
-        a == b || self.memory.comparison(a, b, find)
+        let find = || self.find_below(a, b, |a, b| a == b, QUESTION_BUDGET).unwrap_or(false);
+        a == b || self.memory.comparison(Question::Same, (a, b), find)
     }
 
     pub(super) fn is_no_higher_below(&self, a: &Place, b: &Place) -> bool {
-        a == b || self.is_only_raised(a, b) || self.find_below(a, b, |a, b| a <= b).unwrap_or(false)
+        let find = || {
+            self.is_only_raised(a, b)
+                || self.find_below(a, b, |a, b| a <= b, QUESTION_BUDGET).unwrap_or(false)
+        };
+        a == b || self.memory.comparison(Question::NoHigher, (a, b), find)
+    }
+
+    pub(super) fn is_higher_nearby(&self, a: &Place, b: &Place) -> bool {
+        let find = || self.find_below(a, b, |a, b| a <= b, NEARBY_BUDGET) == Ok(false);
+        a != b && self.memory.comparison(Question::HigherNearby, (a, b), find)
     }
 
     /// Whether `b` is `a` and more of rules of the highest level. They beat others or change nothing, so that no path
@@ -121,8 +132,14 @@ impl Compiled {
     }
 
     /// Whether the levels at every path below both agree in some way. Equal ones always do.
-    fn find_below(&self, a: &Place, b: &Place, agree: fn(Level, Level) -> bool) -> Result<bool, Spent> {
-        let mut budget = Budget::new(QUESTION_BUDGET);
+    fn find_below(
+        &self,
+        a: &Place,
+        b: &Place,
+        agree: fn(Level, Level) -> bool,
+        budget: usize,
+    ) -> Result<bool, Spent> {
+        let mut budget = Budget::new(budget);
         let labels: Vec<_> = self.every_label(a.1).into_iter().zip(self.every_label(b.1)).collect();
         let differ =
             |one, other| labels.iter().any(|(a, b)| !agree(level(joined(one, *a)), level(joined(other, *b))));

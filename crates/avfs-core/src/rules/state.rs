@@ -65,8 +65,16 @@ struct Table {
 /// From the state with this id, to names that match these globs.
 type Step = (u64, Vec<GlobId>);
 
-/// The ids of two states, and what labels say at each.
-type Comparison = [(u64, Option<Verdict>); 2];
+/// What can be asked of two places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Question {
+    Same,
+    NoHigher,
+    HigherNearby,
+}
+
+/// A question about two states by their ids, and what labels say at each.
+type Comparison = (Question, [(u64, Option<Verdict>); 2]);
 
 #[derive(Debug)]
 struct Recent {
@@ -116,10 +124,15 @@ impl Memory {
         table.steps.insert((from.id, matched), Arc::clone(to));
     }
 
-    /// Whether two places are the same below, as it was found before or is found now.
-    pub(super) fn comparison(&self, a: &Place, b: &Place, find: impl FnOnce() -> bool) -> bool {
+    /// The answer to a question about two places, as it was found before or is found now.
+    pub(super) fn comparison(
+        &self,
+        question: Question,
+        (a, b): (&Place, &Place),
+        find: impl FnOnce() -> bool,
+    ) -> bool {
         let lock = || self.comparisons.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = [(a.0.id, a.1), (b.0.id, b.1)];
+        let key = (question, [(a.0.id, a.1), (b.0.id, b.1)]);
         if let Some(known) = lock().get(&key) {
             return *known;
         }

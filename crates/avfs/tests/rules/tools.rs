@@ -69,7 +69,7 @@ fn packages(aside: &Path) {
     let manifest = |name: &str, more: &str| format!("{{\"name\": \"{name}\", \"version\": \"1.0.0\"{more}}}");
     put(&aside.join("lower/package.json"), &manifest("lower", ""));
     put(&aside.join("lower/lib/credentials.js"), "module.exports = 6\n");
-    put(&aside.join("lower/secrets/index.js"), "module.exports = 7\n");
+    put(&aside.join("lower/secrets"), "module.exports = 7\n");
     let bin = ", \"bin\": {\"upper\": \"cli.js\"}";
     put(&aside.join("upper/package.json"), &manifest("upper", bin));
     let cli =

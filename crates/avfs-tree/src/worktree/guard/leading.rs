@@ -2,7 +2,8 @@
 //!
 //! What is asked for below its name is answered from where it leads. So nothing there may have a higher level than
 //! the name seems to give it: `.vscode` must not lead to where `tasks.json` can be written. Rules that hold at any
-//! depth hold there too, and forbid no link to a place like its own. What is too complex to tell is refused.
+//! depth hold there too, and forbid no link to a place like its own. Where the name itself is what rules are about, what is
+//! too complex to tell is refused.
 
 use avfs_core::rules::{Level, Standing};
 use avfs_core::{EntryName, Labels};
@@ -43,12 +44,10 @@ impl View {
         if link.level() < Level::Write {
             return denied(Some(Level::Write));
         }
-        let mut places = vec![self.rules().child(above, ANY_NAME, &Labels::default())];
-        match meanings(path, target) {
-            Some(meanings) => places.extend(meanings.iter().map(|names| self.standing_of(names))),
-            None => return denied(None),
-        }
-        match places.iter().all(|place| self.rules().is_no_higher_below(place, link)) {
+        let any = self.rules().child(above, ANY_NAME, &Labels::default());
+        let Some(meanings) = meanings(path, target) else { return denied(None) };
+        let leads_higher = |names: &Vec<&[u8]>| self.rules().is_higher_nearby(&self.standing_of(names), link);
+        match self.rules().is_no_higher_below(&any, link) && !meanings.iter().any(leads_higher) {
             true => Ok(()),
             false => denied(None),
         }
@@ -78,7 +77,8 @@ fn meanings<'a>(path: &'a [EntryName], target: &'a [u8]) -> Option<Vec<Vec<&'a [
     }
     match is_absolute {
         _ if lead.len() > above + NAMES_MAX => None,
-        true => Some((0..=lead.len()).map(|start| lead[start..].to_vec()).collect()),
+        // Not the root itself: whoever means it has all of its rules below the link too.
+        true => Some((0..lead.len().max(1)).map(|start| lead[start..].to_vec()).collect()),
         false => Some(vec![lead]),
     }
 }

@@ -320,7 +320,10 @@ impl WorkTree {
         };
         state.tell_watchers(self.door, &op);
         state.tell_views(self.door, &op);
+        let moved = state.moved_to_other_levels(self.door, &op);
         state.apply(op, data)?;
+        // Not before: what is asked for meanwhile must not be kept again.
+        moved.into_iter().for_each(|(door, seen)| state.tell_door(door, seen));
         match state.journal.as_ref().is_some_and(Journal::is_overdue) {
             true => release_journal(state),
             false => Ok(()),

@@ -36,14 +36,14 @@ impl State {
         if !moved.is_empty() {
             self.rebase_directories(changes)?;
         }
-        for ino in moved {
-            self.drop_strangers(ino)?;
+        for ino in &moved {
+            self.drop_strangers(*ino)?;
         }
         for change in changes {
             self.rebase_path(change, renew)?;
         }
         let relabelled = self.relabelled(changes);
-        self.labels_changed(&relabelled);
+        self.labels_changed(&[relabelled, moved].concat());
         // Numbers are free or taken as this state says.
         self.freed.clear();
         Ok(())

@@ -1,7 +1,7 @@
 //! What can be reached: nothing, listed hosts, or what the host reaches.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use avfs_exec::launch::End;
 use avfs_exec::network::HostRule;
@@ -15,9 +15,7 @@ fn server() -> SocketAddr {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut request = [0_u8; 4096];
-            // A client that goes early is one that only looked.
-            if stream.read(&mut request).is_ok() {
+            if is_asked(&mut stream) {
                 stream
                     .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")
                     .ok();
@@ -25,6 +23,20 @@ fn server() -> SocketAddr {
         }
     });
     address
+}
+
+/// Reads a request to its end: what is closed with bytes left to be read is reset, and the answer is lost.
+fn is_asked(stream: &mut TcpStream) -> bool {
+    let mut request = Vec::new();
+    let mut piece = [0_u8; 4096];
+    while !request.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut piece) {
+            // A client that goes early is one that only looked.
+            Ok(0) | Err(_) => return false,
+            Ok(count) => request.extend_from_slice(&piece[..count]),
+        }
+    }
+    true
 }
 
 fn python(workspace: &Workspace, network: Network, program: &str) -> Plan {

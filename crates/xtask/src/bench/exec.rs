@@ -89,7 +89,7 @@ impl Site {
     }
 
     fn vault_of(&self, size: usize, place: &Path) -> Result<String> {
-        let (name, source) = (format!("of-{size}"), place.join("source"));
+        let (name, source) = (format!("of-{size}"), place.join(format!("source-{size}")));
         fixture::source_tree(&source, size)?;
         self.avfs_done(&["vault", "create", &name, "--from", &source.display().to_string()])?;
         std::fs::remove_dir_all(&source)?;

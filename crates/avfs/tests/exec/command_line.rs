@@ -183,3 +183,27 @@ fn the_page_explains_every_field() {
     told.sort_unstable();
     assert_eq!(told, fields());
 }
+
+#[test]
+fn under_landlock_alone_a_run_works_on_a_copy_that_is_taken_back() {
+    let runs = Runs::new();
+    runs.avfs(&["write", "gone", "1"]);
+    runs.avfs(&["label", "set", "gone", "kept"]);
+    let landlock = ["--isolation", "landlock"];
+    let answer = runs.free(&landlock, "mv gone moved; mkdir d; echo new > d/f; cat /etc/shadow; true");
+    assert!(answer.text("stderr").contains("Permission denied"), "{:#}", answer.value);
+    assert!(answer.text("isolation").starts_with("landlock"), "{:#}", answer.value);
+    let changed: Vec<&str> = answer.result("changed_files").as_array().unwrap().iter().map(path).collect();
+    assert_eq!(changed, ["/d/f", "/moved"]);
+    assert_eq!(runs.avfs(&["cat", "d/f"]), "new\n");
+    runs.avfs(&["undo"]);
+    assert_eq!(runs.avfs(&["cat", "gone"]), "1\n");
+    // Rules that a plain copy cannot keep are refused before anything runs.
+    let refused = runs.free(&[&landlock[..], &["--preset", "development"]].concat(), "echo ran > ran");
+    assert_eq!(refused.value["error"]["code"], "rules-need-mount", "{:#}", refused.value);
+    assert!(!runs.avfs(&["ls"]).contains("ran"));
+}
+
+fn path(change: &Value) -> &str {
+    change["path"].as_str().unwrap()
+}

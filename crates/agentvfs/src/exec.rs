@@ -114,7 +114,8 @@ impl Vault {
         let after = workspace.end(EXEC, &detail, running.lingering)?;
         let ((before, seq), launched) = launched?;
         result.snapshot_after = Some(after.to_string());
-        result.mountpoint = Some(WORKSPACE);
+        // A copy is where it is.
+        result.mountpoint = (request.isolation == IsolationChoice::Bubblewrap).then_some(WORKSPACE);
         let outcome = launched.map_err(Failed::Launch)?;
         result.take(&outcome);
         result.changed_files = changes::changed_files(self, before, after, rules.as_ref())?;

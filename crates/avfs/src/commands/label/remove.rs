@@ -1,13 +1,12 @@
 //! `avfs label remove`: one label less.
 
-use agentvfs::rules::{Label, Labels};
+use agentvfs::rules::Label;
 use anyhow::Result;
 use avfs_core::TreePath;
 
 use super::label;
-use super::set::LabelledBody;
+use super::set::relabel;
 use crate::args::vault_path;
-use crate::change::describe;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
@@ -24,17 +23,7 @@ pub struct RemoveArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &RemoveArgs) -> Result<ExitStatus> {
-    let path = &args.path;
-    let (labels, changed) = context.change("unlabel", &describe([path]), |open| {
-        let had = open.labels(path)?;
-        let labels: Labels = had.iter().filter(|label| !args.labels.contains(label)).cloned().collect();
-        if labels != had {
-            open.set_labels(path, labels.clone())?;
-        }
-        Ok(labels)
-    })?;
-    if context.out.is_json() {
-        context.out.object("label", &LabelledBody::new(path, &labels, &changed))?;
-    }
-    Ok(ExitStatus::Success)
+    relabel(context, "unlabel", &args.path, |had| {
+        had.iter().filter(|label| !args.labels.contains(label)).cloned().collect()
+    })
 }

@@ -49,10 +49,20 @@ pub fn names(labels: &Labels) -> Vec<String> {
 }
 
 pub fn run(context: &mut Context<'_>, args: &SetArgs) -> Result<ExitStatus> {
-    let path = &args.path;
-    let (labels, changed) = context.change("label", &describe([path]), |open| {
+    let more: Labels = args.labels.iter().cloned().collect();
+    relabel(context, "label", &args.path, |had| had.union(&more))
+}
+
+/// Gives other labels to what is at a path, and tells which it has then.
+pub fn relabel(
+    context: &mut Context<'_>,
+    action: &str,
+    path: &TreePath,
+    edit: impl Fn(&Labels) -> Labels,
+) -> Result<ExitStatus> {
+    let (labels, changed) = context.change(action, &describe([path]), |open| {
         let had = open.labels(path)?;
-        let labels = had.union(&args.labels.iter().cloned().collect());
+        let labels = edit(&had);
         if labels != had {
             open.set_labels(path, labels.clone())?;
         }

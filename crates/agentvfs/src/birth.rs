@@ -158,6 +158,7 @@ impl Store {
             max_files: seed.limits.files,
             nameless: Vec::new(),
             rules: seed.rules.clone(),
+            last_checkpoint: None,
             audit,
         };
         edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));

@@ -57,7 +57,18 @@ pub(crate) struct VaultRecord {
     /// Through which it is seen where nobody says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<RuleRecord>>,
+    /// The checkpoint that was saved last. Unknown in records of older versions, and after it was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_checkpoint: Option<LastCheckpoint>,
     pub audit: AuditHead,
+}
+
+/// A checkpoint and its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastCheckpoint {
+    pub name: String,
+    #[serde(with = "snapshot_id")]
+    pub snapshot: SnapshotId,
 }
 
 /// The present state of a vault, as far as it is stored.

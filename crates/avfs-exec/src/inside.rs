@@ -29,7 +29,7 @@ pub const ARGUMENT: &str = "--inside-sandbox";
 const LOST: i32 = 125;
 
 /// The descriptors that the stage is started with, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors {
     pub(crate) control: RawFd,
     pub(crate) stdin: RawFd,
@@ -37,6 +37,8 @@ pub(crate) struct Descriptors {
     pub(crate) stderr: RawFd,
     /// Where the listening socket of the proxy goes, if there is a proxy.
     pub(crate) proxy: Option<RawFd>,
+    /// Where it enters its control groups, if it does so itself.
+    pub(crate) entrances: Vec<RawFd>,
 }
 
 /// Does what a launcher wants done inside. `descriptors` is the argument after [`ARGUMENT`].
@@ -50,21 +52,36 @@ pub fn main(descriptors: Option<&OsStr>) -> i32 {
 
 impl Descriptors {
     fn parse(text: &str) -> Option<Self> {
-        let numbers: Vec<RawFd> = text.split(',').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-        match numbers[..] {
-            [control, stdin, stdout, stderr] => Some(Self { control, stdin, stdout, stderr, proxy: None }),
-            [control, stdin, stdout, stderr, proxy] => {
-                Some(Self { control, stdin, stdout, stderr, proxy: Some(proxy) })
-            }
-            _ => None,
-        }
+        let (text, entrances) = match text.split_once(':') {
+            Some((text, entrances)) => (text, numbers(entrances)?),
+            None => (text, Vec::new()),
+        };
+        let (streams, proxy) = match numbers(text)?[..] {
+            [control, stdin, stdout, stderr] => ([control, stdin, stdout, stderr], None),
+            [control, stdin, stdout, stderr, proxy] => ([control, stdin, stdout, stderr], Some(proxy)),
+            _ => return None,
+        };
+        let [control, stdin, stdout, stderr] = streams;
+        Some(Self { control, stdin, stdout, stderr, proxy, entrances })
     }
 
     /// The argument that [`main`] reads.
     pub(crate) fn argument(&self) -> String {
-        let proxy = self.proxy.map(|fd| format!(",{fd}")).unwrap_or_default();
-        format!("{},{},{},{}{proxy}", self.control, self.stdin, self.stdout, self.stderr)
+        let streams = [self.control, self.stdin, self.stdout, self.stderr];
+        let mut text = list(streams.into_iter().chain(self.proxy));
+        if !self.entrances.is_empty() {
+            text = format!("{text}:{}", list(self.entrances.iter().copied()));
+        }
+        text
     }
+}
+
+fn numbers(text: &str) -> Option<Vec<RawFd>> {
+    text.split(',').map(|part| part.parse().ok()).collect()
+}
+
+fn list(numbers: impl Iterator<Item = RawFd>) -> String {
+    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// The descriptors, owned.
@@ -74,6 +91,7 @@ struct Handed {
     stdout: OwnedFd,
     stderr: OwnedFd,
     proxy: Option<OwnedFd>,
+    entrances: Vec<OwnedFd>,
 }
 
 impl Handed {
@@ -88,6 +106,7 @@ impl Handed {
                 Some(number) => Some(owned(number)?),
                 None => None,
             },
+            entrances: numbers.entrances.into_iter().map(owned).collect::<Option<_>>()?,
         })
     }
 }
@@ -112,11 +131,14 @@ mod tests {
 
     #[test]
     fn descriptors_travel_as_an_argument() {
-        let four = Descriptors { control: 5, stdin: 6, stdout: 7, stderr: 8, proxy: None };
-        for case in [four, Descriptors { proxy: Some(9), ..four }] {
+        let entrances = Vec::new();
+        let four = Descriptors { control: 5, stdin: 6, stdout: 7, stderr: 8, proxy: None, entrances };
+        let five = Descriptors { proxy: Some(9), ..four.clone() };
+        let all = Descriptors { entrances: vec![10, 11], ..five.clone() };
+        for case in [four, five, all] {
             assert_eq!(Descriptors::parse(&case.argument()), Some(case));
         }
-        for bad in ["", "5,6,7", "5,6,7,x", "1,2,3,4,5,6"] {
+        for bad in ["", "5,6,7", "5,6,7,x", "1,2,3,4,5,6", "5,6,7,8:", "5,6,7,8:x"] {
             assert_eq!(Descriptors::parse(bad), None, "{bad:?}");
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Inner {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
+    /// Of the groups that the stage enters by itself.
+    pub(super) entrances: Vec<OwnedFd>,
 }
 
 impl Inner {
@@ -40,11 +42,12 @@ impl Inner {
             stdout: self.stdout.as_raw_fd(),
             stderr: self.stderr.as_raw_fd(),
             proxy: proxy.map(AsRawFd::as_raw_fd),
+            entrances: numbers(&self.entrances),
         }
     }
 
     pub(super) fn numbers(&self) -> Vec<RawFd> {
-        numbers([&self.control, &self.stdin, &self.stdout, &self.stderr])
+        numbers([&self.control, &self.stdin, &self.stdout, &self.stderr].into_iter().chain(&self.entrances))
     }
 }
 
@@ -56,15 +59,20 @@ pub(super) struct Feed {
 }
 
 /// Makes both sides, and the end that the sandbox's builder talks to.
-pub(super) fn pipes(stdin: Stdin) -> io::Result<(Outer, Inner, OwnedFd)> {
+pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer, Inner, OwnedFd)> {
     let (control, inner_control) = socket_pair(SocketType::STREAM)?;
     let (stdout, inner_stdout) = output_pipe()?;
     let (stderr, inner_stderr) = output_pipe()?;
     let (talk, inner_talk) = output_pipe()?;
     let (feed, inner_stdin) = input(stdin)?;
     let outer = Outer { channel: Channel::new(control), stdout, stderr, talk, feed };
-    let inner =
-        Inner { control: inner_control, stdin: inner_stdin, stdout: inner_stdout, stderr: inner_stderr };
+    let inner = Inner {
+        control: inner_control,
+        stdin: inner_stdin,
+        stdout: inner_stdout,
+        stderr: inner_stderr,
+        entrances,
+    };
     Ok((outer, inner, inner_talk))
 }
 

@@ -38,6 +38,7 @@ use crate::mount::{MountOptions, OneOwner, Report};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::Opened;
+pub(crate) use door::Staffed;
 pub use workspace::Lingering;
 use workspace::{RUNS, RunDirectory, Workspace};
 
@@ -283,17 +284,22 @@ fn launch_with_door(
     let Some((door, opened)) = door.and_then(|door| Some((door, Opened::at(place).ok()?))) else {
         return launch(request, &plan, running);
     };
-    plan.door = Some(place.to_owned());
-    plan.env.push((DOOR_VARIABLE.into(), DOOR.into()));
-    if let Some((_, path)) = plan.env.iter_mut().find(|(name, _)| name == "PATH") {
-        path.push(format!(":{PROGRAMS}"));
-    }
+    show_door(&mut plan, place);
     std::thread::scope(|scope| {
         scope.spawn(|| opened.serve(door));
         let launched = launch(request, &plan, running);
         opened.close();
         launched
     })
+}
+
+/// Has a sandbox show the door, and the program that asks through it.
+pub(crate) fn show_door(plan: &mut Plan, place: &Path) {
+    plan.door = Some(place.to_owned());
+    plan.env.push((DOOR_VARIABLE.into(), DOOR.into()));
+    if let Some((_, path)) = plan.env.iter_mut().find(|(name, _)| name == "PATH") {
+        path.push(format!(":{PROGRAMS}"));
+    }
 }
 
 /// The directory of the mount that is the workspace. Nothing on the way to it may lead elsewhere.

@@ -10,7 +10,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The variable that says inside where the door is.
@@ -75,14 +77,37 @@ impl Opened {
 
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        // Whoever waits for the next asker hears of it.
-        let _ = UnixStream::connect(&self.place);
+        // Whoever waits for the next asker hears of it, also if the socket has no place any more.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.place);
+    }
+}
+
+/// A door that a thread of its own answers at, until this is dropped.
+pub(crate) struct Staffed {
+    opened: Arc<Opened>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Staffed {
+    pub fn open(place: &Path, door: Arc<dyn InnerDoor + Send>) -> io::Result<Staffed> {
+        let opened = Arc::new(Opened::at(place)?);
+        let serving = Arc::clone(&opened);
+        let thread = std::thread::Builder::new().name("door".into()).spawn(move || serving.serve(&*door))?;
+        Ok(Staffed { opened, thread: Some(thread) })
+    }
+}
+
+impl Drop for Staffed {
+    fn drop(&mut self) {
+        self.opened.close();
+        // What a thread that panicked was asked is answered by nobody.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

@@ -37,6 +37,7 @@ impl Vault {
             action: format!("fork {}", record.name),
             limits: Limits { bytes: record.max_bytes, files: record.max_files },
             rules: record.rules,
+            task: None,
         };
         self.store().add_vaults(names, &seed)
     }

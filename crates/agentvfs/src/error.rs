@@ -23,6 +23,8 @@ pub enum Error {
     VaultExists { name: String },
     #[error("{} cannot be a project: {reason}", path.display())]
     NotAProject { path: std::path::PathBuf, reason: &'static str },
+    #[error(transparent)]
+    Setup(#[from] crate::setup::SetupFault),
     #[error("'{name}' is a vault, and not a task")]
     NotATask { name: String },
     #[error("'{name}' cannot be the name of a {what}: {reason}")]
@@ -189,6 +191,7 @@ impl Error {
             Error::VaultExists { .. } => "vault-exists",
             Error::NotAProject { .. } => "not-a-project",
             Error::NotATask { .. } => "not-a-task",
+            Error::Setup(_) => "bad-setup",
             Error::BadLabel { .. } => "bad-name",
             Error::UnknownCheckpoint { .. } => "unknown-checkpoint",
             Error::CheckpointExists { .. } => "checkpoint-exists",
@@ -260,6 +263,7 @@ impl Error {
                 .or_else(|| Some("`avfs log` shows snapshots, `avfs checkpoint list` names".into())),
             Error::AmbiguousRevision { .. } => Some("give more digits of the id".into()),
             Error::StaleVersion { path, .. } => Some(format!("read {path} again and decide anew")),
+            Error::Setup(fault) => fault.hint.clone(),
             Error::Busy { .. } => Some("try again when it is done".into()),
             Error::Overtaken { .. } => Some("nothing was changed here; try again".into()),
             Error::OwnerVersion { .. } => {
@@ -373,6 +377,7 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("not-mounted", NotFound),
         ("not-a-project", BadInput),
         ("not-a-task", BadInput),
+        ("bad-setup", BadInput),
         ("vault-needed", Conflict),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),

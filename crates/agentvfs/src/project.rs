@@ -54,7 +54,7 @@ impl Store {
             let name = self.free_name(&project_name(&root))?;
             let id = VaultId(self.take_ids(edits, 1)?);
             self.new_vault(edits, id, &name, &seed);
-            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0 };
+            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0, setup: None };
             edits.push(RefEdit::create(key::project(root.as_os_str().as_bytes()), record::encode(&record)));
             Ok(record)
         });
@@ -148,6 +148,16 @@ impl Project {
         &self.root
     }
 
+    pub(crate) fn path_bytes(&self) -> &[u8] {
+        self.root.as_os_str().as_bytes()
+    }
+
+    /// What is kept of it now.
+    pub(crate) fn record(&self) -> Result<(ProjectRecord, Vec<u8>)> {
+        let key = key::project(self.path_bytes());
+        record::read(self.store.refs(), &key)?.ok_or(Error::Contended { key })
+    }
+
     pub fn vault(&self) -> Vault {
         self.store.vault_by_id(self.record.vault)
     }
@@ -189,15 +199,13 @@ impl Project {
                 false => Ok(name.clone()),
             };
         }
-        let key = key::project(self.root.as_os_str().as_bytes());
-        let found: Option<(ProjectRecord, Vec<u8>)> = record::read(self.store.refs(), &key)?;
-        let (mut record, bytes) = found.ok_or_else(|| Error::Contended { key: key.clone() })?;
+        let (mut record, bytes) = self.record()?;
         let prefix = project_name(&self.root);
         loop {
             record.tasks += 1;
             let name = VaultName::new(&format!("{prefix}-task-{}", record.tasks))?;
             if !self.store.has_vault(name.as_str())? {
-                edits.push(RefEdit::replace(key, bytes, record::encode(&record)));
+                edits.push(RefEdit::replace(key::project(self.path_bytes()), bytes, record::encode(&record)));
                 return Ok(name);
             }
         }

@@ -3,7 +3,7 @@
 use avfs_core::rules::BadRules;
 use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
-use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
+use avfs_tree::{FsError, JournalError, ObjectError, ReadError, SourceError};
 
 use avfs_fuse::transport::ServingError;
 
@@ -50,6 +50,10 @@ pub enum Error {
         #[source]
         source: ReadError,
     },
+    #[error("{place} cannot be a project: {reason}")]
+    NotAProject { place: String, reason: &'static str },
+    #[error("there is no source {id}")]
+    UnknownSource { id: String },
     #[error("{path} has version {found}, and you expected {expected}")]
     StaleVersion { path: TreePath, expected: String, found: String },
     #[error("vault '{vault}' is in use by process {owner}")]
@@ -231,6 +235,8 @@ impl Error {
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
             Error::Contended { .. } => "contended",
+            Error::NotAProject { .. } => "not-a-project",
+            Error::UnknownSource { .. } => "unknown-source",
         }
     }
 
@@ -308,6 +314,7 @@ impl Error {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
             Error::UnknownSession { .. } => Some("`avfs session list` shows what there is".into()),
+            Error::NotAProject { .. } => Some("name the directory of one project in it".into()),
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
@@ -334,10 +341,16 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 79] = {
+pub const CODES: [(&str, ErrorKind); 85] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
+        ("not-a-project", BadInput),
+        ("unknown-source", NotFound),
+        ("source-gone", NotFound),
+        ("source-moved", Conflict),
+        ("source-restless", Busy),
+        ("source-io", Internal),
         ("vault-exists", Conflict),
         ("bad-name", BadInput),
         ("unknown-checkpoint", NotFound),
@@ -497,9 +510,20 @@ fn object_code(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::Store(source) => store_code(source),
         ObjectError::TooLarge { .. } => "too-large",
+        ObjectError::Promised { source, .. } => source_code(source),
         ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => {
             "corrupt"
         }
+    }
+}
+
+fn source_code(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Unknown => "source-gone",
+        SourceError::Moved => "source-moved",
+        SourceError::Restless => "source-restless",
+        SourceError::Io { .. } => "source-io",
+        SourceError::Store(source) => object_code(source),
     }
 }
 

@@ -56,6 +56,7 @@ mod roots;
 pub mod rules;
 mod served;
 pub mod session;
+mod source;
 mod stats;
 mod store;
 mod text;
@@ -67,8 +68,8 @@ mod version;
 pub use audit::AuditEntry;
 pub use avfs_core::diff::Change;
 pub use avfs_core::{
-    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, Timestamp, Totals, TreePath,
-    printable,
+    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, SourceId, Timestamp, Totals,
+    TreePath, printable,
 };
 pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SeenChange, SystemClock, TreeReader};

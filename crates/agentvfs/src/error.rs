@@ -21,6 +21,10 @@ pub enum Error {
     UnknownVault { name: String, similar: Option<String> },
     #[error("there is already a vault '{name}'")]
     VaultExists { name: String },
+    #[error("{} cannot be a project: {reason}", path.display())]
+    NotAProject { path: std::path::PathBuf, reason: &'static str },
+    #[error("'{name}' is a vault, and not a task")]
+    NotATask { name: String },
     #[error("'{name}' cannot be the name of a {what}: {reason}")]
     BadLabel { what: &'static str, name: String, reason: &'static str },
     #[error("vault '{vault}' has no checkpoint '{name}'")]
@@ -50,8 +54,6 @@ pub enum Error {
         #[source]
         source: ReadError,
     },
-    #[error("{place} cannot be a project: {reason}")]
-    NotAProject { place: String, reason: &'static str },
     #[error("there is no source {id}")]
     UnknownSource { id: String },
     #[error("{path} has version {found}, and you expected {expected}")]
@@ -187,6 +189,8 @@ impl Error {
         match self {
             Error::UnknownVault { .. } => "unknown-vault",
             Error::VaultExists { .. } => "vault-exists",
+            Error::NotAProject { .. } => "not-a-project",
+            Error::NotATask { .. } => "not-a-task",
             Error::BadLabel { .. } => "bad-name",
             Error::UnknownCheckpoint { .. } => "unknown-checkpoint",
             Error::CheckpointExists { .. } => "checkpoint-exists",
@@ -235,7 +239,6 @@ impl Error {
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
             Error::Contended { .. } => "contended",
-            Error::NotAProject { .. } => "not-a-project",
             Error::UnknownSource { .. } => "unknown-source",
         }
     }
@@ -314,7 +317,6 @@ impl Error {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
             Error::UnknownSession { .. } => Some("`avfs session list` shows what there is".into()),
-            Error::NotAProject { .. } => Some("name the directory of one project in it".into()),
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
@@ -341,11 +343,10 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 85] = {
+pub const CODES: &[(&str, ErrorKind)] = {
     use ErrorKind::*;
-    [
+    &[
         ("unknown-vault", NotFound),
-        ("not-a-project", BadInput),
         ("unknown-source", NotFound),
         ("source-gone", NotFound),
         ("source-moved", Conflict),
@@ -378,6 +379,8 @@ pub const CODES: [(&str, ErrorKind); 85] = {
         ("mount-refused", Internal),
         ("mount-busy", Busy),
         ("not-mounted", NotFound),
+        ("not-a-project", BadInput),
+        ("not-a-task", BadInput),
         ("vault-needed", Conflict),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),

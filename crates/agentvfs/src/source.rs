@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
+use crate::project::canonical;
 use crate::record;
 use crate::store::Store;
 use crate::vault::Vault;
@@ -39,9 +40,10 @@ impl Store {
     /// The source that a host directory is, made if there is none yet.
     pub fn source_for(&self, directory: &Path) -> Result<SourceId> {
         let path = canonical(directory)?;
-        self.check_is_project(&path)?;
+        self.check_project(&path)?;
         let inode = inode_of(&path)?;
-        let path = path.to_str().ok_or_else(|| not_a_project(&path, "its path is not UTF-8"))?.to_owned();
+        let unreadable = || Error::NotAProject { path: path.clone(), reason: "its path is not UTF-8" };
+        let path = path.to_str().ok_or_else(unreadable)?.to_owned();
         self.retry(|edits| {
             for (key, bytes) in self.refs().scan(&RefRange::prefix(SOURCES))? {
                 let record: SourceRecord = record::decode(&key, &bytes)?;
@@ -101,23 +103,6 @@ impl Store {
             Ok(record.generation)
         })
     }
-
-    /// Refuses directories that hold more than a project.
-    fn check_is_project(&self, path: &Path) -> Result<()> {
-        if path == Path::new("/") {
-            return Err(not_a_project(path, "it is the whole machine"));
-        }
-        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        let home = home.and_then(|home| home.canonicalize().ok());
-        if home.is_some_and(|home| home.starts_with(path)) {
-            return Err(not_a_project(path, "your whole home is in it"));
-        }
-        let store = self.home().and_then(|home| home.canonicalize().ok());
-        match store {
-            Some(store) if path.starts_with(&store) => Err(not_a_project(path, "it is part of the store")),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Opens the sources of a store when they are first needed.
@@ -146,23 +131,10 @@ impl Sources for HostSources {
     }
 }
 
-fn canonical(directory: &Path) -> Result<PathBuf> {
-    let host = |source| Error::Host { action: "opening", place: directory.display().to_string(), source };
-    let path = directory.canonicalize().map_err(host)?;
-    match path.is_dir() {
-        true => Ok(path),
-        false => Err(host(std::io::ErrorKind::NotADirectory.into())),
-    }
-}
-
 fn inode_of(path: &Path) -> Result<u64> {
     let stat = rustix::fs::stat(path);
     let host = |source| Error::Host { action: "reading", place: path.display().to_string(), source };
     stat.map(|stat| stat.st_ino).map_err(|errno| host(errno.into()))
-}
-
-fn not_a_project(path: &Path, reason: &'static str) -> Error {
-    Error::NotAProject { place: path.display().to_string(), reason }
 }
 
 fn random_id() -> Result<SourceId> {

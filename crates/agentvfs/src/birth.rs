@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use avfs_core::map;
-use avfs_core::{Entry, Meta, Root, Totals, TreePath};
+use avfs_core::{Entry, Meta, Root, SnapshotId, Totals, TreePath};
 use avfs_store::RefEdit;
 use avfs_tree::{Limits, ObjectError, ObjectWriter};
 
@@ -90,6 +90,16 @@ impl Store {
     fn create_with_root(&self, name: &VaultName, root: Root, action: &str, limits: Limits) -> Result<Vault> {
         let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None, since: None };
         let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
+        self.create_with_snapshot(name, snapshot, action, limits)
+    }
+
+    pub(crate) fn create_with_snapshot(
+        &self,
+        name: &VaultName,
+        snapshot: SnapshotId,
+        action: &str,
+        limits: Limits,
+    ) -> Result<Vault> {
         let head = Head { snapshot, inodes: None, journal: 0 };
         let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None, task: None };
         let made = self.add_vaults(std::slice::from_ref(name), &seed)?;

@@ -3,7 +3,7 @@
 use avfs_core::rules::BadRules;
 use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
-use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
+use avfs_tree::{FsError, JournalError, ObjectError, ReadError, SourceError};
 
 use avfs_fuse::transport::ServingError;
 
@@ -56,6 +56,8 @@ pub enum Error {
         #[source]
         source: ReadError,
     },
+    #[error("there is no source {id}")]
+    UnknownSource { id: String },
     #[error("{path} has version {found}, and you expected {expected}")]
     StaleVersion { path: TreePath, expected: String, found: String },
     #[error("vault '{vault}' is in use by process {owner}")]
@@ -240,6 +242,7 @@ impl Error {
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
             Error::Contended { .. } => "contended",
+            Error::UnknownSource { .. } => "unknown-source",
         }
     }
 
@@ -348,6 +351,11 @@ pub const CODES: &[(&str, ErrorKind)] = {
     use ErrorKind::*;
     &[
         ("unknown-vault", NotFound),
+        ("unknown-source", NotFound),
+        ("source-gone", NotFound),
+        ("source-moved", Conflict),
+        ("source-restless", Busy),
+        ("source-io", Internal),
         ("vault-exists", Conflict),
         ("bad-name", BadInput),
         ("unknown-checkpoint", NotFound),
@@ -510,9 +518,20 @@ fn object_code(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::Store(source) => store_code(source),
         ObjectError::TooLarge { .. } => "too-large",
+        ObjectError::Promised { source, .. } => source_code(source),
         ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => {
             "corrupt"
         }
+    }
+}
+
+fn source_code(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Unknown => "source-gone",
+        SourceError::Moved => "source-moved",
+        SourceError::Restless => "source-restless",
+        SourceError::Io { .. } => "source-io",
+        SourceError::Store(source) => object_code(source),
     }
 }
 

@@ -58,6 +58,7 @@ pub mod rules;
 mod served;
 pub mod session;
 pub mod setup;
+mod source;
 mod stats;
 mod store;
 mod task;
@@ -71,8 +72,8 @@ mod version;
 pub use audit::AuditEntry;
 pub use avfs_core::diff::Change;
 pub use avfs_core::{
-    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, Timestamp, Totals, TreePath,
-    printable,
+    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, SourceId, Timestamp, Totals,
+    TreePath, printable,
 };
 pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SeenChange, SystemClock, TreeReader};

@@ -96,14 +96,14 @@ impl Store {
     }
 
     /// A directory that holds everything is not a project.
-    fn check_project(&self, root: &Path) -> Result<()> {
+    pub(crate) fn check_project(&self, root: &Path) -> Result<()> {
         let refuse = |reason| Err(Error::NotAProject { path: root.to_owned(), reason });
         if root == Path::new("/") {
             return refuse("it is the root of the system");
         }
         let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
-        if home.as_deref() == Some(root) {
-            return refuse("it is your home directory");
+        if home.is_some_and(|home| home.starts_with(root)) {
+            return refuse("your whole home is in it");
         }
         if self.home().and_then(|home| home.canonicalize().ok()).is_some_and(|home| root.starts_with(home)) {
             return refuse("it is in the store");
@@ -218,7 +218,7 @@ impl Project {
     }
 }
 
-fn canonical(directory: &Path) -> Result<PathBuf> {
+pub(crate) fn canonical(directory: &Path) -> Result<PathBuf> {
     directory.canonicalize().map_err(|source| Error::Host {
         action: "finding",
         place: shown(directory),

@@ -6,9 +6,9 @@
 //! one immutable tree. On the host nothing is ever reached through a symbolic link below the directory
 //! that the caller named.
 
-mod beneath;
+pub(crate) mod beneath;
 mod error;
-mod host_file;
+pub(crate) mod host_file;
 mod host_place;
 mod host_read;
 mod host_tree;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use avfs_core::chunks::{ChunkNode, ChunkNodes, ChunkSink};
 use avfs_core::map::{Node, NodeSink, Nodes};
 use avfs_core::{
-    BlobId, ChunksId, DecodeError, LinkedFile, NodeId, ObjectId, ObjectKind, Slot, Snapshot, SnapshotId,
+    BlobId, ChunksId, Content, DecodeError, LinkedFile, NodeId, ObjectId, ObjectKind, Promise, PromiseId,
+    Slot, Snapshot, SnapshotId, TreePath,
 };
 use avfs_store::{NewObject, Store, StoreError};
 use bytes::Bytes;
@@ -13,6 +14,8 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::inodes::InodeRecord;
+use crate::promises::Promises;
+use crate::source::SourceError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -31,6 +34,14 @@ pub enum ObjectError {
     /// Read it in parts.
     #[error("a file of {size} bytes does not fit into memory")]
     TooLarge { size: u64 },
+    /// Something of a source that was never kept, and cannot be had.
+    #[error("{path} of a source cannot be had")]
+    Promised {
+        /// Where it is in the source.
+        path: TreePath,
+        #[source]
+        source: SourceError,
+    },
     /// Found while walking a structure whose nodes are well-formed by themselves.
     #[error("a stored structure is inconsistent")]
     Structure(#[from] DecodeError),
@@ -46,6 +57,7 @@ const BATCH_BYTES: usize = 256 << 10;
 pub struct Objects {
     store: Arc<dyn Store>,
     nodes: Arc<Cache<NodeId, CachedNode, ByCount>>,
+    promises: Arc<Promises>,
 }
 
 #[derive(Clone)]
@@ -80,7 +92,11 @@ fn items<V>(node: &Node<V>) -> usize {
 impl Objects {
     pub fn new(store: Arc<dyn Store>) -> Objects {
         let nodes = Cache::with_weighter(1024, NODE_CACHE_BYTES, ByCount);
-        Objects { store, nodes: Arc::new(nodes) }
+        Objects { store, nodes: Arc::new(nodes), promises: Arc::new(Promises::new()) }
+    }
+
+    pub(crate) fn promises(&self) -> &Promises {
+        &self.promises
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -88,7 +104,22 @@ impl Objects {
     }
 
     pub fn blob(&self, id: BlobId) -> Result<Bytes, ObjectError> {
-        self.bytes(id.object(), ObjectKind::Blob)
+        match self.bytes(id.object(), ObjectKind::Blob) {
+            Err(ObjectError::WrongKind { found: ObjectKind::Promise, .. }) => {
+                match self.promised(id.object())? {
+                    Content::Blob(kept) => self.bytes(kept.object(), ObjectKind::Blob),
+                    Content::Empty | Content::Chunks(_) => Err(misplaced(id.object(), ObjectKind::Blob)),
+                }
+            }
+            read => read,
+        }
+    }
+
+    /// The contents that a promise was kept as.
+    fn promised(&self, id: ObjectId) -> Result<Content, ObjectError> {
+        let bytes = self.bytes(id, ObjectKind::Promise)?;
+        let promise = Promise::decode(&bytes).map_err(|source| malformed(id, ObjectKind::Promise, source))?;
+        self.keep_content(id, &promise)
     }
 
     pub fn snapshot(&self, id: SnapshotId) -> Result<Snapshot, ObjectError> {
@@ -98,6 +129,9 @@ impl Objects {
 
     fn bytes(&self, id: ObjectId, expected: ObjectKind) -> Result<Bytes, ObjectError> {
         let object = self.store.get(id)?;
+        if object.kind == ObjectKind::Promise {
+            self.promises.note_one();
+        }
         if object.kind != expected {
             return Err(ObjectError::WrongKind { id, found: object.kind, expected });
         }
@@ -109,16 +143,18 @@ impl Objects {
     }
 }
 
+fn misplaced(id: ObjectId, expected: ObjectKind) -> ObjectError {
+    ObjectError::WrongKind { id, found: ObjectKind::Promise, expected }
+}
+
 fn malformed(id: ObjectId, kind: ObjectKind, source: DecodeError) -> ObjectError {
     ObjectError::Malformed { id, kind, source }
 }
 
 macro_rules! cached_nodes {
-    ($record:ty, $variant:ident) => {
-        impl Nodes<$record> for Objects {
-            type Error = ObjectError;
-
-            fn load(&self, id: NodeId) -> Result<Arc<Node<$record>>, ObjectError> {
+    ($load:ident, $record:ty, $variant:ident) => {
+        impl Objects {
+            fn $load(&self, id: NodeId) -> Result<Arc<Node<$record>>, ObjectError> {
                 if let Some(CachedNode::$variant(node)) = self.nodes.get(&id) {
                     return Ok(node);
                 }
@@ -133,15 +169,64 @@ macro_rules! cached_nodes {
     };
 }
 
-cached_nodes!(Slot, Directory);
-cached_nodes!(LinkedFile, Links);
-cached_nodes!(InodeRecord, Inodes);
+cached_nodes!(directory_node, Slot, Directory);
+cached_nodes!(links_node, LinkedFile, Links);
+cached_nodes!(inodes_node, InodeRecord, Inodes);
+
+/// Only the map of a directory can be promised.
+impl Nodes<Slot> for Objects {
+    type Error = ObjectError;
+
+    fn load(&self, id: NodeId) -> Result<Arc<Node<Slot>>, ObjectError> {
+        match self.directory_node(id) {
+            Err(ObjectError::WrongKind { found: ObjectKind::Promise, .. }) => {
+                match Nodes::<Slot>::root(self, id)? {
+                    Some(root) => self.directory_node(root),
+                    None => Ok(Arc::new(Node::Leaf(Vec::new()))),
+                }
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn root(&self, id: NodeId) -> Result<Option<NodeId>, ObjectError> {
+        // Promises are never in the cache.
+        if matches!(self.nodes.get(&id), Some(CachedNode::Directory(_))) {
+            return Ok(Some(id));
+        }
+        Ok(self.keep_listing(id)?.map_or(Some(id), |kept| kept.entries))
+    }
+}
+
+impl Nodes<LinkedFile> for Objects {
+    type Error = ObjectError;
+
+    fn load(&self, id: NodeId) -> Result<Arc<Node<LinkedFile>>, ObjectError> {
+        self.links_node(id)
+    }
+}
+
+impl Nodes<InodeRecord> for Objects {
+    type Error = ObjectError;
+
+    fn load(&self, id: NodeId) -> Result<Arc<Node<InodeRecord>>, ObjectError> {
+        self.inodes_node(id)
+    }
+}
 
 impl ChunkNodes for Objects {
     type Error = ObjectError;
 
     fn load(&self, id: ChunksId) -> Result<Arc<ChunkNode>, ObjectError> {
-        let bytes = self.bytes(id.object(), ObjectKind::Chunks)?;
+        let bytes = match self.bytes(id.object(), ObjectKind::Chunks) {
+            Err(ObjectError::WrongKind { found: ObjectKind::Promise, .. }) => match self
+                .promised(id.object())?
+            {
+                Content::Chunks(kept) => self.bytes(kept.object(), ObjectKind::Chunks)?,
+                Content::Empty | Content::Blob(_) => return Err(misplaced(id.object(), ObjectKind::Chunks)),
+            },
+            read => read?,
+        };
         let node = ChunkNode::decode(&bytes);
         node.map(Arc::new).map_err(|source| malformed(id.object(), ObjectKind::Chunks, source))
     }
@@ -150,6 +235,7 @@ impl ChunkNodes for Objects {
 /// New objects on their way into a store, gathered into batches. Several threads may write through one.
 pub struct ObjectWriter {
     store: Arc<dyn Store>,
+    promises: Arc<Promises>,
     batch: Mutex<Batch>,
 }
 
@@ -161,7 +247,8 @@ struct Batch {
 
 impl ObjectWriter {
     pub fn new(objects: &Objects) -> ObjectWriter {
-        ObjectWriter { store: Arc::clone(&objects.store), batch: Mutex::default() }
+        let (store, promises) = (Arc::clone(&objects.store), Arc::clone(&objects.promises));
+        ObjectWriter { store, promises, batch: Mutex::default() }
     }
 
     pub fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobId, ObjectError> {
@@ -174,6 +261,14 @@ impl ObjectWriter {
         let bytes = snapshot.encode();
         let id = SnapshotId::of(&bytes);
         self.put(id.object(), ObjectKind::Snapshot, bytes)?;
+        Ok(id)
+    }
+
+    pub fn put_promise(&self, promise: &Promise) -> Result<PromiseId, ObjectError> {
+        let bytes = promise.encode();
+        let id = PromiseId::of(&bytes);
+        self.promises.note_one();
+        self.put(id.object(), ObjectKind::Promise, bytes)?;
         Ok(id)
     }
 

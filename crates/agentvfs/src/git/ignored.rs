@@ -32,7 +32,8 @@ pub(super) fn ignored(
     let git = git.arg("--work-tree").arg(place.path()).args(["check-ignore", "-z", "--stdin"]);
     let listed = git.output_of(|input| {
         for path in paths {
-            let line = [path.as_bytes(), b"\0"].concat();
+            // With a colon in front it would be a pattern.
+            let line = [b"./", path.as_bytes(), b"\0"].concat();
             input.write_all(&line).map_err(GitError::host(GIVING))?;
         }
         Ok(())

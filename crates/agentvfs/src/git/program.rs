@@ -68,7 +68,7 @@ impl Git {
         if let Some(place) = std::env::var_os("TMPDIR") {
             command.env("TMPDIR", place);
         }
-        command.arg("--git-dir").arg(repository).args(["--no-pager", "--literal-pathspecs"]);
+        command.arg("--git-dir").arg(repository).arg("--no-pager");
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
@@ -86,7 +86,6 @@ impl Git {
         self
     }
 
-    /// An option of git itself: goes before the arguments.
     pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Git {
         self.command.arg(argument);
         self

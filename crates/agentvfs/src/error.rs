@@ -9,6 +9,7 @@ use avfs_fuse::transport::ServingError;
 
 use avfs_exec::policy::{BadEdit, PolicyError};
 
+use crate::git::GitError;
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
@@ -152,6 +153,8 @@ pub enum Error {
     Tree(#[from] FsError),
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    #[error(transparent)]
+    Git(#[from] GitError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -241,6 +244,7 @@ impl Error {
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
+            Error::Git(source) => git_code(source),
             Error::Contended { .. } => "contended",
             Error::UnknownSource { .. } => "unknown-source",
         }
@@ -314,6 +318,7 @@ impl Error {
                 Some("begin with the words of the command, down to its subcommand; `avfs approvals show ID` has them".into())
             }
             Error::Policy(source) => source.hint(),
+            Error::Git(source) | Error::Transfer(TransferError::Git(source)) => source.hint(),
             Error::RulesNeedMount => Some(
                 "a plain copy can be written as a whole or not at all: use bubblewrap, or rules that say so".into(),
             ),
@@ -437,6 +442,16 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("policy-unknown-key", BadInput),
         ("policy-bad-value", BadInput),
         ("policy-example", BadInput),
+        ("no-git", Internal),
+        ("not-a-repository", BadInput),
+        ("unknown-commit", NotFound),
+        ("bad-branch", BadInput),
+        ("branch-exists", Conflict),
+        ("no-commits", Conflict),
+        ("several-branches", BadInput),
+        ("no-files", Conflict),
+        ("commits-refused", BadInput),
+        ("git-failed", Internal),
     ]
 };
 
@@ -490,6 +505,25 @@ fn transfer_code(error: &TransferError) -> &'static str {
         TransferError::Archive { .. } => "bad-archive",
         TransferError::Object { source, .. } => object_code(source),
         TransferError::Read(source) => read_code(source),
+        TransferError::Git(source) => git_code(source),
+    }
+}
+
+fn git_code(error: &GitError) -> &'static str {
+    match error {
+        GitError::NoProgram(_) => "no-git",
+        GitError::NotARepository { .. } => "not-a-repository",
+        GitError::UnknownRevision { .. } => "unknown-commit",
+        GitError::BadBranch { .. } => "bad-branch",
+        GitError::BranchExists { .. } | GitError::BranchInUse { .. } => "branch-exists",
+        GitError::NoCommits | GitError::NotMoved { .. } => "no-commits",
+        GitError::SeveralBranches { .. } => "several-branches",
+        GitError::NoFiles => "no-files",
+        GitError::Refused { .. } => "commits-refused",
+        GitError::Failed { .. } => "git-failed",
+        GitError::Host { source, .. } => host_code(source),
+        GitError::Read(source) => read_code(source),
+        GitError::Object(source) => object_code(source),
     }
 }
 

@@ -36,6 +36,7 @@ pub mod exec;
 mod fork;
 mod fsck;
 mod gc;
+pub mod git;
 mod graft;
 mod history;
 mod intake;

@@ -40,7 +40,7 @@ mod graft;
 mod history;
 mod intake;
 mod keeper;
-mod merge;
+
 pub mod mount;
 mod mounts;
 mod name;

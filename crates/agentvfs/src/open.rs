@@ -3,6 +3,7 @@
 mod adopting;
 mod copying;
 mod held;
+mod onto;
 mod saving;
 mod writing;
 

@@ -246,6 +246,7 @@ impl Vault {
         let entry = HistoryRecord {
             snapshot: record.head.snapshot,
             inodes: record.head.inodes,
+            conflicts: record.head.conflicts,
             time: self.store.now(),
             actor: deed.actor.to_owned(),
             action: deed.line(),

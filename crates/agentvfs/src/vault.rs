@@ -37,6 +37,8 @@ pub struct VaultInfo {
     pub snapshots: u64,
     pub max_bytes: Option<u64>,
     pub max_files: Option<u64>,
+    /// How many conflicts are open in it.
+    pub conflicts: u64,
     /// The hash at the end of its audit log.
     pub audit_head: String,
 }

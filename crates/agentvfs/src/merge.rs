@@ -1,0 +1,202 @@
+//! Merging vaults: what others did since they and this vault were one, brought into it.
+//!
+//! The decisions are made by [`avfs_core::merge`], from what differs. Here the sides are found, the steps are done in a
+//! tree in memory, and the outcome becomes the next state: all of it in one commit, or nothing.
+
+mod ancestry;
+mod sides;
+mod steps;
+
+use avfs_core::merge::{Choice, Merger, Sides, merge_trees};
+use avfs_core::{Root, SnapshotId};
+use avfs_tree::Base;
+
+use crate::conflicts::{OpenConflict, OpenConflicts};
+use crate::deed::Landing;
+use crate::error::{Error, Result};
+use crate::name::VaultName;
+use crate::open::{OpenVault, Saved};
+use crate::record::Head;
+use crate::restore::check_growth;
+use crate::vault::Vault;
+use sides::{Changed, Texts};
+pub(crate) use steps::Doing;
+
+pub use avfs_core::merge::{ConflictKind, MarkerStyle};
+
+#[derive(Clone, Debug, Default)]
+pub struct MergeOptions {
+    /// Look only: nothing is changed.
+    pub dry_run: bool,
+    /// What becomes of conflicts.
+    pub conflicts: Choice,
+    /// How they are marked in texts.
+    pub style: MarkerStyle,
+}
+
+/// What a merge did, or would do.
+#[derive(Clone, Debug)]
+pub struct MergeReport {
+    /// The new snapshot; `None` after a dry run, and if there was nothing to merge.
+    pub saved: Option<Saved>,
+    pub sources: Vec<MergedSource>,
+    /// What is another than before in the vault.
+    pub changes: Vec<avfs_core::diff::Change>,
+    /// The conflicts that this merge found.
+    pub conflicts: Vec<OpenConflict>,
+}
+
+/// One of the vaults that were merged.
+#[derive(Clone, Debug)]
+pub struct MergedSource {
+    pub vault: VaultName,
+    /// The newest state that both had in common.
+    pub base: SnapshotId,
+    /// The state that was merged.
+    pub snapshot: SnapshotId,
+    /// How many paths it had changed since the base; 0 if there was nothing new.
+    pub changed: u64,
+}
+
+impl Vault {
+    /// Brings in what other vaults did since they and this one were one. The present state stays in the history, so
+    /// this can be undone. Costs what differs.
+    pub fn merge(&self, from: &[&Vault], options: &MergeOptions) -> Result<MergeReport> {
+        self.check_unrestricted("merging into it")?;
+        for source in from {
+            source.check_unrestricted("merging it")?;
+            if source.id() == self.id() {
+                return Err(Error::MergeWithItself { vault: self.name()?.to_string() });
+            }
+            source.head()?;
+        }
+        self.attempt(|open| {
+            // Before the heads are read: what they need must stay.
+            let _holding = open.hold_objects()?;
+            self.merge_states(open, from, options)
+        })
+    }
+
+    fn merge_states(&self, open: &OpenVault, from: &[&Vault], options: &MergeOptions) -> Result<MergeReport> {
+        let present = open.record().head;
+        let before = self.base_of(&present)?;
+        let mut merging = Merging { vault: self, options, state: before.clone(), found: Vec::new() };
+        let (mut parents, mut sources) = (vec![present.snapshot], Vec::new());
+        for (at, source) in from.iter().enumerate() {
+            let record = source.record()?.0;
+            let last = at + 1 == from.len();
+            let (base, changed) = merging.bring(&parents, source, &record.head, last)?;
+            let snapshot = record.head.snapshot;
+            if base != snapshot {
+                parents.push(snapshot);
+            }
+            sources.push(MergedSource { vault: record.name, base, snapshot, changed });
+        }
+        let Merging { state, found, .. } = merging;
+        let changes = self.changed_paths(&before.root, &state.root)?;
+        let mut report = MergeReport { saved: None, sources, changes, conflicts: found };
+        if options.dry_run || parents.len() == 1 {
+            return Ok(report);
+        }
+        check_growth(&before.root.totals, &state.root.totals, open.limits())?;
+        report.saved = Some(self.land_merge(open, state, parents, &report)?);
+        Ok(report)
+    }
+
+    fn land_merge(
+        &self,
+        open: &OpenVault,
+        state: Base,
+        parents: Vec<SnapshotId>,
+        report: &MergeReport,
+    ) -> Result<Saved> {
+        let present = open.record().head;
+        let new = report.sources.iter().filter(|source| parents.contains(&source.snapshot));
+        let detail = new.map(|source| source.vault.to_string()).collect::<Vec<_>>().join(" ");
+        let deed = self.deed("merge", &detail, None);
+        let mut conflicts = OpenConflicts::read(self, present.conflicts)?;
+        conflicts.add(report.conflicts.clone());
+        let conflicts = conflicts.store(self, &deed)?;
+        let snapshot = self.store().put_snapshot(state.root, parents, &deed)?;
+        let head = Head { snapshot, inodes: state.inodes, journal: present.journal, conflicts };
+        open.advance(head, &deed, Landing::InPlace)
+    }
+}
+
+/// A state into which one vault after the other is brought.
+struct Merging<'a> {
+    vault: &'a Vault,
+    options: &'a MergeOptions,
+    state: Base,
+    found: Vec<OpenConflict>,
+}
+
+impl Merging<'_> {
+    /// Brings in one vault; returns the state that was common and how many paths changed since. `ours` are the states
+    /// that this one was made of. What is only looked at needs no tree after the last one.
+    fn bring(
+        &mut self,
+        ours: &[SnapshotId],
+        source: &Vault,
+        theirs: &Head,
+        last: bool,
+    ) -> Result<(SnapshotId, u64)> {
+        let common = self.vault.common_state(ours, source, theirs.snapshot)?;
+        if common.snapshot == theirs.snapshot {
+            return Ok((common.snapshot, 0));
+        }
+        let (base, given) = (self.vault.base_of(&common)?, source.base_of(theirs)?);
+        let changed = Changed::new(self.vault, &base, &given)?;
+        let count = changed.changes.len() as u64;
+        if base.root == self.state.root {
+            self.state = self.touched(given)?;
+        } else if count > 0 {
+            self.three_way(source, &base, &given, &changed, last)?;
+        }
+        Ok((common.snapshot, count))
+    }
+
+    /// Nothing was done here since: their state is the merged one.
+    fn touched(&self, given: Base) -> Result<Base> {
+        let changes = self.vault.changed_paths(&self.state.root, &given.root)?;
+        let inodes = self.vault.touch(given.clone(), &changes)?;
+        Ok(Base { inodes, ..given })
+    }
+
+    fn three_way(
+        &mut self,
+        source: &Vault,
+        base: &Base,
+        given: &Base,
+        theirs: &Changed,
+        last: bool,
+    ) -> Result<()> {
+        let ours = Changed::new(self.vault, base, &self.state)?;
+        let looks_only = self.options.dry_run && last;
+        let name = source.name()?.to_string();
+        let names = Sides {
+            ours: self.vault.name()?.to_string(),
+            theirs: name.clone(),
+            base: "base".into(),
+            style: self.options.style,
+        };
+        let mut texts = Texts::new(self.vault.store().objects(), !looks_only);
+        let mut merger = Merger { contents: &mut texts, names: &names, choice: self.options.conflicts };
+        let merged = merge_trees(ours.side(), theirs.side(), &mut merger)?;
+        texts.flush()?;
+        let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, &name));
+        self.found.extend(conflicts);
+        self.state = self.done(&given.root, &merged.steps)?;
+        Ok(())
+    }
+
+    /// The state after `steps`.
+    fn done(&self, given: &Root, steps: &[avfs_core::merge::Step]) -> Result<Base> {
+        if steps.is_empty() {
+            return Ok(self.state.clone());
+        }
+        let tree = OpenVault::scratch_at(self.vault.clone(), self.vault.record()?.0, self.state.clone())?;
+        Doing::new(&tree, &self.state.root, given)?.run(steps)?;
+        Ok(tree.tree().freeze()?.base().clone())
+    }
+}

@@ -123,7 +123,7 @@ impl Store {
         action: &str,
         limits: Limits,
     ) -> Result<Vault> {
-        let head = Head { snapshot, inodes: None, journal: 0 };
+        let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
         let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None, task: None };
         let made = self.add_vaults(std::slice::from_ref(name), &seed)?;
         made.into_iter().next().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
@@ -177,6 +177,7 @@ impl Store {
         let history = HistoryRecord {
             snapshot: seed.head.snapshot,
             inodes: seed.head.inodes,
+            conflicts: seed.head.conflicts,
             time,
             actor,
             action: seed.action.clone(),

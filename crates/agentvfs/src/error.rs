@@ -128,6 +128,12 @@ pub enum Error {
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },
+    #[error("vault '{vault}' cannot be merged with itself")]
+    MergeWithItself { vault: String },
+    #[error("vaults '{vault}' and '{other}' have no state in common")]
+    NotRelated { vault: String, other: String },
+    #[error("{path} in vault '{vault}' is not in conflict")]
+    NoConflict { vault: String, path: TreePath },
     #[error("the state of vault '{vault}' before entry {seq} ({action}) is no longer kept")]
     HistoryThinned { vault: String, seq: u64, action: String },
     #[error("vault '{vault}' has no checkpoint to go back to")]
@@ -235,6 +241,9 @@ impl Error {
             Error::Serving(_) => "mount-refused",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
+            Error::MergeWithItself { .. } => "merge-with-itself",
+            Error::NotRelated { .. } => "not-related",
+            Error::NoConflict { .. } => "no-conflict",
             Error::HistoryThinned { .. } => "history-thinned",
             Error::NoCheckpoint { .. } => "no-checkpoint",
             Error::DamagedRecord { .. } => "damaged-record",
@@ -292,6 +301,8 @@ impl Error {
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
             }
+            Error::NotRelated { .. } => Some("only a vault and its forks, or forks of one vault, can be merged".into()),
+            Error::NoConflict { .. } => Some("`avfs conflicts` shows what is".into()),
             Error::HistoryThinned { .. } => {
                 Some("`avfs log` shows the states that are, `avfs checkout` brings paths back".into())
             }
@@ -392,6 +403,9 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("not-a-task", BadInput),
         ("bad-setup", BadInput),
         ("vault-needed", Conflict),
+        ("merge-with-itself", BadInput),
+        ("not-related", Conflict),
+        ("no-conflict", NotFound),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),
         ("no-checkpoint", Conflict),

@@ -29,6 +29,7 @@ mod attempt;
 mod audit;
 mod birth;
 mod bundle;
+mod conflicts;
 mod control;
 mod deed;
 mod error;
@@ -42,6 +43,7 @@ mod history;
 mod intake;
 mod keeper;
 mod merge;
+
 pub mod mount;
 mod mounts;
 mod name;
@@ -72,6 +74,7 @@ mod version;
 
 pub use audit::AuditEntry;
 pub use avfs_core::diff::Change;
+pub use avfs_core::merge::Choice;
 pub use avfs_core::{
     BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, SourceId, Timestamp, Totals,
     TreePath, printable,
@@ -79,12 +82,14 @@ pub use avfs_core::{
 pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SeenChange, SystemClock, TreeReader};
 pub use bundle::Carried;
+pub use conflicts::{OpenConflict, Resolution};
 pub use control::{Host, LiveOwner, NoMounts};
 pub use error::{CODES, Error, ErrorKind, Result};
 pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use keeper::{Log, Rhythm};
+pub use merge::{ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedSource};
 pub use mounts::{KnownMount, MountRecord};
 pub use name::{CheckpointName, VaultName};
 pub use open::{Holding, OpenVault, Saved, WriteMode};

@@ -43,7 +43,7 @@ impl Store {
         let _pin = self.objects().store().pin()?;
         let base = self.state_of(&root)?;
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0 },
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
             parent: None,
             action: format!("project {}", shown(&root)),
             limits: Limits::default(),
@@ -175,7 +175,7 @@ impl Project {
             applied: None,
         };
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0 },
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
             parent: Some(ParentRecord { vault: self.record.vault, snapshot: base }),
             action: format!("task {}", new.command),
             limits: Limits::default(),

@@ -104,6 +104,9 @@ pub(crate) struct Head {
     pub inodes: Option<NodeId>,
     /// The last journal whose operations are in the snapshot.
     pub journal: u64,
+    /// The conflicts that are open in it, as a tree of their own.
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
 }
 
 /// Where a fork came from.
@@ -129,6 +132,8 @@ pub(crate) struct HistoryRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
     pub actor: String,
@@ -148,6 +153,8 @@ pub(crate) struct CheckpointRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
     pub actor: String,

@@ -9,6 +9,7 @@ use avfs_fuse::transport::ServingError;
 
 use avfs_exec::policy::{BadEdit, PolicyError};
 
+use crate::apply::{ApplyError, ConflictKind};
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
@@ -144,6 +145,8 @@ pub enum Error {
     Tree(#[from] FsError),
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -230,6 +233,7 @@ impl Error {
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
+            Error::Apply(source) => apply_code(source),
             Error::Contended { .. } => "contended",
         }
     }
@@ -315,6 +319,21 @@ impl Error {
             Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
                 Some("name a new place, or use --force to write into this one".into())
             }
+            Error::Apply(ApplyError::Conflicts { conflicts })
+                if conflicts.iter().all(|conflict| conflict.kind == ConflictKind::ChangedSince) =>
+            {
+                Some("--force leaves these as they are and takes everything else back".into())
+            }
+            Error::Apply(ApplyError::Conflicts { .. }) => {
+                Some("--conflicts mark, ours, theirs or ask decides; or name the paths to apply".into())
+            }
+            Error::Apply(ApplyError::Overtaken { .. }) => Some("try again when nobody writes there".into()),
+            Error::Apply(ApplyError::Stuck { .. }) => {
+                Some("the next command tries again; repair what is in its way first".into())
+            }
+            Error::Apply(ApplyError::BadHunks { .. }) => {
+                Some("`avfs diff --patch` shows the hunks, counted from 1 in each file".into())
+            }
             _ if self.kind() == ErrorKind::Corrupt => {
                 Some("`avfs fsck` names everything that is affected".into())
             }
@@ -334,7 +353,7 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 79] = {
+pub const CODES: [(&str, ErrorKind); 87] = {
     use ErrorKind::*;
     [
         ("unknown-vault", NotFound),
@@ -416,6 +435,14 @@ pub const CODES: [(&str, ErrorKind); 79] = {
         ("policy-unknown-key", BadInput),
         ("policy-bad-value", BadInput),
         ("policy-example", BadInput),
+        ("apply-conflicts", Conflict),
+        ("apply-overtaken", Busy),
+        ("apply-stuck", Internal),
+        ("apply-busy", Busy),
+        ("unknown-apply", NotFound),
+        ("apply-gone", Conflict),
+        ("bad-hunks", BadInput),
+        ("not-changed", NotFound),
     ]
 };
 
@@ -469,6 +496,27 @@ fn transfer_code(error: &TransferError) -> &'static str {
         TransferError::Archive { .. } => "bad-archive",
         TransferError::Object { source, .. } => object_code(source),
         TransferError::Read(source) => read_code(source),
+    }
+}
+
+fn apply_code(error: &ApplyError) -> &'static str {
+    match error {
+        ApplyError::Conflicts { .. } => "apply-conflicts",
+        ApplyError::Host { source, .. } => host_code(source),
+        ApplyError::NotADirectory { .. } => "host-not-a-directory",
+        ApplyError::Overtaken { .. } => "apply-overtaken",
+        ApplyError::Versions { first, .. } => apply_code(first),
+        ApplyError::Stuck { .. } => "apply-stuck",
+        ApplyError::Busy => "apply-busy",
+        ApplyError::NoPlace => "no-mounts",
+        ApplyError::Unknown { .. } => "unknown-apply",
+        ApplyError::NothingToUndo => "nothing-to-undo",
+        ApplyError::Undone { .. } | ApplyError::Forgotten { .. } => "apply-gone",
+        ApplyError::BadHunks { .. } => "bad-hunks",
+        ApplyError::NotChanged { .. } => "not-changed",
+        ApplyError::Damaged { .. } => "damaged-record",
+        ApplyError::Object(source) => object_code(source),
+        ApplyError::Read(source) => read_code(source),
     }
 }
 

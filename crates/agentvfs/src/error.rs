@@ -10,6 +10,7 @@ use avfs_fuse::transport::ServingError;
 use avfs_exec::policy::{BadEdit, PolicyError};
 
 use crate::git::GitError;
+use crate::apply::{ApplyError, ConflictKind};
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
@@ -161,6 +162,8 @@ pub enum Error {
     Transfer(#[from] TransferError),
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -254,6 +257,7 @@ impl Error {
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
             Error::Git(source) => git_code(source),
+            Error::Apply(source) => apply_code(source),
             Error::Contended { .. } => "contended",
             Error::UnknownSource { .. } => "unknown-source",
         }
@@ -343,6 +347,21 @@ impl Error {
             }
             Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
                 Some("name a new place, or use --force to write into this one".into())
+            }
+            Error::Apply(ApplyError::Conflicts { conflicts })
+                if conflicts.iter().all(|conflict| conflict.kind == ConflictKind::ChangedSince) =>
+            {
+                Some("--force leaves these as they are and takes everything else back".into())
+            }
+            Error::Apply(ApplyError::Conflicts { .. }) => {
+                Some("--conflicts mark, ours, theirs or ask decides; or name the paths to apply".into())
+            }
+            Error::Apply(ApplyError::Overtaken { .. }) => Some("try again when nobody writes there".into()),
+            Error::Apply(ApplyError::Stuck { .. }) => {
+                Some("the next command tries again; repair what is in its way first".into())
+            }
+            Error::Apply(ApplyError::BadHunks { .. }) => {
+                Some("`avfs diff --patch` shows the hunks, counted from 1 in each file".into())
             }
             _ if self.kind() == ErrorKind::Corrupt => {
                 Some("`avfs fsck` names everything that is affected".into())
@@ -466,6 +485,14 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("no-files", Conflict),
         ("commits-refused", BadInput),
         ("git-failed", Internal),
+        ("apply-conflicts", Conflict),
+        ("apply-overtaken", Busy),
+        ("apply-stuck", Internal),
+        ("apply-busy", Busy),
+        ("unknown-apply", NotFound),
+        ("apply-gone", Conflict),
+        ("bad-hunks", BadInput),
+        ("not-changed", NotFound),
     ]
 };
 
@@ -538,6 +565,27 @@ fn git_code(error: &GitError) -> &'static str {
         GitError::Host { source, .. } => host_code(source),
         GitError::Read(source) => read_code(source),
         GitError::Object(source) => object_code(source),
+    }
+}
+
+fn apply_code(error: &ApplyError) -> &'static str {
+    match error {
+        ApplyError::Conflicts { .. } => "apply-conflicts",
+        ApplyError::Host { source, .. } => host_code(source),
+        ApplyError::NotADirectory { .. } => "host-not-a-directory",
+        ApplyError::Overtaken { .. } => "apply-overtaken",
+        ApplyError::Versions { first, .. } => apply_code(first),
+        ApplyError::Stuck { .. } => "apply-stuck",
+        ApplyError::Busy => "apply-busy",
+        ApplyError::NoPlace => "no-mounts",
+        ApplyError::Unknown { .. } => "unknown-apply",
+        ApplyError::NothingToUndo => "nothing-to-undo",
+        ApplyError::Undone { .. } | ApplyError::Forgotten { .. } => "apply-gone",
+        ApplyError::BadHunks { .. } => "bad-hunks",
+        ApplyError::NotChanged { .. } => "not-changed",
+        ApplyError::Damaged { .. } => "damaged-record",
+        ApplyError::Object(source) => object_code(source),
+        ApplyError::Read(source) => read_code(source),
     }
 }
 

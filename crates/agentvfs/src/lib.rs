@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+pub mod apply;
 pub mod approvals;
 mod attempt;
 mod audit;

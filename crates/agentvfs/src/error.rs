@@ -504,6 +504,7 @@ fn read_code(error: &ReadError) -> &'static str {
 fn object_code(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::Store(source) => store_code(source),
+        ObjectError::NotAtHand { .. } => "store-busy",
         ObjectError::TooLarge { .. } => "too-large",
         ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => {
             "corrupt"

@@ -1,5 +1,7 @@
 //! Typed access to the objects of a store: decoded nodes in a cache, new objects in batches.
 
+mod tray;
+
 use std::sync::{Arc, Mutex};
 
 use avfs_core::chunks::{ChunkNode, ChunkNodes, ChunkSink};
@@ -12,7 +14,10 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use self::tray::Tray;
 use crate::inodes::InodeRecord;
+
+pub use self::tray::Fetched;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -28,6 +33,9 @@ pub enum ObjectError {
     },
     #[error("object {id} is a {found}, where a {expected} belongs")]
     WrongKind { id: ObjectId, found: ObjectKind, expected: ObjectKind },
+    /// Only for those who do not wait for the store: fetch it and try again.
+    #[error("object {id} would have to be read first")]
+    NotAtHand { id: ObjectId },
     /// Read it in parts.
     #[error("a file of {size} bytes does not fit into memory")]
     TooLarge { size: u64 },
@@ -46,6 +54,9 @@ const BATCH_BYTES: usize = 256 << 10;
 pub struct Objects {
     store: Arc<dyn Store>,
     nodes: Arc<Cache<NodeId, CachedNode, ByCount>>,
+    tray: Arc<Tray>,
+    /// Whether what is not at hand is read, or refused with [`ObjectError::NotAtHand`].
+    waits: bool,
 }
 
 #[derive(Clone)]
@@ -80,7 +91,17 @@ fn items<V>(node: &Node<V>) -> usize {
 impl Objects {
     pub fn new(store: Arc<dyn Store>) -> Objects {
         let nodes = Cache::with_weighter(1024, NODE_CACHE_BYTES, ByCount);
-        Objects { store, nodes: Arc::new(nodes) }
+        Objects { store, nodes: Arc::new(nodes), tray: Arc::default(), waits: true }
+    }
+
+    /// From now on this clone does, or does not, wait for the store.
+    pub(crate) fn set_waits(&mut self, waits: bool) {
+        self.waits = waits;
+    }
+
+    /// Reads an object for those who do not wait.
+    pub(crate) fn fetch(&self, id: ObjectId) -> Result<Fetched, ObjectError> {
+        Ok(Fetched::new(&self.tray, id, self.store.get(id)?))
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -97,11 +118,18 @@ impl Objects {
     }
 
     fn bytes(&self, id: ObjectId, expected: ObjectKind) -> Result<Bytes, ObjectError> {
-        let object = self.store.get(id)?;
+        let object = match self.waits {
+            true => self.store.get(id)?,
+            false => self.at_hand(id).ok_or(ObjectError::NotAtHand { id })?,
+        };
         if object.kind != expected {
             return Err(ObjectError::WrongKind { id, found: object.kind, expected });
         }
         Ok(object.bytes)
+    }
+
+    fn at_hand(&self, id: ObjectId) -> Option<avfs_store::Object> {
+        self.store.at_hand(id).or_else(|| self.tray.get(id))
     }
 
     fn node_bytes(&self, id: NodeId) -> Result<Bytes, ObjectError> {

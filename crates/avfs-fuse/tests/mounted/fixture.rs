@@ -57,7 +57,7 @@ impl Mounted {
         let access = if read_only { Access::Past } else { Access::Everything };
         let options =
             SkinOptions { access, rules, owner: None, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
-        let skin = Arc::new(Skin::new(&tree, options));
+        let skin = Skin::new(&tree, options);
         let session = Session::new(wrap(skin.clone()), Settings { log, ..Settings::default() });
         let options = MountOptions {
             read_only,

@@ -80,6 +80,8 @@ pub struct Skin {
     syncing: Syncing,
     deferring: Deferring,
     deferred: AtomicU64,
+    /// The node of the file that the kernel was told of last.
+    last_file: AtomicU64,
     /// The kernel is gone.
     has_ended: AtomicBool,
     /// Whether the tree is seen through rules: else nothing has to be asked before the tree is.
@@ -104,6 +106,7 @@ impl Skin {
             syncing: Syncing::new(tree.clone(), options.log.clone()),
             deferring: Deferring::new(options.log.clone()),
             deferred: AtomicU64::new(0),
+            last_file: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             tree,
             ruled: AtomicBool::new(options.rules.is_some()),
@@ -219,6 +222,10 @@ impl Service for Skin {
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
         self.try_to_serve(request, reply).unwrap_or_else(|unanswered| self.put_off(request, unanswered))
+    }
+
+    fn known_file(&self) -> Option<u64> {
+        Some(self.last_file.load(Ordering::Relaxed)).filter(|node| *node != 0)
     }
 
     fn destroy(&self) {

@@ -1,5 +1,7 @@
 //! Attributes, as the kernel shows and sets them.
 
+use std::sync::atomic::Ordering;
+
 use avfs_core::Timestamp;
 use avfs_core::chunks::BLOB_MAX;
 use avfs_core::rules::Level;
@@ -68,7 +70,11 @@ impl Skin {
     /// What the kernel is told of an inode, once more. The tree counts it as told: if it is not, it is given back.
     pub(super) fn remembered(&self, attr: &Attr) -> Result<EntryOut, SkinError> {
         let shown = self.kernel_attr(attr).inspect_err(|_| self.give_back(attr))?;
-        Ok(entry_out(self.nodes.remember(attr.ino), shown))
+        let node = self.nodes.remember(attr.ino);
+        if attr.kind == Kind::File {
+            self.last_file.store(node, Ordering::Relaxed);
+        }
+        Ok(entry_out(node, shown))
     }
 
     pub(super) fn give_back(&self, attr: &Attr) {

@@ -613,6 +613,7 @@ fn read_code(error: &ReadError) -> &'static str {
 fn object_code(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::Store(source) => store_code(source),
+        ObjectError::NotAtHand { .. } => "store-busy",
         ObjectError::TooLarge { .. } => "too-large",
         ObjectError::Promised { source, .. } => source_code(source),
         ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => {

@@ -92,6 +92,6 @@ pub use revision::Revision;
 pub use served::{ServedVault, StopWaiter};
 pub use stats::{StoreStats, VaultStats};
 pub use store::{Actor, Store, StoreOptions, VaultList};
-pub use task::{NewTask, Task, TaskState};
+pub use task::{NewTask, Task, TaskLook, TaskState};
 pub use vault::{Vault, VaultInfo};
 pub use version::Version;

@@ -11,6 +11,7 @@ mod entry;
 mod id;
 mod label;
 pub mod map;
+pub mod merge;
 mod name;
 mod retention;
 pub mod rules;

@@ -221,6 +221,7 @@ impl Service for Skin {
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+        self.syncing.begin_if_due();
         self.try_to_serve(request, reply).unwrap_or_else(|unanswered| self.put_off(request, unanswered))
     }
 

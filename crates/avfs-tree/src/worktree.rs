@@ -13,6 +13,7 @@ mod freeze;
 mod guard;
 mod inode;
 mod introduce;
+mod promised;
 mod query;
 mod rebase;
 mod relabel;
@@ -302,6 +303,7 @@ impl WorkTree {
         // A file without a name does not outlive a crash, so the journal must not tell of it.
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
         state.revive_lost(&op)?;
+        self.own(state, &op)?;
         if outlives_crash {
             self.open_journal(state)?;
             state.introduce(&op)?;

@@ -13,6 +13,7 @@ mod request;
 pub mod service;
 mod session;
 mod skin;
+mod slow;
 pub mod transport;
 
 pub use counters::{Counters, OperationCount};

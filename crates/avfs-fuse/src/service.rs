@@ -5,6 +5,9 @@ use crate::abi::flags::init;
 use crate::reply::{Answered, Reply};
 use crate::request::Request;
 
+/// What has to be waited for before a request can be served.
+pub type Wait = Box<dyn FnOnce() + Send>;
+
 pub trait Service: Send + Sync {
     /// Serves one request. Called from several threads at a time; what may take long is put off with
     /// [`Reply::defer`]. A panic is answered with EIO and the mount lives on.
@@ -12,6 +15,12 @@ pub trait Service: Send + Sync {
     /// A thread that is started here is bound to the CPU of the request unless it calls
     /// [`run_anywhere`](crate::transport::uring::run_anywhere).
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered;
+
+    /// What serving this request would have to wait for, if for anything. It is then waited for on another thread,
+    /// and served there.
+    fn wait_for(&self, _request: &Request<'_>) -> Option<Wait> {
+        None
+    }
 
     /// Which capabilities are wanted of those that the kernel offers.
     fn init(&self, _kernel: &InitIn) -> u64 {

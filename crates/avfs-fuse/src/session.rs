@@ -13,7 +13,8 @@ use crate::abi::{InHeader, InitIn, InitOut, MAJOR, MINOR, MINOR_OLDEST};
 use crate::counters::Counters;
 use crate::reply::{Reply, Slot};
 use crate::request::{Dialect, Operation, Request};
-use crate::service::Service;
+use crate::service::{Service, Wait};
+use crate::slow::SlowLane;
 
 /// Where a session tells of what an operator should know.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
@@ -59,12 +60,14 @@ pub struct Session {
     wants_io_uring: AtomicBool,
     destroyed: AtomicBool,
     counters: Counters,
+    slow: SlowLane,
 }
 
 impl Session {
     pub fn new(service: Arc<dyn Service>, settings: Settings) -> Session {
         Session {
             service,
+            slow: SlowLane::new(settings.log.clone()),
             settings,
             negotiated: OnceLock::new(),
             wants_io_uring: AtomicBool::new(false),
@@ -111,10 +114,22 @@ impl Session {
         let is_awaited = request.as_ref().map_or(true, |request| request.opcode.is_answered());
         let reply = Reply::new(header.unique, slot, is_awaited);
         match request {
-            Ok(request) => self.serve(&request, reply),
+            Ok(request) => match self.awaited(&request) {
+                Some(wait) => {
+                    drop(self.slow.serve(&self.service, wait, header, (argument, payload), reply));
+                }
+                None => self.serve(&request, reply),
+            },
             Err(error) => drop(reply.error(error)),
         }
         self.counters.end(header.opcode, started.elapsed());
+    }
+
+    /// What serving a request has to wait for.
+    fn awaited(&self, request: &Request<'_>) -> Option<Wait> {
+        let is_begun = self.negotiated.get().is_some() && request.opcode.is_answered();
+        let ask = || self.service.wait_for(request);
+        is_begun.then(|| catch_unwind(AssertUnwindSafe(ask)).ok().flatten()).flatten()
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) {

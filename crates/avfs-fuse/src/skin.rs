@@ -12,6 +12,7 @@ mod handles;
 mod locks;
 mod names;
 mod nodes;
+mod owed;
 mod owner;
 mod space;
 mod syncing;
@@ -38,7 +39,7 @@ use crate::abi::flags::open_out;
 use crate::abi::{EntryOut, InitIn};
 use crate::reply::{Answered, Reply};
 use crate::request::{Operation, Request};
-use crate::service::{self, Service};
+use crate::service::{self, Service, Wait};
 use crate::session::Log;
 
 /// What may be done through a mount.
@@ -322,6 +323,10 @@ impl Service for Skin {
             Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => reply.error(Errno::NOSYS),
             Operation::Init(_) | Operation::Destroy => reply.error(Errno::IO),
         }
+    }
+
+    fn wait_for(&self, request: &Request<'_>) -> Option<Wait> {
+        self.owed_to(request)
     }
 
     fn destroy(&self) {

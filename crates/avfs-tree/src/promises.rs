@@ -210,7 +210,8 @@ impl Objects {
         for (_, bytes) in self.store().scan(&RefRange::prefix(MOVED))? {
             let id = PromiseId::of(&bytes);
             let promise = Promise::decode(&bytes);
-            let malformed = |source| ObjectError::Malformed { id: id.object(), kind: PromiseId::KIND, source };
+            let malformed =
+                |source| ObjectError::Malformed { id: id.object(), kind: PromiseId::KIND, source };
             moved.push((id, promise.map_err(malformed)?));
         }
         Ok(moved)
@@ -222,9 +223,10 @@ impl Objects {
             return Ok(true);
         }
         match (&one.kind, &other.kind) {
-            (EntryKind::File { size, content }, EntryKind::File { size: other_size, content: other_content })
-                if size == other_size && one.meta == other.meta =>
-            {
+            (
+                EntryKind::File { size, content },
+                EntryKind::File { size: other_size, content: other_content },
+            ) if size == other_size && one.meta == other.meta => {
                 Ok(self.known_content(*content)? == self.known_content(*other_content)?)
             }
             _ => Ok(false),

@@ -289,7 +289,8 @@ impl Validator<'_> {
                 }
             }
             EntryKind::File { size, content: Content::Blob(id) } if self.is_promise(id.object(), *size) => {}
-            EntryKind::File { size, content: Content::Chunks(id) } if self.is_promise(id.object(), *size) => {}
+            EntryKind::File { size, content: Content::Chunks(id) } if self.is_promise(id.object(), *size) => {
+            }
             EntryKind::Directory { entries: Some(id), below } => {
                 if below.inodes > MOST || below.bytes > MOST || below.links > MOST {
                     self.flaw(id.object(), "a directory says that it holds more than is possible");

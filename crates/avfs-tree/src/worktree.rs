@@ -163,6 +163,7 @@ pub struct WorkTree {
 
 /// Lock order: `turn`, `state`, then the others.
 struct Shared {
+    objects: Objects,
     state: Mutex<State>,
     /// One snapshot at a time.
     turn: Mutex<()>,
@@ -179,6 +180,7 @@ impl WorkTree {
     /// Opens the tree of a head snapshot without a journal: changes live in memory until a snapshot.
     pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
         let shared = Shared {
+            objects: objects.clone(),
             state: Mutex::new(State::new(objects, base)?),
             turn: Mutex::new(()),
             clock,
@@ -286,7 +288,7 @@ impl WorkTree {
     }
 
     pub fn objects(&self) -> Objects {
-        self.state().objects.clone()
+        self.shared.objects.clone()
     }
 
     pub fn totals(&self) -> Totals {

@@ -2,9 +2,7 @@
 
 use avfs_core::codec::{put_id, put_number};
 use avfs_core::map::Record;
-use avfs_core::{
-    BlobId, ChunksId, Content, DecodeError, Entry, NodeId, Reader, Timestamp, Totals,
-};
+use avfs_core::{BlobId, ChunksId, Content, DecodeError, Entry, NodeId, Reader, Timestamp, Totals};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {

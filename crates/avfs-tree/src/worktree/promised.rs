@@ -24,10 +24,10 @@ impl WorkTree {
     /// Whether a source has to be asked before what is in an inode can be used: the entries of a directory, the
     /// bytes of a file.
     pub fn is_owed(&self, ino: Ino) -> Result<bool, FsError> {
-        let mut state = self.state();
-        if !state.objects.may_promise() {
+        if !self.shared.objects.may_promise() {
             return Ok(false);
         }
+        let mut state = self.state();
         state.revive(ino)?;
         let Some(owed) = state.owed(ino)? else { return Ok(false) };
         Ok(match state.objects.kept(owed.id)?.as_deref() {
@@ -39,15 +39,14 @@ impl WorkTree {
     /// Has what is in an inode kept, if it is promised. The tree goes on while its source is asked. A file that
     /// the source has changed since takes its new version whole, and one that is gone from there is gone here.
     pub fn settle_owed(&self, ino: Ino) -> Result<(), FsError> {
-        let mut state = self.state();
-        if !state.objects.may_promise() {
+        if !self.shared.objects.may_promise() {
             return Ok(());
         }
+        let mut state = self.state();
         state.revive(ino)?;
         let Some(owed) = state.owed(ino)? else { return Ok(()) };
-        let objects = state.objects.clone();
         drop(state);
-        match &*objects.keep(owed.id, &owed.promise)? {
+        match &*self.shared.objects.keep(owed.id, &owed.promise)? {
             Kept::Directory(_) | Kept::File(_) => Ok(()),
             Kept::Moved { entry, ctime } => {
                 let mut state = self.state_owing(ino, owed.id)?;
@@ -61,6 +60,7 @@ impl WorkTree {
                 if let Some(state) = state.as_mut()
                     && let Some(at) = state.inode(ino)?.place.clone()
                 {
+                    state.tell(None, Seen::Name { parent: at.parent, name: at.name.clone() });
                     self.perform(state, Op::Gone { at }, &[])?;
                 }
                 Err(FsError::NotFound)
@@ -120,6 +120,7 @@ impl WorkTree {
         }
         // Another kind of thing is another inode.
         let Some(at) = state.inode(ino)?.place.clone() else { return Err(FsError::NotFound) };
+        state.tell(None, Seen::Name { parent: at.parent, name: at.name.clone() });
         self.perform(state, Op::Gone { at: at.clone() }, &[])?;
         let ino = state.free_number(&at)?;
         self.perform(state, Op::Arrive { at, ino, entry, ctime }, &[])?;
@@ -239,12 +240,7 @@ impl State {
     }
 
     /// What was promised, or what took its place, becomes the tree's own. Nobody has changed it.
-    pub fn apply_settle(
-        &mut self,
-        ino: Ino,
-        entry: Entry,
-        ctime: Timestamp,
-    ) -> Result<(), FsError> {
+    pub fn apply_settle(&mut self, ino: Ino, entry: Entry, ctime: Timestamp) -> Result<(), FsError> {
         let EntryKind::File { size, content } = entry.kind else {
             return Err(FsError::Invalid("not a regular file"));
         };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use avfs_core::map;
-use avfs_core::{Entry, Meta, Root, Totals, TreePath};
+use avfs_core::{Entry, Meta, Root, SnapshotId, Totals, TreePath};
 use avfs_store::RefEdit;
 use avfs_tree::{Limits, ObjectError, ObjectWriter};
 
@@ -113,7 +113,17 @@ impl Store {
     fn create_with_root(&self, name: &VaultName, root: Root, action: &str, limits: Limits) -> Result<Vault> {
         let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None, since: None };
         let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
-        let head = Head { snapshot, inodes: None, journal: 0 };
+        self.create_with_snapshot(name, snapshot, action, limits)
+    }
+
+    pub(crate) fn create_with_snapshot(
+        &self,
+        name: &VaultName,
+        snapshot: SnapshotId,
+        action: &str,
+        limits: Limits,
+    ) -> Result<Vault> {
+        let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
         let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None, task: None };
         let made = self.add_vaults(std::slice::from_ref(name), &seed)?;
         made.into_iter().next().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
@@ -167,6 +177,7 @@ impl Store {
         let history = HistoryRecord {
             snapshot: seed.head.snapshot,
             inodes: seed.head.inodes,
+            conflicts: seed.head.conflicts,
             time,
             actor,
             action: seed.action.clone(),

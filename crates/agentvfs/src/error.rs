@@ -9,8 +9,8 @@ use avfs_fuse::transport::ServingError;
 
 use avfs_exec::policy::{BadEdit, PolicyError};
 
-use crate::git::GitError;
 use crate::apply::{ApplyError, ConflictKind};
+use crate::git::GitError;
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;

@@ -78,7 +78,10 @@ impl ColorArg {
 const GROUPS: [(&str, &[&str]); 10] = [
     ("Vaults", &["vault"]),
     ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
-    ("Versions", &["checkpoint", "log", "diff", "checkout", "revert", "undo"]),
+    (
+        "Versions",
+        &["checkpoint", "log", "diff", "checkout", "revert", "undo", "merge", "conflicts", "resolve"],
+    ),
     ("Search", &["grep", "find", "search"]),
     ("Running commands", &["exec", "session", "approvals", "proxy", "policy"]),
     ("Rules", &["rules", "label"]),

@@ -15,6 +15,7 @@ mod cat;
 mod checkout;
 mod checkpoint;
 mod chmod;
+mod conflicts;
 mod cp;
 mod denied;
 mod diff;
@@ -30,6 +31,7 @@ mod label;
 mod ln;
 mod log;
 mod ls;
+mod merge;
 mod mkdir;
 mod mount;
 mod mounts;
@@ -39,6 +41,7 @@ mod policy;
 mod proxy;
 mod prune;
 mod quota;
+mod resolve;
 mod revert;
 mod rm;
 mod rules;
@@ -86,6 +89,9 @@ pub enum Command {
     Checkout(checkout::CheckoutArgs),
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
+    Merge(merge::MergeArgs),
+    Conflicts(conflicts::ConflictsArgs),
+    Resolve(resolve::ResolveArgs),
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
@@ -154,6 +160,9 @@ impl Command {
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
             | Command::Undo(_)
+            | Command::Merge(_)
+            | Command::Conflicts(_)
+            | Command::Resolve(_)
             | Command::Label(_)
             | Command::Policy(_)
             | Command::Approvals(_)
@@ -210,6 +219,9 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Checkout(args) => checkout::run(&mut context(out)?, args),
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
+        Command::Merge(args) => merge::run(&mut context(out)?, args),
+        Command::Conflicts(args) => conflicts::run(&mut context(out)?, args),
+        Command::Resolve(args) => resolve::run(&mut context(out)?, args),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),

@@ -43,6 +43,7 @@ mod proxy;
 mod prune;
 mod quota;
 mod revert;
+mod review;
 mod rm;
 mod rules;
 mod search;
@@ -95,6 +96,7 @@ pub enum Command {
     Discard(discard::DiscardArgs),
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
+    Review(review::ReviewArgs),
     #[command(subcommand)]
     Workspace(workspace::WorkspaceCommand),
     Grep(grep::GrepArgs),
@@ -169,6 +171,7 @@ impl Command {
             | Command::Discard(_)
             | Command::Fork(_)
             | Command::Compare(_)
+            | Command::Review(_)
             | Command::Workspace(_)
             | Command::Label(_)
             | Command::Policy(_)
@@ -230,6 +233,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Discard(args) => discard::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
+        Command::Review(args) => review::run(&mut context(out)?, args),
         Command::Workspace(command) => workspace::run(&mut context(out)?, command),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),

@@ -21,6 +21,7 @@ pub use changes::{FileChange, Side, Status, file_changes};
 pub use file::{Body, FileDiff, Stat};
 pub use format::{PatchReport, write_patch};
 pub use lines::{Hunk, HunkLine, HunkLineKind, LineDiff};
+pub(crate) use quote::quoted_bytes;
 pub use words::WordDiff;
 
 #[derive(Clone, Copy, Debug)]

@@ -43,7 +43,7 @@ impl Store {
         let _pin = self.objects().store().pin()?;
         let base = self.state_of(&root)?;
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0 },
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
             parent: None,
             action: format!("project {}", shown(&root)),
             limits: Limits::default(),
@@ -54,7 +54,7 @@ impl Store {
             let name = self.free_name(&project_name(&root))?;
             let id = VaultId(self.take_ids(edits, 1)?);
             self.new_vault(edits, id, &name, &seed);
-            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0 };
+            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0, setup: None };
             edits.push(RefEdit::create(key::project(root.as_os_str().as_bytes()), record::encode(&record)));
             Ok(record)
         });
@@ -96,14 +96,14 @@ impl Store {
     }
 
     /// A directory that holds everything is not a project.
-    fn check_project(&self, root: &Path) -> Result<()> {
+    pub(crate) fn check_project(&self, root: &Path) -> Result<()> {
         let refuse = |reason| Err(Error::NotAProject { path: root.to_owned(), reason });
         if root == Path::new("/") {
             return refuse("it is the root of the system");
         }
         let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
-        if home.as_deref() == Some(root) {
-            return refuse("it is your home directory");
+        if home.is_some_and(|home| home.starts_with(root)) {
+            return refuse("your whole home is in it");
         }
         if self.home().and_then(|home| home.canonicalize().ok()).is_some_and(|home| root.starts_with(home)) {
             return refuse("it is in the store");
@@ -148,6 +148,16 @@ impl Project {
         &self.root
     }
 
+    pub(crate) fn path_bytes(&self) -> &[u8] {
+        self.root.as_os_str().as_bytes()
+    }
+
+    /// What is kept of it now.
+    pub(crate) fn record(&self) -> Result<(ProjectRecord, Vec<u8>)> {
+        let key = key::project(self.path_bytes());
+        record::read(self.store.refs(), &key)?.ok_or(Error::Contended { key })
+    }
+
     pub fn vault(&self) -> Vault {
         self.store.vault_by_id(self.record.vault)
     }
@@ -165,7 +175,7 @@ impl Project {
             applied: None,
         };
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0 },
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
             parent: Some(ParentRecord { vault: self.record.vault, snapshot: base }),
             action: format!("task {}", new.command),
             limits: Limits::default(),
@@ -189,15 +199,13 @@ impl Project {
                 false => Ok(name.clone()),
             };
         }
-        let key = key::project(self.root.as_os_str().as_bytes());
-        let found: Option<(ProjectRecord, Vec<u8>)> = record::read(self.store.refs(), &key)?;
-        let (mut record, bytes) = found.ok_or_else(|| Error::Contended { key: key.clone() })?;
+        let (mut record, bytes) = self.record()?;
         let prefix = project_name(&self.root);
         loop {
             record.tasks += 1;
             let name = VaultName::new(&format!("{prefix}-task-{}", record.tasks))?;
             if !self.store.has_vault(name.as_str())? {
-                edits.push(RefEdit::replace(key, bytes, record::encode(&record)));
+                edits.push(RefEdit::replace(key::project(self.path_bytes()), bytes, record::encode(&record)));
                 return Ok(name);
             }
         }
@@ -210,7 +218,7 @@ impl Project {
     }
 }
 
-fn canonical(directory: &Path) -> Result<PathBuf> {
+pub(crate) fn canonical(directory: &Path) -> Result<PathBuf> {
     directory.canonicalize().map_err(|source| Error::Host {
         action: "finding",
         place: shown(directory),

@@ -183,6 +183,19 @@ impl Task {
         })
     }
 
+    /// Has the task begin at its present state: what is in it now is no change of it.
+    pub fn begin_here(&mut self) -> Result<()> {
+        let head = self.head()?;
+        self.vault.update("task-begins", "", |record, _| {
+            if let Some(task) = &mut record.task {
+                task.base = head;
+            }
+            Ok(())
+        })?;
+        self.record.base = head;
+        Ok(())
+    }
+
     /// Makes copies of the task as it is now, for attempts beside each other. Costs the same whatever it holds.
     pub fn fork(&self, names: &[VaultName]) -> Result<Vec<Task>> {
         let record = TaskRecord { applied: None, ..self.record.clone() };

@@ -48,6 +48,7 @@ mod rm;
 mod rules;
 mod search;
 mod session;
+mod setup;
 mod stat;
 mod stats;
 mod tasks;
@@ -97,6 +98,8 @@ pub enum Command {
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
     Review(review::ReviewArgs),
+    #[command(subcommand)]
+    Setup(setup::SetupCommand),
     #[command(subcommand)]
     Workspace(workspace::WorkspaceCommand),
     Grep(grep::GrepArgs),
@@ -172,6 +175,7 @@ impl Command {
             | Command::Fork(_)
             | Command::Compare(_)
             | Command::Review(_)
+            | Command::Setup(_)
             | Command::Workspace(_)
             | Command::Label(_)
             | Command::Policy(_)
@@ -234,6 +238,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
         Command::Review(args) => review::run(&mut context(out)?, args),
+        Command::Setup(command) => setup::run(&mut context(out)?, command),
         Command::Workspace(command) => workspace::run(&mut context(out)?, command),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),

@@ -65,7 +65,12 @@ impl WorkTree {
                 (None, Some(slot)) => state.load(&place, slot)?,
                 (None, None) => continue,
             };
-            entries.push((name, self.told(&mut state, child)?));
+            let attr = state.attr(child)?;
+            entries.push((name, self.shown(&mut state, attr)?));
+        }
+        // All or none: who could not be told of the last one has been told of nothing.
+        if self.holding {
+            entries.iter().try_for_each(|(_, attr)| state.hold(attr.ino))?;
         }
         Ok(entries)
     }

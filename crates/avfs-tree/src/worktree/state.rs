@@ -28,6 +28,8 @@ pub struct Base {
 pub(crate) struct State {
     pub objects: Objects,
     pub journal: Option<Journal>,
+    /// How often the journals named objects.
+    pub objects_named: u64,
     /// Journals that are complete and not part of the head, oldest first.
     pub sealed: Vec<Arc<LogFile>>,
     /// The inodes that the journal knows: those it saw made and those it was told the place of.
@@ -87,6 +89,7 @@ impl State {
         Ok(State {
             objects,
             journal: None,
+            objects_named: 0,
             sealed: Vec::new(),
             journaled: InoSet::default(),
             spill: None,

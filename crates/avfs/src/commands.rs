@@ -46,6 +46,7 @@ mod prune;
 mod quota;
 mod resolve;
 mod revert;
+mod review;
 mod rm;
 mod rules;
 mod search;
@@ -99,6 +100,7 @@ pub enum Command {
     Discard(discard::DiscardArgs),
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
+    Review(review::ReviewArgs),
     #[command(subcommand)]
     Setup(setup::SetupCommand),
     #[command(subcommand)]
@@ -178,6 +180,7 @@ impl Command {
             | Command::Discard(_)
             | Command::Fork(_)
             | Command::Compare(_)
+            | Command::Review(_)
             | Command::Setup(_)
             | Command::Workspace(_)
             | Command::Merge(_)
@@ -243,6 +246,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Discard(args) => discard::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
+        Command::Review(args) => review::run(&mut context(out)?, args),
         Command::Setup(command) => setup::run(&mut context(out)?, command),
         Command::Workspace(command) => workspace::run(&mut context(out)?, command),
         Command::Merge(args) => merge::run(&mut context(out)?, args),

@@ -49,6 +49,7 @@ mod revert;
 mod review;
 mod rm;
 mod rules;
+mod run;
 mod search;
 mod session;
 mod setup;
@@ -117,6 +118,7 @@ pub enum Command {
     Label(label::LabelCommand),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Run(run::RunArgs),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
     Session(session::SessionCommand),
@@ -169,6 +171,7 @@ impl Command {
             Command::Import(args) => Some(&args.rules),
             Command::Export(args) => Some(&args.rules),
             Command::Mount(args) => Some(&args.rules),
+            Command::Run(args) => Some(&args.rules),
             Command::Exec(args) => Some(&args.rules),
             Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
             Command::Session(command) => command.rule_args(),
@@ -255,6 +258,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Run(args) => run::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Session(command) => session::run(&mut context(out)?, command),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),

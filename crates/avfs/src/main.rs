@@ -22,6 +22,7 @@ mod rule_args;
 mod settings;
 mod size;
 mod suggest;
+mod terminal;
 mod time;
 mod versions;
 mod view;

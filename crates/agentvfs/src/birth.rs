@@ -11,7 +11,9 @@ use crate::audit::{self, Event};
 use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
-use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
+use crate::record::{
+    self, AuditHead, Head, HistoryRecord, ParentRecord, TaskRecord, VaultId, VaultRecord, key,
+};
 use crate::store::Store;
 use crate::through::RuleRecord;
 use crate::transfer::{self, DirectoryImport, Imported, Progress, Report};
@@ -25,6 +27,7 @@ pub(crate) struct Seed {
     pub action: String,
     pub limits: Limits,
     pub rules: Option<Vec<RuleRecord>>,
+    pub task: Option<TaskRecord>,
 }
 
 impl Store {
@@ -88,7 +91,7 @@ impl Store {
         let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None, since: None };
         let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
         let head = Head { snapshot, inodes: None, journal: 0 };
-        let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None };
+        let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None, task: None };
         let made = self.add_vaults(std::slice::from_ref(name), &seed)?;
         made.into_iter().next().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
     }
@@ -126,7 +129,7 @@ impl Store {
         Ok(first)
     }
 
-    fn new_vault(&self, edits: &mut Vec<RefEdit>, id: VaultId, name: &VaultName, seed: &Seed) {
+    pub(crate) fn new_vault(&self, edits: &mut Vec<RefEdit>, id: VaultId, name: &VaultName, seed: &Seed) {
         let (time, actor) = (self.now(), self.actor().name.clone());
         let mut audit = AuditHead::default();
         let event = Event {
@@ -158,6 +161,7 @@ impl Store {
             max_files: seed.limits.files,
             nameless: Vec::new(),
             rules: seed.rules.clone(),
+            task: seed.task.clone(),
             audit,
         };
         edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));

@@ -22,6 +22,10 @@ pub enum Error {
     UnknownVault { name: String, similar: Option<String> },
     #[error("there is already a vault '{name}'")]
     VaultExists { name: String },
+    #[error("{} cannot be a project: {reason}", path.display())]
+    NotAProject { path: std::path::PathBuf, reason: &'static str },
+    #[error("'{name}' is a vault, and not a task")]
+    NotATask { name: String },
     #[error("'{name}' cannot be the name of a {what}: {reason}")]
     BadLabel { what: &'static str, name: String, reason: &'static str },
     #[error("vault '{vault}' has no checkpoint '{name}'")]
@@ -186,6 +190,8 @@ impl Error {
         match self {
             Error::UnknownVault { .. } => "unknown-vault",
             Error::VaultExists { .. } => "vault-exists",
+            Error::NotAProject { .. } => "not-a-project",
+            Error::NotATask { .. } => "not-a-task",
             Error::BadLabel { .. } => "bad-name",
             Error::UnknownCheckpoint { .. } => "unknown-checkpoint",
             Error::CheckpointExists { .. } => "checkpoint-exists",
@@ -353,9 +359,9 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 87] = {
+pub const CODES: &[(&str, ErrorKind)] = {
     use ErrorKind::*;
-    [
+    &[
         ("unknown-vault", NotFound),
         ("vault-exists", Conflict),
         ("bad-name", BadInput),
@@ -384,6 +390,8 @@ pub const CODES: [(&str, ErrorKind); 87] = {
         ("mount-refused", Internal),
         ("mount-busy", Busy),
         ("not-mounted", NotFound),
+        ("not-a-project", BadInput),
+        ("not-a-task", BadInput),
         ("vault-needed", Conflict),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),

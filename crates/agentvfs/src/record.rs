@@ -9,6 +9,7 @@
 //! | `audit/ID/SEQ` | an entry of the audit log; `ID` 0 is the store's own |
 //! | `approval/…`, `approval-…/…` | see [`crate::approvals`] |
 //! | `counter/vault` | the last vault id given out |
+//! | `project/HASH` | [`ProjectRecord`], by the path of its directory |
 //! | `setting/KEY` | what was chosen for the whole store |
 
 use avfs_core::{BlobId, ChunksId, Content, NodeId, ObjectId, SnapshotId, Timestamp};
@@ -57,7 +58,38 @@ pub(crate) struct VaultRecord {
     /// Through which it is seen where nobody says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<RuleRecord>>,
+    /// What makes it a task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskRecord>,
     pub audit: AuditHead,
+}
+
+/// A directory of the host that tasks are made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProjectRecord {
+    /// The bytes of its path, in hexadecimal.
+    pub root: String,
+    pub vault: VaultId,
+    /// How many tasks were given a number.
+    pub tasks: u64,
+}
+
+/// One piece of work on a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskRecord {
+    /// The bytes of the project's path, in hexadecimal.
+    pub root: String,
+    /// The project as the task found it.
+    #[serde(with = "snapshot_id")]
+    pub base: SnapshotId,
+    pub command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<RuleRecord>>,
+    /// What of it was applied last.
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<SnapshotId>,
 }
 
 /// The present state of a vault, as far as it is stored.
@@ -139,6 +171,10 @@ pub(crate) mod key {
         format!("{VAULTS}{id}")
     }
 
+    pub fn project(path: &[u8]) -> String {
+        format!("project/{}", avfs_core::BlobId::of(path))
+    }
+
     pub fn histories(id: VaultId) -> String {
         format!("history/{id}/")
     }
@@ -198,6 +234,20 @@ pub(crate) mod snapshot_id {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SnapshotId, D::Error> {
         let text = String::deserialize(deserializer)?;
         ObjectId::parse_hex(&text).map(SnapshotId::from_object).map_err(serde::de::Error::custom)
+    }
+}
+
+pub(crate) mod optional_snapshot_id {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &Option<SnapshotId>, serializer: S) -> Result<S::Ok, S::Error> {
+        id.map(|id| id.to_string()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SnapshotId>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let id = text.map(|text| ObjectId::parse_hex(&text)).transpose().map_err(serde::de::Error::custom)?;
+        Ok(id.map(SnapshotId::from_object))
     }
 }
 

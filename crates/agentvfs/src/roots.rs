@@ -94,6 +94,9 @@ impl Store {
         let vault = Vault::new(self.clone(), record.id);
         let mut lasting = BTreeSet::from([(record.head.snapshot, record.head.inodes)]);
         lasting.extend(record.parent.map(|parent| (parent.snapshot, None)));
+        let task = record.task.as_ref();
+        lasting.extend(task.map(|task| (task.base, None)));
+        lasting.extend(task.and_then(|task| task.applied).map(|applied| (applied, None)));
         lasting.extend(vault.mounted_states()?.into_iter().map(|snapshot| (snapshot, None)));
         lasting.extend(vault.checkpoints()?.iter().map(|point| (point.snapshot, point.inodes)));
         let mut history = Vec::new();

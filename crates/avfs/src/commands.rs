@@ -15,13 +15,16 @@ mod cat;
 mod checkout;
 mod checkpoint;
 mod chmod;
+mod compare;
 mod cp;
 mod denied;
 mod diff;
+mod discard;
 mod doctor;
 mod exec;
 mod export;
 mod find;
+mod fork;
 mod fsck;
 mod gc;
 mod grep;
@@ -46,12 +49,14 @@ mod search;
 mod session;
 mod stat;
 mod stats;
+mod tasks;
 mod touch;
 mod transferred;
 mod tree;
 mod undo;
 mod unmount;
 mod vault;
+mod workspace;
 mod write;
 
 use anyhow::Result;
@@ -86,6 +91,12 @@ pub enum Command {
     Checkout(checkout::CheckoutArgs),
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
+    Tasks(tasks::TasksArgs),
+    Discard(discard::DiscardArgs),
+    Fork(fork::ForkArgs),
+    Compare(compare::CompareArgs),
+    #[command(subcommand)]
+    Workspace(workspace::WorkspaceCommand),
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
@@ -154,6 +165,11 @@ impl Command {
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
             | Command::Undo(_)
+            | Command::Tasks(_)
+            | Command::Discard(_)
+            | Command::Fork(_)
+            | Command::Compare(_)
+            | Command::Workspace(_)
             | Command::Label(_)
             | Command::Policy(_)
             | Command::Approvals(_)
@@ -210,6 +226,11 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Checkout(args) => checkout::run(&mut context(out)?, args),
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
+        Command::Tasks(args) => tasks::run(&mut context(out)?, args),
+        Command::Discard(args) => discard::run(&mut context(out)?, args),
+        Command::Fork(args) => fork::run(&mut context(out)?, args),
+        Command::Compare(args) => compare::run(&mut context(out)?, args),
+        Command::Workspace(command) => workspace::run(&mut context(out)?, command),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),

@@ -172,7 +172,9 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_code_with_its_status() {
-        let of_library = agentvfs::CODES.map(|(code, kind)| Failure::new(code, of_library(kind), ""));
+        let codes = agentvfs::CODES.iter();
+        let of_library: Vec<Failure> =
+            codes.map(|(code, kind)| Failure::new(*code, of_library(*kind), "")).collect();
         let page = include_str!("../../../docs/json.md");
         let kinds = [
             io::ErrorKind::NotFound,

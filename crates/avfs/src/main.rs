@@ -10,6 +10,7 @@ mod entry;
 mod escape;
 mod exit;
 mod failure;
+mod front;
 mod host_file;
 mod json;
 mod mode;

@@ -71,3 +71,6 @@ pub fn merge_lines(base: &[u8], ours: &[u8], theirs: &[u8], names: &Sides) -> Li
 fn split(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()
 }
+
+#[cfg(test)]
+mod tests;

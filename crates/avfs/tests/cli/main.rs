@@ -14,6 +14,7 @@ mod query;
 mod rules;
 mod sandbox;
 mod seed;
+mod tasks;
 mod trouble;
 mod upkeep;
 mod vault;

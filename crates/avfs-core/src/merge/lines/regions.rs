@@ -52,7 +52,7 @@ pub(super) fn regions(base: &[&[u8]], ours: &[&[u8]], theirs: &[&[u8]], style: M
 
 fn compare(before: &[Token], after: &[Token], tokens: u32) -> Vec<Hunk> {
     let mut diff = Diff::default();
-    diff.compute_with(Algorithm::Myers, before, after, tokens);
+    diff.compute_with(Algorithm::Histogram, before, after, tokens);
     diff.postprocess_with(before, after, NoSliderHeuristic);
     diff.hunks().collect()
 }

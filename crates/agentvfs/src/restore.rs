@@ -43,7 +43,7 @@ impl Vault {
         let present = open.record().head;
         let (before, target) = (self.base_of(&present)?, self.base_of(to)?);
         let changed = self.changed_paths(&before.root, &target.root)?;
-        if changed.is_empty() && deed.undoes.is_none() {
+        if changed.is_empty() && deed.undoes.is_none() && present.conflicts == to.conflicts {
             return Ok(Restored { saved: None, changed: 0 });
         }
         let count = changed.len() as u64;
@@ -51,7 +51,7 @@ impl Vault {
         let root = target.root.clone();
         let inodes = self.touch(target, &changed)?;
         let snapshot = self.store().put_snapshot(root, vec![present.snapshot, to.snapshot], deed)?;
-        let head = Head { snapshot, inodes, journal: present.journal };
+        let head = Head { snapshot, inodes, journal: present.journal, conflicts: to.conflicts };
         let saved = open.advance(head, deed, Landing::Whole)?;
         Ok(Restored { saved: Some(saved), changed: count })
     }

@@ -10,6 +10,7 @@ use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, 
 use avfs_tree::{Clock, ObjectWriter, Objects, SystemClock};
 
 use crate::audit::{self, AuditEntry, Event};
+use crate::conflicts::OpenConflicts;
 use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::{VaultName, closest};
@@ -257,6 +258,7 @@ impl Store {
             snapshots: record.seq,
             max_bytes: record.max_bytes,
             max_files: record.max_files,
+            conflicts: OpenConflicts::count(self, record.head.conflicts)?,
             audit_head: record.audit.hash.clone(),
         })
     }

@@ -5,9 +5,6 @@ use crate::abi::flags::init;
 use crate::reply::{Answered, Reply};
 use crate::request::Request;
 
-/// What has to be waited for before a request can be served.
-pub type Wait = Box<dyn FnOnce() + Send>;
-
 pub trait Service: Send + Sync {
     /// Serves one request. Called from several threads at a time; what may take long is put off with
     /// [`Reply::defer`]. A panic is answered with EIO and the mount lives on.
@@ -16,15 +13,14 @@ pub trait Service: Send + Sync {
     /// [`run_anywhere`](crate::transport::uring::run_anywhere).
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered;
 
-    /// What serving this request would have to wait for, if for anything. It is then waited for on another thread,
-    /// and served there.
-    fn wait_for(&self, _request: &Request<'_>) -> Option<Wait> {
-        None
-    }
-
     /// Which capabilities are wanted of those that the kernel offers.
     fn init(&self, _kernel: &InitIn) -> u64 {
         WRITABLE
+    }
+
+    /// The node of a file that the kernel probably knows.
+    fn known_file(&self) -> Option<u64> {
+        None
     }
 
     /// The mount is gone; called once, after the last request.

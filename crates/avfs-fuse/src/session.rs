@@ -13,8 +13,7 @@ use crate::abi::{InHeader, InitIn, InitOut, MAJOR, MINOR, MINOR_OLDEST};
 use crate::counters::Counters;
 use crate::reply::{Reply, Slot};
 use crate::request::{Dialect, Operation, Request};
-use crate::service::{Service, Wait};
-use crate::slow::SlowLane;
+use crate::service::Service;
 
 /// Where a session tells of what an operator should know.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
@@ -60,14 +59,12 @@ pub struct Session {
     wants_io_uring: AtomicBool,
     destroyed: AtomicBool,
     counters: Counters,
-    slow: SlowLane,
 }
 
 impl Session {
     pub fn new(service: Arc<dyn Service>, settings: Settings) -> Session {
         Session {
             service,
-            slow: SlowLane::new(settings.log.clone()),
             settings,
             negotiated: OnceLock::new(),
             wants_io_uring: AtomicBool::new(false),
@@ -102,6 +99,11 @@ impl Session {
         Dialect { long_setxattr }
     }
 
+    /// The node of a file that the kernel probably knows.
+    pub(crate) fn known_file(&self) -> Option<u64> {
+        self.service.known_file()
+    }
+
     pub fn log(&self, line: &str) {
         (self.settings.log)(line);
     }
@@ -114,22 +116,10 @@ impl Session {
         let is_awaited = request.as_ref().map_or(true, |request| request.opcode.is_answered());
         let reply = Reply::new(header.unique, slot, is_awaited);
         match request {
-            Ok(request) => match self.awaited(&request) {
-                Some(wait) => {
-                    drop(self.slow.serve(&self.service, wait, header, (argument, payload), reply));
-                }
-                None => self.serve(&request, reply),
-            },
+            Ok(request) => self.serve(&request, reply),
             Err(error) => drop(reply.error(error)),
         }
         self.counters.end(header.opcode, started.elapsed());
-    }
-
-    /// What serving a request has to wait for.
-    fn awaited(&self, request: &Request<'_>) -> Option<Wait> {
-        let is_begun = self.negotiated.get().is_some() && request.opcode.is_answered();
-        let ask = || self.service.wait_for(request);
-        is_begun.then(|| catch_unwind(AssertUnwindSafe(ask)).ok().flatten()).flatten()
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) {

@@ -1,5 +1,6 @@
 //! What can go wrong on a working tree, with the errno of each.
 
+use avfs_core::ObjectId;
 use avfs_core::rules::Level;
 use rustix::io::Errno;
 
@@ -55,7 +56,21 @@ pub enum FsError {
     Journal(#[from] JournalError),
 }
 
+/// What has to be fetched before something can be answered without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Object(ObjectId),
+}
+
 impl FsError {
+    /// What a door that does not wait has to fetch before it tries again.
+    pub fn wanted(&self) -> Option<Wanted> {
+        match self {
+            FsError::Object(ObjectError::NotAtHand { id }) => Some(Wanted::Object(*id)),
+            _ => None,
+        }
+    }
+
     pub fn errno(&self) -> Errno {
         match self {
             FsError::NotFound => Errno::NOENT,

@@ -17,10 +17,10 @@ mod source;
 mod validate;
 mod worktree;
 
-pub use error::FsError;
+pub use error::{FsError, Wanted};
 pub use inodes::Ino;
 pub use journal::{Journal, JournalError};
-pub use objects::{ObjectError, ObjectWriter, Objects};
+pub use objects::{Fetched, ObjectError, ObjectWriter, Objects};
 pub use op::Place;
 pub use promises::{CAPTURES, Kept, KeptDirectory, MOVED, SOURCES, promised_directory};
 pub use reach::{Needed, link_bearing_slots, walk_needed};

@@ -1,5 +1,7 @@
 //! Typed access to the objects of a store: decoded nodes in a cache, new objects in batches.
 
+mod tray;
+
 use std::sync::{Arc, Mutex};
 
 use avfs_core::chunks::{ChunkNode, ChunkNodes, ChunkSink};
@@ -13,9 +15,12 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use self::tray::Tray;
 use crate::inodes::InodeRecord;
 use crate::promises::Promises;
 use crate::source::SourceError;
+
+pub use self::tray::Fetched;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -31,6 +36,9 @@ pub enum ObjectError {
     },
     #[error("object {id} is a {found}, where a {expected} belongs")]
     WrongKind { id: ObjectId, found: ObjectKind, expected: ObjectKind },
+    /// Only for those who do not wait for the store: fetch it and try again.
+    #[error("object {id} would have to be read first")]
+    NotAtHand { id: ObjectId },
     /// Read it in parts.
     #[error("a file of {size} bytes does not fit into memory")]
     TooLarge { size: u64 },
@@ -58,6 +66,9 @@ pub struct Objects {
     store: Arc<dyn Store>,
     nodes: Arc<Cache<NodeId, CachedNode, ByCount>>,
     promises: Arc<Promises>,
+    tray: Arc<Tray>,
+    /// Whether what is not at hand is read, or refused with [`ObjectError::NotAtHand`].
+    waits: bool,
 }
 
 #[derive(Clone)]
@@ -92,11 +103,38 @@ fn items<V>(node: &Node<V>) -> usize {
 impl Objects {
     pub fn new(store: Arc<dyn Store>) -> Objects {
         let nodes = Cache::with_weighter(1024, NODE_CACHE_BYTES, ByCount);
-        Objects { store, nodes: Arc::new(nodes), promises: Arc::new(Promises::new()) }
+        Objects {
+            store,
+            nodes: Arc::new(nodes),
+            promises: Arc::new(Promises::new()),
+            tray: Arc::default(),
+            waits: true,
+        }
     }
 
     pub(crate) fn promises(&self) -> &Promises {
         &self.promises
+    }
+
+    /// From now on this clone does, or does not, wait for the store and for sources.
+    pub(crate) fn set_waits(&mut self, waits: bool) {
+        self.waits = waits;
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Reads an object for those who do not wait. A promise is kept, so that they find what it was kept as.
+    pub(crate) fn fetch(&self, id: ObjectId) -> Result<Fetched, ObjectError> {
+        let waiting = Objects { waits: true, ..self.clone() };
+        let object = waiting.store.get(id)?;
+        if object.kind == ObjectKind::Promise
+            && let Some(promise) = waiting.promise(id)?
+        {
+            waiting.keep(PromiseId::from_object(id), &promise)?;
+        }
+        Ok(Fetched::new(&self.tray, id, object))
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -128,7 +166,7 @@ impl Objects {
     }
 
     fn bytes(&self, id: ObjectId, expected: ObjectKind) -> Result<Bytes, ObjectError> {
-        let object = self.store.get(id)?;
+        let object = self.object(id)?;
         if object.kind == ObjectKind::Promise {
             self.promises.note_one();
         }
@@ -136,6 +174,18 @@ impl Objects {
             return Err(ObjectError::WrongKind { id, found: object.kind, expected });
         }
         Ok(object.bytes)
+    }
+
+    /// An object, unless it is not at hand and this clone does not wait.
+    pub(crate) fn object(&self, id: ObjectId) -> Result<avfs_store::Object, ObjectError> {
+        match self.waits {
+            true => Ok(self.store.get(id)?),
+            false => self.at_hand(id).ok_or(ObjectError::NotAtHand { id }),
+        }
+    }
+
+    fn at_hand(&self, id: ObjectId) -> Option<avfs_store::Object> {
+        self.store.at_hand(id).or_else(|| self.tray.get(id))
     }
 
     fn node_bytes(&self, id: NodeId) -> Result<Bytes, ObjectError> {

@@ -145,7 +145,7 @@ impl Objects {
         if let Some(known) = self.promises().promised.get(&id) {
             return Ok(known);
         }
-        let object = self.store().get(id)?;
+        let object = self.object(id)?;
         let promise = match object.kind {
             ObjectKind::Promise => Some(self.decoded(id, &object.bytes)?),
             _ => None,
@@ -171,6 +171,9 @@ impl Objects {
         }
         if let Some(row) = self.promises().pending().rows.get(&id) {
             return Ok(Some(Arc::clone(&row.kept)));
+        }
+        if !self.waits() {
+            return Err(ObjectError::NotAtHand { id: id.object() });
         }
         let Some(bytes) = self.store().read(&capture_key(id))? else { return Ok(None) };
         let kept = Kept::decode(&bytes).map(Arc::new).map_err(|source| ObjectError::Malformed {

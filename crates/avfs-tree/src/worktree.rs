@@ -38,11 +38,11 @@ use state::State;
 pub use still::{Still, Stored};
 pub use watch::{Door, Seen, Watcher};
 
-use crate::error::FsError;
+use crate::error::{FsError, Wanted};
 use crate::inodes::Ino;
 use crate::journal::{Journal, LogFile};
 use crate::locks::LockTable;
-use crate::objects::{ObjectWriter, Objects};
+use crate::objects::{Fetched, ObjectWriter, Objects};
 use crate::op::Op;
 use crate::overlay::Data;
 
@@ -159,6 +159,8 @@ pub struct WorkTree {
     /// Whoever uses this door remembers inodes by number and gives them back: each one that it is told of by
     /// name is held, from the same moment on.
     holding: bool,
+    /// Whether what is asked through this door may wait for the store, with everybody else behind it.
+    waits: bool,
 }
 
 /// Lock order: `turn`, `state`, then the others.
@@ -190,7 +192,7 @@ impl WorkTree {
             moment: AtomicU32::new(0),
             locks: LockTable::default(),
         };
-        Ok(WorkTree { shared: Arc::new(shared), door: Door(0), holding: false })
+        Ok(WorkTree { shared: Arc::new(shared), door: Door(0), holding: false, waits: true })
     }
 
     /// Opens the tree of a head snapshot with a journal. What an earlier owner did after that snapshot and
@@ -212,7 +214,7 @@ impl WorkTree {
     /// Another door to the same tree.
     pub fn another_door(&self) -> WorkTree {
         let door = Door(self.shared.doors.fetch_add(1, Ordering::Relaxed));
-        WorkTree { shared: Arc::clone(&self.shared), door, holding: false }
+        WorkTree { shared: Arc::clone(&self.shared), door, holding: false, waits: true }
     }
 
     /// Another door to the same tree, for a kernel: what it looks up, makes or lists is held once each time,
@@ -221,6 +223,22 @@ impl WorkTree {
         let mut door = self.another_door();
         door.holding = true;
         door
+    }
+
+    /// The same door, through which nobody waits for the store: what would have to be read is refused
+    /// ([`FsError::wanted`]) before anything has happened. Whoever uses it fetches that and tries again.
+    pub fn never_waiting(mut self) -> WorkTree {
+        self.waits = false;
+        self
+    }
+
+    /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
+    /// at hand until what is returned is dropped.
+    pub fn fetch(&self, wanted: Wanted) -> Result<Fetched, FsError> {
+        let objects = self.objects();
+        match wanted {
+            Wanted::Object(id) => Ok(objects.fetch(id)?),
+        }
     }
 
     /// What the caller is told of an inode; counts, if he counts.
@@ -260,7 +278,9 @@ impl WorkTree {
 
     /// A request that panicked must not take all others with it: what it left is used as it is.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.objects.set_waits(self.waits);
+        state
     }
 
     /// The tree, with this inode loaded if there is one of that number.
@@ -310,6 +330,8 @@ impl WorkTree {
             self.open_journal(state)?;
             state.introduce(&op)?;
         }
+        // What begins to happen is not tried again.
+        state.objects.set_waits(true);
         let data = match &mut state.journal {
             _ if data.is_empty() && !outlives_crash => Data::Hole,
             _ if !outlives_crash => self.spill(state, data)?,

@@ -47,6 +47,7 @@ mod rm;
 mod rules;
 mod search;
 mod session;
+mod setup;
 mod stat;
 mod stats;
 mod tasks;
@@ -95,6 +96,8 @@ pub enum Command {
     Discard(discard::DiscardArgs),
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
+    #[command(subcommand)]
+    Setup(setup::SetupCommand),
     #[command(subcommand)]
     Workspace(workspace::WorkspaceCommand),
     Grep(grep::GrepArgs),
@@ -169,6 +172,7 @@ impl Command {
             | Command::Discard(_)
             | Command::Fork(_)
             | Command::Compare(_)
+            | Command::Setup(_)
             | Command::Workspace(_)
             | Command::Label(_)
             | Command::Policy(_)
@@ -230,6 +234,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Discard(args) => discard::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
+        Command::Setup(command) => setup::run(&mut context(out)?, command),
         Command::Workspace(command) => workspace::run(&mut context(out)?, command),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),

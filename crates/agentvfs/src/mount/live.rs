@@ -58,7 +58,7 @@ impl LiveMount {
     ) -> Result<Arc<LiveMount>> {
         let past = options.at.map(|snapshot| past_tree(open, snapshot)).transpose()?;
         let store = open.vault().store().clone();
-        let skin = Arc::new(Skin::new(
+        let skin = Skin::new(
             past.as_ref().unwrap_or(open.tree()),
             SkinOptions {
                 access: match (options.at, options.read_only) {
@@ -71,7 +71,7 @@ impl LiveMount {
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },
-        ));
+        );
         let settings = Settings { log: Arc::clone(report), ..Settings::default() };
         let session = Arc::new(Session::new(Arc::clone(&skin) as _, settings));
         let wanted = ServingOptions { transport: options.transport, ..ServingOptions::default() };

@@ -38,7 +38,7 @@ pub enum HunkLineKind {
 }
 
 impl LineDiff {
-    pub(super) fn compute(old: &Bytes, new: &Bytes, context: u32) -> LineDiff {
+    pub fn compute(old: &Bytes, new: &Bytes, context: u32) -> LineDiff {
         let input = InternedInput::new(byte_lines(old), byte_lines(new));
         let mut diff = Diff::compute(Algorithm::Histogram, &input);
         diff.postprocess_lines(&input);

@@ -51,7 +51,7 @@ const PIECE: usize = 1 << 20;
 impl Intake<'_> {
     /// Reads an open regular file. `stat` is of the moment when it was opened; if it is another one at the
     /// end, what was read may be half of one version and half of the next.
-    pub(super) fn regular(&self, file: BorrowedFd<'_>, stat: &Stat) -> Result<Entry, Trouble> {
+    pub(crate) fn regular(&self, file: BorrowedFd<'_>, stat: &Stat) -> Result<Entry, Trouble> {
         let size = stat.st_size as u64;
         if size > FILE_MAX {
             return Err(Trouble::Skip(Reason::TooLarge(size)));
@@ -130,7 +130,7 @@ impl Intake<'_> {
 }
 
 /// Files whose bytes are told to the progress while they are read, not when they are done.
-pub(super) fn is_told_piecewise(stat: &Stat) -> bool {
+pub(crate) fn is_told_piecewise(stat: &Stat) -> bool {
     stat.st_size as u64 > BLOB_MAX || has_holes(stat)
 }
 
@@ -198,16 +198,16 @@ pub(crate) fn meta(stat: &Stat, xattrs: Xattrs) -> Meta {
 
 /// Whether a vault keeps this extended attribute: those of the user, file capabilities and access control
 /// lists. The rest are labels of the host's own security systems.
-pub(super) fn is_kept_xattr(name: &[u8]) -> bool {
+pub(crate) fn is_kept_xattr(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_") || name == CAPABILITY
 }
 
-pub(super) const CAPABILITY: &[u8] = b"security.capability";
+pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 /// Most lists fit.
 const LIST_BUFFER: usize = 1024;
 
 /// The extended attributes of an open file or directory. Nearly all have none: one call.
-pub(super) fn xattrs(file: impl AsFd) -> Result<Xattrs, Trouble> {
+pub(crate) fn xattrs(file: impl AsFd) -> Result<Xattrs, Trouble> {
     let file = file.as_fd();
     let mut first = [0u8; LIST_BUFFER];
     let longer;

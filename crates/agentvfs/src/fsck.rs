@@ -5,7 +5,10 @@ use std::path::Path;
 
 use avfs_core::chunks::{ChunkNode, ChunkNodes};
 use avfs_core::map::{Node, Nodes};
-use avfs_core::{ChunksId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, ObjectId, PromiseId, Slot, SnapshotId, TreePath};
+use avfs_core::{
+    ChunksId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, ObjectId, PromiseId, Slot,
+    SnapshotId, TreePath,
+};
 use avfs_store::{EmbeddedStore, Finding, RepairReport};
 use avfs_tree::{Flaw, Kept, ObjectError, validate, walk_needed};
 
@@ -307,7 +310,9 @@ impl Search<'_> {
     /// Whether a promise was kept as something that is bad.
     fn is_bad_promise(&self, id: ObjectId) -> bool {
         match self.store.objects().kept(PromiseId::from_object(id)) {
-            Ok(Some(kept)) => matches!(&*kept, Kept::File(Content::Blob(id)) if self.bad.contains(&id.object())),
+            Ok(Some(kept)) => {
+                matches!(&*kept, Kept::File(Content::Blob(id)) if self.bad.contains(&id.object()))
+            }
             Ok(None) => false,
             Err(_) => true,
         }

@@ -143,7 +143,7 @@ impl Objects {
     }
 
     /// Whether trees of this store can hold promises. Where there is no source, nobody pays for them.
-    pub(crate) fn may_promise(&self) -> bool {
+    pub fn may_promise(&self) -> bool {
         let promises = self.promises();
         let known = || {
             let sources = self.store().scan(&RefRange::prefix(SOURCES).limit(1));

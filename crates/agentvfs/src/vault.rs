@@ -214,6 +214,11 @@ impl Vault {
         self.reader_at(self.record()?.0.head.snapshot)
     }
 
+    /// Reads the last stored state, whoever has the vault open.
+    pub(crate) fn stored_reader(&self) -> Result<TreeReader> {
+        self.reader_at(self.record()?.0.head.snapshot)
+    }
+
     /// Reads the tree of a snapshot.
     pub fn reader_at(&self, id: SnapshotId) -> Result<TreeReader> {
         Ok(self.seen(TreeReader::new(self.store.objects().clone(), self.snapshot(id)?.root)))

@@ -5,6 +5,7 @@ mod exec;
 mod fixture;
 mod measure;
 mod mount;
+mod options;
 mod rules;
 mod scale;
 mod throughput;
@@ -18,6 +19,7 @@ const USAGE: &str = "usage:
   cargo xtask bench exec [--rounds N] [--sizes N,N,…] [--sandboxes N] [--dir DIR]
   cargo xtask bench mount [--rounds N] [--steps WORD,WORD,…] [--transport NAME,NAME,…] [--target NAME=DIR]…
                           [--json FILE] [--dir DIR] [--help]
+  cargo xtask bench options [--rounds N] [--transport NAME]
   cargo xtask bench rules [--rounds N] [--steps WORD,WORD,…] [--transport NAME] [--json FILE] [--dir DIR]
   cargo xtask bench scale [--full] [--files N] [--directory N] [--write-gib N] [--mounts N]
                           [--parts files,directory,large,mounts] [--transport NAME] [--json FILE] [--dir DIR]";
@@ -27,6 +29,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
         Some((which, rest)) if which == "core" => core::run(rest),
         Some((which, rest)) if which == "exec" => exec::run(rest),
         Some((which, rest)) if which == "mount" => mount::run(rest),
+        Some((which, rest)) if which == "options" => options::run(rest),
         Some((which, rest)) if which == "rules" => rules::run(rest),
         Some((which, rest)) if which == "scale" => scale::run(rest),
         // The benchmark starts itself again with this.

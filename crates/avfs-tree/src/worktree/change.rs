@@ -156,8 +156,10 @@ impl WorkTree {
     /// Takes away the name of anything but a directory.
     pub fn unlink(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = self.existing(&mut state, parent, name)?;
-        self.ask(&mut state, Ask::Remove { at: &at, found: ino })?;
+        let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Remove { at: &at, found })?;
+        let ino = found.ok_or(FsError::NotFound)?;
         if state.inode(ino)?.is_directory() {
             return Err(FsError::IsADirectory);
         }
@@ -168,8 +170,10 @@ impl WorkTree {
     /// Takes away an empty directory.
     pub fn remove_directory(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = self.existing(&mut state, parent, name)?;
-        self.ask(&mut state, Ask::Remove { at: &at, found: ino })?;
+        let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Remove { at: &at, found })?;
+        let ino = found.ok_or(FsError::NotFound)?;
         if !state.inode(ino)?.is_directory() {
             return Err(FsError::NotADirectory);
         }
@@ -183,8 +187,10 @@ impl WorkTree {
     /// Takes away a name and everything below it, in one step.
     pub fn remove_tree(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = self.existing(&mut state, parent, name)?;
-        self.ask(&mut state, Ask::RemoveTree { at: &at, found: ino })?;
+        let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::RemoveTree { at: &at, found })?;
+        found.ok_or(FsError::NotFound)?;
         let time = self.now();
         self.perform(&mut state, Op::Remove { at, time }, &[])
     }
@@ -192,9 +198,10 @@ impl WorkTree {
     /// Moves an entry, replacing what is at the new place as `rename(2)` does.
     pub fn rename(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let moved = self.moved(&mut state, &from)?;
+        let moved = state.lookup(&from)?;
         let replaced = state.lookup(&to)?;
         self.ask(&mut state, Ask::Move { from: &from, moved, to: &to, replaced })?;
+        let moved = moved.ok_or(FsError::NotFound)?;
         if replaced == Some(moved) {
             return Ok(());
         }
@@ -215,9 +222,10 @@ impl WorkTree {
     /// Moves an entry to a place where there must be nothing.
     pub fn rename_no_replace(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let moved = self.moved(&mut state, &from)?;
+        let moved = state.lookup(&from)?;
         let replaced = state.lookup(&to)?;
         self.ask(&mut state, Ask::Move { from: &from, moved, to: &to, replaced })?;
+        let moved = moved.ok_or(FsError::NotFound)?;
         if replaced.is_some() {
             return Err(FsError::Exists);
         }
@@ -230,10 +238,10 @@ impl WorkTree {
     /// Swaps two entries.
     pub fn exchange(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let first = self.moved(&mut state, &from)?;
-        let second = self.moved(&mut state, &to)?;
-        self.ask(&mut state, Ask::Move { from: &from, moved: first, to: &to, replaced: Some(second) })?;
-        self.ask(&mut state, Ask::Move { from: &to, moved: second, to: &from, replaced: Some(first) })?;
+        let first = self.existing(&mut state, &from)?;
+        let second = self.existing(&mut state, &to)?;
+        self.ask(&mut state, Ask::Move { from: &from, moved: Some(first), to: &to, replaced: Some(second) })?;
+        self.ask(&mut state, Ask::Move { from: &to, moved: Some(second), to: &from, replaced: Some(first) })?;
         if first == second {
             return Ok(());
         }
@@ -416,16 +424,8 @@ impl WorkTree {
         Ok(())
     }
 
-    /// The place of a name, and what is there.
-    fn existing(&self, state: &mut State, parent: Ino, name: &EntryName) -> Result<(Place, Ino), FsError> {
-        let at = Place::new(parent, name.clone());
-        let ino = self.moved(state, &at)?;
-        Ok((at, ino))
-    }
-
-    /// What is at a place from which it is to be taken. A name that is hidden is said to be missing, as one that
-    /// is missing.
-    fn moved(&self, state: &mut State, from: &Place) -> Result<Ino, FsError> {
+    /// What is at a place. A name that is hidden is said to be missing, as one that is missing.
+    fn existing(&self, state: &mut State, from: &Place) -> Result<Ino, FsError> {
         let found = state.lookup(from)?;
         self.ask(state, Ask::Find { at: from, found })?;
         found.ok_or(FsError::NotFound)

@@ -21,6 +21,7 @@ mod program;
 mod quarantine;
 mod refs;
 mod revision;
+mod task;
 mod work;
 
 pub use bring::{Bring, Brought};
@@ -34,4 +35,5 @@ pub use place::outside_directories;
 pub use refs::MovedRef;
 pub use revision::{GitRevision, GitSource};
 pub(crate) use revision::{Listed, ListedKind};
+pub use task::default_branch;
 pub use work::Work;

@@ -13,6 +13,7 @@ mod handles;
 mod locks;
 mod names;
 mod nodes;
+mod owed;
 mod owner;
 mod serving;
 mod space;
@@ -221,6 +222,7 @@ impl Service for Skin {
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+        self.syncing.begin_if_due();
         self.try_to_serve(request, reply).unwrap_or_else(|unanswered| self.put_off(request, unanswered))
     }
 

@@ -1,4 +1,4 @@
-//! A store whose reads can be made to hang.
+//! A store that can be made to hang.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -7,7 +7,7 @@ use avfs_store::{
     CommitError, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, StoreError,
 };
 
-/// Passes everything on; while it is shut, reads wait. Nothing is ever at hand.
+/// Passes everything on; while it is shut, reads and syncs wait. Nothing is ever at hand.
 #[derive(Default)]
 pub struct GatedStore<S> {
     inner: S,
@@ -22,18 +22,18 @@ struct Gate {
 }
 
 impl<S> GatedStore<S> {
-    /// From now on reads wait.
+    /// From now on reads and syncs wait.
     pub fn shut(&self) {
         self.gate().is_shut = true;
     }
 
-    /// Lets all reads go on.
+    /// Lets all go on.
     pub fn open(&self) {
         self.gate().is_shut = false;
         self.moved.notify_all();
     }
 
-    /// How many reads wait.
+    /// How many reads and syncs wait.
     pub fn waiting(&self) -> usize {
         self.gate().waiting
     }
@@ -65,6 +65,7 @@ impl<S: ObjectStore> ObjectStore for GatedStore<S> {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
+        self.pass();
         self.inner.sync()
     }
 

@@ -8,11 +8,13 @@ mod apply;
 mod capture;
 mod change;
 mod copy;
+mod durable;
 mod evict;
 mod freeze;
 mod guard;
 mod inode;
 mod introduce;
+mod promised;
 mod query;
 mod rebase;
 mod relabel;
@@ -24,7 +26,7 @@ mod view;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
@@ -164,6 +166,7 @@ pub struct WorkTree {
 
 /// Lock order: `turn`, `state`, then the others.
 struct Shared {
+    objects: Objects,
     state: Mutex<State>,
     /// One snapshot at a time.
     turn: Mutex<()>,
@@ -171,6 +174,8 @@ struct Shared {
     limits: Mutex<Limits>,
     journal: Mutex<Option<JournalPlace>>,
     doors: AtomicU64,
+    /// Somebody should sync.
+    sync_due: AtomicBool,
     /// What [`State::moment`] was when the watchers had been told of it.
     moment: AtomicU32,
     locks: LockTable,
@@ -180,12 +185,14 @@ impl WorkTree {
     /// Opens the tree of a head snapshot without a journal: changes live in memory until a snapshot.
     pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
         let shared = Shared {
+            objects: objects.clone(),
             state: Mutex::new(State::new(objects, base)?),
             turn: Mutex::new(()),
             clock,
             limits: Mutex::default(),
             journal: Mutex::default(),
             doors: AtomicU64::new(1),
+            sync_due: AtomicBool::new(false),
             moment: AtomicU32::new(0),
             locks: LockTable::default(),
         };
@@ -231,10 +238,10 @@ impl WorkTree {
 
     /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
     /// at hand until what is returned is dropped.
-    pub fn fetch(&self, wanted: Wanted) -> Result<Fetched, FsError> {
-        let objects = self.objects();
+    pub fn fetch(&self, wanted: Wanted) -> Result<Option<Fetched>, FsError> {
         match wanted {
-            Wanted::Object(id) => Ok(objects.fetch(id)?),
+            Wanted::Object(id) => Ok(Some(self.shared.objects.fetch(id)?)),
+            Wanted::Owed(ino) => self.fetch_owed(ino).map(|()| None),
         }
     }
 
@@ -305,7 +312,7 @@ impl WorkTree {
     }
 
     pub fn objects(&self) -> Objects {
-        self.state().objects.clone()
+        self.shared.objects.clone()
     }
 
     pub fn totals(&self) -> Totals {
@@ -322,6 +329,7 @@ impl WorkTree {
         // A file without a name does not outlive a crash, so the journal must not tell of it.
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
         state.revive_lost(&op)?;
+        self.own(state, &op)?;
         if outlives_crash {
             self.open_journal(state)?;
             state.introduce(&op)?;
@@ -334,6 +342,7 @@ impl WorkTree {
             Some(journal) => {
                 if op.names_objects() {
                     journal.hold();
+                    state.objects_named += 1;
                 }
                 let position = journal.append(&op, data)?;
                 Data::Logged(Arc::clone(journal.log()), position)
@@ -346,10 +355,7 @@ impl WorkTree {
         state.apply(op, data)?;
         // Not before: what is asked for meanwhile must not be kept again.
         moved.into_iter().for_each(|(door, seen)| state.tell_door(door, seen));
-        match state.journal.as_ref().is_some_and(Journal::is_overdue) {
-            true => release_journal(state),
-            false => Ok(()),
-        }
+        self.bound_journal(state)
     }
 
     /// Bytes of a file without a name: they need not outlive a crash, but need not stay in memory either.
@@ -379,21 +385,6 @@ impl WorkTree {
         Ok(())
     }
 
-    /// Returns once everything done before survives a power loss. The tree goes on meanwhile.
-    pub fn sync(&self) -> Result<(), FsError> {
-        let mut state = self.state();
-        release_journal(&mut state)?;
-        let mut logs: Vec<(Arc<LogFile>, u64)> =
-            state.sealed.iter().map(|log| (Arc::clone(log), log.written())).collect();
-        if let Some(journal) = &mut state.journal {
-            let end = journal.mark()?;
-            logs.push((Arc::clone(journal.log()), end));
-        }
-        drop(state);
-        // In their order: a journal is believed only if the one before it is whole.
-        logs.into_iter().try_for_each(|(log, end)| Ok(log.sync_to(end)?))
-    }
-
     /// How many bytes of journal a snapshot would make superfluous.
     pub fn journal_len(&self) -> u64 {
         let state = self.state();
@@ -416,7 +407,7 @@ impl WorkTree {
     /// [`FrozenTree::settle`], or drop the returned value and nothing has happened.
     pub fn freeze(&self) -> Result<FrozenTree<'_>, FsError> {
         let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.state();
+        let mut state = self.with_free_journal()?;
         let (captured, included) = self.capture(&mut state)?;
         let objects = state.objects.clone();
         let sealed = state.sealed.len();
@@ -428,7 +419,7 @@ impl WorkTree {
 
     /// Takes what changed; operations from now on go to a new journal.
     fn capture(&self, state: &mut State) -> Result<(Captured, u64), FsError> {
-        release_journal(state)?;
+        self.make_named_durable(state)?;
         if let Some(journal) = &mut state.journal {
             journal.seal()?;
         }
@@ -499,14 +490,6 @@ impl Drop for FrozenTree<'_> {
         let abandoned = self.tree.state().abandon();
         debug_assert!(abandoned.is_ok(), "{abandoned:?}");
     }
-}
-
-/// Makes the objects durable that the journal names, so that it may be written.
-fn release_journal(state: &mut State) -> Result<(), FsError> {
-    let Some(journal) = state.journal.as_mut().filter(|journal| journal.is_held()) else { return Ok(()) };
-    state.objects.store().sync().map_err(crate::ObjectError::from)?;
-    journal.release();
-    Ok(journal.flush()?)
 }
 
 /// A journal that cannot be removed is recognised by its number and removed at the next opening.

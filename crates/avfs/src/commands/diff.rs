@@ -12,10 +12,9 @@ use agentvfs::{Task, Vault};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 
-pub use self::compare::{compare, first_snapshot};
+pub use self::compare::{check_paths, compare, first_snapshot};
 pub use self::output::{ChangeBody, print_list};
 
-use self::compare::check_paths;
 use self::output::Output;
 use crate::args::vault_path;
 use crate::context::Context;

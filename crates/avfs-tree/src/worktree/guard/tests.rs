@@ -116,6 +116,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("in_memory", "makes a tree"),
     ("is_dirty", "is the owner's business"),
     ("is_link_taken", "is about numbers alone"),
+    ("is_sync_due", "is the owner's business"),
     ("journal_len", "is the owner's business"),
     ("journaled", "makes a tree"),
     ("limits", "is about the limits of the vault alone"),

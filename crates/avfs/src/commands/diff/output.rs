@@ -83,7 +83,7 @@ impl ChangeBody {
         }
     }
 
-    fn with_stat(self, stat: Stat) -> ChangeBody {
+    pub fn with_stat(self, stat: Stat) -> ChangeBody {
         match stat {
             Stat::Lines { insertions, deletions } => ChangeBody {
                 insertions: Some(insertions),

@@ -42,7 +42,7 @@ mod tests {
     #[track_caller]
     fn check(old: &str, new: &str, expected: &str) {
         let words = WordDiff::compute(old.as_bytes(), new.as_bytes()).expect("lines that are alike");
-        let shown = pieces(old.as_bytes(), new.as_bytes(), &words).iter().map(|piece| match piece {
+        let shown = pieces(old.as_bytes(), new.as_bytes(), &words).into_iter().map(|piece| match piece {
             Piece::Same(text) => String::from_utf8_lossy(text).into_owned(),
             Piece::Removed(text) => format!("[-{}-]", String::from_utf8_lossy(text)),
             Piece::Added(text) => format!("{{+{}+}}", String::from_utf8_lossy(text)),

@@ -31,7 +31,7 @@ pub use files::{CommitFiles, Committed, LeftOut, WhyLeftOut};
 pub use hidden::hidden_in_history;
 pub use host::HostRepository;
 pub use names::{ObjectName, RefName};
-pub use place::outside_directories;
+pub use place::{is_in_repository, outside_directories};
 pub use refs::MovedRef;
 pub use revision::{GitRevision, GitSource};
 pub(crate) use revision::{Listed, ListedKind};

@@ -172,7 +172,7 @@ impl Task {
         let state = match () {
             () if is_running => TaskState::Running,
             () if !changed.is_empty() && self.applied() != Some(head) => TaskState::Unmerged,
-            () if self.has_unbrought_commits()? => TaskState::Unmerged,
+            () if self.unbrought_commits()? > 0 => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
             () => TaskState::Applied,
         };

@@ -12,6 +12,7 @@ use super::error::GitError;
 use super::host::HostRepository;
 use super::ignored;
 use super::names::{ObjectName, RefName};
+use super::place::is_in_repository;
 use super::program::GIVING;
 use super::quarantine::{Quarantine, StoredFile};
 use super::work::Work;
@@ -90,7 +91,7 @@ impl Work {
             changes.push(seen.change);
             Ok(())
         })?;
-        changes.retain(|change| !is_in_git_directory(&change.path) && is_for_git(change));
+        changes.retain(|change| !is_in_repository(&change.path) && is_for_git(change));
         let mut left_out = Vec::new();
         let mut nested = Nested { work: self, known: HashMap::new() };
         let mut kept = Vec::new();
@@ -134,10 +135,6 @@ fn is_holdable(after: Option<&Entry>) -> bool {
         | EntryKind::CharDevice { .. }
         | EntryKind::BlockDevice { .. } => false,
     }
-}
-
-fn is_in_git_directory(path: &TreePath) -> bool {
-    path.components().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"))
 }
 
 fn mode_of(entry: &Entry) -> &'static str {

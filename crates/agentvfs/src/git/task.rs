@@ -42,16 +42,15 @@ impl Task {
         Ok(tips.into_iter().filter(|(_, tip)| !is_brought(tip)).map(|(moved, _)| moved).collect())
     }
 
-    /// Whether it has commits that would be lost with it.
-    pub fn has_unbrought_commits(&self) -> Result<bool> {
-        if self.unbrought_refs()?.is_empty() {
-            return Ok(false);
+    /// How many commits would be lost with it. Where they cannot be counted, each branch counts as one.
+    pub fn unbrought_commits(&self) -> Result<usize> {
+        let refs = self.unbrought_refs()?.len();
+        if refs == 0 {
+            return Ok(0);
         }
         match self.git_work()?.unmerged_commits(self.repository().as_ref()) {
-            Ok(count) => Ok(count > 0),
-            // What cannot be looked at is not thrown away unasked.
-            Err(GitError::Refused { .. }) => Ok(true),
-            Err(error) => Err(error.into()),
+            Err(GitError::Refused { .. }) => Ok(refs),
+            counted => Ok(counted?),
         }
     }
 

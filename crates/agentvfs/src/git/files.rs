@@ -71,8 +71,12 @@ impl Work {
         let made =
             quarantine.git("writing the commit").args(["rev-parse", "--verify", "refs/heads/made"]).line()?;
         let tip = ObjectName::new(made.as_bytes()).ok_or(GitError::NoFiles)?;
+        let files = changed_files(&quarantine, parent.as_ref(), &tip)?;
+        if files == 0 {
+            return Err(GitError::NoFiles);
+        }
         Delivery { from: &quarantine, tip: &tip, branch: &commit.branch, update: false }.deliver_to(host)?;
-        Ok(Committed { branch: commit.branch.clone(), commit: tip, files: changes.len(), left_out })
+        Ok(Committed { branch: commit.branch.clone(), commit: tip, files, left_out })
     }
 
     /// What was checked out when the work began, so that git can merge the branch as it merges any other.
@@ -114,6 +118,18 @@ impl Work {
         );
         Ok((kept, left_out))
     }
+}
+
+/// How many files a commit adds, changes or removes: some may have been written as they were.
+fn changed_files(
+    quarantine: &Quarantine,
+    parent: Option<&ObjectName>,
+    commit: &ObjectName,
+) -> Result<usize, GitError> {
+    let sides = [parent, Some(commit)].into_iter().flatten().map(ObjectName::as_str);
+    let git = quarantine.git("comparing files").args(["diff-tree", "-r", "-z", "--root", "--no-commit-id"]);
+    let listed = git.args(["--name-only", "--no-renames"]).args(sides).output()?;
+    Ok(listed.iter().filter(|byte| **byte == 0).count())
 }
 
 /// Whether a commit would differ by it: git knows no directories, owners or times, and one bit of the mode.

@@ -5,16 +5,19 @@ use agentvfs::{NewTask, Store, Task, TaskState, TreePath};
 
 use crate::ground::{Ground, sh};
 
-/// A task on the user's directory in which a script ran.
-fn task(ground: &Ground, store: &Store, script: &str) -> Task {
+/// A task on the user's directory in which a script ran that changed the repository and made some files.
+fn task(ground: &Ground, store: &Store, script: &str, made: &[&str]) -> Task {
     let task = store.project(&ground.path("host")).unwrap().new_task(&NewTask::default()).unwrap();
     sh(&ground.path(""), "rm -rf task; cp -a host task");
     ground.in_task(script);
+    let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
     let open = task.vault().begin().unwrap();
-    for entry in open.children(&TreePath::root()).unwrap() {
-        open.remove(&entry, true).unwrap();
+    open.remove(&path(".git"), true).unwrap();
+    open.import_directory(&ground.path("task/.git"), &path(".git"), &()).unwrap();
+    for file in made {
+        let bytes = std::fs::read(ground.path("task").join(file)).unwrap();
+        open.write_bytes(&path(file), &bytes).unwrap();
     }
-    open.import_directory(&ground.path("task"), &TreePath::root(), &()).unwrap();
     open.commit("work", "").unwrap();
     task
 }
@@ -30,6 +33,7 @@ fn a_task_whose_only_change_is_a_commit_is_unmerged_until_that_is_brought_over()
         &ground,
         &store,
         "git checkout -qb wip; echo x >x; git add x; git commit -qm wip; git checkout -q main",
+        &[],
     );
     assert_eq!(task.changed_files().unwrap(), [], "files of git are no changes");
     assert_eq!(task.state().unwrap(), TaskState::Unmerged);
@@ -54,14 +58,15 @@ fn a_task_whose_only_change_is_a_commit_is_unmerged_until_that_is_brought_over()
 #[test]
 fn looking_at_git_changes_nothing_that_counts() {
     let (ground, store) = (Ground::new(), Store::in_memory());
-    let task = task(&ground, &store, "touch file; git status --porcelain; git gc -q; git pack-refs --all");
+    let task =
+        task(&ground, &store, "touch file; git status --porcelain; git gc -q; git pack-refs --all", &[]);
     assert_eq!(task.state().unwrap(), TaskState::Unchanged);
 }
 
 #[test]
 fn commits_that_the_user_has_by_other_ways_are_not_unmerged() {
     let (ground, store) = (Ground::new(), Store::in_memory());
-    let task = task(&ground, &store, "git branch same; git commit -q --allow-empty -m empty");
+    let task = task(&ground, &store, "git branch same; git commit -q --allow-empty -m empty", &[]);
     assert_eq!(task.state().unwrap(), TaskState::Unmerged);
     ground.in_host("git fetch -q ../task main");
     ground.in_host("git branch fetched FETCH_HEAD");
@@ -71,7 +76,7 @@ fn commits_that_the_user_has_by_other_ways_are_not_unmerged() {
 #[test]
 fn a_task_whose_files_are_a_commit_is_applied() {
     let (ground, store) = (Ground::new(), Store::in_memory());
-    let task = task(&ground, &store, "echo x >x");
+    let task = task(&ground, &store, "echo x >x", &["x"]);
     assert_eq!(task.state().unwrap(), TaskState::Unmerged);
     let branch = RefName::branch("made").unwrap();
     let committed = task.commit_files(&ground.path("host"), &branch, "Made").unwrap();

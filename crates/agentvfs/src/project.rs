@@ -161,6 +161,7 @@ impl Project {
             profile: new.profile.clone(),
             rules: new.rules.as_ref().map(|rules| rules.iter().map(RuleRecord::of).collect()),
             applied: None,
+            brought: Vec::new(),
         };
         let seed = Seed {
             head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },

@@ -93,6 +93,9 @@ pub(crate) struct TaskRecord {
     /// What of it was applied last.
     #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<SnapshotId>,
+    /// The ends of its git history that the user's repository was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brought: Vec<String>,
 }
 
 /// The present state of a vault, as far as it is stored.

@@ -12,6 +12,7 @@ use super::error::GitError;
 use super::host::HostRepository;
 use super::ignored;
 use super::names::{ObjectName, RefName};
+use super::place::is_in_repository;
 use super::program::GIVING;
 use super::quarantine::{Quarantine, StoredFile};
 use super::work::Work;
@@ -70,8 +71,12 @@ impl Work {
         let made =
             quarantine.git("writing the commit").args(["rev-parse", "--verify", "refs/heads/made"]).line()?;
         let tip = ObjectName::new(made.as_bytes()).ok_or(GitError::NoFiles)?;
+        let files = changed_files(&quarantine, parent.as_ref(), &tip)?;
+        if files == 0 {
+            return Err(GitError::NoFiles);
+        }
         Delivery { from: &quarantine, tip: &tip, branch: &commit.branch, update: false }.deliver_to(host)?;
-        Ok(Committed { branch: commit.branch.clone(), commit: tip, files: changes.len(), left_out })
+        Ok(Committed { branch: commit.branch.clone(), commit: tip, files, left_out })
     }
 
     /// What was checked out when the work began, so that git can merge the branch as it merges any other.
@@ -90,7 +95,7 @@ impl Work {
             changes.push(seen.change);
             Ok(())
         })?;
-        changes.retain(|change| !is_in_git_directory(&change.path) && is_for_git(change));
+        changes.retain(|change| !is_in_repository(&change.path) && is_for_git(change));
         let mut left_out = Vec::new();
         let mut nested = Nested { work: self, known: HashMap::new() };
         let mut kept = Vec::new();
@@ -115,6 +120,18 @@ impl Work {
     }
 }
 
+/// How many files a commit adds, changes or removes: some may have been written as they were.
+fn changed_files(
+    quarantine: &Quarantine,
+    parent: Option<&ObjectName>,
+    commit: &ObjectName,
+) -> Result<usize, GitError> {
+    let sides = [parent, Some(commit)].into_iter().flatten().map(ObjectName::as_str);
+    let git = quarantine.git("comparing files").args(["diff-tree", "-r", "-z", "--root", "--no-commit-id"]);
+    let listed = git.args(["--name-only", "--no-renames"]).args(sides).output()?;
+    Ok(listed.iter().filter(|byte| **byte == 0).count())
+}
+
 /// Whether a commit would differ by it: git knows no directories, owners or times, and one bit of the mode.
 fn is_for_git(change: &Change) -> bool {
     let is_directory = |entry: &Option<Entry>| entry.as_ref().is_none_or(Entry::is_directory);
@@ -134,10 +151,6 @@ fn is_holdable(after: Option<&Entry>) -> bool {
         | EntryKind::CharDevice { .. }
         | EntryKind::BlockDevice { .. } => false,
     }
-}
-
-fn is_in_git_directory(path: &TreePath) -> bool {
-    path.components().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"))
 }
 
 fn mode_of(entry: &Entry) -> &'static str {

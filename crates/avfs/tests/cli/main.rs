@@ -8,6 +8,7 @@ mod exchange;
 mod graph;
 mod house;
 mod look;
+mod merging;
 mod output;
 mod owned;
 mod query;

@@ -10,7 +10,7 @@ use crate::birth::Seed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::owner;
-use crate::record::{self, ParentRecord, VaultId, VaultRecord, key};
+use crate::record::{self, ParentRecord, TaskRecord, VaultId, VaultRecord, key};
 use crate::revision::Revision;
 use crate::store::Store;
 use crate::vault::Vault;
@@ -26,6 +26,16 @@ impl Vault {
 
     /// Makes vaults that start at a state of this vault.
     pub fn fork_at(&self, at: &Revision, names: &[VaultName]) -> Result<Vec<Vault>> {
+        self.fork_for(at, names, None)
+    }
+
+    /// Makes forks that are tasks, or not.
+    pub(crate) fn fork_for(
+        &self,
+        at: &Revision,
+        names: &[VaultName],
+        task: Option<TaskRecord>,
+    ) -> Result<Vec<Vault>> {
         self.check_unrestricted("forking it")?;
         let _pin = self.store().objects().store().pin()?;
         let head = at.kept_state()?;
@@ -37,7 +47,7 @@ impl Vault {
             action: format!("fork {}", record.name),
             limits: Limits { bytes: record.max_bytes, files: record.max_files },
             rules: record.rules,
-            task: None,
+            task,
         };
         self.store().add_vaults(names, &seed)
     }
@@ -61,16 +71,21 @@ impl Vault {
     /// vault in this way is told at its next commit.
     pub fn delete(self, force: bool) -> Result<()> {
         self.check_unrestricted("deleting it")?;
-        let name = self.name()?;
+        let forks = self.unmerged_forks()?;
+        if !force && !forks.is_empty() {
+            let forks = forks.iter().map(VaultName::to_string).collect();
+            return Err(Error::Needed { vault: self.name()?.to_string(), forks });
+        }
+        self.remove(force)
+    }
+
+    /// Deletes the vault, whatever was forked from it: forks have everything that they need. Fails, unless `force`,
+    /// while a process has it open.
+    pub(crate) fn remove(self, force: bool) -> Result<()> {
         let ownership = match self.own() {
             Err(Error::Busy { .. }) if force => None,
             taken => Some(taken?),
         };
-        let forks = self.unmerged_forks()?;
-        if !force && !forks.is_empty() {
-            let forks = forks.iter().map(VaultName::to_string).collect();
-            return Err(Error::Needed { vault: name.to_string(), forks });
-        }
         self.store().retry(|edits| {
             let (record, bytes) = self.record()?;
             self.delete_edits(edits, &record, bytes)

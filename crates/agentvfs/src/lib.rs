@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+pub mod apply;
 pub mod approvals;
 mod attempt;
 mod audit;
@@ -37,6 +38,7 @@ pub mod exec;
 mod fork;
 mod fsck;
 mod gc;
+pub mod git;
 mod graft;
 mod history;
 mod intake;
@@ -59,11 +61,14 @@ mod roots;
 pub mod rules;
 mod served;
 pub mod session;
+pub mod setup;
+mod source;
 mod stats;
 mod store;
 mod task;
 mod text;
 mod through;
+mod toml_text;
 pub mod transfer;
 mod vault;
 mod version;
@@ -72,8 +77,8 @@ pub use audit::AuditEntry;
 pub use avfs_core::diff::Change;
 pub use avfs_core::merge::Choice;
 pub use avfs_core::{
-    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, Timestamp, Totals, TreePath,
-    printable,
+    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, SourceId, Timestamp, Totals,
+    TreePath, printable,
 };
 pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SeenChange, SystemClock, TreeReader};
@@ -97,6 +102,6 @@ pub use revision::Revision;
 pub use served::{ServedVault, StopWaiter};
 pub use stats::{StoreStats, VaultStats};
 pub use store::{Actor, Store, StoreOptions, VaultList};
-pub use task::{NewTask, Task, TaskState};
+pub use task::{NewTask, Task, TaskLook, TaskState};
 pub use vault::{Vault, VaultInfo};
 pub use version::Version;

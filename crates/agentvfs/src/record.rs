@@ -72,6 +72,9 @@ pub(crate) struct ProjectRecord {
     pub vault: VaultId,
     /// How many tasks were given a number.
     pub tasks: u64,
+    /// The setup that the user has allowed, by its digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
 }
 
 /// One piece of work on a project.

@@ -61,6 +61,14 @@ impl TaskState {
     }
 }
 
+/// A task at one moment.
+#[derive(Clone, Debug)]
+pub struct TaskLook {
+    pub state: TaskState,
+    pub head: SnapshotId,
+    pub changed: Vec<ChangedFile>,
+}
+
 impl Store {
     /// The task with this name.
     pub fn task(&self, name: &str) -> Result<Task> {
@@ -121,9 +129,10 @@ impl Task {
         Ok(read.map(Rules::new).transpose()?)
     }
 
-    /// The directory as it was when the task began.
+    /// The directory as the task found it: as it was when the task began, and with files that the user changed before
+    /// the task had looked at them as they were then.
     pub fn base(&self) -> Result<SnapshotId> {
-        Ok(self.record.base)
+        self.vault.store().with_moved(self.record.base)
     }
 
     /// The task as it is now.
@@ -147,15 +156,21 @@ impl Task {
     }
 
     pub fn state(&self) -> Result<TaskState> {
-        if self.is_running()? {
-            return Ok(TaskState::Running);
-        }
+        Ok(self.look()?.state)
+    }
+
+    /// How far it is, and what it changed.
+    pub fn look(&self) -> Result<TaskLook> {
+        let is_running = self.is_running()?;
         let head = self.head()?;
-        Ok(match head {
-            head if self.applied() == Some(head) => TaskState::Applied,
-            head if head == self.base()? || self.changed_files()?.is_empty() => TaskState::Unchanged,
-            _ => TaskState::Unmerged,
-        })
+        let changed = changed_files(&self.vault, self.base()?, head, None)?;
+        let state = match () {
+            () if is_running => TaskState::Running,
+            () if changed.is_empty() => TaskState::Unchanged,
+            () if self.applied() == Some(head) => TaskState::Applied,
+            () => TaskState::Unmerged,
+        };
+        Ok(TaskLook { state, head, changed })
     }
 
     /// Notes that a state of it was applied to its directory; `None`: that it was taken back.
@@ -169,8 +184,28 @@ impl Task {
         })
     }
 
-    /// Throws the task away, with everything that it holds. Fails while it runs, unless `force`.
+    /// Has the task begin at its present state: what is in it now is no change of it.
+    pub fn begin_here(&mut self) -> Result<()> {
+        let head = self.head()?;
+        self.vault.update("task-begins", "", |record, _| {
+            if let Some(task) = &mut record.task {
+                task.base = head;
+            }
+            Ok(())
+        })?;
+        self.record.base = head;
+        Ok(())
+    }
+
+    /// Makes copies of the task as it is now, for attempts beside each other. Costs the same whatever it holds.
+    pub fn fork(&self, names: &[VaultName]) -> Result<Vec<Task>> {
+        let record = TaskRecord { applied: None, ..self.record.clone() };
+        let copies = self.vault.fork_for(&self.vault.revision("@")?, names, Some(record))?;
+        copies.into_iter().map(Task::of).collect()
+    }
+
+    /// Throws the task away, with everything that it holds; copies of it stay. Fails while it runs, unless `force`.
     pub fn discard(self, force: bool) -> Result<()> {
-        self.vault.delete(force)
+        self.vault.remove(force)
     }
 }

@@ -98,6 +98,11 @@ impl<'a> Context<'a> {
         self.seen(self.whole_vault()?)
     }
 
+    /// Whether no vault but one can be named.
+    pub fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     /// The flags that count: those of a command, unless others have decided for it.
     pub fn rule_args<'b>(&'b self, own: &'b RuleArgs) -> &'b RuleArgs {
         self.rules.as_ref().filter(|_| self.alone).unwrap_or(own)

@@ -14,8 +14,6 @@ use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
 use agentvfs::exec::{Envelope, Lingering, Running};
 use anyhow::Result;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 pub use arguments::{ExecArgs, checkpoint_mode, network, policy, variable};
 pub use door::{HostDoor, through_door};
@@ -24,8 +22,16 @@ pub use telling::{Manner, Telling};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::of_library;
+use crate::front::{self, Side, Worker};
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
+    match front::split()? {
+        Side::Front(front) => front.wait(),
+        Side::Worker(worker) => work(context, args, worker),
+    }
+}
+
+fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
     let mut request = args.request(context, &vault)?;
     let home = context.home()?.to_owned();
@@ -43,23 +49,26 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
     let mut lingering = Lingering::default();
     let envelope = supervised(
+        &worker,
         Some(&door),
         |running| vault.exec(&request, running),
         &mut |event| telling.borrow_mut().event(event),
         &mut |id| telling.borrow_mut().waiting(id),
         &mut lingering,
     )?;
-    // Told at once: it may be long until nobody needs us any more.
-    let told = telling.into_inner().end(&envelope);
-    if lingering.is_needed() {
-        context.out.talk("waiting for another run or mount of this vault, which this process serves");
+    let ended = telling.into_inner().end(&envelope).map(|()| status(&envelope));
+    if !lingering.is_needed() {
+        return ended;
     }
+    let status = ended.unwrap_or_else(|error| crate::report(context.out, &error));
+    worker.release(status);
     lingering.wait();
-    told.map(|()| status(&envelope))
+    Ok(status)
 }
 
 /// Runs something; whoever ends us ends it.
 pub fn supervised<T>(
+    worker: &Worker,
     door: Option<&HostDoor>,
     run: impl FnOnce(Running<'_>) -> T,
     events: &mut dyn FnMut(Event<'_>),
@@ -67,20 +76,14 @@ pub fn supervised<T>(
     lingering: &mut Lingering,
 ) -> Result<T> {
     let cancel = Cancel::new()?;
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let (handle, cancelling) = (signals.handle(), cancel.clone());
-    let listening = std::thread::spawn(move || {
-        for _ in signals.forever() {
-            cancelling.cancel();
-        }
-    });
+    worker.cancels(&cancel)?;
     let program = std::env::current_exe().map_err(|source| Error::Host {
         action: "finding",
         place: "our own program".into(),
         source,
     })?;
     let (inside, report) = (Inside::new(program), Arc::new(|_: &str| {}));
-    let done = run(Running {
+    Ok(run(Running {
         inside,
         cancel: &cancel,
         events,
@@ -88,11 +91,7 @@ pub fn supervised<T>(
         report,
         asked: Some(asked),
         lingering,
-    });
-    handle.close();
-    // It ends with its signals.
-    let _ = listening.join();
-    Ok(done)
+    }))
 }
 
 /// The exit status: the command's own, or why it has none.
@@ -112,7 +111,7 @@ fn status(envelope: &Envelope) -> ExitStatus {
 }
 
 /// Why the command was not run: the boundary's own reasons, or those that all commands share.
-fn of_error(code: &str) -> ExitStatus {
+pub fn of_error(code: &str) -> ExitStatus {
     let shared = || agentvfs::CODES.iter().find(|(known, _)| *known == code);
     match code {
         "denied_by_policy" | "approval_denied" => ExitStatus::PolicyDenies,

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
+use serde_json::Value;
 
 use crate::ground::{is_mounted, is_running};
 use crate::program::{Ended, LIMIT, await_that, end_of};
@@ -27,11 +28,17 @@ impl Going {
         self.child.as_ref().unwrap().id() as i32
     }
 
+    /// Waits for its end, and for that of its streams.
     #[track_caller]
-    fn answer(mut self) -> Answer {
+    fn ended(mut self) -> Ended {
         let output = self.child.take().unwrap().wait_with_output().unwrap();
         let err = String::from_utf8(output.stderr).unwrap();
-        Answer::of(&Ended { status: output.status, out: output.stdout, err })
+        Ended { status: output.status, out: output.stdout, err }
+    }
+
+    #[track_caller]
+    fn answer(self) -> Answer {
+        Answer::of(&self.ended())
     }
 }
 
@@ -68,16 +75,12 @@ fn two_runs_in_one_vault_see_each_other_and_neither_ends_with_the_other() {
     let first = Going::start(runs.command(&["-c", &first]));
     await_that("the first has begun", LIMIT, || runs.ground.ended(&["cat", "one"]).status.success());
     let second = Going::start(runs.command(&["-c", &second]));
-    await_that("the first is done", LIMIT, || {
-        let audit = runs.avfs(&["audit", "--vault", "work"]);
-        audit.lines().any(|line| line.contains("exit 0: echo 1 > one"))
-    });
-    // From here on the second is alone.
+    // It ends although it has served the second until now, which goes on alone.
+    let first = first.answer();
+    assert_eq!((first.status, first.stderr().as_str()), (0, ""));
     runs.avfs(&["write", "go", ""]);
     let second = second.answer();
     assert_eq!((second.status, second.stdout().as_str()), (0, "1\n1\n2\n"), "{:#}", second.value);
-    let first = first.answer();
-    assert_eq!((first.status, first.stderr().as_str()), (0, ""));
     assert_eq!(mounted_runs(&runs), 0);
     assert_eq!(runs.avfs(&["cat", "one", "two"]), "1\n1\n2\n");
     runs.ground.assert_sound();
@@ -144,11 +147,10 @@ fn a_mount_that_is_made_during_a_run_outlives_it() {
     await_that("it has begun", LIMIT, || runs.ground.ended(&["cat", "begun"]).status.success());
     let mount = runs.ground.mount("work", "elsewhere");
     fs::write(mount.path("go"), "").unwrap();
-    await_that("the run is done", LIMIT, || runs.avfs(&["audit"]).contains("exit 0"));
+    assert_eq!(run.answer().status, 0);
     assert_eq!(fs::read_to_string(mount.path("begun")).unwrap(), "1\n");
     fs::write(mount.path("after"), "kept\n").unwrap();
     runs.ground.unmount(mount);
-    assert_eq!(run.answer().status, 0);
     assert_eq!(runs.avfs(&["cat", "after"]), "kept\n");
 }
 
@@ -168,6 +170,10 @@ fn odd_time(tag: u32) -> String {
     format!("9{}.{tag}", std::process::id())
 }
 
+fn signal(pid: i32, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
 #[test]
 fn nothing_survives_a_run() {
     let runs = Runs::new();
@@ -180,18 +186,40 @@ fn nothing_survives_a_run() {
     assert_eq!(mounted_runs(&runs), 0);
 }
 
-#[test]
-fn a_killed_avfs_leaves_no_process_and_its_mount_goes_with_the_next_command() {
-    let runs = Runs::new();
-    let time = odd_time(2);
+/// A run that holds on, with a job of its own.
+fn holding_on(runs: &Runs, time: &str) -> Going {
     let script = format!("echo kept > kept; sync kept; setsid sleep {time} & sleep {time}");
     let run = Going::start(runs.command(&["-c", &script]));
-    await_that("it runs", LIMIT, || processes_with(&time).len() == 2);
-    assert_eq!(mounted_runs(&runs), 1, "the control");
-    let server = Pid::from_raw(run.pid()).unwrap();
-    rustix::process::kill_process(server, Signal::KILL).unwrap();
+    await_that("it runs", LIMIT, || processes_with(time).len() == 2);
+    assert_eq!(mounted_runs(runs), 1, "the control");
+    run
+}
+
+#[test]
+fn what_kills_the_front_of_a_run_ends_the_run_and_clears_it_away() {
+    let runs = Runs::new();
+    let time = odd_time(2);
+    let run = holding_on(&runs, &time);
+    signal(run.pid(), Signal::KILL);
     await_that("all is gone", LIMIT, || processes_with(&time).is_empty());
-    drop(run);
+    let place = runs.ground.home().join("runs");
+    await_that("nothing is left", LIMIT, || fs::read_dir(&place).unwrap().count() == 0);
+    assert_eq!(mounted_runs(&runs), 0);
+    assert_eq!(runs.sh("cat kept").stdout(), "kept\n");
+    runs.ground.assert_sound();
+}
+
+#[test]
+fn a_killed_worker_leaves_no_process_and_its_mount_goes_with_the_next_command() {
+    let runs = Runs::new();
+    let time = odd_time(4);
+    let run = holding_on(&runs, &time);
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.pid())).unwrap();
+    signal(children.trim().parse().unwrap(), Signal::KILL);
+    let ended = run.ended();
+    let told: Value = serde_json::from_slice(&ended.out).unwrap();
+    assert_eq!((ended.status.code(), &told["error"]["code"]), (Some(8), &"worker-killed".into()), "{told}");
+    await_that("all is gone", LIMIT, || processes_with(&time).is_empty());
     assert_eq!(runs.sh("cat kept").stdout(), "kept\n");
     assert_eq!(mounted_runs(&runs), 0);
     assert_eq!(fs::read_dir(runs.ground.home().join("runs")).unwrap().count(), 0);
@@ -201,14 +229,28 @@ fn a_killed_avfs_leaves_no_process_and_its_mount_goes_with_the_next_command() {
 #[test]
 fn whoever_ends_avfs_ends_the_command_and_still_gets_the_answer() {
     let runs = Runs::new();
-    let time = odd_time(3);
-    let run = Going::start(runs.command(&["-c", &format!("echo begun; echo 1 > file; sleep {time}")]));
-    await_that("it runs", LIMIT, || !processes_with(&time).is_empty());
-    rustix::process::kill_process(Pid::from_raw(run.pid()).unwrap(), Signal::TERM).unwrap();
+    for (tag, ending) in [(30, Signal::TERM), (31, Signal::INT), (32, Signal::HUP), (33, Signal::QUIT)] {
+        let (time, file) = (odd_time(tag), format!("file{tag}"));
+        let script = format!("echo begun; echo 1 > {file}; sleep {time}");
+        let run = Going::start(runs.command(&["-c", &script]));
+        await_that("it runs", LIMIT, || !processes_with(&time).is_empty());
+        signal(run.pid(), ending);
+        let answer = run.answer();
+        assert_eq!((answer.status, answer.stdout().as_str()), (128 + 15, "begun\n"), "{:#}", answer.value);
+        assert_eq!(answer.changes(), [format!("added /{file}")]);
+        assert_eq!(processes_with(&time), [0; 0]);
+    }
+}
+
+#[test]
+fn a_signal_to_the_worker_means_the_same() {
+    let runs = Runs::new();
+    let time = odd_time(5);
+    let run = holding_on(&runs, &time);
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.pid())).unwrap();
+    signal(children.trim().parse().unwrap(), Signal::TERM);
     let answer = run.answer();
-    assert_eq!((answer.status, answer.stdout().as_str()), (128 + 15, "begun\n"), "{:#}", answer.value);
-    assert_eq!(answer.changes(), ["added /file"]);
-    assert_eq!(processes_with(&time), [0; 0]);
+    assert_eq!((answer.status, answer.changes()), (128 + 15, vec!["added /kept".to_owned()]));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::commands::exec::supervised;
 use crate::context::Context;
 use crate::escape::{printable, printable_line, printable_text};
 use crate::exit::ExitStatus;
+use crate::front::{self, Side, Worker};
 use crate::printer::{HEADING, PrintError, Printer};
 use crate::time::show_rfc3339;
 
@@ -51,11 +52,20 @@ struct PreviewBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
+    if !args.diff {
+        return show_all(context, args, None);
+    }
+    // A front that is killed leaves the worker to throw the fork away.
+    match front::split()? {
+        Side::Front(front) => front.wait(),
+        Side::Worker(worker) => show_all(context, args, Some(&worker)),
+    }
+}
+
+/// Shows an approval, and what a worker finds that it would change.
+fn show_all(context: &mut Context<'_>, args: &ShowArgs, worker: Option<&Worker>) -> Result<ExitStatus> {
     let (store, approval) = find(context, &args.id)?;
-    let preview = match args.diff {
-        true => Some(preview(&store, &approval)?),
-        false => None,
-    };
+    let preview = worker.map(|worker| preview(worker, &store, &approval)).transpose()?;
     if context.out.is_json() {
         let approval = ApprovalBody::of(&store, &approval)?;
         let body = ShowBody { approval, preview: preview.map(PreviewBody::from) };
@@ -69,9 +79,10 @@ pub fn run(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-fn preview(store: &Store, approval: &Approval) -> Result<Preview> {
+fn preview(worker: &Worker, store: &Store, approval: &Approval) -> Result<Preview> {
     let mut lingering = Lingering::default();
     let shown = supervised(
+        worker,
         None,
         |running| store.preview(approval, running),
         &mut |_| {},

@@ -40,12 +40,17 @@ struct SavedBody {
 
 pub fn run(context: &mut Context<'_>, args: &SaveArgs) -> Result<ExitStatus> {
     let vault = context.vault()?;
+    save(context, &vault, args)
+}
+
+/// Keeps the present state of a vault.
+pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result<ExitStatus> {
     let message = args.message.as_deref();
     let saved = match &args.name {
         Some(name) => vault.save_checkpoint(&CheckpointName::new(name)?, message)?,
-        None => save_by_time(&vault, message)?,
+        None => save_by_time(vault, message)?,
     };
-    let totals = totals(&vault, &saved)?;
+    let totals = totals(vault, &saved)?;
     if context.out.is_json() {
         let checkpoint = CheckpointBody::new(&saved, totals);
         let info = vault.info()?;

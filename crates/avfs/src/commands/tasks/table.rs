@@ -1,0 +1,46 @@
+//! The tasks as a table.
+
+use anstyle::Style;
+
+use super::{CountsBody, TaskBody};
+use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, YELLOW};
+use crate::time::{Age, now};
+
+pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
+    let name_width = tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max(4);
+    let changes: Vec<String> = tasks.iter().map(|task| changes(task.changed)).collect();
+    let change_width = changes.iter().map(String::len).max().unwrap_or(0).max("CHANGED".len());
+    let ages: Vec<String> =
+        tasks.iter().map(|task| Age { then: task.since, now: now() }.to_string()).collect();
+    let age_width = ages.iter().map(String::len).max().unwrap_or(0).max("STARTED".len());
+    let heading = format!(
+        "{:<name_width$}  {:<9}  {:<change_width$}  {:<age_width$}  COMMAND",
+        "NAME", "STATE", "CHANGED", "STARTED"
+    );
+    out.line(out.paint(HEADING, heading))?;
+    for ((task, changes), age) in tasks.iter().zip(&changes).zip(&ages) {
+        let state = out.paint(style(task.state), format!("{:<9}", task.state));
+        out.line(format_args!(
+            "{:<name_width$}  {state}  {changes:<change_width$}  {age:<age_width$}  {}",
+            task.name, task.command
+        ))?;
+    }
+    Ok(())
+}
+
+fn style(state: &str) -> Style {
+    match state {
+        "running" => CYAN,
+        "unmerged" => YELLOW,
+        "applied" => GREEN,
+        _ => Style::new(),
+    }
+}
+
+/// As git's short statistics: `+3 ~1 -2`.
+pub fn changes(counts: CountsBody) -> String {
+    let parts = [('+', counts.added), ('~', counts.modified), ('-', counts.deleted)];
+    let parts: Vec<String> =
+        parts.iter().filter(|(_, count)| *count > 0).map(|(sign, count)| format!("{sign}{count}")).collect();
+    if parts.is_empty() { "-".to_owned() } else { parts.join(" ") }
+}

@@ -263,17 +263,19 @@ impl Work<'_> {
     }
 }
 
-/// Keeps the folder of an apply that was taken back only if it has a version that is nowhere else.
+/// Forgets an apply that was taken back, unless its new entries had got their places: a program may have one
+/// of them open and still write to it.
 pub(super) fn put_away_or_forget(
     ledger: &Ledger,
     folder: &Folder,
     kept: Vec<KeptCopy>,
 ) -> Result<Vec<KeptCopy>, ApplyError> {
-    if kept.is_empty() {
+    if kept.is_empty() && !folder.has_put_aside()? {
         folder.remove()?;
         return Ok(kept);
     }
     let done = ledger.put_away(folder)?;
+    ledger.forget_old()?;
     let moved = |copy: KeptCopy| match copy.kept.strip_prefix(&folder.path) {
         Ok(below) => KeptCopy { kept: done.path.join(below), ..copy },
         Err(_) => copy,

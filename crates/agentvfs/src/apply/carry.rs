@@ -434,10 +434,12 @@ impl Perform<'_> {
         for DirectoryTime { path, want, .. } in journal.directories.iter().rev() {
             let failed = |errno| self.host.failed("setting the time of", path, errno);
             let directory = self.host.directory(path)?;
-            let made = journal.steps.iter().find(|step| step.path == *path);
-            if let Some(Step { action: Action::MakeDirectory { mode, .. }, .. }) = made
-                && mode & 0o700 != 0o700
-            {
+            let made = journal.steps.iter().find_map(|step| match step.action {
+                Action::MakeDirectory { mode, .. } if step.path == *path => Some(mode),
+                _ => None,
+            });
+            // While it was filled, we had to be able to write.
+            if let Some(mode) = made.filter(|mode| mode & 0o700 != 0o700) {
                 let bits = rustix::fs::fstat(&directory).map_err(failed)?.st_mode & 0o2000;
                 rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode | bits)).map_err(failed)?;
             }

@@ -48,27 +48,29 @@ fn clear(open: &agentvfs::OpenVault, at: &TreePath) {
 }
 
 fn perform(scene: &Scene, edits: &[Edit]) {
-    for edit in edits {
-        scene.task_does(|open| match edit {
-            Edit::Write(place, text) => {
-                clear(open, &path(PLACES[*place]));
-                open.write_bytes(&path(PLACES[*place]), text.as_bytes()).unwrap();
-            }
-            Edit::Link(place, target) => {
-                clear(open, &path(PLACES[*place]));
-                open.symlink(target.as_bytes(), &path(PLACES[*place])).unwrap();
-            }
-            Edit::Directory(place) => {
-                clear(open, &path(PLACES[*place]));
-                open.make_directory(&path(PLACES[*place]), true).unwrap();
-            }
-            Edit::Remove(place) => {
-                let _ = open.remove(&path(PLACES[*place]), true);
-            }
-            Edit::Mode(place, mode) => {
-                let _ = open.set_mode(&path(PLACES[*place]), *mode);
-            }
-        });
+    scene.task_does(|open| edits.iter().for_each(|edit| perform_one(open, edit)));
+}
+
+fn perform_one(open: &agentvfs::OpenVault, edit: &Edit) {
+    match edit {
+        Edit::Write(place, text) => {
+            clear(open, &path(PLACES[*place]));
+            open.write_bytes(&path(PLACES[*place]), text.as_bytes()).unwrap();
+        }
+        Edit::Link(place, target) => {
+            clear(open, &path(PLACES[*place]));
+            open.symlink(target.as_bytes(), &path(PLACES[*place])).unwrap();
+        }
+        Edit::Directory(place) => {
+            clear(open, &path(PLACES[*place]));
+            open.make_directory(&path(PLACES[*place]), true).unwrap();
+        }
+        Edit::Remove(place) => {
+            let _ = open.remove(&path(PLACES[*place]), true);
+        }
+        Edit::Mode(place, mode) => {
+            let _ = open.set_mode(&path(PLACES[*place]), *mode);
+        }
     }
 }
 
@@ -106,7 +108,7 @@ fn check(seed: &[Edit], work: &[Edit]) {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 60, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: 40, failure_persistence: None, ..Config::default() })]
     #[test]
     fn apply_gives_the_task_and_undo_gives_back_bytes_modes_and_times(seed in edits(12), work in edits(10)) {
         check(&seed, &work);

@@ -8,6 +8,7 @@
 
 pub(crate) mod beneath;
 mod error;
+mod git_read;
 pub(crate) mod host_file;
 pub(crate) mod host_place;
 mod host_read;
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use avfs_core::{Entry, LinkId, LinkedFile};
 
 pub use error::{Reason, Skipped, TransferError};
+pub(crate) use git_read::import_revision;
 pub use host_read::{DirectoryImport, import_directory};
 pub use host_write::{DirectoryExport, export_directory};
 pub use tar_read::{TarImport, import_tar};

@@ -10,17 +10,21 @@ mod children;
 mod codec;
 mod confine;
 mod frame;
+mod handing;
 mod listener;
 mod run;
 mod signals;
 mod spec;
+mod terminal;
 
 pub(crate) use confine::landlock_abi;
 pub(crate) use frame::{Channel, Order, Report};
 #[cfg(test)]
-pub(crate) use listener::give;
+pub(crate) use handing::give;
+pub(crate) use handing::{take, tell};
 pub(crate) use listener::{PROXY_PORT, receive_listener};
 pub(crate) use spec::{Rlimits, Sockets, Spec, Standing};
+pub(crate) use terminal::{GO_ON, STOPPED};
 
 /// The argument that makes a program of ours be this one.
 pub const ARGUMENT: &str = "--inside-sandbox";
@@ -37,6 +41,8 @@ pub(crate) struct Descriptors {
     pub(crate) stderr: RawFd,
     /// Where the listening socket of the proxy goes, if there is a proxy.
     pub(crate) proxy: Option<RawFd>,
+    /// Where the outer side of the command's terminal goes, if it has one.
+    pub(crate) terminal: Option<RawFd>,
 }
 
 /// Does what a launcher wants done inside. `descriptors` is the argument after [`ARGUMENT`].
@@ -50,22 +56,36 @@ pub fn main(descriptors: Option<&OsStr>) -> i32 {
 
 impl Descriptors {
     fn parse(text: &str) -> Option<Self> {
-        let numbers: Vec<RawFd> = text.split(',').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-        match numbers[..] {
-            [control, stdin, stdout, stderr] => Some(Self { control, stdin, stdout, stderr, proxy: None }),
-            [control, stdin, stdout, stderr, proxy] => {
-                Some(Self { control, stdin, stdout, stderr, proxy: Some(proxy) })
+        let mut parts = text.split(',');
+        let mut next = || parts.next()?.parse().ok();
+        let (control, stdin, stdout, stderr) = (next()?, next()?, next()?, next()?);
+        let mut all = Self { control, stdin, stdout, stderr, proxy: None, terminal: None };
+        for part in parts {
+            let (kind, number) = part.split_at_checked(1)?;
+            let place = match kind {
+                PROXY => &mut all.proxy,
+                TERMINAL => &mut all.terminal,
+                _ => return None,
+            };
+            if place.replace(number.parse().ok()?).is_some() {
+                return None;
             }
-            _ => None,
         }
+        Some(all)
     }
 
     /// The argument that [`main`] reads.
     pub(crate) fn argument(&self) -> String {
-        let proxy = self.proxy.map(|fd| format!(",{fd}")).unwrap_or_default();
-        format!("{},{},{},{}{proxy}", self.control, self.stdin, self.stdout, self.stderr)
+        let Self { control, stdin, stdout, stderr, proxy, terminal } = self;
+        let maybe = |kind: &str, fd: &Option<RawFd>| fd.map(|fd| format!(",{kind}{fd}")).unwrap_or_default();
+        let more = maybe(PROXY, proxy) + &maybe(TERMINAL, terminal);
+        format!("{control},{stdin},{stdout},{stderr}{more}")
     }
 }
+
+/// What stands before the numbers of descriptors that not every stage has.
+const PROXY: &str = "p";
+const TERMINAL: &str = "t";
 
 /// The descriptors, owned.
 struct Handed {
@@ -74,20 +94,23 @@ struct Handed {
     stdout: OwnedFd,
     stderr: OwnedFd,
     proxy: Option<OwnedFd>,
+    terminal: Option<OwnedFd>,
 }
 
 impl Handed {
     /// Nothing if a descriptor is not open.
     fn take(numbers: Descriptors) -> Option<Self> {
+        let maybe = |number: Option<RawFd>| match number {
+            Some(number) => owned(number).map(Some),
+            None => Some(None),
+        };
         Some(Self {
             control: owned(numbers.control)?,
             stdin: owned(numbers.stdin)?,
             stdout: owned(numbers.stdout)?,
             stderr: owned(numbers.stderr)?,
-            proxy: match numbers.proxy {
-                Some(number) => Some(owned(number)?),
-                None => None,
-            },
+            proxy: maybe(numbers.proxy)?,
+            terminal: maybe(numbers.terminal)?,
         })
     }
 }
@@ -112,11 +135,12 @@ mod tests {
 
     #[test]
     fn descriptors_travel_as_an_argument() {
-        let four = Descriptors { control: 5, stdin: 6, stdout: 7, stderr: 8, proxy: None };
-        for case in [four, Descriptors { proxy: Some(9), ..four }] {
+        let four = Descriptors { control: 5, stdin: 6, stdout: 7, stderr: 8, proxy: None, terminal: None };
+        let five = Descriptors { proxy: Some(9), ..four };
+        for case in [four, five, Descriptors { terminal: Some(10), ..five }] {
             assert_eq!(Descriptors::parse(&case.argument()), Some(case));
         }
-        for bad in ["", "5,6,7", "5,6,7,x", "1,2,3,4,5,6"] {
+        for bad in ["", "5,6,7", "5,6,7,x", "5,6,7,8,9", "5,6,7,8,x9", "5,6,7,8,t9,t9"] {
             assert_eq!(Descriptors::parse(bad), None, "{bad:?}");
         }
     }

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod session;
 pub mod support;
 mod syscalls;
+pub mod terminal;
 
 pub use classify::{Class, Classes, Classification, Command, classify};
 pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};

@@ -77,6 +77,12 @@ impl Intake<'_> {
         }
     }
 
+    /// The bytes of an open file; only very large ones keep their holes.
+    pub(crate) fn dense_content(&self, file: BorrowedFd<'_>, stat: &Stat) -> Result<Content, Trouble> {
+        let size = stat.st_size as u64;
+        self.content(file, size, size > BLOB_MAX && has_holes(stat))
+    }
+
     fn small(&self, file: BorrowedFd<'_>, size: usize) -> Result<Content, Trouble> {
         let mut bytes = Vec::with_capacity(size);
         while bytes.len() < size {

@@ -29,6 +29,7 @@ pub(super) struct Inner {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
+    pub(super) terminal: Option<OwnedFd>,
 }
 
 impl Inner {
@@ -40,11 +41,12 @@ impl Inner {
             stdout: self.stdout.as_raw_fd(),
             stderr: self.stderr.as_raw_fd(),
             proxy: proxy.map(AsRawFd::as_raw_fd),
+            terminal: self.terminal.as_ref().map(AsRawFd::as_raw_fd),
         }
     }
 
     pub(super) fn numbers(&self) -> Vec<RawFd> {
-        numbers([&self.control, &self.stdin, &self.stdout, &self.stderr])
+        numbers([&self.control, &self.stdin, &self.stdout, &self.stderr].into_iter().chain(&self.terminal))
     }
 }
 
@@ -61,10 +63,19 @@ pub(super) fn pipes(stdin: Stdin) -> io::Result<(Outer, Inner, OwnedFd)> {
     let (stdout, inner_stdout) = output_pipe()?;
     let (stderr, inner_stderr) = output_pipe()?;
     let (talk, inner_talk) = output_pipe()?;
+    let (stdin, terminal) = match stdin {
+        Stdin::Terminal(socket) => (Stdin::Nothing, Some(socket)),
+        other => (other, None),
+    };
     let (feed, inner_stdin) = input(stdin)?;
     let outer = Outer { channel: Channel::new(control), stdout, stderr, talk, feed };
-    let inner =
-        Inner { control: inner_control, stdin: inner_stdin, stdout: inner_stdout, stderr: inner_stderr };
+    let inner = Inner {
+        control: inner_control,
+        stdin: inner_stdin,
+        stdout: inner_stdout,
+        stderr: inner_stderr,
+        terminal,
+    };
     Ok((outer, inner, inner_talk))
 }
 
@@ -90,7 +101,7 @@ pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 fn input(stdin: Stdin) -> io::Result<(Option<Feed>, OwnedFd)> {
     match stdin {
-        Stdin::Nothing => Ok((None, File::open("/dev/null")?.into())),
+        Stdin::Nothing | Stdin::Terminal(_) => Ok((None, File::open("/dev/null")?.into())),
         Stdin::File(file) => Ok((None, file.into())),
         Stdin::Bytes(bytes) => {
             let (inner, pipe) = pipe_with(PipeFlags::CLOEXEC)?;

@@ -13,7 +13,7 @@ fn files_and_their_differences_are_shown() {
     {
         assert!(screen.contains(text), "{text}\n{screen}");
     }
-    pane.press("n");
+    pane.press("n n");
     let screen = pane.wait_for("hunk 1 of 3");
     assert!(screen.contains("5       -line 5") && screen.contains("      5 +line five"), "{screen}");
     pane.press("n");

@@ -30,17 +30,19 @@ fn hunks_are_decided_in_the_differences() {
     check("Tab a", "accepted undecided undecided", "/src/a:1");
     check("Tab a a", "accepted partly undecided", "/src/a:2");
     check("Tab a a a", "accepted accepted undecided", "/src/b:1");
-    check("Tab a a r r", "accepted partly rejected", "/src/b:1");
+    check("n a a r r", "accepted partly rejected", "/src/b:1");
     check("Tab n n Space", "undecided partly undecided", "/src/a:2");
     check("Tab n n Space u", "undecided undecided undecided", "/src/a:2");
 }
 
 #[test]
 fn hunks_follow_each_other_through_all_files() {
-    check("n", "undecided undecided undecided", "/src/a:1");
-    check("n n n n n", "undecided undecided undecided", "/src/b:1");
-    check("n n n N", "undecided undecided undecided", "/src/a:2");
+    check("n", "undecided undecided undecided", "/docs/new:1");
+    check("n n", "undecided undecided undecided", "/src/a:1");
+    check("n n n n n n", "undecided undecided undecided", "/src/b:1");
+    check("n n n n N", "undecided undecided undecided", "/src/a:2");
     check("n n n N N N N N", "undecided undecided undecided", "/docs/new:1");
+    check("j n", "undecided undecided undecided", "/src/a:1");
 }
 
 #[test]

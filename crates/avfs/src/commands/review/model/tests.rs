@@ -20,7 +20,7 @@ fn files_are_decided_in_the_tree() {
 
 #[test]
 fn a_directory_stands_for_its_files() {
-    check("j a", "undecided accepted accepted", "/src/b:1");
+    check("j a", "undecided accepted accepted", "-");
     check("g r", "rejected undecided undecided", "-");
     check("j Space Space", "undecided rejected rejected", "-");
 }

@@ -7,9 +7,12 @@ mod ancestry;
 mod sides;
 mod steps;
 
-use avfs_core::merge::{Choice, Merger, Sides, merge_trees};
-use avfs_core::{Root, SnapshotId};
-use avfs_tree::Base;
+use std::collections::BTreeMap;
+
+use avfs_core::diff::Change;
+use avfs_core::merge::{Choice, Merger, Sides, Step, merge_trees};
+use avfs_core::{Entry, Root, SnapshotId, TreePath};
+use avfs_tree::{Base, ReadError, TreeReader};
 
 use crate::conflicts::{OpenConflict, OpenConflicts};
 use crate::deed::Landing;
@@ -41,7 +44,7 @@ pub struct MergeReport {
     pub saved: Option<Saved>,
     pub sources: Vec<MergedSource>,
     /// What is another than before in the vault.
-    pub changes: Vec<avfs_core::diff::Change>,
+    pub changes: Vec<Change>,
     /// The conflicts that this merge found.
     pub conflicts: Vec<OpenConflict>,
 }
@@ -80,7 +83,8 @@ impl Vault {
     fn merge_states(&self, open: &OpenVault, from: &[&Vault], options: &MergeOptions) -> Result<MergeReport> {
         let present = open.record().head;
         let before = self.base_of(&present)?;
-        let mut merging = Merging { vault: self, options, state: before.clone(), found: Vec::new() };
+        let mut merging =
+            Merging { vault: self, options, state: before.clone(), found: Vec::new(), planned: Vec::new() };
         let (mut parents, mut sources) = (vec![present.snapshot], Vec::new());
         for (at, source) in from.iter().enumerate() {
             let record = source.record()?.0;
@@ -92,8 +96,9 @@ impl Vault {
             }
             sources.push(MergedSource { vault: record.name, base, snapshot, changed });
         }
-        let Merging { state, found, .. } = merging;
-        let changes = self.changed_paths(&before.root, &state.root)?;
+        let Merging { state, found, planned, .. } = merging;
+        let mut changes = self.changed_paths(&before.root, &state.root)?;
+        changes.extend(planned);
         let mut report = MergeReport { saved: None, sources, changes, conflicts: found };
         if options.dry_run || parents.len() == 1 {
             return Ok(report);
@@ -129,6 +134,8 @@ struct Merging<'a> {
     options: &'a MergeOptions,
     state: Base,
     found: Vec<OpenConflict>,
+    /// What would be done to the state, if this is only a look.
+    planned: Vec<Change>,
 }
 
 impl Merging<'_> {
@@ -186,12 +193,36 @@ impl Merging<'_> {
         texts.flush()?;
         let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, &name));
         self.found.extend(conflicts);
-        self.state = self.done(&given.root, &merged.steps)?;
+        match looks_only {
+            true => self.planned = self.changes_by(&merged.steps)?,
+            false => self.state = self.done(&given.root, &merged.steps)?,
+        }
         Ok(())
     }
 
+    /// What `steps` would change.
+    fn changes_by(&self, steps: &[Step]) -> Result<Vec<Change>> {
+        let reader = TreeReader::new(self.vault.store().objects().clone(), self.state.root.clone());
+        let mut after: BTreeMap<&TreePath, Option<&Entry>> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Move(moved) => drop(after.insert(&moved.from, None)),
+                Step::Remove(path) => drop(after.insert(path, None)),
+                Step::Put { path, entry } => drop(after.insert(path, Some(entry))),
+            }
+        }
+        let change = |(path, after): (&TreePath, Option<&Entry>)| match reader.find(path) {
+            Ok(found) => Ok(Change { path: path.clone(), before: Some(found.entry), after: after.cloned() }),
+            Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => {
+                Ok(Change { path: path.clone(), before: None, after: after.cloned() })
+            }
+            Err(error) => Err(self.vault.read_error(error)),
+        };
+        after.into_iter().map(change).collect()
+    }
+
     /// The state after `steps`.
-    fn done(&self, given: &Root, steps: &[avfs_core::merge::Step]) -> Result<Base> {
+    fn done(&self, given: &Root, steps: &[Step]) -> Result<Base> {
         if steps.is_empty() {
             return Ok(self.state.clone());
         }

@@ -6,19 +6,17 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use avfs_core::{SnapshotId, TreePath};
+use avfs_core::SnapshotId;
 use avfs_store::RefEdit;
-use avfs_tree::{Limits, ObjectWriter};
+use avfs_tree::Limits;
 
 use crate::birth::Seed;
-use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
 use crate::task::{NewTask, Task};
 use crate::through::RuleRecord;
-use crate::transfer::{self, DirectoryImport};
 use crate::vault::Vault;
 
 /// What the vault of a project that has no usable name is called.
@@ -126,19 +124,9 @@ impl Store {
         }
     }
 
-    /// The state of a directory as it is now.
+    /// The state of a directory as it is from now on, without reading it.
     fn state_of(&self, root: &Path) -> Result<SnapshotId> {
-        let writer = ObjectWriter::new(self.objects());
-        // A store below the directory would otherwise swallow itself.
-        let exclude = self.home().map(Path::to_owned).into_iter().collect();
-        let options = DirectoryImport { exclude, ..DirectoryImport::default() };
-        let top = TreePath::root();
-        let imported = transfer::import_directory(self.objects(), &writer, root, &top, &options, &())?;
-        let (tree, _) = self.root_of(imported, &writer)?;
-        let detail = shown(root);
-        let deed =
-            Deed { actor: &self.actor().name, action: "project", detail: &detail, undoes: None, since: None };
-        self.put_snapshot(tree, Vec::new(), &deed)
+        self.base_of_directory(self.source_for(root)?)
     }
 }
 

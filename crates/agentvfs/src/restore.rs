@@ -58,8 +58,15 @@ impl Vault {
 
     pub(crate) fn changed_paths(&self, before: &Root, after: &Root) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
-        diff_trees(self.store().objects(), before, after, &mut |change| {
-            changes.push(change);
+        let objects = self.store().objects();
+        diff_trees(objects, before, after, &mut |change: Change| {
+            let is_same = match (&change.before, &change.after) {
+                (Some(before), Some(after)) if !before.is_directory() => objects.is_same(before, after)?,
+                _ => false,
+            };
+            if !is_same {
+                changes.push(change);
+            }
             Ok(())
         })?;
         Ok(changes)

@@ -8,9 +8,11 @@ mod host;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use avfs_core::{Entry, Root, SnapshotId, SourceId, TreePath};
+use avfs_core::{Entry, Root, Snapshot, SnapshotId, SourceId, TreePath};
 use avfs_store::{RefEdit, RefRange};
-use avfs_tree::{Limits, ObjectWriter, Objects, SOURCES, Source, SourceError, Sources, promised_directory};
+use avfs_tree::{
+    Base, Limits, ObjectWriter, Objects, SOURCES, Source, SourceError, Sources, WorkTree, promised_directory,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::deed::Deed;
@@ -91,6 +93,29 @@ impl Store {
         let _pin = self.objects().store().pin()?;
         let snapshot = self.base_of_directory(source)?;
         self.create_with_snapshot(name, snapshot, "create on a directory", limits)
+    }
+
+    /// The same state, with the version of each file that was taken where its source had changed it first: what
+    /// the user did while a tree was looked at is in both sides of a comparison. Costs what moved.
+    pub fn with_moved(&self, state: SnapshotId) -> Result<SnapshotId> {
+        let moved = self.objects().all_moved()?;
+        if moved.is_empty() {
+            return Ok(state);
+        }
+        let snapshot = self.objects().snapshot(state)?;
+        let base = Base { root: snapshot.root.clone(), inodes: None };
+        let tree = WorkTree::in_memory(self.objects().clone(), base, self.clock())?;
+        for (id, promise) in &moved {
+            tree.take_moved(promise.path(), *id)?;
+        }
+        if !tree.is_dirty() {
+            return Ok(state);
+        }
+        let root = tree.freeze()?.base().root.clone();
+        let writer = ObjectWriter::new(self.objects());
+        let id = writer.put_snapshot(&Snapshot { root, ..snapshot })?;
+        writer.flush()?;
+        Ok(id)
     }
 
     fn next_generation(&self, source: SourceId) -> Result<u64> {

@@ -129,9 +129,10 @@ impl Task {
         Ok(read.map(Rules::new).transpose()?)
     }
 
-    /// The directory as it was when the task began.
+    /// The directory as the task found it: as it was when the task began, and with files that the user changed before
+    /// the task had looked at them as they were then.
     pub fn base(&self) -> Result<SnapshotId> {
-        Ok(self.record.base)
+        self.vault.store().with_moved(self.record.base)
     }
 
     /// The task as it is now.

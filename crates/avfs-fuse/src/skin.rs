@@ -13,6 +13,7 @@ mod handles;
 mod locks;
 mod names;
 mod nodes;
+mod owed;
 mod owner;
 mod serving;
 mod space;

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use crate::inodes::Ino;
 use crate::journal::JournalError;
 use crate::objects::ObjectError;
+use crate::source::SourceError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FsError {
@@ -59,6 +60,8 @@ pub enum FsError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Object(ObjectId),
+    /// What a source has promised to be in an inode.
+    Owed(Ino),
 }
 
 impl FsError {
@@ -87,10 +90,19 @@ impl FsError {
             FsError::Denied { .. } | FsError::Closed => Errno::ACCESS,
             FsError::OtherRulesThere => Errno::XDEV,
             FsError::Object(ObjectError::TooLarge { .. }) => Errno::NOMEM,
+            FsError::Object(ObjectError::Promised { source, .. }) => source_errno(source),
             FsError::Object(_) => Errno::IO,
             FsError::Journal(JournalError::Full { .. }) => Errno::NOSPC,
             FsError::Journal(_) => Errno::IO,
         }
+    }
+}
+
+fn source_errno(error: &SourceError) -> Errno {
+    match error {
+        SourceError::Restless => Errno::BUSY,
+        SourceError::Io { source, .. } => Errno::from_io_error(source).unwrap_or(Errno::IO),
+        SourceError::Unknown | SourceError::Moved | SourceError::Store(_) => Errno::IO,
     }
 }
 

@@ -26,6 +26,8 @@ use crate::source::{Listed, ListedKind, Source, SourceError, Sources, Taken};
 
 /// Where refs say what promises were kept as.
 pub const CAPTURES: &str = "capture/";
+/// Where refs say which promises were kept as something else than was promised.
+pub const MOVED: &str = "moved/";
 /// Where refs say which sources there are.
 pub const SOURCES: &str = "source/";
 
@@ -51,9 +53,24 @@ pub(crate) struct Promises {
 /// What was kept and is not in the refs yet.
 #[derive(Default)]
 struct Pending {
-    rows: HashMap<PromiseId, Arc<Kept>>,
+    rows: HashMap<PromiseId, Row>,
     /// Holds back a collection until they are.
     pin: Option<Pin>,
+}
+
+/// What a promise was kept as.
+#[derive(Clone)]
+struct Row {
+    kept: Arc<Kept>,
+    /// The promise itself, if it could not be kept as it was.
+    moved: Option<Vec<u8>>,
+}
+
+impl Row {
+    fn new(promise: &Promise, kept: Kept) -> Row {
+        let moved = matches!(kept, Kept::Moved { .. } | Kept::Gone).then(|| promise.encode());
+        Row { kept: Arc::new(kept), moved }
+    }
 }
 
 impl Promises {
@@ -93,6 +110,10 @@ impl Promises {
 /// The ref under which is written down what a promise was kept as.
 pub fn capture_key(id: PromiseId) -> String {
     format!("{CAPTURES}{id}")
+}
+
+pub fn moved_key(id: PromiseId) -> String {
+    format!("{MOVED}{id}")
 }
 
 impl Objects {
@@ -148,8 +169,8 @@ impl Objects {
         if let Some(kept) = self.promises().kept.get(&id) {
             return Ok(Some(kept));
         }
-        if let Some(kept) = self.promises().pending().rows.get(&id) {
-            return Ok(Some(Arc::clone(kept)));
+        if let Some(row) = self.promises().pending().rows.get(&id) {
+            return Ok(Some(Arc::clone(&row.kept)));
         }
         if !self.waits() {
             return Err(ObjectError::NotAtHand { id: id.object() });
@@ -164,6 +185,73 @@ impl Objects {
         Ok(Some(kept))
     }
 
+    /// What all promises were kept as, for those who look at everything.
+    pub fn all_kept(&self) -> Result<HashMap<ObjectId, Kept>, ObjectError> {
+        let mut all = HashMap::new();
+        if !self.may_promise() {
+            return Ok(all);
+        }
+        for (key, bytes) in self.store().scan(&RefRange::prefix(CAPTURES))? {
+            let id = key.strip_prefix(CAPTURES).and_then(|hex| ObjectId::parse_hex(hex).ok());
+            if let Some(id) = id {
+                let malformed = |source| ObjectError::Malformed { id, kind: ObjectKind::Promise, source };
+                all.insert(id, Kept::decode(&bytes).map_err(malformed)?);
+            }
+        }
+        let pending = self.promises().pending();
+        all.extend(pending.rows.iter().map(|(id, row)| (id.object(), Kept::clone(&row.kept))));
+        Ok(all)
+    }
+
+    /// The promises of files that their sources had changed before anybody looked.
+    pub fn all_moved(&self) -> Result<Vec<(PromiseId, Promise)>, ObjectError> {
+        if !self.may_promise() {
+            return Ok(Vec::new());
+        }
+        self.commit_kept()?;
+        let mut moved = Vec::new();
+        for (_, bytes) in self.store().scan(&RefRange::prefix(MOVED))? {
+            let id = PromiseId::of(&bytes);
+            let promise = Promise::decode(&bytes);
+            let malformed =
+                |source| ObjectError::Malformed { id: id.object(), kind: PromiseId::KIND, source };
+            moved.push((id, promise.map_err(malformed)?));
+        }
+        Ok(moved)
+    }
+
+    /// Whether two entries are the same to whoever looks at them: a promise is what it was kept as.
+    pub fn is_same(&self, one: &Entry, other: &Entry) -> Result<bool, ObjectError> {
+        if one == other {
+            return Ok(true);
+        }
+        match (&one.kind, &other.kind) {
+            (
+                EntryKind::File { size, content },
+                EntryKind::File { size: other_size, content: other_content },
+            ) if size == other_size && one.meta == other.meta => {
+                Ok(self.known_content(*content)? == self.known_content(*other_content)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The contents that a promise was kept as, if anybody has asked yet.
+    fn known_content(&self, content: Content) -> Result<Content, ObjectError> {
+        let id = match content {
+            Content::Empty => return Ok(content),
+            Content::Blob(id) => id.object(),
+            Content::Chunks(id) => id.object(),
+        };
+        if self.promise(id)?.is_none() {
+            return Ok(content);
+        }
+        match self.kept(PromiseId::from_object(id))?.as_deref() {
+            Some(Kept::File(kept)) => Ok(*kept),
+            _ => Ok(content),
+        }
+    }
+
     /// Has a promise kept, by asking its source if nobody did before.
     pub fn keep(&self, id: PromiseId, promise: &Promise) -> Result<Arc<Kept>, ObjectError> {
         if let Some(kept) = self.kept(id)? {
@@ -176,7 +264,8 @@ impl Objects {
         })?;
         let mut pending = self.promises().pending();
         // Whoever was first said what it is.
-        let kept = Arc::clone(pending.rows.entry(id).or_insert_with(|| Arc::new(kept)));
+        let row = pending.rows.entry(id).or_insert_with(|| Row::new(promise, kept));
+        let kept = Arc::clone(&row.kept);
         pending.pin.get_or_insert(pin);
         drop(pending);
         self.promises().kept.insert(id, Arc::clone(&kept));
@@ -258,10 +347,9 @@ impl Objects {
     /// Writes down what promises were kept as. What others wrote down meanwhile stands.
     pub fn commit_kept(&self) -> Result<(), ObjectError> {
         loop {
-            let rows: Vec<(PromiseId, Arc<Kept>)> = {
+            let rows: Vec<(PromiseId, Row)> = {
                 let pending = self.promises().pending();
-                let rows = pending.rows.iter().take(ROWS_AT_ONCE);
-                rows.map(|(id, kept)| (*id, Arc::clone(kept))).collect()
+                pending.rows.iter().take(ROWS_AT_ONCE).map(|(id, row)| (*id, row.clone())).collect()
             };
             if rows.is_empty() {
                 return Ok(());
@@ -276,13 +364,20 @@ impl Objects {
     }
 }
 
-fn commit_rows(store: &dyn Store, rows: &[(PromiseId, Arc<Kept>)]) -> Result<(), ObjectError> {
-    let edit = |(id, kept): &(PromiseId, Arc<Kept>)| RefEdit::create(capture_key(*id), kept.encode());
-    let mut edits: Vec<RefEdit> = rows.iter().map(edit).collect();
+fn commit_rows(store: &dyn Store, rows: &[(PromiseId, Row)]) -> Result<(), ObjectError> {
+    let mut edits = Vec::with_capacity(rows.len());
+    for (id, row) in rows {
+        edits.push(RefEdit::create(capture_key(*id), row.kept.encode()));
+        let moved = row.moved.as_ref();
+        edits.extend(moved.map(|promise| RefEdit::create(moved_key(*id), promise.clone())));
+    }
     loop {
         match store.commit(&edits) {
             Ok(()) => return Ok(()),
-            Err(CommitError::Conflict { key }) => edits.retain(|edit| edit.key != key),
+            Err(CommitError::Conflict { key }) => {
+                let id = key.rsplit('/').next().unwrap_or_default();
+                edits.retain(|edit| !edit.key.ends_with(id));
+            }
             Err(CommitError::Store(error)) => return Err(error.into()),
         }
     }

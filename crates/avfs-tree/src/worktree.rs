@@ -14,6 +14,7 @@ mod freeze;
 mod guard;
 mod inode;
 mod introduce;
+mod promised;
 mod query;
 mod rebase;
 mod relabel;
@@ -165,6 +166,7 @@ pub struct WorkTree {
 
 /// Lock order: `turn`, `state`, then the others.
 struct Shared {
+    objects: Objects,
     state: Mutex<State>,
     /// One snapshot at a time.
     turn: Mutex<()>,
@@ -183,6 +185,7 @@ impl WorkTree {
     /// Opens the tree of a head snapshot without a journal: changes live in memory until a snapshot.
     pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
         let shared = Shared {
+            objects: objects.clone(),
             state: Mutex::new(State::new(objects, base)?),
             turn: Mutex::new(()),
             clock,
@@ -235,10 +238,10 @@ impl WorkTree {
 
     /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
     /// at hand until what is returned is dropped.
-    pub fn fetch(&self, wanted: Wanted) -> Result<Fetched, FsError> {
-        let objects = self.objects();
+    pub fn fetch(&self, wanted: Wanted) -> Result<Option<Fetched>, FsError> {
         match wanted {
-            Wanted::Object(id) => Ok(objects.fetch(id)?),
+            Wanted::Object(id) => Ok(Some(self.shared.objects.fetch(id)?)),
+            Wanted::Owed(ino) => self.fetch_owed(ino).map(|()| None),
         }
     }
 
@@ -309,7 +312,7 @@ impl WorkTree {
     }
 
     pub fn objects(&self) -> Objects {
-        self.state().objects.clone()
+        self.shared.objects.clone()
     }
 
     pub fn totals(&self) -> Totals {
@@ -326,6 +329,7 @@ impl WorkTree {
         // A file without a name does not outlive a crash, so the journal must not tell of it.
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
         state.revive_lost(&op)?;
+        self.own(state, &op)?;
         if outlives_crash {
             self.open_journal(state)?;
             state.introduce(&op)?;

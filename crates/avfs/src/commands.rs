@@ -16,6 +16,7 @@ mod checkout;
 mod checkpoint;
 mod chmod;
 mod compare;
+mod conflicts;
 mod cp;
 mod denied;
 mod diff;
@@ -33,6 +34,7 @@ mod label;
 mod ln;
 mod log;
 mod ls;
+mod merge;
 mod mkdir;
 mod mount;
 mod mounts;
@@ -42,10 +44,12 @@ mod policy;
 mod proxy;
 mod prune;
 mod quota;
+mod resolve;
 mod revert;
 mod review;
 mod rm;
 mod rules;
+mod run;
 mod search;
 mod session;
 mod setup;
@@ -102,6 +106,9 @@ pub enum Command {
     Setup(setup::SetupCommand),
     #[command(subcommand)]
     Workspace(workspace::WorkspaceCommand),
+    Merge(merge::MergeArgs),
+    Conflicts(conflicts::ConflictsArgs),
+    Resolve(resolve::ResolveArgs),
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
@@ -111,6 +118,7 @@ pub enum Command {
     Label(label::LabelCommand),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Run(run::RunArgs),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
     Session(session::SessionCommand),
@@ -163,6 +171,7 @@ impl Command {
             Command::Import(args) => Some(&args.rules),
             Command::Export(args) => Some(&args.rules),
             Command::Mount(args) => Some(&args.rules),
+            Command::Run(args) => Some(&args.rules),
             Command::Exec(args) => Some(&args.rules),
             Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
             Command::Session(command) => command.rule_args(),
@@ -177,6 +186,9 @@ impl Command {
             | Command::Review(_)
             | Command::Setup(_)
             | Command::Workspace(_)
+            | Command::Merge(_)
+            | Command::Conflicts(_)
+            | Command::Resolve(_)
             | Command::Label(_)
             | Command::Policy(_)
             | Command::Approvals(_)
@@ -240,9 +252,13 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Review(args) => review::run(&mut context(out)?, args),
         Command::Setup(command) => setup::run(&mut context(out)?, command),
         Command::Workspace(command) => workspace::run(&mut context(out)?, command),
+        Command::Merge(args) => merge::run(&mut context(out)?, args),
+        Command::Conflicts(args) => conflicts::run(&mut context(out)?, args),
+        Command::Resolve(args) => resolve::run(&mut context(out)?, args),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Run(args) => run::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Session(command) => session::run(&mut context(out)?, command),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),

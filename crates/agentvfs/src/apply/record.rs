@@ -140,6 +140,7 @@ impl Store {
 
     /// Keeps the record of an apply that is done, with its audit entry; if it is kept already, nothing happens.
     pub(super) fn keep_apply_record(&self, done: &ApplyRecord) -> Result<()> {
+        self.tell_task(done)?;
         self.retry(|edits| {
             if self.refs().read(&apply_key(done.id))?.is_some() {
                 return Ok(());
@@ -157,5 +158,17 @@ impl Store {
             let detail = format!("{}: {} paths in {place}", done.id, done.files.len());
             self.log(edits, action, done.task.as_deref().unwrap_or_default(), detail)
         })
+    }
+
+    /// A task knows whether everything in it was applied. One that is gone needs not to.
+    fn tell_task(&self, done: &ApplyRecord) -> Result<()> {
+        let Some(Ok(task)) = done.task.as_deref().map(|name| self.task(name)) else { return Ok(()) };
+        match done.undoes {
+            Some(_) if task.applied().is_some() => task.note_applied(None, &done.id.to_string()),
+            None if !done.partial && task.applied() != Some(done.snapshot) => {
+                task.note_applied(Some(done.snapshot), &done.id.to_string())
+            }
+            _ => Ok(()),
+        }
     }
 }

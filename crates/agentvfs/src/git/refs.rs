@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use avfs_core::{EntryKind, TreePath};
-use avfs_tree::{ReadError, TreeReader};
+use avfs_tree::{ObjectError, ReadError, TreeReader};
 
 use super::error::GitError;
 use super::names::{ObjectName, RefName};
@@ -59,8 +59,7 @@ impl<'a> StoredRefs<'a> {
     }
 
     pub(super) fn head(&self) -> Result<Head, GitError> {
-        let path = TreePath::parse(b"HEAD").expect("this is a path");
-        let text = self.read(&path, LOOSE_MAX)?;
+        let text = self.read(&head(), LOOSE_MAX)?;
         Ok(match text.as_deref().and_then(parse_loose) {
             None => Head::Missing,
             Some(Target::Object(object)) => Head::Detached(object),
@@ -93,8 +92,17 @@ impl<'a> StoredRefs<'a> {
                 Ok(Some(self.reader.read(&path)?.to_vec()))
             }
             Ok(_) | Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
+            // Nobody has read it before the host changed it: it tells nothing of this tree.
+            Err(ReadError::Object { source: ObjectError::Promised { .. }, .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether a file of the repository is the same in another tree, without reading it.
+    fn is_same(&self, path: &TreePath, to: &StoredRefs<'_>) -> bool {
+        let path = self.place.join_path(path);
+        let content = |reader: &TreeReader| reader.find(&path).ok().map(|found| found.entry.kind);
+        content(self.reader) == content(to.reader)
     }
 
     /// The refs that are not the same in another tree, with the objects that they name here and there.
@@ -106,7 +114,9 @@ impl<'a> StoredRefs<'a> {
                 moved.push(MovedRef { name: Some(name), before, after });
             }
         }
-        if let Head::Detached(after) = to.head()? {
+        if !self.is_same(&head(), to)
+            && let Head::Detached(after) = to.head()?
+        {
             let before = self.head_commit()?;
             if before.as_ref() != Some(&after) {
                 moved.push(MovedRef { name: None, before, after: Some(after) });
@@ -124,15 +134,17 @@ impl<'a> StoredRefs<'a> {
             touched.extend(RefName::new(&change.change.path.as_bytes()[start..]));
             Ok(())
         })?;
-        let packed = self.place.join_path(&packed_refs());
-        let content = |reader: &TreeReader| reader.find(&packed).ok().map(|found| found.entry.kind);
-        if content(self.reader) != content(to.reader) {
+        if !self.is_same(&packed_refs(), to) {
             let (before, after) = (self.packed()?, to.packed()?);
             let names = before.keys().chain(after.keys());
             touched.extend(names.filter(|name| before.get(*name) != after.get(*name)).cloned());
         }
         Ok(touched)
     }
+}
+
+fn head() -> TreePath {
+    TreePath::parse(b"HEAD").expect("this is a path")
 }
 
 fn packed_refs() -> TreePath {

@@ -1,6 +1,6 @@
 //! The steps of a merge, done to a tree.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use avfs_core::merge::{Move, Step};
 use avfs_core::{Entry, EntryKind, Root, TreePath};
@@ -35,12 +35,8 @@ impl<'a> Doing<'a> {
 
     pub fn run(mut self, steps: &[Step]) -> Result<()> {
         self.note_directories(steps)?;
-        for step in steps {
-            if let Step::Put { path, entry } = step
-                && entry.is_directory()
-            {
-                self.make_if_free(path, entry)?;
-            }
+        for (path, entry) in steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory()) {
+            self.make_if_free(path, entry)?;
         }
         for step in steps {
             match step {
@@ -58,22 +54,19 @@ impl<'a> Doing<'a> {
         let mut touched = BTreeSet::new();
         for step in steps {
             let paths = match step {
-                Step::Move(moved) => vec![&moved.from, &moved.to],
-                Step::Remove(path) | Step::Put { path, .. } => vec![path],
+                Step::Move(moved) => BTreeSet::from([moved.from.clone(), moved.to.clone()]),
+                Step::Remove(path) => BTreeSet::from([path.clone()]),
+                Step::Put { path, .. } => self.their_names.of_path(path),
             };
-            touched.extend(paths.into_iter().filter_map(|path| path.split_last()).map(|(parent, _)| parent));
+            touched.extend(paths.iter().filter_map(TreePath::split_last).map(|(parent, _)| parent));
         }
         for path in touched {
-            match self.before.find(&path) {
-                Ok(found) if found.entry.is_directory() => drop(self.directories.insert(path, found.entry)),
-                Ok(_) | Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => {}
-                Err(error) => return Err(self.tree.vault().read_error(error)),
+            if let Some(entry) = self.find(&path)?.filter(Entry::is_directory) {
+                self.directories.insert(path, entry);
             }
         }
-        let made = steps.iter().filter_map(|step| match step {
-            Step::Put { path, entry } if entry.is_directory() => Some((path.clone(), entry.clone())),
-            _ => None,
-        });
+        let made = steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory());
+        let made = made.map(|(path, entry)| (path.clone(), entry.clone()));
         self.directories.extend(made);
         Ok(())
     }
@@ -104,10 +97,9 @@ impl<'a> Doing<'a> {
 
     fn put(&self, path: &TreePath, entry: &Entry) -> Result<()> {
         if entry.is_directory() {
-            if !self.tree.exists(path)? || self.tree.is_same_kind(path, entry)? {
-                return self.make_if_free(path, entry);
+            if !self.tree.is_same_kind(path, entry)? {
+                self.remove(path)?;
             }
-            self.remove(path)?;
             return self.make_if_free(path, entry);
         }
         if self.tree.exists(path)? {
@@ -131,26 +123,32 @@ impl<'a> Doing<'a> {
 
     /// Names that they made names of one file are that here too, as far as they are what they are there.
     fn link(&self, steps: &[Step]) -> Result<()> {
-        for step in steps {
-            let Step::Put { path, entry } = step else { continue };
-            let group = self.their_names.of_path(path);
-            if entry.is_directory() || group.len() < 2 || !self.tree.exists(path)? {
-                continue;
-            }
-            let first = self.tree.stat(path)?;
-            for name in group.iter().filter(|name| *name != path) {
-                if !self.tree.exists(name)? {
-                    continue;
-                }
-                let other = self.tree.stat(name)?;
-                let same = (other.kind, other.size, &other.meta) == (first.kind, first.size, &first.meta);
-                if same && other.ino != first.ino && self.tree.read(name)? == self.tree.read(path)? {
+        let puts: HashMap<&TreePath, &Entry> = steps.iter().filter_map(put_of).collect();
+        for (path, entry) in steps.iter().filter_map(put_of) {
+            for name in self.their_names.of_path(path).iter().filter(|name| *name != path) {
+                let is_same = match puts.get(name) {
+                    Some(other) => *other == entry,
+                    None => self.find(name)?.as_ref() == Some(entry),
+                };
+                if is_same
+                    && self.tree.exists(name)?
+                    && self.tree.stat(name)?.ino != self.tree.stat(path)?.ino
+                {
                     self.tree.remove(name, false)?;
                     self.tree.hard_link(path, name)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// What was at a path before.
+    fn find(&self, path: &TreePath) -> Result<Option<Entry>> {
+        match self.before.find(path) {
+            Ok(found) => Ok(Some(found.entry)),
+            Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
+            Err(error) => Err(self.tree.vault().read_error(error)),
+        }
     }
 
     /// From the deepest up, now that nothing is put into them any more.
@@ -163,5 +161,12 @@ impl<'a> Doing<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn put_of(step: &Step) -> Option<(&TreePath, &Entry)> {
+    match step {
+        Step::Put { path, entry } => Some((path, entry)),
+        Step::Move(_) | Step::Remove(_) => None,
     }
 }

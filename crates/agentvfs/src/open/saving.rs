@@ -49,6 +49,7 @@ impl OpenVault {
         let deed = self.vault.deed(action, detail, None);
         // Before the tree stands still: a garbage collection may make us wait for the pin.
         let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
+        store.objects().commit_kept()?;
         match self.hold {
             Hold::Owner(_) => {
                 let saved = self.store_moving(&mut record, &deed)?;

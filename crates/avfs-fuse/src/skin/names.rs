@@ -130,15 +130,15 @@ impl Skin {
         if flags & OFlags::TRUNC.bits() != 0 {
             self.tree.set_attr(at, SetAttr { size: Some(0), ..SetAttr::default() })?;
         }
-        Ok(())
+        Ok(self.tree.settle_owed(at.ino)?)
     }
 
     pub(super) fn open_directory(&self, request: &Request<'_>) -> Result<(), SkinError> {
         let ino = self.ino(request)?;
-        match self.is_ruled() {
-            true => Ok(self.tree.attr(ino).map(|_| ())?),
-            false => Ok(()),
+        if self.is_ruled() {
+            self.tree.attr(ino)?;
         }
+        Ok(self.tree.settle_owed(ino)?)
     }
 
     pub(super) fn link(&self, request: &Request<'_>, node: u64, name: &[u8]) -> Result<EntryOut, SkinError> {

@@ -2,9 +2,7 @@
 
 use avfs_core::codec::{put_id, put_number};
 use avfs_core::map::Record;
-use avfs_core::{
-    BlobId, ChunksId, Content, DecodeError, Entry, EntryKind, Meta, NodeId, Reader, Timestamp, Totals,
-};
+use avfs_core::{BlobId, ChunksId, Content, DecodeError, Entry, NodeId, Reader, Timestamp, Totals};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -42,9 +40,7 @@ impl Kept {
         match self {
             Kept::Directory(kept) => {
                 out.push(tag::DIRECTORY);
-                put_optional(&mut out, kept.entries);
-                put_optional(&mut out, kept.numbers);
-                kept.below.encode(&mut out);
+                kept.encode(&mut out);
             }
             Kept::File(content) => {
                 out.push(tag::FILE);
@@ -71,11 +67,7 @@ impl Kept {
     pub fn decode(bytes: &[u8]) -> Result<Kept, DecodeError> {
         let mut reader = Reader::new(bytes);
         let kept = match reader.byte()? {
-            tag::DIRECTORY => Kept::Directory(KeptDirectory {
-                entries: optional(&mut reader)?,
-                numbers: optional(&mut reader)?,
-                below: Totals::decode(&mut reader)?,
-            }),
+            tag::DIRECTORY => Kept::Directory(KeptDirectory::decode(&mut reader)?),
             tag::FILE => Kept::File(content(&mut reader)?),
             tag::MOVED => {
                 let ctime = Timestamp::decode(&mut reader)?;
@@ -113,15 +105,23 @@ fn content(reader: &mut Reader<'_>) -> Result<Content, DecodeError> {
     }
 }
 
-/// The entry that a kept directory has in the tree of someone who looked.
 impl KeptDirectory {
-    pub fn entry(&self, meta: Meta) -> Entry {
-        Entry { meta, kind: EntryKind::Directory { entries: self.entries, below: self.below } }
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_optional(out, self.entries);
+        put_optional(out, self.numbers);
+        self.below.encode(out);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<KeptDirectory, DecodeError> {
+        let (entries, numbers) = (optional(reader)?, optional(reader)?);
+        Ok(KeptDirectory { entries, numbers, below: Totals::decode(reader)? })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use avfs_core::{EntryKind, Meta};
+
     use super::*;
 
     fn samples() -> Vec<Kept> {

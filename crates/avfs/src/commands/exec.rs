@@ -111,7 +111,7 @@ fn status(envelope: &Envelope) -> ExitStatus {
 }
 
 /// Why the command was not run: the boundary's own reasons, or those that all commands share.
-fn of_error(code: &str) -> ExitStatus {
+pub fn of_error(code: &str) -> ExitStatus {
     let shared = || agentvfs::CODES.iter().find(|(known, _)| *known == code);
     match code {
         "denied_by_policy" | "approval_denied" => ExitStatus::PolicyDenies,

@@ -1,0 +1,77 @@
+//! What `avfs run` says when the program has ended.
+
+use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, RefusalBody};
+use anyhow::Result;
+use serde::Serialize;
+
+use super::arguments::Start;
+use crate::commands::tasks::ProjectField;
+use crate::printer::Printer;
+
+/// How many files are named.
+const NAMED: usize = 10;
+
+#[derive(Serialize)]
+struct RunBody<'a> {
+    task: String,
+    run: &'a str,
+    #[serde(flatten)]
+    project: ProjectField,
+    exit_code: i32,
+    changed_files: Vec<ChangedFile>,
+    snapshot_before: String,
+    snapshot_after: String,
+    audit_head: &'a str,
+    network_refusals: &'a [RefusalBody],
+}
+
+pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd) -> Result<()> {
+    let changed = start.task.changed_files()?;
+    if out.is_json() {
+        let body = RunBody {
+            task: start.task.name().to_string(),
+            run: &end.run,
+            project: ProjectField::new(start.task.root().as_os_str().as_encoded_bytes()),
+            exit_code: end.status,
+            changed_files: changed,
+            snapshot_before: end.before.to_string(),
+            snapshot_after: end.after.to_string(),
+            audit_head: &end.audit_head,
+            network_refusals: &end.refusals,
+        };
+        return Ok(out.object("run", &body)?);
+    }
+    for refusal in &end.refusals {
+        out.talk(format_args!("not reached: {} ({})", refusal.target, refusal.reason));
+    }
+    let name = start.task.name();
+    match changed.len() {
+        0 => out.talk(format_args!("task {name}: nothing changed; `avfs discard {name}` throws it away")),
+        count => {
+            out.talk(format_args!(
+                "task {name}: {count} {} changed",
+                if count == 1 { "file" } else { "files" }
+            ));
+            changed.iter().take(NAMED).for_each(|file| out.talk(line(file)));
+            if count > NAMED {
+                out.talk(format_args!("  and {} more", count - NAMED));
+            }
+            out.talk(format_args!("look:  avfs diff {name}"));
+            out.talk(format_args!("keep:  avfs apply {name}"));
+            out.talk(format_args!("drop:  avfs discard {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn line(file: &ChangedFile) -> String {
+    let letter = match file.kind {
+        ChangeKind::Added => 'A',
+        ChangeKind::Modified => 'M',
+        ChangeKind::Deleted => 'D',
+        ChangeKind::Renamed => 'R',
+        ChangeKind::Metadata => 'm',
+    };
+    let path = file.path.path.trim_start_matches('/');
+    format!("  {letter} {}", crate::escape::printable_line(path.as_bytes()))
+}

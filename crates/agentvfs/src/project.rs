@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// The state of a directory as it is from now on, without reading it.
-    fn state_of(&self, root: &Path) -> Result<SnapshotId> {
+    pub(crate) fn state_of(&self, root: &Path) -> Result<SnapshotId> {
         self.base_of_directory(self.source_for(root)?)
     }
 }

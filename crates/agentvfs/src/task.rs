@@ -186,14 +186,17 @@ impl Task {
 
     /// Has the task begin at its present state: what is in it now is no change of it.
     pub fn begin_here(&mut self) -> Result<()> {
-        let head = self.head()?;
+        self.begin_at(self.head()?)
+    }
+
+    pub(crate) fn begin_at(&mut self, base: SnapshotId) -> Result<()> {
         self.vault.update("task-begins", "", |record, _| {
             if let Some(task) = &mut record.task {
-                task.base = head;
+                task.base = base;
             }
             Ok(())
         })?;
-        self.record.base = head;
+        self.record.base = base;
         Ok(())
     }
 

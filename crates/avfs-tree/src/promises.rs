@@ -344,6 +344,20 @@ impl Objects {
         }
     }
 
+    /// Whether both ids are promises of one directory, which was not looked at yet by way of one of them.
+    pub(crate) fn is_same_directory(&self, one: ObjectId, other: ObjectId) -> Result<bool, ObjectError> {
+        let (Some(first), Some(second)) = (self.promise(one)?, self.promise(other)?) else {
+            return Ok(false);
+        };
+        let place = |promise: &Promise| match promise {
+            Promise::Directory { source, path, .. } => Some((*source, path.clone())),
+            Promise::File { .. } => None,
+        };
+        let place_of_both = place(&first).filter(|first| Some(first) == place(&second).as_ref());
+        let is_kept = |id| Ok::<_, ObjectError>(self.kept(PromiseId::from_object(id))?.is_some());
+        Ok(place_of_both.is_some() && !(is_kept(one)? && is_kept(other)?))
+    }
+
     /// Writes down what promises were kept as. What others wrote down meanwhile stands.
     pub fn commit_kept(&self) -> Result<(), ObjectError> {
         loop {

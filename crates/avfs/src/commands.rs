@@ -55,6 +55,7 @@ mod session;
 mod setup;
 mod stat;
 mod stats;
+mod sync;
 mod tasks;
 mod touch;
 mod transferred;
@@ -99,6 +100,7 @@ pub enum Command {
     Undo(undo::UndoArgs),
     Tasks(tasks::TasksArgs),
     Discard(discard::DiscardArgs),
+    Sync(sync::SyncArgs),
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
     Review(review::ReviewArgs),
@@ -181,6 +183,7 @@ impl Command {
             | Command::Undo(_)
             | Command::Tasks(_)
             | Command::Discard(_)
+            | Command::Sync(_)
             | Command::Fork(_)
             | Command::Compare(_)
             | Command::Review(_)
@@ -247,6 +250,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Undo(args) => undo::run(&mut context(out)?, args),
         Command::Tasks(args) => tasks::run(&mut context(out)?, args),
         Command::Discard(args) => discard::run(&mut context(out)?, args),
+        Command::Sync(args) => sync::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
         Command::Review(args) => review::run(&mut context(out)?, args),

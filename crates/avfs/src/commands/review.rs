@@ -32,7 +32,7 @@ use self::named::{Named, decisions, named};
 use self::screen::{Input, Screen};
 use crate::args::vault_path;
 use crate::context::Context;
-use crate::escape::printable_path;
+use crate::escape::{printable_line, printable_path};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -109,7 +109,7 @@ fn look(
         model.resize(screen.size()?);
         // Files that are only passed by are not compared.
         if let Some(file) = model.wanted().filter(|_| !screen.has_input()) {
-            model.show(OpenFile::new(file, changes.diff(file)?));
+            model.show(open(changes, file));
         }
         screen.draw(&model)?;
         let action = match screen.next()? {
@@ -125,13 +125,23 @@ fn look(
             None => {}
             Some(Effect::Suspend) => screen.suspend()?,
             Some(Effect::Leave) => return Ok(None),
-            Some(Effect::Apply) => {
-                let plan = plan(&model.accepted())?;
-                match conflicts(&plan) {
-                    Some(text) => model.message = Some(text),
-                    None => return Ok(Some(plan)),
-                }
-            }
+            Some(Effect::Apply) => match plan(&model.accepted()) {
+                Ok(plan) if plan.conflicts.is_empty() => return Ok(Some(plan)),
+                Ok(plan) => model.message = conflicts(&plan),
+                Err(error) => model.message = Some(told(&error)),
+            },
         }
     }
+}
+
+/// A file whose contents cannot be had is shown with the reason: the others can still be decided.
+fn open(changes: &Changes, file: usize) -> OpenFile {
+    match changes.diff(file) {
+        Ok(diff) => OpenFile::new(file, diff),
+        Err(error) => OpenFile::with_hunks(file, vec![told(&error)], Vec::new(), 0),
+    }
+}
+
+fn told(error: &anyhow::Error) -> String {
+    printable_line(format!("{error:#}").as_bytes())
 }

@@ -150,9 +150,11 @@ impl Model {
     }
 
     pub fn resize(&mut self, size: Size) {
-        let hunk = self.hunk();
-        self.size = size;
-        self.stay_at(hunk);
+        if size != self.size {
+            let hunk = self.hunk();
+            self.size = size;
+            self.stay_at(hunk);
+        }
     }
 
     pub fn geometry(&self) -> Geometry {

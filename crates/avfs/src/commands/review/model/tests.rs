@@ -117,6 +117,14 @@ fn another_size_keeps_the_hunk_in_sight() {
 }
 
 #[test]
+fn the_same_size_moves_nothing() {
+    let mut scene = Scene::small().sized(80, 24);
+    scene.press("n j j");
+    let row = scene.model.row;
+    assert_eq!(scene.sized(80, 24).model.row, row);
+}
+
+#[test]
 fn keys_in_an_empty_review_do_nothing() {
     let mut scene = Scene::new(&[]);
     scene.press("j k n N a r Space u A R Tab a r Space u n N PgDn g G s Right Left Enter");

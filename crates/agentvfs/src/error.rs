@@ -3,12 +3,14 @@
 use avfs_core::rules::BadRules;
 use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
-use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
+use avfs_tree::{FsError, JournalError, ObjectError, ReadError, SourceError};
 
 use avfs_fuse::transport::ServingError;
 
 use avfs_exec::policy::{BadEdit, PolicyError};
 
+use crate::apply::{ApplyError, ConflictKind};
+use crate::git::GitError;
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
@@ -23,6 +25,8 @@ pub enum Error {
     VaultExists { name: String },
     #[error("{} cannot be a project: {reason}", path.display())]
     NotAProject { path: std::path::PathBuf, reason: &'static str },
+    #[error(transparent)]
+    Setup(#[from] crate::setup::SetupFault),
     #[error("'{name}' is a vault, and not a task")]
     NotATask { name: String },
     #[error("'{name}' cannot be the name of a {what}: {reason}")]
@@ -54,6 +58,8 @@ pub enum Error {
         #[source]
         source: ReadError,
     },
+    #[error("there is no source {id}")]
+    UnknownSource { id: String },
     #[error("{path} has version {found}, and you expected {expected}")]
     StaleVersion { path: TreePath, expected: String, found: String },
     #[error("vault '{vault}' is in use by process {owner}")]
@@ -123,6 +129,12 @@ pub enum Error {
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },
+    #[error("vault '{vault}' cannot be merged with itself")]
+    MergeWithItself { vault: String },
+    #[error("vaults '{vault}' and '{other}' have no state in common")]
+    NotRelated { vault: String, other: String },
+    #[error("{path} in vault '{vault}' is not in conflict")]
+    NoConflict { vault: String, path: TreePath },
     #[error("the state of vault '{vault}' before entry {seq} ({action}) is no longer kept")]
     HistoryThinned { vault: String, seq: u64, action: String },
     #[error("vault '{vault}' has no checkpoint to go back to")]
@@ -148,6 +160,10 @@ pub enum Error {
     Tree(#[from] FsError),
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -189,6 +205,7 @@ impl Error {
             Error::VaultExists { .. } => "vault-exists",
             Error::NotAProject { .. } => "not-a-project",
             Error::NotATask { .. } => "not-a-task",
+            Error::Setup(_) => "bad-setup",
             Error::BadLabel { .. } => "bad-name",
             Error::UnknownCheckpoint { .. } => "unknown-checkpoint",
             Error::CheckpointExists { .. } => "checkpoint-exists",
@@ -227,6 +244,9 @@ impl Error {
             Error::Serving(_) => "mount-refused",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
+            Error::MergeWithItself { .. } => "merge-with-itself",
+            Error::NotRelated { .. } => "not-related",
+            Error::NoConflict { .. } => "no-conflict",
             Error::HistoryThinned { .. } => "history-thinned",
             Error::NoCheckpoint { .. } => "no-checkpoint",
             Error::DamagedRecord { .. } => "damaged-record",
@@ -236,7 +256,10 @@ impl Error {
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
+            Error::Git(source) => git_code(source),
+            Error::Apply(source) => apply_code(source),
             Error::Contended { .. } => "contended",
+            Error::UnknownSource { .. } => "unknown-source",
         }
     }
 
@@ -260,6 +283,7 @@ impl Error {
                 .or_else(|| Some("`avfs log` shows snapshots, `avfs checkpoint list` names".into())),
             Error::AmbiguousRevision { .. } => Some("give more digits of the id".into()),
             Error::StaleVersion { path, .. } => Some(format!("read {path} again and decide anew")),
+            Error::Setup(fault) => fault.hint.clone(),
             Error::Busy { .. } => Some("try again when it is done".into()),
             Error::Overtaken { .. } => Some("nothing was changed here; try again".into()),
             Error::OwnerVersion { .. } => {
@@ -281,6 +305,8 @@ impl Error {
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
             }
+            Error::NotRelated { .. } => Some("only a vault and its forks, or forks of one vault, can be merged".into()),
+            Error::NoConflict { .. } => Some("`avfs conflicts` shows what is".into()),
             Error::HistoryThinned { .. } => {
                 Some("`avfs log` shows the states that are, `avfs checkout` brings paths back".into())
             }
@@ -307,6 +333,7 @@ impl Error {
                 Some("begin with the words of the command, down to its subcommand; `avfs approvals show ID` has them".into())
             }
             Error::Policy(source) => source.hint(),
+            Error::Git(source) | Error::Transfer(TransferError::Git(source)) => source.hint(),
             Error::RulesNeedMount => Some(
                 "a plain copy can be written as a whole or not at all: use bubblewrap, or rules that say so".into(),
             ),
@@ -320,6 +347,21 @@ impl Error {
             }
             Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
                 Some("name a new place, or use --force to write into this one".into())
+            }
+            Error::Apply(ApplyError::Conflicts { conflicts })
+                if conflicts.iter().all(|conflict| conflict.kind == ConflictKind::ChangedSince) =>
+            {
+                Some("--force leaves these as they are and takes everything else back".into())
+            }
+            Error::Apply(ApplyError::Conflicts { .. }) => {
+                Some("--conflicts mark, ours, theirs or ask decides; or name the paths to apply".into())
+            }
+            Error::Apply(ApplyError::Overtaken { .. }) => Some("try again when nobody writes there".into()),
+            Error::Apply(ApplyError::Stuck { .. }) => {
+                Some("the next command tries again; repair what is in its way first".into())
+            }
+            Error::Apply(ApplyError::BadHunks { .. }) => {
+                Some("`avfs diff --patch` shows the hunks, counted from 1 in each file".into())
             }
             _ if self.kind() == ErrorKind::Corrupt => {
                 Some("`avfs fsck` names everything that is affected".into())
@@ -344,6 +386,11 @@ pub const CODES: &[(&str, ErrorKind)] = {
     use ErrorKind::*;
     &[
         ("unknown-vault", NotFound),
+        ("unknown-source", NotFound),
+        ("source-gone", NotFound),
+        ("source-moved", Conflict),
+        ("source-restless", Busy),
+        ("source-io", Internal),
         ("vault-exists", Conflict),
         ("bad-name", BadInput),
         ("unknown-checkpoint", NotFound),
@@ -373,7 +420,11 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("not-mounted", NotFound),
         ("not-a-project", BadInput),
         ("not-a-task", BadInput),
+        ("bad-setup", BadInput),
         ("vault-needed", Conflict),
+        ("merge-with-itself", BadInput),
+        ("not-related", Conflict),
+        ("no-conflict", NotFound),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),
         ("no-checkpoint", Conflict),
@@ -424,6 +475,24 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("policy-unknown-key", BadInput),
         ("policy-bad-value", BadInput),
         ("policy-example", BadInput),
+        ("no-git", Internal),
+        ("not-a-repository", BadInput),
+        ("unknown-commit", NotFound),
+        ("bad-branch", BadInput),
+        ("branch-exists", Conflict),
+        ("no-commits", Conflict),
+        ("several-branches", BadInput),
+        ("no-files", Conflict),
+        ("commits-refused", BadInput),
+        ("git-failed", Internal),
+        ("apply-conflicts", Conflict),
+        ("apply-overtaken", Busy),
+        ("apply-stuck", Internal),
+        ("apply-busy", Busy),
+        ("unknown-apply", NotFound),
+        ("apply-gone", Conflict),
+        ("bad-hunks", BadInput),
+        ("not-changed", NotFound),
     ]
 };
 
@@ -477,6 +546,46 @@ fn transfer_code(error: &TransferError) -> &'static str {
         TransferError::Archive { .. } => "bad-archive",
         TransferError::Object { source, .. } => object_code(source),
         TransferError::Read(source) => read_code(source),
+        TransferError::Git(source) => git_code(source),
+    }
+}
+
+fn git_code(error: &GitError) -> &'static str {
+    match error {
+        GitError::NoProgram(_) => "no-git",
+        GitError::NotARepository { .. } => "not-a-repository",
+        GitError::UnknownRevision { .. } => "unknown-commit",
+        GitError::BadBranch { .. } => "bad-branch",
+        GitError::BranchExists { .. } | GitError::BranchInUse { .. } => "branch-exists",
+        GitError::NoCommits | GitError::NotMoved { .. } => "no-commits",
+        GitError::SeveralBranches { .. } => "several-branches",
+        GitError::NoFiles => "no-files",
+        GitError::Refused { .. } => "commits-refused",
+        GitError::Failed { .. } => "git-failed",
+        GitError::Host { source, .. } => host_code(source),
+        GitError::Read(source) => read_code(source),
+        GitError::Object(source) => object_code(source),
+    }
+}
+
+fn apply_code(error: &ApplyError) -> &'static str {
+    match error {
+        ApplyError::Conflicts { .. } => "apply-conflicts",
+        ApplyError::Host { source, .. } => host_code(source),
+        ApplyError::NotADirectory { .. } => "host-not-a-directory",
+        ApplyError::Overtaken { .. } => "apply-overtaken",
+        ApplyError::Versions { first, .. } => apply_code(first),
+        ApplyError::Stuck { .. } => "apply-stuck",
+        ApplyError::Busy => "apply-busy",
+        ApplyError::NoPlace => "no-mounts",
+        ApplyError::Unknown { .. } => "unknown-apply",
+        ApplyError::NothingToUndo => "nothing-to-undo",
+        ApplyError::Undone { .. } | ApplyError::Forgotten { .. } => "apply-gone",
+        ApplyError::BadHunks { .. } => "bad-hunks",
+        ApplyError::NotChanged { .. } => "not-changed",
+        ApplyError::Damaged { .. } => "damaged-record",
+        ApplyError::Object(source) => object_code(source),
+        ApplyError::Read(source) => read_code(source),
     }
 }
 
@@ -504,10 +613,22 @@ fn read_code(error: &ReadError) -> &'static str {
 fn object_code(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::Store(source) => store_code(source),
+        ObjectError::NotAtHand { .. } => "store-busy",
         ObjectError::TooLarge { .. } => "too-large",
+        ObjectError::Promised { source, .. } => source_code(source),
         ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => {
             "corrupt"
         }
+    }
+}
+
+fn source_code(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Unknown => "source-gone",
+        SourceError::Moved => "source-moved",
+        SourceError::Restless => "source-restless",
+        SourceError::Io { .. } => "source-io",
+        SourceError::Store(source) => object_code(source),
     }
 }
 

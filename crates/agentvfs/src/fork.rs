@@ -54,13 +54,16 @@ impl Vault {
 
     /// The forks of this vault that hold work of their own.
     pub fn unmerged_forks(&self) -> Result<Vec<VaultName>> {
-        let records = self.store().vault_records()?;
-        let unmerged = records.into_iter().filter(|record| {
-            record
+        let mut unmerged = Vec::new();
+        for record in self.store().vault_records()? {
+            let changed = record
                 .parent
-                .is_some_and(|parent| parent.vault == self.id() && parent.snapshot != record.head.snapshot)
-        });
-        Ok(unmerged.map(|record| record.name).collect())
+                .is_some_and(|parent| parent.vault == self.id() && parent.snapshot != record.head.snapshot);
+            if changed && !self.has_merged(&Vault::new(self.store().clone(), record.id))? {
+                unmerged.push(record.name);
+            }
+        }
+        Ok(unmerged)
     }
 
     /// Deletes the vault with its history and checkpoints; its audit log stays. Fails, unless `force`, while

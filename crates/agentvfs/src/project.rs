@@ -6,19 +6,17 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use avfs_core::{SnapshotId, TreePath};
+use avfs_core::SnapshotId;
 use avfs_store::RefEdit;
-use avfs_tree::{Limits, ObjectWriter};
+use avfs_tree::Limits;
 
 use crate::birth::Seed;
-use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
 use crate::task::{NewTask, Task};
 use crate::through::RuleRecord;
-use crate::transfer::{self, DirectoryImport};
 use crate::vault::Vault;
 
 /// What the vault of a project that has no usable name is called.
@@ -43,7 +41,7 @@ impl Store {
         let _pin = self.objects().store().pin()?;
         let base = self.state_of(&root)?;
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0 },
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
             parent: None,
             action: format!("project {}", shown(&root)),
             limits: Limits::default(),
@@ -54,7 +52,7 @@ impl Store {
             let name = self.free_name(&project_name(&root))?;
             let id = VaultId(self.take_ids(edits, 1)?);
             self.new_vault(edits, id, &name, &seed);
-            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0 };
+            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0, setup: None };
             edits.push(RefEdit::create(key::project(root.as_os_str().as_bytes()), record::encode(&record)));
             Ok(record)
         });
@@ -96,14 +94,14 @@ impl Store {
     }
 
     /// A directory that holds everything is not a project.
-    fn check_project(&self, root: &Path) -> Result<()> {
+    pub(crate) fn check_project(&self, root: &Path) -> Result<()> {
         let refuse = |reason| Err(Error::NotAProject { path: root.to_owned(), reason });
         if root == Path::new("/") {
             return refuse("it is the root of the system");
         }
         let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
-        if home.as_deref() == Some(root) {
-            return refuse("it is your home directory");
+        if home.is_some_and(|home| home.starts_with(root)) {
+            return refuse("your whole home is in it");
         }
         if self.home().and_then(|home| home.canonicalize().ok()).is_some_and(|home| root.starts_with(home)) {
             return refuse("it is in the store");
@@ -126,19 +124,9 @@ impl Store {
         }
     }
 
-    /// The state of a directory as it is now.
+    /// The state of a directory as it is from now on, without reading it.
     fn state_of(&self, root: &Path) -> Result<SnapshotId> {
-        let writer = ObjectWriter::new(self.objects());
-        // A store below the directory would otherwise swallow itself.
-        let exclude = self.home().map(Path::to_owned).into_iter().collect();
-        let options = DirectoryImport { exclude, ..DirectoryImport::default() };
-        let top = TreePath::root();
-        let imported = transfer::import_directory(self.objects(), &writer, root, &top, &options, &())?;
-        let (tree, _) = self.root_of(imported, &writer)?;
-        let detail = shown(root);
-        let deed =
-            Deed { actor: &self.actor().name, action: "project", detail: &detail, undoes: None, since: None };
-        self.put_snapshot(tree, Vec::new(), &deed)
+        self.base_of_directory(self.source_for(root)?)
     }
 }
 
@@ -146,6 +134,16 @@ impl Project {
     /// The directory of the host.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    pub(crate) fn path_bytes(&self) -> &[u8] {
+        self.root.as_os_str().as_bytes()
+    }
+
+    /// What is kept of it now.
+    pub(crate) fn record(&self) -> Result<(ProjectRecord, Vec<u8>)> {
+        let key = key::project(self.path_bytes());
+        record::read(self.store.refs(), &key)?.ok_or(Error::Contended { key })
     }
 
     pub fn vault(&self) -> Vault {
@@ -165,7 +163,7 @@ impl Project {
             applied: None,
         };
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0 },
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
             parent: Some(ParentRecord { vault: self.record.vault, snapshot: base }),
             action: format!("task {}", new.command),
             limits: Limits::default(),
@@ -189,15 +187,13 @@ impl Project {
                 false => Ok(name.clone()),
             };
         }
-        let key = key::project(self.root.as_os_str().as_bytes());
-        let found: Option<(ProjectRecord, Vec<u8>)> = record::read(self.store.refs(), &key)?;
-        let (mut record, bytes) = found.ok_or_else(|| Error::Contended { key: key.clone() })?;
+        let (mut record, bytes) = self.record()?;
         let prefix = project_name(&self.root);
         loop {
             record.tasks += 1;
             let name = VaultName::new(&format!("{prefix}-task-{}", record.tasks))?;
             if !self.store.has_vault(name.as_str())? {
-                edits.push(RefEdit::replace(key, bytes, record::encode(&record)));
+                edits.push(RefEdit::replace(key::project(self.path_bytes()), bytes, record::encode(&record)));
                 return Ok(name);
             }
         }
@@ -210,7 +206,7 @@ impl Project {
     }
 }
 
-fn canonical(directory: &Path) -> Result<PathBuf> {
+pub(crate) fn canonical(directory: &Path) -> Result<PathBuf> {
     directory.canonicalize().map_err(|source| Error::Host {
         action: "finding",
         place: shown(directory),

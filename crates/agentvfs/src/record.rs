@@ -72,6 +72,9 @@ pub(crate) struct ProjectRecord {
     pub vault: VaultId,
     /// How many tasks were given a number.
     pub tasks: u64,
+    /// The setup that the user has allowed, by its digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
 }
 
 /// One piece of work on a project.
@@ -101,6 +104,9 @@ pub(crate) struct Head {
     pub inodes: Option<NodeId>,
     /// The last journal whose operations are in the snapshot.
     pub journal: u64,
+    /// The conflicts that are open in it, as a tree of their own.
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
 }
 
 /// Where a fork came from.
@@ -126,6 +132,8 @@ pub(crate) struct HistoryRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
     pub actor: String,
@@ -145,6 +153,8 @@ pub(crate) struct CheckpointRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
     pub actor: String,

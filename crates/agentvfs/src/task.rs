@@ -129,9 +129,10 @@ impl Task {
         Ok(read.map(Rules::new).transpose()?)
     }
 
-    /// The directory as it was when the task began.
+    /// The directory as the task found it: as it was when the task began, and with files that the user changed before
+    /// the task had looked at them as they were then.
     pub fn base(&self) -> Result<SnapshotId> {
-        Ok(self.record.base)
+        self.vault.store().with_moved(self.record.base)
     }
 
     /// The task as it is now.
@@ -181,6 +182,19 @@ impl Task {
             }
             Ok(())
         })
+    }
+
+    /// Has the task begin at its present state: what is in it now is no change of it.
+    pub fn begin_here(&mut self) -> Result<()> {
+        let head = self.head()?;
+        self.vault.update("task-begins", "", |record, _| {
+            if let Some(task) = &mut record.task {
+                task.base = head;
+            }
+            Ok(())
+        })?;
+        self.record.base = head;
+        Ok(())
     }
 
     /// Makes copies of the task as it is now, for attempts beside each other. Costs the same whatever it holds.

@@ -37,6 +37,8 @@ pub struct VaultInfo {
     pub snapshots: u64,
     pub max_bytes: Option<u64>,
     pub max_files: Option<u64>,
+    /// How many conflicts are open in it.
+    pub conflicts: u64,
     /// The hash at the end of its audit log.
     pub audit_head: String,
 }
@@ -246,6 +248,7 @@ impl Vault {
         let entry = HistoryRecord {
             snapshot: record.head.snapshot,
             inodes: record.head.inodes,
+            conflicts: record.head.conflicts,
             time: self.store.now(),
             actor: deed.actor.to_owned(),
             action: deed.line(),

@@ -36,6 +36,11 @@ pub trait Record: Clone + PartialEq {
 pub trait Nodes<V: Record> {
     type Error;
     fn load(&self, id: NodeId) -> Result<Arc<Node<V>>, Self::Error>;
+
+    /// The root that the id of a map stands for: itself, or what a promise was kept as (`None`: an empty map).
+    fn root(&self, id: NodeId) -> Result<Option<NodeId>, Self::Error> {
+        Ok(Some(id))
+    }
 }
 
 impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
@@ -43,6 +48,10 @@ impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
 
     fn load(&self, id: NodeId) -> Result<Arc<Node<V>>, N::Error> {
         (**self).load(id)
+    }
+
+    fn root(&self, id: NodeId) -> Result<Option<NodeId>, N::Error> {
+        (**self).root(id)
     }
 }
 

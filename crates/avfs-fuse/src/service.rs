@@ -18,6 +18,11 @@ pub trait Service: Send + Sync {
         WRITABLE
     }
 
+    /// The node of a file that the kernel probably knows.
+    fn known_file(&self) -> Option<u64> {
+        None
+    }
+
     /// The mount is gone; called once, after the last request.
     fn destroy(&self) {}
 }

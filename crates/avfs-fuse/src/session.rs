@@ -99,6 +99,11 @@ impl Session {
         Dialect { long_setxattr }
     }
 
+    /// The node of a file that the kernel probably knows.
+    pub(crate) fn known_file(&self) -> Option<u64> {
+        self.service.known_file()
+    }
+
     pub fn log(&self, line: &str) {
         (self.settings.log)(line);
     }

@@ -78,7 +78,19 @@ impl ColorArg {
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Tasks",
-        &["run", "tasks", "review", "apply", "discard", "sync", "fork", "compare", "workspace", "profiles"],
+        &[
+            "run",
+            "tasks",
+            "review",
+            "apply",
+            "discard",
+            "sync",
+            "fork",
+            "compare",
+            "workspace",
+            "setup",
+            "profiles",
+        ],
     ),
     ("Vaults", &["vault"]),
     ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),

@@ -16,6 +16,7 @@ mod checkout;
 mod checkpoint;
 mod chmod;
 mod compare;
+mod conflicts;
 mod cp;
 mod denied;
 mod diff;
@@ -33,6 +34,7 @@ mod label;
 mod ln;
 mod log;
 mod ls;
+mod merge;
 mod mkdir;
 mod mount;
 mod mounts;
@@ -42,12 +44,15 @@ mod policy;
 mod proxy;
 mod prune;
 mod quota;
+mod resolve;
 mod revert;
+mod review;
 mod rm;
 mod rules;
 mod run;
 mod search;
 mod session;
+mod setup;
 mod stat;
 mod stats;
 mod tasks;
@@ -96,8 +101,14 @@ pub enum Command {
     Discard(discard::DiscardArgs),
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
+    Review(review::ReviewArgs),
+    #[command(subcommand)]
+    Setup(setup::SetupCommand),
     #[command(subcommand)]
     Workspace(workspace::WorkspaceCommand),
+    Merge(merge::MergeArgs),
+    Conflicts(conflicts::ConflictsArgs),
+    Resolve(resolve::ResolveArgs),
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
@@ -172,7 +183,12 @@ impl Command {
             | Command::Discard(_)
             | Command::Fork(_)
             | Command::Compare(_)
+            | Command::Review(_)
+            | Command::Setup(_)
             | Command::Workspace(_)
+            | Command::Merge(_)
+            | Command::Conflicts(_)
+            | Command::Resolve(_)
             | Command::Label(_)
             | Command::Policy(_)
             | Command::Approvals(_)
@@ -233,7 +249,12 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Discard(args) => discard::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
+        Command::Review(args) => review::run(&mut context(out)?, args),
+        Command::Setup(command) => setup::run(&mut context(out)?, command),
         Command::Workspace(command) => workspace::run(&mut context(out)?, command),
+        Command::Merge(args) => merge::run(&mut context(out)?, args),
+        Command::Conflicts(args) => conflicts::run(&mut context(out)?, args),
+        Command::Resolve(args) => resolve::run(&mut context(out)?, args),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),

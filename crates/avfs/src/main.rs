@@ -5,6 +5,7 @@ mod change;
 mod cli;
 mod commands;
 mod confirm;
+mod conflicts;
 mod context;
 mod entry;
 mod escape;

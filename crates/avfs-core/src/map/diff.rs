@@ -23,6 +23,11 @@ pub fn diff<V: Record, E>(
     if before == after {
         return Ok(());
     }
+    let root = |id: Option<NodeId>| Ok::<_, E>(id.map(|id| nodes.root(id)).transpose()?.flatten());
+    let (before, after) = (root(before)?, root(after)?);
+    if before == after {
+        return Ok(());
+    }
     let mut left = Side::new(nodes, before)?;
     let mut right = Side::new(nodes, after)?;
     loop {

@@ -30,6 +30,10 @@ pub enum MarkerStyle {
     /// Both sides, with what the base had between them. Such conflicts are not made smaller, because the
     /// lines of the base belong to all of it.
     Diff3,
+    /// No markers, and no conflicts: we are right where both changed the same lines.
+    Ours,
+    /// The same for them.
+    Theirs,
 }
 
 /// A merged text.

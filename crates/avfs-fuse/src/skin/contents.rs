@@ -5,10 +5,11 @@ use avfs_tree::{At, FsError};
 use rustix::io::Errno;
 
 use super::Skin;
+use super::deferring::Outcome;
 use super::error::SkinError;
 use crate::abi::flags::write;
 use crate::abi::{CopyFileRangeIn, FallocateIn, LseekIn, ReadIn, WriteIn};
-use crate::reply::{Answered, Reply};
+use crate::reply::Reply;
 use crate::request::Request;
 
 /// Of `fallocate(2)`.
@@ -25,15 +26,13 @@ const SEEK_HOLE: u32 = 4;
 
 impl Skin {
     /// Reads straight into the transport's buffer.
-    pub(super) fn read(&self, request: &Request<'_>, read: &ReadIn, reply: Reply<'_>) -> Answered {
+    pub(super) fn read<'a>(&self, request: &Request<'_>, read: &ReadIn, reply: Reply<'a>) -> Outcome<'a> {
         let at = match self.at(request) {
             Ok(at) => at,
-            Err(error) => return reply.error(self.errno(request, error)),
+            Err(error) => return self.refuse(request, reply, error),
         };
-        reply.read(read.size as usize, |buffer| {
-            let result = self.tree.read(at, read.offset, buffer);
-            result.map_err(|error| self.errno(request, error.into()))
-        })
+        let answered = reply.filled(read.size as usize, |buffer| self.tree.read(at, read.offset, buffer));
+        answered.or_else(|(reply, error)| self.refuse(request, reply, error))
     }
 
     /// Writes all or nothing. An appended write goes to the end as it is now, which the kernel may not know.

@@ -338,7 +338,7 @@ impl State {
             return;
         }
         match op {
-            Op::Remove { at, .. } => self.note_last_name(at),
+            Op::Remove { at, .. } | Op::Gone { at } => self.note_last_name(at),
             Op::Rename { from, to, exchange, .. } => {
                 if !exchange {
                     self.note_last_name(to);
@@ -362,6 +362,9 @@ impl State {
             | Op::RemoveXattr { .. }
             | Op::Write { .. }
             | Op::SetContent { .. }
+            | Op::Unfold { .. }
+            | Op::Settle { .. }
+            | Op::Arrive { .. }
             | Op::Punch { .. } => {}
         }
     }

@@ -3,6 +3,7 @@
 mod compare;
 mod output;
 mod patch;
+mod words;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -11,15 +12,15 @@ use agentvfs::{Task, Vault};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 
-pub use self::compare::{compare, first_snapshot};
+pub use self::compare::{check_paths, compare, first_snapshot};
 pub use self::output::{ChangeBody, print_list};
 
-use self::compare::check_paths;
 use self::output::Output;
 use crate::args::vault_path;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::printer::Printer;
 use crate::revision::{Revision, State};
 use crate::rule_args::RuleArgs;
 use crate::versions::last_landmark;
@@ -41,6 +42,7 @@ Examples:
   avfs diff web-task-1 --patch
   avfs diff before-upgrade --stat
   avfs diff before-upgrade @ src
+  avfs diff --word-diff
   avfs diff web: web-fix: --patch | git apply
   avfs diff -- src tests"
 )]
@@ -55,6 +57,14 @@ pub struct DiffArgs {
 
     #[command(flatten)]
     format: FormatArgs,
+
+    /// Number the hunks of each file, as on a terminal; the patch still applies
+    #[arg(long, requires = "lines")]
+    hunk_numbers: bool,
+
+    /// Print to the terminal itself [env: AVFS_PAGER, PAGER]
+    #[arg(long)]
+    no_pager: bool,
 
     /// End with status 1 if there are differences
     #[arg(long)]
@@ -76,8 +86,12 @@ pub struct FormatArgs {
     name_only: bool,
 
     /// Unified, as `git apply` and `patch` take it
-    #[arg(short, long)]
+    #[arg(short, long, group = "lines")]
     patch: bool,
+
+    /// Unified, with the changed words of a line marked in it
+    #[arg(long, group = "lines")]
+    word_diff: bool,
 }
 
 pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
@@ -91,7 +105,11 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
     check_paths(&from, &to, &paths)?;
     let changes = compare(&from.reader, &to.reader, &paths)?;
     let output = Output { from: &from, to: &to, changes: &changes };
-    output.print(context.out, &args.format)?;
+    let print = |out: &mut Printer| output.print(out, args);
+    match args.no_pager {
+        true => print(context.out)?,
+        false => context.out.paged(print)?,
+    }
     match args.exit_code && !changes.is_empty() {
         true => Ok(ExitStatus::No),
         false => Ok(ExitStatus::Success),

@@ -5,6 +5,7 @@ mod change;
 mod config;
 mod diff;
 mod exchange;
+mod git;
 mod graph;
 mod house;
 mod look;

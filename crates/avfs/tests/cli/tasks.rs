@@ -106,3 +106,34 @@ fn copies_of_a_task_are_compared_side_by_side() {
     assert_eq!(sandbox.bad("fork 1"), (3, "no-task".into()));
     assert_eq!(sandbox.bad("discard web"), (2, "not-a-task".into()));
 }
+
+#[test]
+fn a_project_gives_new_tasks_what_the_user_has_allowed() {
+    let sandbox = Sandbox::new();
+    let root = project(&sandbox);
+    fs::write(sandbox.path("dev.env"), "KEY=1\n").unwrap();
+    let text = "[setup]\ncommands = [\"cat .env > made; echo $((1 + 1)) >> made\"]\n\
+                [setup.files]\n\".env\" = { level = \"read\", from = \"../dev.env\" }\n";
+    fs::write(root.join("avfs.toml"), text).unwrap();
+    let here = |line: &str| {
+        let output = sandbox.avfs().args(line.split(' ')).current_dir(&root).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, told) = here("workspace start one --from .");
+    assert_eq!(status, 0, "{told}");
+    assert!(told.contains("a [setup] that you have not allowed"), "{told}");
+    sandbox.good("workspace stop one");
+    assert_eq!(sandbox.good("ls --vault one"), "avfs.toml\nnotes\nsrc\n");
+    assert_eq!(here("setup allow --yes").0, 0);
+    assert_eq!(here("workspace start two --from .").0, 0);
+    sandbox.good("workspace stop two");
+    assert_eq!(sandbox.good("cat .env made --vault two"), "KEY=1\nKEY=1\n2\n");
+    assert_eq!(sandbox.object("tasks --all --json")["tasks"][1]["state"], "unchanged");
+    fs::write(root.join("avfs.toml"), text.replace("read", "write")).unwrap();
+    assert!(here("workspace start three --from .").1.contains("have not allowed"));
+    sandbox.good("workspace stop three");
+    fs::write(root.join("avfs.toml"), "[setup]\ncommands = [\"exit 3\"]\n").unwrap();
+    assert_eq!(here("setup allow --yes").0, 0);
+    assert_eq!(here("workspace start four --from .").0, 1);
+    sandbox.good("discard one two three four");
+}

@@ -38,6 +38,10 @@ pub(super) fn regions(base: &[&[u8]], ours: &[&[u8]], theirs: &[&[u8]], style: M
         let (mine, yours) = (&our_tokens[region.ours.clone()], &theirs[region.theirs.clone()]);
         match (region.verdict, style) {
             (Verdict::Conflict, _) if mine == yours => {}
+            (Verdict::Conflict, MarkerStyle::Ours) => found.push(Region { verdict: Verdict::Ours, ..region }),
+            (Verdict::Conflict, MarkerStyle::Theirs) => {
+                found.push(Region { verdict: Verdict::Theirs, ..region })
+            }
             (Verdict::Conflict, MarkerStyle::Merge) if !mine.is_empty() && !yours.is_empty() => {
                 found.extend(refined(&region, &compare(mine, yours, tokens)));
             }
@@ -46,7 +50,7 @@ pub(super) fn regions(base: &[&[u8]], ours: &[&[u8]], theirs: &[&[u8]], style: M
     }
     match style {
         MarkerStyle::Merge => joined(found, ours),
-        MarkerStyle::Diff3 => found,
+        MarkerStyle::Diff3 | MarkerStyle::Ours | MarkerStyle::Theirs => found,
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::{CheckpointBody, totals};
+use crate::conflicts::warn_of_open;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::size::HumanSize;
@@ -33,6 +34,8 @@ struct SavedBody {
     vault: String,
     #[serde(flatten)]
     checkpoint: CheckpointBody,
+    /// How many conflicts are open in it.
+    conflicts: u64,
 }
 
 pub fn run(context: &mut Context<'_>, args: &SaveArgs) -> Result<ExitStatus> {
@@ -50,7 +53,8 @@ pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result
     let totals = totals(vault, &saved)?;
     if context.out.is_json() {
         let checkpoint = CheckpointBody::new(&saved, totals);
-        let body = SavedBody { vault: vault.name()?.to_string(), checkpoint };
+        let info = vault.info()?;
+        let body = SavedBody { vault: info.name.to_string(), checkpoint, conflicts: info.conflicts };
         context.out.object("checkpoint", &body)?;
         return Ok(ExitStatus::Success);
     }
@@ -58,6 +62,7 @@ pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result
     let totals = totals.unwrap_or_default();
     let (files, bytes) = (count(totals.inodes, "file"), HumanSize(totals.bytes));
     context.out.talk(format_args!("kept snapshot {}: {files}, {bytes}", short(saved.snapshot)));
+    warn_of_open(context.out, &vault)?;
     Ok(ExitStatus::Success)
 }
 

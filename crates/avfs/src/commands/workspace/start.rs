@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use super::{COMMAND, WorkspaceBody, default_place, mounted_at};
 use crate::commands::mount::Plan;
+use crate::commands::setup::{allowed_setup, carry_out};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -67,7 +68,7 @@ fn default(context: &Context<'_>, name: &str) -> Result<PathBuf> {
 }
 
 /// The task that has this name already, or a new one.
-fn task(context: &Context<'_>, args: &StartArgs) -> Result<Task> {
+fn task(context: &mut Context<'_>, args: &StartArgs) -> Result<Task> {
     let store = context.store()?;
     let Some(from) = &args.from else {
         if !store.has_vault(&args.name)? {
@@ -82,5 +83,13 @@ fn task(context: &Context<'_>, args: &StartArgs) -> Result<Task> {
         command: COMMAND.to_owned(),
         ..NewTask::default()
     };
-    Ok(store.project(from)?.new_task(&new)?)
+    let project = store.project(from)?;
+    let mut task = project.new_task(&new)?;
+    if let Some(setup) = allowed_setup(context, &project)? {
+        let rules = setup.rules.iter().flat_map(|rule| ["--rule".to_owned(), rule.to_string()]);
+        let rules: Vec<String> =
+            ["--preset".to_owned(), "development".to_owned()].into_iter().chain(rules).collect();
+        carry_out(context, &mut task, &setup, &rules)?;
+    }
+    Ok(task)
 }

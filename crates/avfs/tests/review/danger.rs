@@ -1,0 +1,66 @@
+//! What must not happen to the terminal.
+
+use crate::pane::Pane;
+use crate::project::{Project, path};
+
+#[test]
+fn neither_names_nor_contents_steer_the_terminal() {
+    let title = "\u{1b}]2;owned\u{7}";
+    let name = format!("a{title}");
+    let project = Project::new(&[("b", b"before\n")], |task| {
+        let evil = format!("{title}\u{1b}[2J\u{1b}[31m\u{9b}2J\u{1b}[?1049l\r\n");
+        task.write_bytes(&path(&name), evil.as_bytes()).unwrap();
+        task.write_bytes(&path("b"), evil.as_bytes()).unwrap();
+    });
+    let pane = Pane::start(&project, "review work", 120, 24);
+    let screen = pane.wait_for("]2;owned\\u{7}\\u{1b}[2J");
+    assert!(screen.contains("A a\\u{1b}]2;owned\\u{7}"), "{screen}");
+    pane.press("j");
+    pane.wait_for("before");
+    pane.press("Tab A Enter");
+    pane.wait_for("apply 2 files");
+    assert!(!pane.fact("#{pane_title}").contains("owned"));
+    assert_eq!(pane.fact("#{alternate_on}"), "1");
+}
+
+/// Whether the terminal is as a shell needs it.
+fn is_usable(pane: &Pane) {
+    assert_eq!(pane.fact("#{alternate_on} #{cursor_flag}"), "0 1");
+    pane.write("stty -a | grep -ow icanon\n");
+    pane.wait_until("lines, not keys", |screen| screen.lines().any(|line| line == "icanon"));
+}
+
+fn shell(project: &Project) -> Pane {
+    let pane = Pane::shell(project, "exec env PS1=ready: bash --norc --noprofile -i", 80, 24);
+    pane.wait_for("ready:");
+    let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
+    pane.write(&format!("clear; {program} review work; echo ended with $?\n"));
+    pane.wait_for("deleted file");
+    pane
+}
+
+#[test]
+fn a_signal_leaves_the_terminal_as_it_was() {
+    let project = Project::usual();
+    let pane = shell(&project);
+    let reviews =
+        std::process::Command::new("pgrep").args(["-P", &pane.fact("#{pane_pid}"), "avfs"]).output().unwrap();
+    let process = String::from_utf8(reviews.stdout).unwrap();
+    assert!(std::process::Command::new("kill").arg(process.trim()).status().unwrap().success());
+    pane.wait_for("ended with 143");
+    is_usable(&pane);
+}
+
+#[test]
+fn a_review_can_be_suspended_and_resumed() {
+    let project = Project::usual();
+    let pane = shell(&project);
+    pane.press("C-z");
+    pane.wait_for("Stopped");
+    is_usable(&pane);
+    pane.write("fg\n");
+    pane.wait_for("deleted file");
+    pane.press("q");
+    pane.wait_for("ended with 0");
+    is_usable(&pane);
+}

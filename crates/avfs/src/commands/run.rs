@@ -2,6 +2,7 @@
 
 mod arguments;
 mod summary;
+mod surroundings;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, Read, Write};
@@ -75,6 +76,7 @@ fn work(
     let stdin = terminal.map_or_else(plain_stdin, |socket| Ok(Stdin::Terminal(socket)))?;
     let rules = start.program.rules.clone();
     let door = HostDoor { home: context.home()?.to_owned(), vault: start.task.name().to_string(), rules };
+    let hidden = summary::Hidden::look(&start);
     let mut lingering = Lingering::default();
     let ended = supervised(
         &work.worker,
@@ -86,7 +88,7 @@ fn work(
     )?;
     work.await_terminal();
     let end = ended.map_err(|error| failure(&error))?;
-    summary::tell(context.out, &start, &end)?;
+    summary::tell(context.out, &start, &end, hidden)?;
     let status = status(&end);
     context.out.flush()?;
     // What is left to be done is nothing that anybody waits for.

@@ -18,6 +18,7 @@ mod text;
 mod tree;
 
 use agentvfs::Task;
+use agentvfs::apply::Selection;
 use anyhow::Result;
 use avfs_core::TreePath;
 
@@ -29,6 +30,7 @@ use self::model::{Effect, Model};
 use self::named::{Named, decisions, named};
 use self::screen::{Input, Screen};
 use crate::args::vault_path;
+use crate::commands::apply::MannerArgs;
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
@@ -122,12 +124,8 @@ fn look(out: &mut Printer, mut model: Model, changes: &Changes) -> Result<Option
 }
 
 fn apply(context: &mut Context<'_>, task: &Task, accepted: &Accepted) -> Result<ExitStatus> {
-    let paths = accepted.paths.iter().map(ToString::to_string);
-    let hunks = accepted.hunks.iter().map(|(path, numbers)| {
-        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        format!("--hunks {path}:{}", numbers.join(","))
-    });
-    let words: Vec<String> = paths.chain(hunks).collect();
-    context.out.line(format_args!("avfs apply {} {}", task.name(), words.join(" ")))?;
-    Ok(ExitStatus::Success)
+    let hunks =
+        accepted.hunks.iter().map(|(path, numbers)| (path.clone(), numbers.iter().copied().collect()));
+    let selection = Selection { paths: accepted.paths.clone(), hunks: hunks.collect() };
+    crate::commands::apply::apply(context, task, &selection, &MannerArgs::decided())
 }

@@ -2,7 +2,7 @@
 
 mod output;
 
-pub use self::output::tell_recovered;
+pub use self::output::{ConflictBody, FileBody, KeptBody, list, tell_kept, tell_recovered};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

@@ -124,7 +124,7 @@ impl Store {
         }
     }
 
-    /// The state of a directory as it is from now on, without reading it.
+    /// The state of a directory as it is from now on: nothing of it is read yet.
     pub(crate) fn state_of(&self, root: &Path) -> Result<SnapshotId> {
         self.base_of_directory(self.source_for(root)?)
     }

@@ -129,15 +129,15 @@ impl Task {
         Ok(read.map(Rules::new).transpose()?)
     }
 
-    /// The directory as the task found it: as it was when the task began, and with files that the user changed before
-    /// the task had looked at them as they were then.
+    /// The directory as it was when the task began. What the user changed before anybody in the task looked is in
+    /// it as it is in the task: nobody there has changed it.
     pub fn base(&self) -> Result<SnapshotId> {
         self.vault.store().with_moved(self.record.base)
     }
 
     /// The task as it is now.
     pub fn head(&self) -> Result<SnapshotId> {
-        self.vault.head()
+        self.vault.store().with_moved(self.vault.head()?)
     }
 
     /// What of it was applied last.
@@ -193,7 +193,7 @@ impl Task {
 
     /// Has the task begin at its present state: what is in it now is no change of it.
     pub fn begin_here(&mut self) -> Result<()> {
-        self.begin_at(self.head()?)
+        self.begin_at(self.vault.head()?)
     }
 
     pub(crate) fn begin_at(&mut self, base: SnapshotId) -> Result<()> {

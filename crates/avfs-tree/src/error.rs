@@ -4,7 +4,6 @@ use avfs_core::ObjectId;
 use avfs_core::rules::Level;
 use rustix::io::Errno;
 
-use crate::inodes::Ino;
 use crate::journal::JournalError;
 use crate::objects::ObjectError;
 use crate::source::SourceError;
@@ -60,8 +59,6 @@ pub enum FsError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Object(ObjectId),
-    /// What a source has promised to be in an inode.
-    Owed(Ino),
 }
 
 impl FsError {

@@ -238,10 +238,9 @@ impl WorkTree {
 
     /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
     /// at hand until what is returned is dropped.
-    pub fn fetch(&self, wanted: Wanted) -> Result<Option<Fetched>, FsError> {
+    pub fn fetch(&self, wanted: Wanted) -> Result<Fetched, FsError> {
         match wanted {
-            Wanted::Object(id) => Ok(Some(self.shared.objects.fetch(id)?)),
-            Wanted::Owed(ino) => self.fetch_owed(ino).map(|()| None),
+            Wanted::Object(id) => Ok(self.shared.objects.fetch(id)?),
         }
     }
 

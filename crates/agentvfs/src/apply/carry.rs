@@ -263,17 +263,19 @@ impl Work<'_> {
     }
 }
 
-/// Keeps the folder of an apply that was taken back only if it has a version that is nowhere else.
+/// Forgets an apply that was taken back, unless its new entries had got their places: a program may have one
+/// of them open and still write to it.
 pub(super) fn put_away_or_forget(
     ledger: &Ledger,
     folder: &Folder,
     kept: Vec<KeptCopy>,
 ) -> Result<Vec<KeptCopy>, ApplyError> {
-    if kept.is_empty() {
+    if kept.is_empty() && !folder.has_put_aside()? {
         folder.remove()?;
         return Ok(kept);
     }
     let done = ledger.put_away(folder)?;
+    ledger.forget_old()?;
     let moved = |copy: KeptCopy| match copy.kept.strip_prefix(&folder.path) {
         Ok(below) => KeptCopy { kept: done.path.join(below), ..copy },
         Err(_) => copy,
@@ -432,10 +434,12 @@ impl Perform<'_> {
         for DirectoryTime { path, want, .. } in journal.directories.iter().rev() {
             let failed = |errno| self.host.failed("setting the time of", path, errno);
             let directory = self.host.directory(path)?;
-            let made = journal.steps.iter().find(|step| step.path == *path);
-            if let Some(Step { action: Action::MakeDirectory { mode, .. }, .. }) = made
-                && mode & 0o700 != 0o700
-            {
+            let made = journal.steps.iter().find_map(|step| match step.action {
+                Action::MakeDirectory { mode, .. } if step.path == *path => Some(mode),
+                _ => None,
+            });
+            // While it was filled, we had to be able to write.
+            if let Some(mode) = made.filter(|mode| mode & 0o700 != 0o700) {
                 let bits = rustix::fs::fstat(&directory).map_err(failed)?.st_mode & 0o2000;
                 rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode | bits)).map_err(failed)?;
             }

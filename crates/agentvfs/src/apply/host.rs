@@ -134,13 +134,18 @@ impl Host {
             Err(errno) => return Err(self.failed("opening", &parent, errno)),
         };
         let looked = self.look_at(directory.as_fd(), name.as_bytes());
-        match looked.map_err(|errno| self.failed("reading", path, errno))? {
+        let looked = looked.map_err(|errno| match errno {
+            Errno::BUSY => ApplyError::Overtaken { path: path.clone(), kept: Vec::new() },
+            errno => self.failed("reading", path, errno),
+        });
+        match looked? {
             Some(seen) => Ok(Look::There(Box::new(seen))),
             None => Ok(Look::Nothing),
         }
     }
 
-    /// What a name of an open directory stands for. Reads again as long as it changes meanwhile.
+    /// What a name of an open directory stands for. Reads again if it changes meanwhile; what does not stop
+    /// changing is busy.
     pub fn look_at(&self, directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Seen>> {
         for _ in 0..ATTEMPTS {
             let stat = match stat_of(directory, name) {

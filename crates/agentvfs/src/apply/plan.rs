@@ -182,7 +182,7 @@ impl Draft {
         for change in changes.iter().rev() {
             match &change.before {
                 Some(before) if is_other(&change.before) && !is_other(&change.after) => {
-                    self.leave(&change.path, before)?;
+                    self.leave(&change.path, before, is_directory(&change.after))?;
                 }
                 Some(_) if is_directory(&change.before) && !is_directory(&change.after) => {
                     self.leave_directory(&change.path)?;
@@ -214,16 +214,29 @@ impl Draft {
         options.choices.get(path).copied().unwrap_or(options.conflicts)
     }
 
-    fn leave(&mut self, path: &TreePath, before: &Entry) -> Result<(), ApplyError> {
-        if is_special(before) {
+    fn leave(&mut self, path: &TreePath, before: &Entry, for_directory: bool) -> Result<(), ApplyError> {
+        let (look, choice) = (self.plan.host.look(path)?, self.choice(path));
+        let is_done = matches!(&look, Look::There(here) if for_directory && here.print == Print::Directory);
+        if is_special(before) || is_done {
             return Ok(());
         }
-        let (look, choice) = (self.plan.host.look(path)?, self.choice(path));
         let verdict = self.three_way().leave(before, look, choice)?;
         if self.settle(path, verdict)? {
             self.gone.insert(path.clone());
         }
         Ok(())
+    }
+
+    /// What is at a path when everything is gone that goes.
+    fn look(&self, path: &TreePath) -> Result<Look, ApplyError> {
+        let mut above = Some(path.clone());
+        while let Some(at) = above {
+            if self.gone.contains(&at) {
+                return Ok(Look::Nothing);
+            }
+            above = at.split_last().map(|(parent, _)| parent);
+        }
+        self.plan.host.look(path)
     }
 
     fn three_way(&self) -> ThreeWay<'_> {
@@ -255,10 +268,7 @@ impl Draft {
             self.plan.notes.push(Note { path: path.clone(), reason: Reason::Special });
             return Ok(());
         }
-        let look = match self.gone.contains(path) {
-            true => Look::Nothing,
-            false => self.plan.host.look(path)?,
-        };
+        let look = self.look(path)?;
         if matches!(&look, Look::There(here) if here.print == Print::Directory)
             && before.is_none()
             && self.was_directory(path)?
@@ -343,11 +353,7 @@ impl Draft {
         if path.is_root() || self.there.contains(path) {
             return Ok(true);
         }
-        let look = match self.gone.contains(path) {
-            true => Look::Nothing,
-            false => self.plan.host.look(path)?,
-        };
-        match look {
+        match self.look(path)? {
             Look::There(here) if here.print == Print::Directory => {}
             Look::There(here) => {
                 let kind = ConflictKind::Kinds { here: here.print.kind(), there: Print::Directory.kind() };

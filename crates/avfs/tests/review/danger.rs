@@ -23,11 +23,13 @@ fn neither_names_nor_contents_steer_the_terminal() {
     assert_eq!(pane.fact("#{alternate_on}"), "1");
 }
 
-/// Whether the terminal is as a shell needs it.
-fn is_usable(pane: &Pane) {
-    assert_eq!(pane.fact("#{alternate_on} #{cursor_flag}"), "0 1");
-    pane.write("stty -a | grep -ow icanon\n");
-    pane.wait_until("lines, not keys", |screen| screen.lines().any(|line| line == "icanon"));
+/// The terminal is as a shell needs it; `when` tells this look from others.
+#[track_caller]
+fn check_usable(pane: &Pane, when: &str) {
+    assert_eq!(pane.fact("#{alternate_on} #{cursor_flag}"), "0 1", "{when}");
+    pane.write(&format!("echo {when}: $(stty -a | grep -ow icanon)\n"));
+    let expected = format!("{when}: icanon");
+    pane.wait_until(&expected, |screen| screen.lines().any(|line| line == expected));
 }
 
 fn shell(project: &Project) -> Pane {
@@ -48,7 +50,7 @@ fn a_signal_leaves_the_terminal_as_it_was() {
     let process = String::from_utf8(reviews.stdout).unwrap();
     assert!(std::process::Command::new("kill").arg(process.trim()).status().unwrap().success());
     pane.wait_for("ended with 143");
-    is_usable(&pane);
+    check_usable(&pane, "killed");
 }
 
 #[test]
@@ -57,10 +59,10 @@ fn a_review_can_be_suspended_and_resumed() {
     let pane = shell(&project);
     pane.press("C-z");
     pane.wait_for("Stopped");
-    is_usable(&pane);
-    pane.write("fg\n");
+    check_usable(&pane, "stopped");
+    pane.write("fg; echo back with $?\n");
     pane.wait_for("deleted file");
     pane.press("q");
-    pane.wait_for("ended with 0");
-    is_usable(&pane);
+    pane.wait_for("back with 0");
+    check_usable(&pane, "resumed");
 }

@@ -12,7 +12,8 @@ fn long() -> Project {
 
 #[test]
 fn a_long_diff_waits_in_the_pager_and_ends_when_it_is_left() {
-    let pane = Pane::start(&long(), "diff work --patch", 80, 24);
+    let project = long();
+    let pane = Pane::start(&project, "diff work --patch", 80, 24);
     let screen = pane.wait_for("+line 0");
     assert!(!screen.contains("ended"), "{screen}");
     pane.press("C-c");
@@ -24,14 +25,16 @@ fn a_long_diff_waits_in_the_pager_and_ends_when_it_is_left() {
 
 #[test]
 fn a_short_diff_needs_no_key() {
-    let pane = Pane::start(&Project::usual(), "diff work", 80, 24);
+    let project = Project::usual();
+    let pane = Pane::start(&project, "diff work", 80, 24);
     let screen = pane.wait_for("ended with 0");
     assert!(screen.contains("M  /src/main.txt"), "{screen}");
 }
 
 #[test]
 fn without_a_pager_everything_passes_by() {
-    let pane = Pane::start(&long(), "diff work --patch --no-pager", 80, 24);
+    let project = long();
+    let pane = Pane::start(&project, "diff work --patch --no-pager", 80, 24);
     let screen = pane.wait_for("ended with 0");
     assert!(screen.contains("+line 19999"), "{screen}");
 }

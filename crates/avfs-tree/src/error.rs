@@ -4,6 +4,7 @@ use avfs_core::ObjectId;
 use avfs_core::rules::Level;
 use rustix::io::Errno;
 
+use crate::inodes::Ino;
 use crate::journal::JournalError;
 use crate::objects::ObjectError;
 use crate::source::SourceError;

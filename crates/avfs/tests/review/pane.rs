@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::project::Project;
 
 /// Longer than anything takes on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Each look is a process of its own.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);

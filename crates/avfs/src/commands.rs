@@ -41,6 +41,7 @@ mod mounts;
 mod moves;
 mod mv;
 mod policy;
+mod profiles;
 mod proxy;
 mod prune;
 mod quota;
@@ -121,6 +122,8 @@ pub enum Command {
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Run(run::RunArgs),
+    #[command(subcommand)]
+    Profiles(profiles::ProfilesCommand),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
     Session(session::SessionCommand),
@@ -194,6 +197,7 @@ impl Command {
             | Command::Resolve(_)
             | Command::Label(_)
             | Command::Policy(_)
+            | Command::Profiles(_)
             | Command::Approvals(_)
             | Command::Unmount(_)
             | Command::Mounts(_)
@@ -262,6 +266,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Profiles(command) => profiles::run(&mut context(out)?, command),
         Command::Run(args) => run::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Session(command) => session::run(&mut context(out)?, command),

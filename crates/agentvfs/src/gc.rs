@@ -74,6 +74,7 @@ impl Store {
     /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there. Those
     /// who live take one themselves, which ends the pins of what they had stored.
     fn recover_all(&self) -> Result<()> {
+        self.objects().commit_kept()?;
         self.settle_owners(&self.vault_records()?);
         for vault in self.abandoned_vaults()? {
             match vault.head() {

@@ -245,6 +245,7 @@ fn a_file_that_was_written_as_it_was_is_no_change_of_contents() {
     let vault = scene.vault("task");
     let base = vault.head().unwrap();
     let mtime = vault.begin().unwrap().stat(&path("/README")).unwrap().meta.mtime;
+    assert_eq!(live(&vault, "/README"), "a project");
     support::change(&vault, |open| {
         open.write_bytes(&path("/README"), b"a project").unwrap();
         open.set_mtime(&path("/README"), mtime).unwrap();

@@ -9,6 +9,7 @@ mod config;
 mod lines;
 mod man;
 
+mod apply;
 mod approvals;
 mod audit;
 mod cat;
@@ -100,6 +101,7 @@ pub enum Command {
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
     Tasks(tasks::TasksArgs),
+    Apply(apply::ApplyArgs),
     Discard(discard::DiscardArgs),
     Sync(sync::SyncArgs),
     Fork(fork::ForkArgs),
@@ -185,6 +187,7 @@ impl Command {
             Command::Vault(_)
             | Command::Undo(_)
             | Command::Tasks(_)
+            | Command::Apply(_)
             | Command::Discard(_)
             | Command::Sync(_)
             | Command::Fork(_)
@@ -253,6 +256,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
         Command::Tasks(args) => tasks::run(&mut context(out)?, args),
+        Command::Apply(args) => apply::run(&mut context(out)?, args),
         Command::Discard(args) => discard::run(&mut context(out)?, args),
         Command::Sync(args) => sync::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),

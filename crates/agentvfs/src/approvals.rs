@@ -8,7 +8,7 @@ mod asking;
 mod binding;
 mod deciding;
 mod preview;
-mod raw;
+pub(crate) mod raw;
 mod record;
 mod saved;
 

@@ -1,17 +1,20 @@
-//! How vaults come into being: empty, from a host directory, or as forks. All of it in one commit.
+//! How vaults come into being: empty, from a host directory or a commit, or as forks. All of it in one commit.
 
 use std::path::Path;
 
 use avfs_core::map;
-use avfs_core::{Entry, Meta, Root, Totals, TreePath};
+use avfs_core::{Entry, Meta, Root, SnapshotId, Totals, TreePath};
 use avfs_store::RefEdit;
 use avfs_tree::{Limits, ObjectError, ObjectWriter};
 
 use crate::audit::{self, Event};
 use crate::deed::Deed;
 use crate::error::{Error, Result};
+use crate::git::GitRevision;
 use crate::name::VaultName;
-use crate::record::{self, AuditHead, Head, HistoryRecord, ParentRecord, VaultId, VaultRecord, key};
+use crate::record::{
+    self, AuditHead, Head, HistoryRecord, ParentRecord, TaskRecord, VaultId, VaultRecord, key,
+};
 use crate::store::Store;
 use crate::through::RuleRecord;
 use crate::transfer::{self, DirectoryImport, Imported, Progress, Report};
@@ -25,6 +28,7 @@ pub(crate) struct Seed {
     pub action: String,
     pub limits: Limits,
     pub rules: Option<Vec<RuleRecord>>,
+    pub task: Option<TaskRecord>,
 }
 
 impl Store {
@@ -67,6 +71,28 @@ impl Store {
         Ok((vault, report))
     }
 
+    /// Makes a vault of the files of a commit. It appears with all of them or not at all.
+    pub fn create_vault_from_git(
+        &self,
+        name: &VaultName,
+        revision: &GitRevision,
+        limits: Limits,
+        progress: &dyn Progress,
+    ) -> Result<(Vault, Report)> {
+        if self.has_vault(name.as_str())? {
+            return Err(Error::VaultExists { name: name.to_string() });
+        }
+        let _pin = self.objects().store().pin()?;
+        let writer = ObjectWriter::new(self.objects());
+        let owner = (self.actor().uid, self.actor().gid);
+        let imported = transfer::import_revision(self.objects(), &writer, revision, owner, progress)?;
+        let (root, report) = self.root_of(imported, &writer)?;
+        check_limits(&root.totals, limits)?;
+        let shown = avfs_core::printable(revision.place().as_os_str().as_encoded_bytes());
+        let action = format!("create from {shown} at {}", revision.commit());
+        Ok((self.create_with_root(name, root, &action, limits)?, report))
+    }
+
     /// The root of a tree that was imported as a whole.
     pub(crate) fn root_of(
         &self,
@@ -87,8 +113,18 @@ impl Store {
     fn create_with_root(&self, name: &VaultName, root: Root, action: &str, limits: Limits) -> Result<Vault> {
         let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None, since: None };
         let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
-        let head = Head { snapshot, inodes: None, journal: 0 };
-        let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None };
+        self.create_with_snapshot(name, snapshot, action, limits)
+    }
+
+    pub(crate) fn create_with_snapshot(
+        &self,
+        name: &VaultName,
+        snapshot: SnapshotId,
+        action: &str,
+        limits: Limits,
+    ) -> Result<Vault> {
+        let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
+        let seed = Seed { head, parent: None, action: action.to_owned(), limits, rules: None, task: None };
         let made = self.add_vaults(std::slice::from_ref(name), &seed)?;
         made.into_iter().next().ok_or_else(|| Error::Contended { key: key::name(name.as_str()) })
     }
@@ -126,7 +162,7 @@ impl Store {
         Ok(first)
     }
 
-    fn new_vault(&self, edits: &mut Vec<RefEdit>, id: VaultId, name: &VaultName, seed: &Seed) {
+    pub(crate) fn new_vault(&self, edits: &mut Vec<RefEdit>, id: VaultId, name: &VaultName, seed: &Seed) {
         let (time, actor) = (self.now(), self.actor().name.clone());
         let mut audit = AuditHead::default();
         let event = Event {
@@ -141,6 +177,7 @@ impl Store {
         let history = HistoryRecord {
             snapshot: seed.head.snapshot,
             inodes: seed.head.inodes,
+            conflicts: seed.head.conflicts,
             time,
             actor,
             action: seed.action.clone(),
@@ -158,6 +195,7 @@ impl Store {
             max_files: seed.limits.files,
             nameless: Vec::new(),
             rules: seed.rules.clone(),
+            task: seed.task.clone(),
             last_checkpoint: None,
             audit,
         };

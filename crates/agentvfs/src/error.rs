@@ -3,12 +3,14 @@
 use avfs_core::rules::BadRules;
 use avfs_core::{BadName, TreePath};
 use avfs_store::{CommitError, StoreError};
-use avfs_tree::{FsError, JournalError, ObjectError, ReadError};
+use avfs_tree::{FsError, JournalError, ObjectError, ReadError, SourceError};
 
 use avfs_fuse::transport::ServingError;
 
 use avfs_exec::policy::{BadEdit, PolicyError};
 
+use crate::apply::{ApplyError, ConflictKind};
+use crate::git::GitError;
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
@@ -21,6 +23,12 @@ pub enum Error {
     UnknownVault { name: String, similar: Option<String> },
     #[error("there is already a vault '{name}'")]
     VaultExists { name: String },
+    #[error("{} cannot be a project: {reason}", path.display())]
+    NotAProject { path: std::path::PathBuf, reason: &'static str },
+    #[error(transparent)]
+    Setup(#[from] crate::setup::SetupFault),
+    #[error("'{name}' is a vault, and not a task")]
+    NotATask { name: String },
     #[error("'{name}' cannot be the name of a {what}: {reason}")]
     BadLabel { what: &'static str, name: String, reason: &'static str },
     #[error("vault '{vault}' has no checkpoint '{name}'")]
@@ -50,6 +58,10 @@ pub enum Error {
         #[source]
         source: ReadError,
     },
+    #[error("vault '{vault}' holds files that lie in the directory it was started from")]
+    StillPromised { vault: String },
+    #[error("there is no source {id}")]
+    UnknownSource { id: String },
     #[error("{path} has version {found}, and you expected {expected}")]
     StaleVersion { path: TreePath, expected: String, found: String },
     #[error("vault '{vault}' is in use by process {owner}")]
@@ -119,6 +131,12 @@ pub enum Error {
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },
+    #[error("vault '{vault}' cannot be merged with itself")]
+    MergeWithItself { vault: String },
+    #[error("vaults '{vault}' and '{other}' have no state in common")]
+    NotRelated { vault: String, other: String },
+    #[error("{path} in vault '{vault}' is not in conflict")]
+    NoConflict { vault: String, path: TreePath },
     #[error("the state of vault '{vault}' before entry {seq} ({action}) is no longer kept")]
     HistoryThinned { vault: String, seq: u64, action: String },
     #[error("vault '{vault}' has no checkpoint to go back to")]
@@ -144,6 +162,10 @@ pub enum Error {
     Tree(#[from] FsError),
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
     #[error("{key} was changed by others again and again")]
     Contended { key: String },
 }
@@ -183,6 +205,9 @@ impl Error {
         match self {
             Error::UnknownVault { .. } => "unknown-vault",
             Error::VaultExists { .. } => "vault-exists",
+            Error::NotAProject { .. } => "not-a-project",
+            Error::NotATask { .. } => "not-a-task",
+            Error::Setup(_) => "bad-setup",
             Error::BadLabel { .. } => "bad-name",
             Error::UnknownCheckpoint { .. } => "unknown-checkpoint",
             Error::CheckpointExists { .. } => "checkpoint-exists",
@@ -221,6 +246,9 @@ impl Error {
             Error::Serving(_) => "mount-refused",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
+            Error::MergeWithItself { .. } => "merge-with-itself",
+            Error::NotRelated { .. } => "not-related",
+            Error::NoConflict { .. } => "no-conflict",
             Error::HistoryThinned { .. } => "history-thinned",
             Error::NoCheckpoint { .. } => "no-checkpoint",
             Error::DamagedRecord { .. } => "damaged-record",
@@ -230,7 +258,11 @@ impl Error {
             Error::Store(source) => store_code(source),
             Error::Object(source) => object_code(source),
             Error::Transfer(source) => transfer_code(source),
+            Error::Git(source) => git_code(source),
+            Error::Apply(source) => apply_code(source),
             Error::Contended { .. } => "contended",
+            Error::UnknownSource { .. } => "unknown-source",
+            Error::StillPromised { .. } => "still-promised",
         }
     }
 
@@ -254,6 +286,7 @@ impl Error {
                 .or_else(|| Some("`avfs log` shows snapshots, `avfs checkpoint list` names".into())),
             Error::AmbiguousRevision { .. } => Some("give more digits of the id".into()),
             Error::StaleVersion { path, .. } => Some(format!("read {path} again and decide anew")),
+            Error::Setup(fault) => fault.hint.clone(),
             Error::Busy { .. } => Some("try again when it is done".into()),
             Error::Overtaken { .. } => Some("nothing was changed here; try again".into()),
             Error::OwnerVersion { .. } => {
@@ -275,6 +308,8 @@ impl Error {
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
             }
+            Error::NotRelated { .. } => Some("only a vault and its forks, or forks of one vault, can be merged".into()),
+            Error::NoConflict { .. } => Some("`avfs conflicts` shows what is".into()),
             Error::HistoryThinned { .. } => {
                 Some("`avfs log` shows the states that are, `avfs checkout` brings paths back".into())
             }
@@ -301,6 +336,7 @@ impl Error {
                 Some("begin with the words of the command, down to its subcommand; `avfs approvals show ID` has them".into())
             }
             Error::Policy(source) => source.hint(),
+            Error::Git(source) | Error::Transfer(TransferError::Git(source)) => source.hint(),
             Error::RulesNeedMount => Some(
                 "a plain copy can be written as a whole or not at all: use bubblewrap, or rules that say so".into(),
             ),
@@ -308,12 +344,30 @@ impl Error {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
             Error::UnknownSession { .. } => Some("`avfs session list` shows what there is".into()),
+            Error::StillPromised { .. } => {
+                Some("`avfs export` writes its files, and `avfs vault create --from` makes a vault of them".into())
+            }
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
             }
             Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
                 Some("name a new place, or use --force to write into this one".into())
+            }
+            Error::Apply(ApplyError::Conflicts { conflicts })
+                if conflicts.iter().all(|conflict| conflict.kind == ConflictKind::ChangedSince) =>
+            {
+                Some("--force leaves these as they are and takes everything else back".into())
+            }
+            Error::Apply(ApplyError::Conflicts { .. }) => {
+                Some("--conflicts mark, ours, theirs or ask decides; or name the paths to apply".into())
+            }
+            Error::Apply(ApplyError::Overtaken { .. }) => Some("try again when nobody writes there".into()),
+            Error::Apply(ApplyError::Stuck { .. }) => {
+                Some("the next command tries again; repair what is in its way first".into())
+            }
+            Error::Apply(ApplyError::BadHunks { .. }) => {
+                Some("`avfs diff --patch` shows the hunks, counted from 1 in each file".into())
             }
             _ if self.kind() == ErrorKind::Corrupt => {
                 Some("`avfs fsck` names everything that is affected".into())
@@ -334,10 +388,16 @@ const URING_FIX: &str =
     "as root: echo Y > /sys/module/fuse/parameters/enable_uring; or use --transport device";
 
 /// Every code with its kind. A test holds it against the codes above and below.
-pub const CODES: [(&str, ErrorKind); 79] = {
+pub const CODES: &[(&str, ErrorKind)] = {
     use ErrorKind::*;
-    [
+    &[
         ("unknown-vault", NotFound),
+        ("unknown-source", NotFound),
+        ("still-promised", Conflict),
+        ("source-gone", NotFound),
+        ("source-moved", Conflict),
+        ("source-restless", Busy),
+        ("source-io", Internal),
         ("vault-exists", Conflict),
         ("bad-name", BadInput),
         ("unknown-checkpoint", NotFound),
@@ -365,7 +425,13 @@ pub const CODES: [(&str, ErrorKind); 79] = {
         ("mount-refused", Internal),
         ("mount-busy", Busy),
         ("not-mounted", NotFound),
+        ("not-a-project", BadInput),
+        ("not-a-task", BadInput),
+        ("bad-setup", BadInput),
         ("vault-needed", Conflict),
+        ("merge-with-itself", BadInput),
+        ("not-related", Conflict),
+        ("no-conflict", NotFound),
         ("nothing-to-undo", Conflict),
         ("history-thinned", Conflict),
         ("no-checkpoint", Conflict),
@@ -416,6 +482,24 @@ pub const CODES: [(&str, ErrorKind); 79] = {
         ("policy-unknown-key", BadInput),
         ("policy-bad-value", BadInput),
         ("policy-example", BadInput),
+        ("no-git", Internal),
+        ("not-a-repository", BadInput),
+        ("unknown-commit", NotFound),
+        ("bad-branch", BadInput),
+        ("branch-exists", Conflict),
+        ("no-commits", Conflict),
+        ("several-branches", BadInput),
+        ("no-files", Conflict),
+        ("commits-refused", BadInput),
+        ("git-failed", Internal),
+        ("apply-conflicts", Conflict),
+        ("apply-overtaken", Busy),
+        ("apply-stuck", Internal),
+        ("apply-busy", Busy),
+        ("unknown-apply", NotFound),
+        ("apply-gone", Conflict),
+        ("bad-hunks", BadInput),
+        ("not-changed", NotFound),
     ]
 };
 
@@ -469,6 +553,46 @@ fn transfer_code(error: &TransferError) -> &'static str {
         TransferError::Archive { .. } => "bad-archive",
         TransferError::Object { source, .. } => object_code(source),
         TransferError::Read(source) => read_code(source),
+        TransferError::Git(source) => git_code(source),
+    }
+}
+
+fn git_code(error: &GitError) -> &'static str {
+    match error {
+        GitError::NoProgram(_) => "no-git",
+        GitError::NotARepository { .. } => "not-a-repository",
+        GitError::UnknownRevision { .. } => "unknown-commit",
+        GitError::BadBranch { .. } => "bad-branch",
+        GitError::BranchExists { .. } | GitError::BranchInUse { .. } => "branch-exists",
+        GitError::NoCommits | GitError::NotMoved { .. } => "no-commits",
+        GitError::SeveralBranches { .. } => "several-branches",
+        GitError::NoFiles => "no-files",
+        GitError::Refused { .. } => "commits-refused",
+        GitError::Failed { .. } => "git-failed",
+        GitError::Host { source, .. } => host_code(source),
+        GitError::Read(source) => read_code(source),
+        GitError::Object(source) => object_code(source),
+    }
+}
+
+fn apply_code(error: &ApplyError) -> &'static str {
+    match error {
+        ApplyError::Conflicts { .. } => "apply-conflicts",
+        ApplyError::Host { source, .. } => host_code(source),
+        ApplyError::NotADirectory { .. } => "host-not-a-directory",
+        ApplyError::Overtaken { .. } => "apply-overtaken",
+        ApplyError::Versions { first, .. } => apply_code(first),
+        ApplyError::Stuck { .. } => "apply-stuck",
+        ApplyError::Busy => "apply-busy",
+        ApplyError::NoPlace => "no-mounts",
+        ApplyError::Unknown { .. } => "unknown-apply",
+        ApplyError::NothingToUndo => "nothing-to-undo",
+        ApplyError::Undone { .. } | ApplyError::Forgotten { .. } => "apply-gone",
+        ApplyError::BadHunks { .. } => "bad-hunks",
+        ApplyError::NotChanged { .. } => "not-changed",
+        ApplyError::Damaged { .. } => "damaged-record",
+        ApplyError::Object(source) => object_code(source),
+        ApplyError::Read(source) => read_code(source),
     }
 }
 
@@ -496,10 +620,22 @@ fn read_code(error: &ReadError) -> &'static str {
 fn object_code(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::Store(source) => store_code(source),
+        ObjectError::NotAtHand { .. } => "store-busy",
         ObjectError::TooLarge { .. } => "too-large",
+        ObjectError::Promised { source, .. } => source_code(source),
         ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => {
             "corrupt"
         }
+    }
+}
+
+fn source_code(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Unknown => "source-gone",
+        SourceError::Moved => "source-moved",
+        SourceError::Restless => "source-restless",
+        SourceError::Io { .. } => "source-io",
+        SourceError::Store(source) => object_code(source),
     }
 }
 

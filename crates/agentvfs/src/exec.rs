@@ -8,6 +8,9 @@ pub(crate) mod changes;
 mod copied;
 mod door;
 mod envelope;
+mod home;
+mod identity;
+mod program;
 mod request;
 pub(crate) mod workspace;
 
@@ -15,11 +18,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use avfs_core::rules::Rules;
+use avfs_core::rules::{Rule, Rules};
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
 use avfs_exec::launch::{Inside, Run};
-use avfs_exec::plan::{DOOR, PROGRAMS, UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
+use avfs_exec::plan::{UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
 use avfs_exec::policy::Decision;
 use avfs_exec::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Network, Outcome, Plan};
 
@@ -30,15 +33,18 @@ pub use envelope::{
     CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, RefusalBody, RequestBody, RunResult,
     StderrBody, StdoutBody, UsageBody,
 };
+pub use home::HomeShare;
+pub use identity::git_identity;
+pub use program::{Program, ProgramEnd, ProgramError};
 pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 
 use crate::approvals::{Approval, ApprovalId, Binding};
 use crate::error::{Error, Result};
-use crate::mount::{MountOptions, OneOwner, Report};
+use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
-use door::Opened;
-pub(crate) use door::Staffed;
+use door::behind_door;
+pub(crate) use door::{Staffed, show_door};
 pub use workspace::Lingering;
 use workspace::{RUNS, RunDirectory, Workspace};
 
@@ -272,34 +278,15 @@ impl From<Error> for Failed {
     }
 }
 
-/// Opens the inner door for the time of the run. A run without one lacks only that.
 fn launch_with_door(
     request: &ExecRequest,
-    mut plan: Plan,
+    plan: Plan,
     running: &mut Running<'_>,
     place: &Path,
 ) -> Result<Outcome, LaunchError> {
     let is_shown = request.isolation == IsolationChoice::Bubblewrap;
     let door = running.door.filter(|_| is_shown);
-    let Some((door, opened)) = door.and_then(|door| Some((door, Opened::at(place).ok()?))) else {
-        return launch(request, &plan, running);
-    };
-    show_door(&mut plan, place);
-    std::thread::scope(|scope| {
-        scope.spawn(|| opened.serve(door));
-        let launched = launch(request, &plan, running);
-        opened.close();
-        launched
-    })
-}
-
-/// Has a sandbox show the door, and the program that asks through it.
-pub(crate) fn show_door(plan: &mut Plan, place: &Path) {
-    plan.door = Some(place.to_owned());
-    plan.env.push((DOOR_VARIABLE.into(), DOOR.into()));
-    if let Some((_, path)) = plan.env.iter_mut().find(|(name, _)| name == "PATH") {
-        path.push(format!(":{PROGRAMS}"));
-    }
+    behind_door(door, place, plan, |plan| launch(request, plan, running))
 }
 
 /// The directory of the mount that is the workspace. Nothing on the way to it may lead elsewhere.
@@ -332,15 +319,18 @@ fn launch(request: &ExecRequest, plan: &Plan, running: &mut Running<'_>) -> Resu
     }
 }
 
-/// Started by root, the command is somebody else, who must be let in and find files that are his.
 pub(crate) fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {
+    let principal = request.principal.clone();
+    MountOptions { read_only, principal, ..mount_options_for(request.rules.clone(), request.transport) }
+}
+
+/// Started by root, the command is somebody else, who must be let in and find files that are his.
+fn mount_options_for(rules: Option<Vec<Rule>>, transport: Transport) -> MountOptions {
     let is_root = rustix::process::geteuid().is_root();
     MountOptions {
-        read_only,
         allow_other: is_root,
-        transport: request.transport,
-        rules: request.rules.clone(),
-        principal: request.principal.clone(),
+        transport,
+        rules,
         owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
         ..MountOptions::default()
     }

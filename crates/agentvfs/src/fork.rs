@@ -10,7 +10,7 @@ use crate::birth::Seed;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::owner;
-use crate::record::{self, ParentRecord, VaultId, VaultRecord, key};
+use crate::record::{self, ParentRecord, TaskRecord, VaultId, VaultRecord, key};
 use crate::revision::Revision;
 use crate::store::Store;
 use crate::vault::Vault;
@@ -26,6 +26,16 @@ impl Vault {
 
     /// Makes vaults that start at a state of this vault.
     pub fn fork_at(&self, at: &Revision, names: &[VaultName]) -> Result<Vec<Vault>> {
+        self.fork_for(at, names, None)
+    }
+
+    /// Makes forks that are tasks, or not.
+    pub(crate) fn fork_for(
+        &self,
+        at: &Revision,
+        names: &[VaultName],
+        task: Option<TaskRecord>,
+    ) -> Result<Vec<Vault>> {
         self.check_unrestricted("forking it")?;
         let _pin = self.store().objects().store().pin()?;
         let head = at.kept_state()?;
@@ -37,19 +47,23 @@ impl Vault {
             action: format!("fork {}", record.name),
             limits: Limits { bytes: record.max_bytes, files: record.max_files },
             rules: record.rules,
+            task,
         };
         self.store().add_vaults(names, &seed)
     }
 
     /// The forks of this vault that hold work of their own.
     pub fn unmerged_forks(&self) -> Result<Vec<VaultName>> {
-        let records = self.store().vault_records()?;
-        let unmerged = records.into_iter().filter(|record| {
-            record
+        let mut unmerged = Vec::new();
+        for record in self.store().vault_records()? {
+            let changed = record
                 .parent
-                .is_some_and(|parent| parent.vault == self.id() && parent.snapshot != record.head.snapshot)
-        });
-        Ok(unmerged.map(|record| record.name).collect())
+                .is_some_and(|parent| parent.vault == self.id() && parent.snapshot != record.head.snapshot);
+            if changed && !self.has_merged(&Vault::new(self.store().clone(), record.id))? {
+                unmerged.push(record.name);
+            }
+        }
+        Ok(unmerged)
     }
 
     /// Deletes the vault with its history and checkpoints; its audit log stays. Fails, unless `force`, while
@@ -57,16 +71,21 @@ impl Vault {
     /// vault in this way is told at its next commit.
     pub fn delete(self, force: bool) -> Result<()> {
         self.check_unrestricted("deleting it")?;
-        let name = self.name()?;
+        let forks = self.unmerged_forks()?;
+        if !force && !forks.is_empty() {
+            let forks = forks.iter().map(VaultName::to_string).collect();
+            return Err(Error::Needed { vault: self.name()?.to_string(), forks });
+        }
+        self.remove(force)
+    }
+
+    /// Deletes the vault, whatever was forked from it: forks have everything that they need. Fails, unless `force`,
+    /// while a process has it open.
+    pub(crate) fn remove(self, force: bool) -> Result<()> {
         let ownership = match self.own() {
             Err(Error::Busy { .. }) if force => None,
             taken => Some(taken?),
         };
-        let forks = self.unmerged_forks()?;
-        if !force && !forks.is_empty() {
-            let forks = forks.iter().map(VaultName::to_string).collect();
-            return Err(Error::Needed { vault: name.to_string(), forks });
-        }
         self.store().retry(|edits| {
             let (record, bytes) = self.record()?;
             self.delete_edits(edits, &record, bytes)

@@ -23,6 +23,7 @@ pub struct HistoryEntry {
     /// What was done since this entry belongs to it, or to what it took back.
     pub since: Option<u64>,
     pub(crate) inodes: Option<NodeId>,
+    pub(crate) conflicts: Option<SnapshotId>,
 }
 
 /// A snapshot with a name.
@@ -36,6 +37,7 @@ pub struct Checkpoint {
     /// The entry of the history that it names.
     pub seq: u64,
     pub(crate) inodes: Option<NodeId>,
+    pub(crate) conflicts: Option<SnapshotId>,
 }
 
 /// One version in the history of a path.
@@ -71,6 +73,7 @@ impl Vault {
             undoes: record.undoes,
             since: record.since,
             inodes: record.inodes,
+            conflicts: record.conflicts,
         })
     }
 
@@ -157,6 +160,7 @@ impl Vault {
             let new = CheckpointRecord {
                 snapshot: record.head.snapshot,
                 inodes: record.head.inodes,
+                conflicts: record.head.conflicts,
                 time: self.store().now(),
                 actor: self.store().actor().name.clone(),
                 seq: record.seq,
@@ -225,17 +229,18 @@ fn checkpoint(name: CheckpointName, record: CheckpointRecord) -> Checkpoint {
         message: record.message,
         seq: record.seq,
         inodes: record.inodes,
+        conflicts: record.conflicts,
     }
 }
 
 impl Checkpoint {
     pub(crate) fn state(&self) -> Head {
-        Head { snapshot: self.snapshot, inodes: self.inodes, journal: 0 }
+        Head { snapshot: self.snapshot, inodes: self.inodes, journal: 0, conflicts: self.conflicts }
     }
 }
 
 impl HistoryEntry {
     pub(crate) fn state(&self) -> Head {
-        Head { snapshot: self.snapshot, inodes: self.inodes, journal: 0 }
+        Head { snapshot: self.snapshot, inodes: self.inodes, journal: 0, conflicts: self.conflicts }
     }
 }

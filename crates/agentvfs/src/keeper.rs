@@ -102,6 +102,7 @@ fn spawn(open: Arc<OpenVault>, rhythm: Rhythm, log: Arc<Log>, mut ticks: Box<Tic
 }
 
 fn look_after(open: &OpenVault, watch: &mut Watch, now: Duration) -> Result<()> {
+    open.vault().store().objects().commit_kept()?;
     match watch.look(now, open.tree().journal_len()) {
         Due::Nothing => {}
         Due::Sync(upto) => {

@@ -24,11 +24,13 @@
 //! # }
 //! ```
 
+pub mod apply;
 pub mod approvals;
 mod attempt;
 mod audit;
 mod birth;
 mod bundle;
+mod conflicts;
 mod control;
 mod deed;
 mod error;
@@ -36,17 +38,20 @@ pub mod exec;
 mod fork;
 mod fsck;
 mod gc;
+pub mod git;
 mod graft;
 mod history;
 mod intake;
 mod keeper;
 mod merge;
+
 pub mod mount;
 mod mounts;
 mod name;
 mod open;
 mod owner;
 pub mod patch;
+mod project;
 mod prune;
 pub mod query;
 mod record;
@@ -56,38 +61,48 @@ mod roots;
 pub mod rules;
 mod served;
 pub mod session;
+pub mod setup;
+mod source;
 mod stats;
 mod store;
+mod task;
 mod text;
 mod through;
+mod toml_text;
 pub mod transfer;
 mod vault;
 mod version;
 
 pub use audit::AuditEntry;
 pub use avfs_core::diff::Change;
+pub use avfs_core::merge::Choice;
 pub use avfs_core::{
-    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, Timestamp, Totals, TreePath,
-    printable,
+    BadName, Content, Entry, EntryKind, EntryName, Meta, Retention, SnapshotId, SourceId, Timestamp, Totals,
+    TreePath, printable,
 };
 pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SeenChange, SystemClock, TreeReader};
 pub use bundle::Carried;
+pub use conflicts::{OpenConflict, Resolution};
 pub use control::{Host, LiveOwner, NoMounts};
 pub use error::{CODES, Error, ErrorKind, Result};
 pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use keeper::{Log, Rhythm};
+pub use merge::{Clash, ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedSource};
 pub use mounts::{KnownMount, MountRecord};
 pub use name::{CheckpointName, VaultName};
 pub use open::{Holding, OpenVault, Saved, WriteMode};
+pub use project::Project;
 pub use prune::{Pruned, PrunedVault, RetentionPolicy};
 pub use record::VaultId;
 pub use restore::Restored;
 pub use revision::Revision;
 pub use served::{ServedVault, StopWaiter};
+pub use source::TakingAhead;
 pub use stats::{StoreStats, VaultStats};
 pub use store::{Actor, Store, StoreOptions, VaultList};
+pub use task::{NewTask, Task, TaskLook, TaskState};
 pub use vault::{Vault, VaultInfo};
 pub use version::Version;

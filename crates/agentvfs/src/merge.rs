@@ -1,195 +1,236 @@
-//! Two sides changed one state: bringing the paths that one side changed onto the state of the other.
+//! Merging vaults: what others did since they and this vault were one, brought into it.
+//!
+//! The decisions are made by [`avfs_core::merge`], from what differs. Here the sides are found, the steps are done in a
+//! tree in memory, and the outcome becomes the next state: all of it in one commit, or nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod ancestry;
+mod clashes;
+mod sides;
+mod steps;
+mod sync;
+
+use std::collections::BTreeMap;
 
 use avfs_core::diff::Change;
-use avfs_core::{Entry, Meta, Root, TreePath};
-use avfs_tree::{Base, ReadError, TreeReader, WorkTree};
+use avfs_core::merge::{Choice, Merger, Sides, Step, merge_trees};
+use avfs_core::{Entry, Root, SnapshotId, TreePath};
+use avfs_tree::{Base, ReadError, TreeReader};
 
+use crate::conflicts::{OpenConflict, OpenConflicts};
+use crate::deed::Landing;
 use crate::error::{Error, Result};
-use crate::open::OpenVault;
-use crate::restore::{Comeback, Names, Times, set_meta};
+use crate::name::VaultName;
+use crate::open::{OpenVault, Saved};
+use crate::record::Head;
+use crate::restore::check_growth;
+use crate::vault::Vault;
+pub use clashes::Clash;
+use sides::{Changed, Texts};
+pub(crate) use steps::Doing;
 
-/// Changes `onto`, whose head came from `base` too, as `given` differs from `base`. Fails with
-/// [`Error::Overtaken`], and then `onto` is not to be used, if both changed the same path or one removed what
-/// the other built upon. Two sides that only put different names into one directory do not meet.
-pub(crate) fn bring_onto(onto: &OpenVault, base: Base, given: Base) -> Result<()> {
-    let present = onto.vault().base_of(&onto.record().head)?.root;
-    let ours = onto.vault().changed_paths(&base.root, &given.root)?;
-    let theirs = onto.vault().changed_paths(&base.root, &present)?;
-    let merge = Merge { onto, ours: by_path(&ours), theirs: by_path(&theirs) };
-    merge.check_paths()?;
-    let reader = |root: &Root| TreeReader::new(onto.vault().store().objects().clone(), root.clone());
-    let readers = [reader(&base.root), reader(&given.root), reader(&present)];
-    let scope = merge.scope(&readers)?;
-    merge.move_along(base, given)?;
-    let [_, given, present] = readers;
-    Comeback::new(onto, present, given, &scope, Times::AsTheyWere)?.run()?;
-    merge.finish_directories()
+pub use avfs_core::merge::{ConflictKind, MarkerStyle};
+
+#[derive(Clone, Debug, Default)]
+pub struct MergeOptions {
+    /// Look only: nothing is changed.
+    pub dry_run: bool,
+    /// What becomes of conflicts.
+    pub conflicts: Choice,
+    /// How they are marked in texts.
+    pub style: MarkerStyle,
 }
 
-struct Merge<'a> {
-    onto: &'a OpenVault,
-    /// What is brought along.
-    ours: BTreeMap<&'a TreePath, &'a Change>,
-    /// What was done to the state that it is brought onto.
-    theirs: BTreeMap<&'a TreePath, &'a Change>,
+/// What a merge did, or would do.
+#[derive(Clone, Debug)]
+pub struct MergeReport {
+    /// The new snapshot; `None` after a dry run, and if there was nothing to merge.
+    pub saved: Option<Saved>,
+    pub sources: Vec<MergedSource>,
+    /// What is another than before in the vault.
+    pub changes: Vec<Change>,
+    /// The conflicts that this merge found.
+    pub conflicts: Vec<OpenConflict>,
 }
 
-fn by_path(changes: &[Change]) -> BTreeMap<&TreePath, &Change> {
-    changes.iter().map(|change| (&change.path, change)).collect()
+/// One of the vaults that were merged.
+#[derive(Clone, Debug)]
+pub struct MergedSource {
+    pub vault: VaultName,
+    /// The newest state that both had in common.
+    pub base: SnapshotId,
+    /// The state that was merged.
+    pub snapshot: SnapshotId,
+    /// How many paths it had changed since the base; 0 if there was nothing new.
+    pub changed: u64,
 }
 
-impl Merge<'_> {
-    fn meet(&self, path: &TreePath) -> Error {
-        let vault = self.onto.vault().name().map(|name| name.to_string()).unwrap_or_default();
-        Error::Overtaken { vault, path: Some(path.clone()) }
+impl Vault {
+    /// Brings in what other vaults did since they and this one were one. The present state stays in the history, so
+    /// this can be undone. Costs what differs.
+    pub fn merge(&self, from: &[&Vault], options: &MergeOptions) -> Result<MergeReport> {
+        self.check_unrestricted("merging into it")?;
+        for source in from {
+            source.check_unrestricted("merging it")?;
+            if source.id() == self.id() {
+                return Err(Error::MergeWithItself { vault: self.name()?.to_string() });
+            }
+            source.head()?;
+        }
+        self.attempt(|open| {
+            // Before the heads are read: what they need must stay.
+            let _holding = open.hold_objects()?;
+            self.merge_states(open, from, options)
+        })
     }
 
-    fn check_paths(&self) -> Result<()> {
-        for change in self.ours.values() {
-            if self.theirs.get(&change.path).is_some_and(|theirs| !agree(change, theirs)) {
-                return Err(self.meet(&change.path));
+    fn merge_states(&self, open: &OpenVault, from: &[&Vault], options: &MergeOptions) -> Result<MergeReport> {
+        let present = open.record().head;
+        let before = self.base_of(&present)?;
+        let mut merging =
+            Merging { vault: self, options, state: before.clone(), found: Vec::new(), planned: Vec::new() };
+        let (mut parents, mut sources) = (vec![present.snapshot], Vec::new());
+        for (at, source) in from.iter().enumerate() {
+            let record = source.record()?.0;
+            let last = at + 1 == from.len();
+            let (base, changed) = merging.bring(&parents, source, &record.head, last)?;
+            let snapshot = record.head.snapshot;
+            if base != snapshot {
+                parents.push(snapshot);
             }
+            sources.push(MergedSource { vault: record.name, base, snapshot, changed });
         }
-        for (one, other) in [(&self.ours, &self.theirs), (&self.theirs, &self.ours)] {
-            for change in one.values().filter(|change| change.after.is_some()) {
-                if stands_on_nothing(&change.path, other) {
-                    return Err(self.meet(&change.path));
-                }
-            }
+        let Merging { state, found, planned, .. } = merging;
+        let mut changes = self.changed_paths(&before.root, &state.root)?;
+        changes.extend(planned);
+        let mut report = MergeReport { saved: None, sources, changes, conflicts: found };
+        if options.dry_run || parents.len() == 1 {
+            return Ok(report);
+        }
+        check_growth(&before.root.totals, &state.root.totals, open.limits())?;
+        report.saved = Some(self.land_merge(open, state, parents, &report)?);
+        Ok(report)
+    }
+
+    fn land_merge(
+        &self,
+        open: &OpenVault,
+        state: Base,
+        parents: Vec<SnapshotId>,
+        report: &MergeReport,
+    ) -> Result<Saved> {
+        let present = open.record().head;
+        let new = report.sources.iter().filter(|source| parents.contains(&source.snapshot));
+        let detail = new.map(|source| source.vault.to_string()).collect::<Vec<_>>().join(" ");
+        let deed = self.deed("merge", &detail, None);
+        let mut conflicts = OpenConflicts::read(self, present.conflicts)?;
+        conflicts.add(report.conflicts.clone());
+        let conflicts = conflicts.store(self, &deed)?;
+        let snapshot = self.store().put_snapshot(state.root, parents, &deed)?;
+        let head = Head { snapshot, inodes: state.inodes, journal: present.journal, conflicts };
+        open.advance(head, &deed, Landing::InPlace)
+    }
+}
+
+/// A state into which one vault after the other is brought.
+struct Merging<'a> {
+    vault: &'a Vault,
+    options: &'a MergeOptions,
+    state: Base,
+    found: Vec<OpenConflict>,
+    /// What would be done to the state, if this is only a look.
+    planned: Vec<Change>,
+}
+
+impl Merging<'_> {
+    /// Brings in one vault; returns the state that was common and how many paths changed since. `ours` are the states
+    /// that this one was made of. What is only looked at needs no tree after the last one.
+    fn bring(
+        &mut self,
+        ours: &[SnapshotId],
+        source: &Vault,
+        theirs: &Head,
+        last: bool,
+    ) -> Result<(SnapshotId, u64)> {
+        let common = self.vault.common_state(ours, source, theirs.snapshot)?;
+        if common.snapshot == theirs.snapshot {
+            return Ok((common.snapshot, 0));
+        }
+        let (base, given) = (self.vault.base_of(&common)?, source.base_of(theirs)?);
+        let changed = Changed::new(self.vault, &base, &given)?;
+        let count = changed.changes.len() as u64;
+        if base.root == self.state.root {
+            self.state = self.touched(given)?;
+        } else if count > 0 {
+            let name = source.name()?.to_string();
+            self.three_way(&name, &base, &given, &changed, last)?;
+        }
+        Ok((common.snapshot, count))
+    }
+
+    /// Nothing was done here since: their state is the merged one.
+    fn touched(&self, given: Base) -> Result<Base> {
+        let changes = self.vault.changed_paths(&self.state.root, &given.root)?;
+        let inodes = self.vault.touch(given.clone(), &changes)?;
+        Ok(Base { inodes, ..given })
+    }
+
+    fn three_way(
+        &mut self,
+        name: &str,
+        base: &Base,
+        given: &Base,
+        theirs: &Changed,
+        last: bool,
+    ) -> Result<()> {
+        let ours = Changed::new(self.vault, base, &self.state)?;
+        let looks_only = self.options.dry_run && last;
+        let names = Sides {
+            ours: self.vault.name()?.to_string(),
+            theirs: name.to_owned(),
+            base: "base".into(),
+            style: self.options.style,
+        };
+        let mut texts = Texts::new(self.vault.store().objects(), !looks_only);
+        let mut merger = Merger { contents: &mut texts, names: &names, choice: self.options.conflicts };
+        let merged = merge_trees(ours.side(), theirs.side(), &mut merger)?;
+        texts.flush()?;
+        let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, name));
+        self.found.extend(conflicts);
+        match looks_only {
+            true => self.planned = self.changes_by(&merged.steps)?,
+            false => self.state = self.done(&given.root, &merged.steps)?,
         }
         Ok(())
     }
 
-    /// The paths that come as a whole. A file with several names comes with all of them, and only if the
-    /// other side left it and its names alone.
-    fn scope(&self, readers: &[TreeReader; 3]) -> Result<Vec<TreePath>> {
-        let mut scope: BTreeSet<TreePath> =
-            self.ours.values().filter(|change| !stays_directory(change)).map(|c| c.path.clone()).collect();
-        if readers.iter().all(|reader| reader.root().links.is_none()) {
-            return Ok(scope.into_iter().collect());
-        }
-        let names = |reader: &TreeReader| Names::of(reader).map_err(|error| self.unreadable(error));
-        let [base, given, present] = readers;
-        let (in_base, in_given, in_present) = (names(base)?, names(given)?, names(present)?);
-        let mut linked = BTreeSet::new();
-        for path in &scope {
-            for group in [in_base.of_path(path), in_given.of_path(path), in_present.of_path(path)] {
-                linked.extend(group.into_iter().filter(|name| name != path));
+    /// What `steps` would change.
+    fn changes_by(&self, steps: &[Step]) -> Result<Vec<Change>> {
+        let reader = TreeReader::new(self.vault.store().objects().clone(), self.state.root.clone());
+        let mut after: BTreeMap<&TreePath, Option<&Entry>> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Move(moved) => drop(after.insert(&moved.from, None)),
+                Step::Remove(path) => drop(after.insert(path, None)),
+                Step::Put { path, entry } => drop(after.insert(path, Some(entry))),
             }
         }
-        for name in &linked {
-            let is_ours = self.ours.contains_key(name);
-            let is_theirs = self.theirs.contains_key(name) && !is_ours;
-            if is_theirs || in_base.of_path(name) != in_present.of_path(name) {
-                return Err(self.meet(name));
+        let change = |(path, after): (&TreePath, Option<&Entry>)| match reader.find(path) {
+            Ok(found) => Ok(Change { path: path.clone(), before: Some(found.entry), after: after.cloned() }),
+            Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => {
+                Ok(Change { path: path.clone(), before: None, after: after.cloned() })
             }
-        }
-        // What is not there in the given state goes only if it is ours to remove.
-        scope.extend(linked.into_iter().filter(|name| in_given.of_path(name).len() > 1));
-        Ok(scope.into_iter().collect())
+            Err(error) => Err(self.vault.read_error(error)),
+        };
+        after.into_iter().map(change).collect()
     }
 
-    fn unreadable(&self, error: ReadError) -> Error {
-        self.onto.vault().read_error(error)
-    }
-
-    /// Moves what was moved: it keeps its number, which comparing paths would not know of.
-    fn move_along(&self, base: Base, given: Base) -> Result<()> {
-        let gone: Vec<&TreePath> =
-            self.ours.values().filter(|change| change.after.is_none()).map(|change| &change.path).collect();
-        if gone.is_empty() {
-            return Ok(());
+    /// The state after `steps`.
+    fn done(&self, given: &Root, steps: &[Step]) -> Result<Base> {
+        if steps.is_empty() {
+            return Ok(self.state.clone());
         }
-        let store = self.onto.vault().store();
-        let tree = |base| WorkTree::in_memory(store.objects().clone(), base, store.clock());
-        let (before, after) = (tree(base)?, tree(given)?);
-        let mut places = HashMap::new();
-        for path in &gone {
-            places.insert(before.resolve(path)?.ino, *path);
-        }
-        for change in self.ours.values().filter(|change| change.after.is_some()) {
-            let attr = after.resolve(&change.path)?;
-            if let Some(from) = places.get(&attr.ino).filter(|_| !attr.has_other_names()) {
-                self.move_one(from, &change.path, &gone, &after)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Moves one entry with what is below it, but for what is not there in the given state. What cannot be
-    /// moved, because a directory above it is still to be made, comes as something new.
-    fn move_one(&self, from: &TreePath, to: &TreePath, gone: &[&TreePath], given: &WorkTree) -> Result<()> {
-        let (Ok(source), Ok(target)) = (self.onto.place(from), self.onto.place(to)) else { return Ok(()) };
-        if self.onto.tree().rename(source, target).is_err() {
-            return Ok(());
-        }
-        let depth = from.components().count();
-        for path in gone.iter().filter(|path| path.starts_with(from) && **path != from) {
-            let now = path.components().skip(depth).fold(to.clone(), |at, name| at.join(&name));
-            if given.resolve(&now).is_err() && self.onto.exists(&now)? {
-                self.onto.remove(&now, true)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Attributes of directories that both sides have. Times go forward only.
-    fn finish_directories(&self) -> Result<()> {
-        for change in self.ours.values().filter(|change| stays_directory(change)) {
-            let Some(mut entry) = change.after.clone() else { continue };
-            if let Some(theirs) = self.theirs.get(&change.path).and_then(|theirs| theirs.after.as_ref()) {
-                let mtime = entry.meta.mtime.max(theirs.meta.mtime);
-                let unchanged = change.before.as_ref().is_some_and(|before| same_rights(before, &entry));
-                entry.meta = if unchanged { theirs.meta.clone() } else { entry.meta };
-                entry.meta.mtime = mtime;
-            }
-            let attr = self.onto.stat(&change.path)?;
-            set_meta(self.onto, &entry, &attr, entry.meta.mtime)
-                .map_err(|error| self.onto.fail(&change.path, error))?;
-        }
-        Ok(())
+        let tree = OpenVault::scratch_at(self.vault.clone(), self.vault.record()?.0, self.state.clone())?;
+        Doing::new(&tree, &self.state.root, given)?.run(steps)?;
+        Ok(tree.tree().freeze()?.base().clone())
     }
 }
-
-/// Whether two changes of one path are both there afterwards.
-fn agree(one: &Change, other: &Change) -> bool {
-    if one.after.is_none() && other.after.is_none() {
-        return true;
-    }
-    let (Some(before), Some(mine), Some(theirs)) = (&one.before, &one.after, &other.after) else {
-        return false;
-    };
-    let directories = stays_directory(one) && stays_directory(other);
-    directories && (same_rights(before, mine) || same_rights(before, theirs) || same_rights(mine, theirs))
-}
-
-fn stays_directory(change: &Change) -> bool {
-    let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
-    is_directory(&change.before) && is_directory(&change.after)
-}
-
-/// Whether two directories differ in nothing but their times and entries.
-fn same_rights(one: &Entry, other: &Entry) -> bool {
-    let (one, other) = (&one.meta, &other.meta);
-    let rights = |meta: &Meta| (meta.mode, meta.uid, meta.gid);
-    rights(one) == rights(other) && one.xattrs == other.xattrs && one.labels == other.labels
-}
-
-/// Whether the other side left no directory above a path.
-fn stands_on_nothing(path: &TreePath, other: &BTreeMap<&TreePath, &Change>) -> bool {
-    let mut above = path.split_last();
-    while let Some((parent, _)) = above {
-        if let Some(change) = other.get(&parent)
-            && !change.after.as_ref().is_some_and(Entry::is_directory)
-        {
-            return true;
-        }
-        above = parent.split_last();
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests;

@@ -3,6 +3,7 @@
 mod adopting;
 mod copying;
 mod held;
+mod onto;
 mod saving;
 mod writing;
 
@@ -10,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use avfs_core::{Entry, EntryName, Labels, PATH_MAX, Timestamp, TreePath};
-use avfs_tree::{Attr, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
+use avfs_tree::{Attr, Base, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
 
 use crate::error::{Error, Result};
 use crate::name::VaultName;
@@ -73,7 +74,14 @@ impl OpenVault {
 
     /// A tree in memory to work something out in, under the pin of the caller.
     pub(crate) fn scratch(vault: Vault, record: VaultRecord) -> Result<OpenVault> {
-        let tree = vault.tree_in_memory(&record)?;
+        let base = vault.base_of(&record.head)?;
+        OpenVault::scratch_at(vault, record, base)
+    }
+
+    /// The same, of another state.
+    pub(crate) fn scratch_at(vault: Vault, record: VaultRecord, base: Base) -> Result<OpenVault> {
+        let store = vault.store();
+        let tree = WorkTree::in_memory(store.objects().clone(), base, store.clock())?;
         Ok(OpenVault::new(vault.unrestricted(), record, tree, None, Hold::Guest))
     }
 

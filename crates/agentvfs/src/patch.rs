@@ -12,6 +12,7 @@ mod file;
 mod format;
 mod lines;
 mod quote;
+mod words;
 
 use avfs_core::TreePath;
 use avfs_tree::ObjectError;
@@ -20,6 +21,8 @@ pub use changes::{FileChange, Side, Status, file_changes};
 pub use file::{Body, FileDiff, Stat};
 pub use format::{PatchReport, write_patch};
 pub use lines::{Hunk, HunkLine, HunkLineKind, LineDiff};
+pub(crate) use quote::quoted_bytes;
+pub use words::WordDiff;
 
 #[derive(Clone, Copy, Debug)]
 pub struct PatchOptions {
@@ -29,11 +32,13 @@ pub struct PatchOptions {
     pub text_bytes: u64,
     /// The bytes of larger files are left out, and a patch with them does not apply.
     pub binary_bytes: u64,
+    /// Whether `hunk N` stands behind the line numbers of each hunk, where `git apply` and `patch` ignore it.
+    pub number_hunks: bool,
 }
 
 impl Default for PatchOptions {
     fn default() -> PatchOptions {
-        PatchOptions { context: 3, text_bytes: 16 << 20, binary_bytes: 64 << 20 }
+        PatchOptions { context: 3, text_bytes: 16 << 20, binary_bytes: 64 << 20, number_hunks: false }
     }
 }
 

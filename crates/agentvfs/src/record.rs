@@ -7,8 +7,10 @@
 //! | `history/ID/SEQ` | [`HistoryRecord`] |
 //! | `checkpoint/ID/NAME` | [`CheckpointRecord`] |
 //! | `audit/ID/SEQ` | an entry of the audit log; `ID` 0 is the store's own |
+//! | `apply/ID` | [`ApplyRecord`](crate::apply::ApplyRecord); `counter/apply` has the last id |
 //! | `approval/…`, `approval-…/…` | see [`crate::approvals`] |
 //! | `counter/vault` | the last vault id given out |
+//! | `project/HASH` | [`ProjectRecord`], by the path of its directory |
 //! | `setting/KEY` | what was chosen for the whole store |
 
 use avfs_core::{BlobId, ChunksId, Content, NodeId, ObjectId, SnapshotId, Timestamp};
@@ -57,10 +59,47 @@ pub(crate) struct VaultRecord {
     /// Through which it is seen where nobody says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<RuleRecord>>,
+    /// What makes it a task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskRecord>,
     /// The checkpoint that was saved last. Unknown in records of older versions, and after it was deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_checkpoint: Option<LastCheckpoint>,
     pub audit: AuditHead,
+}
+
+/// A directory of the host that tasks are made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProjectRecord {
+    /// The bytes of its path, in hexadecimal.
+    pub root: String,
+    pub vault: VaultId,
+    /// How many tasks were given a number.
+    pub tasks: u64,
+    /// The setup that the user has allowed, by its digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+}
+
+/// One piece of work on a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskRecord {
+    /// The bytes of the project's path, in hexadecimal.
+    pub root: String,
+    /// The project as the task found it.
+    #[serde(with = "snapshot_id")]
+    pub base: SnapshotId,
+    pub command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<RuleRecord>>,
+    /// What of it was applied last.
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<SnapshotId>,
+    /// The ends of its git history that the user's repository was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brought: Vec<String>,
 }
 
 /// A checkpoint and its state.
@@ -80,6 +119,9 @@ pub(crate) struct Head {
     pub inodes: Option<NodeId>,
     /// The last journal whose operations are in the snapshot.
     pub journal: u64,
+    /// The conflicts that are open in it, as a tree of their own.
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
 }
 
 /// Where a fork came from.
@@ -105,6 +147,8 @@ pub(crate) struct HistoryRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
     pub actor: String,
@@ -124,6 +168,8 @@ pub(crate) struct CheckpointRecord {
     pub snapshot: SnapshotId,
     #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<NodeId>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<SnapshotId>,
     #[serde(with = "time")]
     pub time: Timestamp,
     pub actor: String,
@@ -148,6 +194,10 @@ pub(crate) mod key {
 
     pub fn vault(id: VaultId) -> String {
         format!("{VAULTS}{id}")
+    }
+
+    pub fn project(path: &[u8]) -> String {
+        format!("project/{}", avfs_core::BlobId::of(path))
     }
 
     pub fn histories(id: VaultId) -> String {
@@ -209,6 +259,20 @@ pub(crate) mod snapshot_id {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SnapshotId, D::Error> {
         let text = String::deserialize(deserializer)?;
         ObjectId::parse_hex(&text).map(SnapshotId::from_object).map_err(serde::de::Error::custom)
+    }
+}
+
+pub(crate) mod optional_snapshot_id {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &Option<SnapshotId>, serializer: S) -> Result<S::Ok, S::Error> {
+        id.map(|id| id.to_string()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SnapshotId>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let id = text.map(|text| ObjectId::parse_hex(&text)).transpose().map_err(serde::de::Error::custom)?;
+        Ok(id.map(SnapshotId::from_object))
     }
 }
 

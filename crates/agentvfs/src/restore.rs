@@ -43,7 +43,7 @@ impl Vault {
         let present = open.record().head;
         let (before, target) = (self.base_of(&present)?, self.base_of(to)?);
         let changed = self.changed_paths(&before.root, &target.root)?;
-        if changed.is_empty() && deed.undoes.is_none() {
+        if changed.is_empty() && deed.undoes.is_none() && present.conflicts == to.conflicts {
             return Ok(Restored { saved: None, changed: 0 });
         }
         let count = changed.len() as u64;
@@ -51,15 +51,22 @@ impl Vault {
         let root = target.root.clone();
         let inodes = self.touch(target, &changed)?;
         let snapshot = self.store().put_snapshot(root, vec![present.snapshot, to.snapshot], deed)?;
-        let head = Head { snapshot, inodes, journal: present.journal };
+        let head = Head { snapshot, inodes, journal: present.journal, conflicts: to.conflicts };
         let saved = open.advance(head, deed, Landing::Whole)?;
         Ok(Restored { saved: Some(saved), changed: count })
     }
 
     pub(crate) fn changed_paths(&self, before: &Root, after: &Root) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
-        diff_trees(self.store().objects(), before, after, &mut |change| {
-            changes.push(change);
+        let objects = self.store().objects();
+        diff_trees(objects, before, after, &mut |change: Change| {
+            let is_same = match (&change.before, &change.after) {
+                (Some(before), Some(after)) if !before.is_directory() => objects.is_same(before, after)?,
+                _ => false,
+            };
+            if !is_same {
+                changes.push(change);
+            }
             Ok(())
         })?;
         Ok(changes)

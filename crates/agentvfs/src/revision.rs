@@ -162,7 +162,7 @@ impl Vault {
             Ok(go_on)
         })?;
         if let Some(parent) = record.parent.filter(|_| go_on) {
-            visit(Head { snapshot: parent.snapshot, inodes: None, journal: 0 })?;
+            visit(Head { snapshot: parent.snapshot, inodes: None, journal: 0, conflicts: None })?;
         }
         Ok(())
     }

@@ -39,7 +39,8 @@ impl VaultRoots {
     /// All states with their inode tables.
     pub fn states(&self) -> impl Iterator<Item = (SnapshotId, Option<NodeId>)> + '_ {
         let history = self.history.iter().map(|entry| (entry.snapshot, entry.inodes));
-        self.lasting.iter().copied().chain(history)
+        let conflicts = self.history.iter().filter_map(|entry| entry.conflicts);
+        self.lasting.iter().copied().chain(history).chain(conflicts.map(|conflicts| (conflicts, None)))
     }
 
     pub fn lasting(&self) -> impl Iterator<Item = Needed> + '_ {
@@ -94,8 +95,14 @@ impl Store {
         let vault = Vault::new(self.clone(), record.id);
         let mut lasting = BTreeSet::from([(record.head.snapshot, record.head.inodes)]);
         lasting.extend(record.parent.map(|parent| (parent.snapshot, None)));
+        let task = record.task.as_ref();
+        lasting.extend(task.map(|task| (task.base, None)));
+        lasting.extend(task.and_then(|task| task.applied).map(|applied| (applied, None)));
         lasting.extend(vault.mounted_states()?.into_iter().map(|snapshot| (snapshot, None)));
-        lasting.extend(vault.checkpoints()?.iter().map(|point| (point.snapshot, point.inodes)));
+        let checkpoints = vault.checkpoints()?;
+        lasting.extend(checkpoints.iter().map(|point| (point.snapshot, point.inodes)));
+        let conflicts = checkpoints.iter().filter_map(|point| point.conflicts).chain(record.head.conflicts);
+        lasting.extend(conflicts.map(|conflicts| (conflicts, None)));
         let mut history = Vec::new();
         vault.for_each_entry(|entry| {
             history.push(entry);

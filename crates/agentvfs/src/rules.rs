@@ -14,6 +14,7 @@ use avfs_core::rules::BadRule;
 
 use crate::error::{Error, Result};
 use crate::name::closest;
+use crate::toml_text::is_first_of_char;
 
 /// Rules that cannot be used: where the mistake is and what it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,10 +70,6 @@ pub fn line(place: &str, text: &str) -> Result<Rule> {
         Error::RuleFault(RuleFault::of_rule(format!("{place}:{column}"), &bad))
     };
     Ok(Rule::parse(text).map_err(fault)?.with_origin(Origin::new(place)))
-}
-
-fn is_first_of_char(byte: u8) -> bool {
-    byte & 0xc0 != 0x80
 }
 
 /// What a rule may mean besides what it says, in words for whoever wrote it.

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use avfs_core::ObjectId;
 use avfs_tree::walk_needed;
 
+use crate::conflicts::OpenConflicts;
 use crate::error::Result;
 use crate::name::VaultName;
 use crate::store::Store;
@@ -29,6 +30,8 @@ pub struct VaultStats {
     pub unique_bytes: u64,
     /// Stored bytes that it shares with other vaults.
     pub shared_bytes: u64,
+    /// How many conflicts are open in it.
+    pub conflicts: u64,
 }
 
 impl Store {
@@ -37,11 +40,12 @@ impl Store {
         self.settle_owners(&self.vault_records()?);
         let sizes = self.object_sizes()?;
         let roots = self.roots()?;
+        let kept = self.objects().all_kept()?;
         let mut needed_by: Vec<HashSet<ObjectId>> = Vec::new();
         let mut times_needed: HashMap<ObjectId, u32> = HashMap::new();
         for roots in &roots {
             let mut seen = HashSet::new();
-            walk_needed(self.objects(), roots.all(), &mut |needed| Ok(seen.insert(needed.object())))?;
+            walk_needed(self.objects(), &kept, roots.all(), &mut |needed| Ok(seen.insert(needed.object())))?;
             seen.iter().for_each(|id| *times_needed.entry(*id).or_default() += 1);
             needed_by.push(seen);
         }
@@ -56,6 +60,7 @@ impl Store {
                 logical_bytes: totals.bytes,
                 unique_bytes: unique.into_iter().map(size).sum(),
                 shared_bytes: shared.into_iter().map(size).sum(),
+                conflicts: OpenConflicts::count(self, roots.record.head.conflicts)?,
             });
         }
         vaults.sort_by(|a, b| a.name.cmp(&b.name));

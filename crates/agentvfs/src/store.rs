@@ -10,12 +10,14 @@ use avfs_store::{CommitError, EmbeddedStore, MemoryStore, OpenOptions, RefEdit, 
 use avfs_tree::{Clock, ObjectWriter, Objects, SystemClock};
 
 use crate::audit::{self, AuditEntry, Event};
+use crate::conflicts::OpenConflicts;
 use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::name::{VaultName, closest};
 use crate::owner::{self, Ownership};
 use crate::prune::RetentionPolicy;
 use crate::record::{self, AuditHead, VaultId, VaultRecord, key};
+use crate::source::HostSources;
 use crate::vault::{Vault, VaultInfo};
 
 /// How often a change of records is tried against others who change them too.
@@ -89,6 +91,13 @@ struct Inner {
     taken: Arc<Mutex<HashSet<VaultId>>>,
 }
 
+/// What was kept of sources is written down at the end, at the latest. If that fails, they are asked again.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = self.objects.commit_kept();
+    }
+}
+
 struct Embedded {
     home: PathBuf,
     store: Arc<EmbeddedStore>,
@@ -103,6 +112,7 @@ impl Store {
     pub fn open_with(home: &Path, options: StoreOptions) -> Result<Store> {
         let store = Arc::new(EmbeddedStore::open(home, options.store.clone())?);
         let objects = Objects::new(store.clone());
+        HostSources::install(&objects, Some(home));
         let place = Some(Embedded { home: home.to_owned(), store });
         Ok(Store { inner: Arc::new(Inner { place, objects, options, taken: Arc::default() }) })
     }
@@ -119,6 +129,7 @@ impl Store {
     /// A store behind doors of one's own. Its vaults are owned within this process.
     pub fn behind(doors: Arc<dyn avfs_store::Store>, options: StoreOptions) -> Store {
         let objects = Objects::new(doors);
+        HostSources::install(&objects, None);
         Store { inner: Arc::new(Inner { place: None, objects, options, taken: Arc::default() }) }
     }
 
@@ -247,6 +258,7 @@ impl Store {
             snapshots: record.seq,
             max_bytes: record.max_bytes,
             max_files: record.max_files,
+            conflicts: OpenConflicts::count(self, record.head.conflicts)?,
             audit_head: record.audit.hash.clone(),
         })
     }

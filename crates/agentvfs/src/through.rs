@@ -27,7 +27,7 @@ pub(crate) struct RuleRecord {
 }
 
 impl RuleRecord {
-    fn of(rule: &Rule) -> RuleRecord {
+    pub fn of(rule: &Rule) -> RuleRecord {
         RuleRecord { rule: rule.to_string(), origin: rule.origin.to_string() }
     }
 
@@ -106,15 +106,16 @@ impl Vault {
     /// The rules that are stored with the vault.
     pub fn stored_rules(&self) -> Result<Option<Vec<Rule>>> {
         let record = self.record()?.0;
-        let Some(stored) = &record.rules else { return Ok(None) };
+        record.rules.as_deref().map(|stored| self.read_rules(stored)).transpose()
+    }
+
+    /// The rules that a record of this vault holds.
+    pub(crate) fn read_rules(&self, stored: &[RuleRecord]) -> Result<Vec<Rule>> {
         let rules: Option<Vec<Rule>> = stored.iter().map(RuleRecord::read).collect();
-        match rules {
-            Some(rules) => Ok(Some(rules)),
-            None => Err(Error::DamagedRecord {
-                key: crate::record::key::vault(self.id()),
-                reason: "a rule is not a rule".into(),
-            }),
-        }
+        rules.ok_or_else(|| Error::DamagedRecord {
+            key: crate::record::key::vault(self.id()),
+            reason: "a rule is not a rule".into(),
+        })
     }
 
     /// Stores rules with the vault, through which it is then seen where nobody says otherwise; `None` takes them

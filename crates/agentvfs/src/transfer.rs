@@ -6,10 +6,11 @@
 //! one immutable tree. On the host nothing is ever reached through a symbolic link below the directory
 //! that the caller named.
 
-mod beneath;
+pub(crate) mod beneath;
 mod error;
-mod host_file;
-mod host_place;
+mod git_read;
+pub(crate) mod host_file;
+pub(crate) mod host_place;
 mod host_read;
 mod host_tree;
 mod host_write;
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use avfs_core::{Entry, LinkId, LinkedFile};
 
 pub use error::{Reason, Skipped, TransferError};
+pub(crate) use git_read::import_revision;
 pub use host_read::{DirectoryImport, import_directory};
 pub use host_write::{DirectoryExport, export_directory};
 pub use tar_read::{TarImport, import_tar};
@@ -68,7 +70,7 @@ pub struct Report {
 
 /// Counts from several threads.
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     files: AtomicU64,
     directories: AtomicU64,
     bytes: AtomicU64,
@@ -91,7 +93,7 @@ impl Tally {
     }
 
     /// The counts so far; takes the list of what was skipped along.
-    fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> Report {
         let mut skipped =
             std::mem::take(&mut *self.skipped.lock().expect("no panic happens while the lock is held"));
         skipped.sort_by(|a, b| a.path.cmp(&b.path));
@@ -116,7 +118,7 @@ impl Report {
 }
 
 /// Joins two relative paths, either of which may be empty.
-fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(directory.len() + 1 + name.len());
     path.extend_from_slice(directory);
     if !directory.is_empty() && !name.is_empty() {

@@ -37,6 +37,8 @@ pub struct VaultInfo {
     pub snapshots: u64,
     pub max_bytes: Option<u64>,
     pub max_files: Option<u64>,
+    /// How many conflicts are open in it; through rules that may hide some, 0.
+    pub conflicts: u64,
     /// The hash at the end of its audit log.
     pub audit_head: String,
 }
@@ -99,7 +101,8 @@ impl Vault {
         }
         let info = self.store.info_of(&record, &all)?;
         let totals = self.reader_at(record.head.snapshot)?.totals().unwrap_or_default();
-        Ok(VaultInfo { files: totals.inodes, bytes: totals.bytes, ..info })
+        let conflicts = if self.rules().is_some() { 0 } else { info.conflicts };
+        Ok(VaultInfo { files: totals.inodes, bytes: totals.bytes, conflicts, ..info })
     }
 
     /// Opens the working tree for changes that become one snapshot: in memory until then, all or nothing.
@@ -212,6 +215,11 @@ impl Vault {
         self.reader_at(self.record()?.0.head.snapshot)
     }
 
+    /// Reads the last stored state, whoever has the vault open.
+    pub(crate) fn stored_reader(&self) -> Result<TreeReader> {
+        self.reader_at(self.record()?.0.head.snapshot)
+    }
+
     /// Reads the tree of a snapshot.
     pub fn reader_at(&self, id: SnapshotId) -> Result<TreeReader> {
         Ok(self.seen(TreeReader::new(self.store.objects().clone(), self.snapshot(id)?.root)))
@@ -246,6 +254,7 @@ impl Vault {
         let entry = HistoryRecord {
             snapshot: record.head.snapshot,
             inodes: record.head.inodes,
+            conflicts: record.head.conflicts,
             time: self.store.now(),
             actor: deed.actor.to_owned(),
             action: deed.line(),

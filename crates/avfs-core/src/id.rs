@@ -14,11 +14,13 @@ pub enum ObjectKind {
     Node,
     /// A snapshot.
     Snapshot,
+    /// What stands for something of a source that was not looked at yet.
+    Promise,
 }
 
 impl ObjectKind {
-    pub const ALL: [ObjectKind; 4] =
-        [ObjectKind::Blob, ObjectKind::Chunks, ObjectKind::Node, ObjectKind::Snapshot];
+    pub const ALL: [ObjectKind; 5] =
+        [ObjectKind::Blob, ObjectKind::Chunks, ObjectKind::Node, ObjectKind::Snapshot, ObjectKind::Promise];
 
     /// The name of an object of this kind with these bytes.
     pub fn hash(self, bytes: &[u8]) -> ObjectId {
@@ -27,6 +29,7 @@ impl ObjectKind {
             ObjectKind::Chunks => tagged_hash(b'C', bytes),
             ObjectKind::Node => tagged_hash(b'N', bytes),
             ObjectKind::Snapshot => tagged_hash(b'S', bytes),
+            ObjectKind::Promise => tagged_hash(b'P', bytes),
         };
         ObjectId(*hash.as_bytes())
     }
@@ -38,6 +41,7 @@ impl ObjectKind {
             ObjectKind::Chunks => b'C',
             ObjectKind::Node => b'N',
             ObjectKind::Snapshot => b'S',
+            ObjectKind::Promise => b'P',
         }
     }
 
@@ -53,6 +57,7 @@ impl fmt::Display for ObjectKind {
             ObjectKind::Chunks => "chunk list",
             ObjectKind::Node => "tree node",
             ObjectKind::Snapshot => "snapshot",
+            ObjectKind::Promise => "promise",
         })
     }
 }
@@ -178,6 +183,11 @@ typed_id!(
     /// Names a snapshot.
     SnapshotId,
     ObjectKind::Snapshot
+);
+typed_id!(
+    /// Names a promise.
+    PromiseId,
+    ObjectKind::Promise
 );
 
 #[cfg(test)]

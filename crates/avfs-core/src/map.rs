@@ -36,6 +36,17 @@ pub trait Record: Clone + PartialEq {
 pub trait Nodes<V: Record> {
     type Error;
     fn load(&self, id: NodeId) -> Result<Arc<Node<V>>, Self::Error>;
+
+    /// The root that the id of a map stands for: itself, or what a promise was kept as (`None`: an empty map).
+    fn root(&self, id: NodeId) -> Result<Option<NodeId>, Self::Error> {
+        Ok(Some(id))
+    }
+
+    /// Whether two maps are the same although their ids differ, because they are promises of one thing that was not
+    /// looked at yet on one side: then it is what the other side found, or will find.
+    fn is_same_promise(&self, _: NodeId, _: NodeId) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
 }
 
 impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
@@ -43,6 +54,14 @@ impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
 
     fn load(&self, id: NodeId) -> Result<Arc<Node<V>>, N::Error> {
         (**self).load(id)
+    }
+
+    fn root(&self, id: NodeId) -> Result<Option<NodeId>, N::Error> {
+        (**self).root(id)
+    }
+
+    fn is_same_promise(&self, one: NodeId, other: NodeId) -> Result<bool, N::Error> {
+        (**self).is_same_promise(one, other)
     }
 }
 

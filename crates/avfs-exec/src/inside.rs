@@ -10,17 +10,21 @@ mod children;
 mod codec;
 mod confine;
 mod frame;
+mod handing;
 mod listener;
 mod run;
 mod signals;
 mod spec;
+mod terminal;
 
 pub(crate) use confine::landlock_abi;
 pub(crate) use frame::{Channel, Order, Report};
 #[cfg(test)]
-pub(crate) use listener::give;
+pub(crate) use handing::give;
+pub(crate) use handing::{take, tell};
 pub(crate) use listener::{PROXY_PORT, receive_listener};
 pub(crate) use spec::{Rlimits, Sockets, Spec, Standing};
+pub(crate) use terminal::{GO_ON, STOPPED};
 
 /// The argument that makes a program of ours be this one.
 pub const ARGUMENT: &str = "--inside-sandbox";
@@ -37,6 +41,8 @@ pub(crate) struct Descriptors {
     pub(crate) stderr: RawFd,
     /// Where the listening socket of the proxy goes, if there is a proxy.
     pub(crate) proxy: Option<RawFd>,
+    /// Where the outer side of the command's terminal goes, if it has one.
+    pub(crate) terminal: Option<RawFd>,
     /// Where it enters its control groups, if it does so itself.
     pub(crate) entrances: Vec<RawFd>,
 }
@@ -52,37 +58,43 @@ pub fn main(descriptors: Option<&OsStr>) -> i32 {
 
 impl Descriptors {
     fn parse(text: &str) -> Option<Self> {
-        let (text, entrances) = match text.split_once(':') {
-            Some((text, entrances)) => (text, numbers(entrances)?),
-            None => (text, Vec::new()),
-        };
-        let (streams, proxy) = match numbers(text)?[..] {
-            [control, stdin, stdout, stderr] => ([control, stdin, stdout, stderr], None),
-            [control, stdin, stdout, stderr, proxy] => ([control, stdin, stdout, stderr], Some(proxy)),
-            _ => return None,
-        };
-        let [control, stdin, stdout, stderr] = streams;
-        Some(Self { control, stdin, stdout, stderr, proxy, entrances })
+        let mut parts = text.split(',');
+        let mut next = || parts.next()?.parse().ok();
+        let (control, stdin, stdout, stderr) = (next()?, next()?, next()?, next()?);
+        let (mut proxy, mut terminal, mut entrances) = (None, None, Vec::new());
+        for part in parts {
+            let (kind, number) = part.split_at_checked(1)?;
+            let number = number.parse().ok()?;
+            let is_second = match kind {
+                PROXY => proxy.replace(number).is_some(),
+                TERMINAL => terminal.replace(number).is_some(),
+                ENTRANCE => {
+                    entrances.push(number);
+                    false
+                }
+                _ => return None,
+            };
+            if is_second {
+                return None;
+            }
+        }
+        Some(Self { control, stdin, stdout, stderr, proxy, terminal, entrances })
     }
 
     /// The argument that [`main`] reads.
     pub(crate) fn argument(&self) -> String {
-        let streams = [self.control, self.stdin, self.stdout, self.stderr];
-        let mut text = list(streams.into_iter().chain(self.proxy));
-        if !self.entrances.is_empty() {
-            text = format!("{text}:{}", list(self.entrances.iter().copied()));
-        }
-        text
+        let Self { control, stdin, stdout, stderr, proxy, terminal, entrances } = self;
+        let one = |kind: &str, fd: &RawFd| format!(",{kind}{fd}");
+        let more = proxy.iter().map(|fd| one(PROXY, fd)).chain(terminal.iter().map(|fd| one(TERMINAL, fd)));
+        let more: String = more.chain(entrances.iter().map(|fd| one(ENTRANCE, fd))).collect();
+        format!("{control},{stdin},{stdout},{stderr}{more}")
     }
 }
 
-fn numbers(text: &str) -> Option<Vec<RawFd>> {
-    text.split(',').map(|part| part.parse().ok()).collect()
-}
-
-fn list(numbers: impl Iterator<Item = RawFd>) -> String {
-    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
-}
+/// What stands before the numbers of descriptors that not every stage has.
+const PROXY: &str = "p";
+const TERMINAL: &str = "t";
+const ENTRANCE: &str = "g";
 
 /// The descriptors, owned.
 struct Handed {
@@ -91,21 +103,24 @@ struct Handed {
     stdout: OwnedFd,
     stderr: OwnedFd,
     proxy: Option<OwnedFd>,
+    terminal: Option<OwnedFd>,
     entrances: Vec<OwnedFd>,
 }
 
 impl Handed {
     /// Nothing if a descriptor is not open.
     fn take(numbers: Descriptors) -> Option<Self> {
+        let maybe = |number: Option<RawFd>| match number {
+            Some(number) => owned(number).map(Some),
+            None => Some(None),
+        };
         Some(Self {
             control: owned(numbers.control)?,
             stdin: owned(numbers.stdin)?,
             stdout: owned(numbers.stdout)?,
             stderr: owned(numbers.stderr)?,
-            proxy: match numbers.proxy {
-                Some(number) => Some(owned(number)?),
-                None => None,
-            },
+            proxy: maybe(numbers.proxy)?,
+            terminal: maybe(numbers.terminal)?,
             entrances: numbers.entrances.into_iter().map(owned).collect::<Option<_>>()?,
         })
     }
@@ -131,14 +146,22 @@ mod tests {
 
     #[test]
     fn descriptors_travel_as_an_argument() {
-        let entrances = Vec::new();
-        let four = Descriptors { control: 5, stdin: 6, stdout: 7, stderr: 8, proxy: None, entrances };
+        let four = Descriptors {
+            control: 5,
+            stdin: 6,
+            stdout: 7,
+            stderr: 8,
+            proxy: None,
+            terminal: None,
+            entrances: Vec::new(),
+        };
         let five = Descriptors { proxy: Some(9), ..four.clone() };
-        let all = Descriptors { entrances: vec![10, 11], ..five.clone() };
-        for case in [four, five, all] {
+        let six = Descriptors { terminal: Some(10), ..five.clone() };
+        let all = Descriptors { entrances: vec![11, 12], ..six.clone() };
+        for case in [four, five, six, all] {
             assert_eq!(Descriptors::parse(&case.argument()), Some(case));
         }
-        for bad in ["", "5,6,7", "5,6,7,x", "1,2,3,4,5,6", "5,6,7,8:", "5,6,7,8:x"] {
+        for bad in ["", "5,6,7", "5,6,7,x", "5,6,7,8,9", "5,6,7,8,x9", "5,6,7,8,t9,t9", "5,6,7,8,g"] {
             assert_eq!(Descriptors::parse(bad), None, "{bad:?}");
         }
     }

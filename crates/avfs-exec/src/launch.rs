@@ -50,6 +50,9 @@ pub enum Stdin {
     Bytes(Vec<u8>),
     /// As it is: a pipe, a file, a terminal. A terminal can be written to as well.
     File(File),
+    /// It has a terminal of its own for all three streams, whose other side goes over this socket
+    /// ([`crate::terminal`]). Only in a sandbox with processes of its own.
+    Terminal(OwnedFd),
 }
 
 /// Something that happened during a run. Output is told as it comes, all of it, also what is not kept.

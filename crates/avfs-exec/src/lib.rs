@@ -15,9 +15,11 @@ pub mod network;
 pub mod output;
 pub mod plan;
 pub mod policy;
+pub mod profile;
 pub mod session;
 pub mod support;
 mod syscalls;
+pub mod terminal;
 
 pub use classify::{Class, Classes, Classification, Command, classify};
 pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};

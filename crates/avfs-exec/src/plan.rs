@@ -18,8 +18,8 @@ use crate::network::HostRule;
 /// Where the vault is inside.
 pub const WORKSPACE: &str = "/workspace";
 
-/// The private home inside.
-pub(crate) const HOME: &str = "/home/agent";
+/// The private home inside, unless a plan says another.
+pub const HOME: &str = "/home/agent";
 
 /// Where our own program is inside.
 pub(crate) const INSIDE: &str = "/run/avfs/inside";
@@ -57,6 +57,7 @@ pub struct Plan {
     /// Compilers and interpreters in the user's home, which are shown read-only.
     pub toolchains: Vec<Toolchain>,
     pub user: User,
+    pub home: Home,
     /// The directory of the host that is at `/run/avfs/session` inside, if the command is the shell of a session.
     /// Nothing in it can be made or removed from inside.
     pub session: Option<PathBuf>,
@@ -119,6 +120,28 @@ impl Default for User {
     }
 }
 
+/// Where the home is inside, and what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    pub at: PathBuf,
+    /// The directory of the host that is there; `None`: an empty one, which ends with the run.
+    pub shows: Option<PathBuf>,
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self { at: HOME.into(), shows: None }
+    }
+}
+
+impl Home {
+    /// Whether a home can be at a path: not where the sandbox has something of its own, nor above or below a project.
+    pub fn fits(at: &Path, project: Option<&Path>) -> bool {
+        let apart = project.is_none_or(|project| !at.starts_with(project));
+        apart && check_path("the home", at).is_ok() && (at == Path::new(HOME) || !layout::is_taken(at))
+    }
+}
+
 /// Why a plan cannot be carried out by anybody.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
@@ -126,7 +149,7 @@ pub enum PlanError {
     NoCommand,
     #[error("{what} must be an absolute path without `.` and `..`, but is {path:?}")]
     BadPath { what: &'static str, path: PathBuf },
-    #[error("the workspace cannot be shown at {path:?}, because the sandbox has something of its own there")]
+    #[error("nothing can be shown at {path:?}, because the sandbox has something of its own there")]
     Taken { path: PathBuf },
     #[error("{name:?} cannot be the name of an environment variable")]
     BadVariable { name: OsString },
@@ -151,6 +174,7 @@ impl Plan {
             limits: Limits::default(),
             toolchains: Vec::new(),
             user: User::default(),
+            home: Home::default(),
             session: None,
         }
     }
@@ -170,6 +194,9 @@ impl Plan {
             if layout::is_taken(path) {
                 return Err(PlanError::Taken { path: path.clone() });
             }
+        }
+        if !Home::fits(&self.home.at, self.also_at.as_deref()) {
+            return Err(PlanError::Taken { path: self.home.at.clone() });
         }
         match self.env.iter().find(|(name, _)| !is_variable(name)) {
             Some((name, _)) => Err(PlanError::BadVariable { name: name.clone() }),

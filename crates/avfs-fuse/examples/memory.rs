@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         free_bytes: Arc::new(|| 1 << 40),
         log: log.clone(),
     };
-    let skin = Arc::new(Skin::new(&empty_tree()?, options));
+    let skin = Skin::new(&empty_tree()?, options);
     let session = Arc::new(Session::new(skin, Settings { log, ..Settings::default() }));
     let connection = mount(&at, &MountOptions { allow_other: true, ..MountOptions::new("memory") })?;
     Serving::start(session.clone(), connection, ServingOptions::default())?.wait();

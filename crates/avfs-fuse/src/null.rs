@@ -107,7 +107,10 @@ impl Service for NullFilesystem {
                         name.extend_from_slice(format!("entry {cookie}").as_bytes());
                         let fits = match request.operation {
                             Operation::ReadDirectory(_) => listing.add(cookie, cookie, 8, &name),
-                            _ => listing.add_plus(cookie, cookie, 8, &name, || self.create()),
+                            _ => {
+                                listing.has_room_plus(&name)
+                                    && listing.add_plus(cookie, cookie, 8, &name, &self.create())
+                            }
                         };
                         if !fits {
                             break;

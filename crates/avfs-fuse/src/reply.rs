@@ -103,11 +103,11 @@ impl<'a> Reply<'a> {
 
     /// Lets `fill` write the result, at most `size` bytes, where the transport sends it from.
     pub fn read(self, size: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, Errno>) -> Answered {
-        self.filled(size, fill)
+        self.filled(size, fill).unwrap_or_else(|(reply, error)| reply.error(error))
     }
 
     pub fn bytes(self, bytes: &[u8]) -> Answered {
-        self.filled(bytes.len(), |buffer| {
+        self.read(bytes.len(), |buffer| {
             buffer.copy_from_slice(bytes);
             Ok(bytes.len())
         })
@@ -161,6 +161,15 @@ impl<'a> Reply<'a> {
         size: usize,
         list: impl FnOnce(&mut Listing<'_>) -> Result<(), Errno>,
     ) -> Answered {
+        self.listed(size, list).unwrap_or_else(|(reply, error)| reply.error(error))
+    }
+
+    /// As [`Reply::directory`]; if `list` fails, nothing has been said yet.
+    pub fn listed<E>(
+        self,
+        size: usize,
+        list: impl FnOnce(&mut Listing<'_>) -> Result<(), E>,
+    ) -> Result<Answered, (Self, E)> {
         self.filled(size, |buffer| {
             let mut listing = Listing::new(buffer);
             list(&mut listing)?;
@@ -183,21 +192,29 @@ impl<'a> Reply<'a> {
         self.bytes(value.as_bytes())
     }
 
-    fn filled(mut self, size: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, Errno>) -> Answered {
+    /// As [`Reply::read`]; if `fill` fails, nothing has been said yet.
+    pub fn filled<E>(
+        mut self,
+        size: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<Answered, (Self, E)> {
         // While `fill` runs the answer is still owed, so that a panic in it is answered too.
-        match &mut self.way {
+        let mut beside = Vec::new();
+        let filled = match &mut self.way {
             Way::Slot(slot) => {
                 let buffer = slot.buffer();
                 let size = size.min(buffer.len());
-                let result = fill(&mut buffer[..size]);
-                self.finish(result)
+                fill(&mut buffer[..size])
             }
             Way::Courier(_) => {
-                let mut buffer = vec![0; size];
-                let result = fill(&mut buffer);
-                self.finish_with(result, buffer)
+                beside.resize(size, 0);
+                fill(&mut beside)
             }
-            Way::Done => Answered(()),
+            Way::Done => return Ok(Answered(())),
+        };
+        match filled {
+            Ok(len) => Ok(self.finish_with(Ok(len), beside)),
+            Err(error) => Err((self, error)),
         }
     }
 

@@ -23,6 +23,30 @@ pub struct Request<'a> {
     pub caller: CallerId,
     pub opcode: Opcode,
     pub operation: Operation<'a>,
+    parts: Parts<'a>,
+}
+
+/// What a request was decoded from.
+#[derive(Clone, Copy, Debug)]
+struct Parts<'a> {
+    header: &'a InHeader,
+    argument: &'a [u8],
+    payload: &'a [u8],
+}
+
+/// A request that outlives the transport's buffer.
+#[derive(Debug)]
+pub struct KeptRequest {
+    header: InHeader,
+    argument: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl KeptRequest {
+    pub fn request(&self) -> Request<'_> {
+        let decoded = Request::decode(&self.header, &self.argument, &self.payload);
+        decoded.expect("it was decoded from the same bytes before")
+    }
 }
 
 /// What is asked for. The structures are the kernel's own.
@@ -200,7 +224,7 @@ impl Operation<'_> {
 impl<'a> Request<'a> {
     /// Decodes a request that came in two parts, the structure of the first argument and the rest. Both may
     /// be longer than what is used.
-    pub fn decode(header: &InHeader, argument: &'a [u8], payload: &'a [u8]) -> Result<Request<'a>, Errno> {
+    pub fn decode(header: &'a InHeader, argument: &'a [u8], payload: &'a [u8]) -> Result<Request<'a>, Errno> {
         let opcode = Opcode::from_number(header.opcode).ok_or(Errno::NOSYS)?;
         Ok(Request {
             unique: header.unique,
@@ -208,7 +232,14 @@ impl<'a> Request<'a> {
             caller: CallerId { uid: header.uid, gid: header.gid, pid: header.pid },
             opcode,
             operation: operation(opcode, argument, payload)?,
+            parts: Parts { header, argument, payload },
         })
+    }
+
+    /// The same request, to be served later.
+    pub fn kept(&self) -> KeptRequest {
+        let Parts { header, argument, payload } = self.parts;
+        KeptRequest { header: *header, argument: argument.to_vec(), payload: payload.to_vec() }
     }
 
     /// Divides a contiguous request behind its header into the two parts that [`Request::decode`] takes.

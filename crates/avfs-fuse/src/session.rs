@@ -99,6 +99,11 @@ impl Session {
         Dialect { long_setxattr }
     }
 
+    /// The node of a file that the kernel probably knows.
+    pub(crate) fn known_file(&self) -> Option<u64> {
+        self.service.known_file()
+    }
+
     pub fn log(&self, line: &str) {
         (self.settings.log)(line);
     }
@@ -158,7 +163,8 @@ impl Session {
         InitOut {
             major: MAJOR,
             minor: MINOR.min(kernel.minor),
-            max_readahead: kernel.max_readahead,
+            // More than it has been allowed for the mount the kernel does not take.
+            max_readahead: kernel.max_readahead.max(agreed.max_write),
             flags: agreed.flags as u32,
             max_background,
             congestion_threshold: max_background / 4 * 3,

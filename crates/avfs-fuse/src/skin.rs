@@ -6,6 +6,7 @@
 
 mod attributes;
 mod contents;
+mod deferring;
 mod directories;
 mod error;
 mod handles;
@@ -13,19 +14,21 @@ mod locks;
 mod names;
 mod nodes;
 mod owner;
+mod serving;
 mod space;
 mod syncing;
 mod watching;
 mod xattrs;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use avfs_core::rules::{Level, Rules};
 use avfs_tree::{At, Ino, WorkTree};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use self::deferring::{Deferring, Outcome};
 use self::directories::DirectoryHandles;
 use self::error::SkinError;
 use self::handles::Handles;
@@ -37,7 +40,7 @@ use self::watching::Notices;
 use crate::abi::flags::open_out;
 use crate::abi::{EntryOut, InitIn};
 use crate::reply::{Answered, Reply};
-use crate::request::{Operation, Request};
+use crate::request::Request;
 use crate::service::{self, Service};
 use crate::session::Log;
 
@@ -65,6 +68,9 @@ pub struct SkinOptions {
 }
 
 pub struct Skin {
+    /// For what is done later, by other threads.
+    this: Weak<Skin>,
+    /// A door through which nobody waits for the store.
     tree: Arc<WorkTree>,
     nodes: Arc<Nodes>,
     handles: Handles,
@@ -72,6 +78,12 @@ pub struct Skin {
     waiting: Arc<Waiting>,
     notices: Notices,
     syncing: Syncing,
+    deferring: Deferring,
+    deferred: AtomicU64,
+    /// The node of the file that the kernel was told of last.
+    last_file: AtomicU64,
+    /// The kernel is gone.
+    has_ended: AtomicBool,
     /// Whether the tree is seen through rules: else nothing has to be asked before the tree is.
     ruled: AtomicBool,
     options: SkinOptions,
@@ -79,22 +91,27 @@ pub struct Skin {
 
 impl Skin {
     /// A skin with a door of its own to a tree.
-    pub fn new(tree: &WorkTree, options: SkinOptions) -> Skin {
-        let tree = Arc::new(tree.holding_door());
+    pub fn new(tree: &WorkTree, options: SkinOptions) -> Arc<Skin> {
+        let tree = Arc::new(tree.holding_door().never_waiting());
         if let Some(rules) = options.rules.clone() {
             tree.set_rules(rules);
         }
-        Skin {
+        Arc::new_cyclic(|this| Skin {
+            this: this.clone(),
             nodes: Arc::new(Nodes::new(tree.clone())),
             handles: Handles::default(),
             directories: DirectoryHandles::default(),
             waiting: Arc::default(),
             notices: Notices::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),
+            deferring: Deferring::new(options.log.clone()),
+            deferred: AtomicU64::new(0),
+            last_file: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
             tree,
             ruled: AtomicBool::new(options.rules.is_some()),
             options,
-        }
+        })
     }
 
     /// From now on the tree is seen through other rules. What the kernel has to forget is on its way to it when
@@ -137,16 +154,16 @@ impl Skin {
     }
 
     /// Answers with a result or its errno; what an operator should know of is logged.
-    fn answer<T>(
+    fn answer<'a, T>(
         &self,
         request: &Request<'_>,
-        reply: Reply<'_>,
+        reply: Reply<'a>,
         result: Result<T, SkinError>,
-        say: impl FnOnce(Reply<'_>, T) -> Answered,
-    ) -> Answered {
+        say: impl FnOnce(Reply<'a>, T) -> Answered,
+    ) -> Outcome<'a> {
         match result {
-            Ok(value) => say(reply, value),
-            Err(error) => reply.error(self.errno(request, error)),
+            Ok(value) => Ok(say(reply, value)),
+            Err(error) => self.refuse(request, reply, error),
         }
     }
 
@@ -159,13 +176,13 @@ impl Skin {
         errno
     }
 
-    fn entry(
+    fn entry<'a>(
         &self,
         request: &Request<'_>,
-        reply: Reply<'_>,
+        reply: Reply<'a>,
         as_of: u64,
         result: Result<EntryOut, SkinError>,
-    ) -> Answered {
+    ) -> Outcome<'a> {
         self.answer(request, reply, result, |reply, entry| reply.entry(&self.kept_if_true(entry, as_of)))
     }
 
@@ -185,7 +202,12 @@ impl Skin {
         (self.handles.open(is_quiet), open_out::KEEP_CACHE | quiet)
     }
 
-    fn done(&self, request: &Request<'_>, reply: Reply<'_>, result: Result<(), SkinError>) -> Answered {
+    fn done<'a>(
+        &self,
+        request: &Request<'_>,
+        reply: Reply<'a>,
+        result: Result<(), SkinError>,
+    ) -> Outcome<'a> {
         self.answer(request, reply, result, |reply, ()| reply.ok())
     }
 }
@@ -199,134 +221,18 @@ impl Service for Skin {
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
-        // The kernel refuses changes of a read-only mount itself, until somebody remounts it.
-        if self.options.access != Access::Everything && request.operation.is_change() {
-            return reply.error(Errno::ROFS);
-        }
-        let as_of = self.notices.news();
-        match request.operation {
-            Operation::Lookup { name } => self.entry(request, reply, as_of, self.lookup(request, name)),
-            Operation::Forget { lookups } => {
-                self.forget(request.nodeid, lookups);
-                reply.nothing()
-            }
-            Operation::BatchForget { nodes } => {
-                nodes.iter().for_each(|one| self.forget(one.nodeid, one.nlookup));
-                reply.nothing()
-            }
-            Operation::GetAttr(_) => {
-                self.answer(request, reply, self.get_attr(request), |reply, attr| reply.attr(&attr))
-            }
-            Operation::SetAttr(set) => {
-                self.answer(request, reply, self.set_attr(request, &set), |reply, attr| reply.attr(&attr))
-            }
-            Operation::ReadLink => {
-                self.answer(request, reply, self.read_link(request), |reply, target| reply.bytes(&target))
-            }
-            Operation::Symlink { name, target } => {
-                self.entry(request, reply, as_of, self.symlink(request, name, target))
-            }
-            Operation::MakeNode { node, name } => {
-                self.entry(request, reply, as_of, self.make_node(request, &node, name))
-            }
-            Operation::MakeDirectory { directory, name } => {
-                self.entry(request, reply, as_of, self.make_directory(request, directory.mode, name))
-            }
-            Operation::Unlink { name } => self.done(request, reply, self.unlink(request, name)),
-            Operation::RemoveDirectory { name } => {
-                self.done(request, reply, self.remove_directory(request, name))
-            }
-            Operation::Rename { name, new_parent, new_name, flags } => {
-                self.done(request, reply, self.rename(request, name, new_parent, new_name, flags))
-            }
-            Operation::Link { node, name } => {
-                self.entry(request, reply, as_of, self.link(request, node, name))
-            }
-            // A file is kept alive by its node, so a handle would have nothing to say.
-            Operation::Open(_) if self.opens_itself() => reply.error(Errno::NOSYS),
-            Operation::Open(open) => {
-                let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
-                match self.open(request, &open) {
-                    Ok(()) => self.when_up_to_date(reply, move |reply| reply.open(handle, flags)),
-                    Err(error) => reply.error(self.errno(request, error)),
-                }
-            }
-            Operation::Create { create, name } => {
-                let created = self.create(request, &create, name);
-                self.answer(request, reply, created, |reply, entry| {
-                    let (handle, flags) = self.opened(Ino(entry.attr.ino), create.flags);
-                    reply.create(&self.kept_if_true(entry, as_of), handle, flags)
-                })
-            }
-            // A file that never has a name cannot be made. This answer makes the kernel never ask again.
-            Operation::TemporaryFile(_) => reply.error(Errno::NOSYS),
-            Operation::Read(read) => self.read(request, &read, reply),
-            Operation::Write { write, data } => {
-                let written = self.write(request, &write, data);
-                self.answer(request, reply, written, |reply, ()| reply.written(write.size))
-            }
-            Operation::Flush(flush) => self.done(request, reply, self.flush(request, &flush)),
-            Operation::Release(release) => {
-                self.release_file(request, &release);
-                reply.ok()
-            }
-            Operation::Sync(_) | Operation::SyncDirectory(_) | Operation::SyncFilesystem => {
-                self.syncing.sync(reply)
-            }
-            Operation::StatFilesystem => reply.statfs(&self.stat_filesystem()),
-            Operation::SetXattr { name, value, flags } => {
-                self.done(request, reply, self.set_xattr(request, name, value, flags))
-            }
-            Operation::GetXattr { name, size } => {
-                self.answer(request, reply, self.get_xattr(request, name), |reply, value| {
-                    reply.xattr(&value, size)
-                })
-            }
-            Operation::ListXattr { size } => {
-                self.answer(request, reply, self.list_xattrs(request), |reply, list| reply.xattr(&list, size))
-            }
-            Operation::RemoveXattr { name } => self.done(request, reply, self.remove_xattr(request, name)),
-            Operation::OpenDirectory(_) if self.opens_itself() => reply.error(Errno::NOSYS),
-            Operation::OpenDirectory(_) => {
-                let flags = open_out::CACHE_DIR | open_out::KEEP_CACHE;
-                self.answer(request, reply, self.open_directory(request), |reply, ()| {
-                    reply.open(self.directories.open(), flags)
-                })
-            }
-            Operation::ReadDirectory(read) => self.read_directory(request, &read, false, reply),
-            Operation::ReadDirectoryPlus(read) => self.read_directory(request, &read, true, reply),
-            Operation::ReleaseDirectory(release) => {
-                self.directories.release(release.fh);
-                reply.ok()
-            }
-            Operation::Allocate(allocate) => self.done(request, reply, self.allocate(request, &allocate)),
-            Operation::Seek(seek) => {
-                self.answer(request, reply, self.seek(request, &seek), |reply, offset| reply.seek(offset))
-            }
-            Operation::CopyRange { copy, wide } => {
-                let copied = self.copy_range(request, &copy);
-                self.answer(request, reply, copied, |reply, bytes| reply.copied(bytes, wide))
-            }
-            Operation::GetLock(lock) => {
-                self.answer(request, reply, self.get_lock(request, &lock), |reply, lock| reply.lock(lock))
-            }
-            Operation::SetLock { lock, wait } => self.set_lock(request, &lock, wait, reply),
-            Operation::Interrupt { unique } => {
-                self.interrupt(unique);
-                reply.nothing()
-            }
-            Operation::DeviceControl { .. } => reply.error(Errno::NOTTY),
-            // Each is asked for once; then the kernel does what it can by itself.
-            Operation::Access { .. } if !self.is_ruled() => reply.error(Errno::NOSYS),
-            Operation::Access { mask } => self.done(request, reply, self.access(request, mask)),
-            Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => reply.error(Errno::NOSYS),
-            Operation::Init(_) | Operation::Destroy => reply.error(Errno::IO),
-        }
+        self.syncing.begin_if_due();
+        self.try_to_serve(request, reply).unwrap_or_else(|unanswered| self.put_off(request, unanswered))
+    }
+
+    fn known_file(&self) -> Option<u64> {
+        Some(self.last_file.load(Ordering::Relaxed)).filter(|node| *node != 0)
     }
 
     fn destroy(&self) {
         self.tree.locks().release_door(self.tree.door().0);
         self.directories.clear();
+        self.has_ended.store(true, Ordering::Release);
         self.nodes.forget_all();
     }
 }

@@ -21,6 +21,8 @@ mod notifications;
 mod requests;
 #[path = "mounted/ruled.rs"]
 mod ruled;
+#[path = "mounted/waiting.rs"]
+mod waiting;
 
 use avfs_fuse::transport::Transport;
 

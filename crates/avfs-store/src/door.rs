@@ -52,6 +52,12 @@ pub trait ObjectStore: Send + Sync {
     /// Holds back garbage collection until the pin is dropped.
     fn pin(&self) -> Result<Pin, StoreError>;
 
+    /// An object that can be had at once, without a disk, a network or a lock that somebody may hold for long.
+    /// `None` says nothing about whether it is stored.
+    fn at_hand(&self, _id: ObjectId) -> Option<Object> {
+        None
+    }
+
     fn get(&self, id: ObjectId) -> Result<Object, StoreError> {
         self.get_many(&[id])?.pop().ok_or(StoreError::Missing { id })
     }

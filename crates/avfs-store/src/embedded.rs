@@ -168,7 +168,7 @@ impl EmbeddedStore {
     }
 
     /// Reads an object without asking the index, if it is cached or pending.
-    fn get_at_hand(&self, id: ObjectId) -> Result<Option<Object>, StoreError> {
+    fn get_unindexed(&self, id: ObjectId) -> Result<Option<Object>, StoreError> {
         if let Some(object) = self.cache().get(&id) {
             return Ok(Some(object));
         }
@@ -211,7 +211,7 @@ impl EmbeddedStore {
 
 impl ObjectStore for EmbeddedStore {
     fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
-        let mut found = ids.iter().map(|id| self.get_at_hand(*id)).collect::<Result<Vec<_>, _>>()?;
+        let mut found = ids.iter().map(|id| self.get_unindexed(*id)).collect::<Result<Vec<_>, _>>()?;
         let absent: Vec<ObjectId> =
             ids.iter().zip(&found).filter(|(_, object)| object.is_none()).map(|(id, _)| *id).collect();
         let mut places = self.find_in_index(&absent)?.into_iter();
@@ -264,6 +264,17 @@ impl ObjectStore for EmbeddedStore {
 
     fn pin(&self) -> Result<Pin, StoreError> {
         self.pins.pin(self.shelf.layout(), self.options.busy_timeout)
+    }
+
+    fn at_hand(&self, id: ObjectId) -> Option<Object> {
+        if let Some(object) = self.cache().get(&id) {
+            return Some(object);
+        }
+        // Whoever appends may be writing to a disk.
+        match self.appender.try_lock().ok()?.find(&id)? {
+            Pending::InMemory(record) => open_record(id, record).ok(),
+            Pending::Written(..) => None,
+        }
     }
 }
 

@@ -67,6 +67,10 @@ impl ObjectStore for MemoryStore {
     fn pin(&self) -> Result<Pin, StoreError> {
         Ok(Pin::new(()))
     }
+
+    fn at_hand(&self, id: ObjectId) -> Option<Object> {
+        self.read().objects.get(&id).cloned()
+    }
 }
 
 impl RefStore for MemoryStore {

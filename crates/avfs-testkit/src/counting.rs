@@ -66,6 +66,10 @@ impl<S: ObjectStore> ObjectStore for CountingStore<S> {
     fn pin(&self) -> Result<Pin, StoreError> {
         self.inner.pin()
     }
+
+    fn at_hand(&self, id: ObjectId) -> Option<Object> {
+        self.inner.at_hand(id)
+    }
 }
 
 impl<S: RefStore> RefStore for CountingStore<S> {

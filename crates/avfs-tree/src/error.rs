@@ -1,11 +1,13 @@
 //! What can go wrong on a working tree, with the errno of each.
 
+use avfs_core::ObjectId;
 use avfs_core::rules::Level;
 use rustix::io::Errno;
 
 use crate::inodes::Ino;
 use crate::journal::JournalError;
 use crate::objects::ObjectError;
+use crate::source::SourceError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FsError {
@@ -54,7 +56,21 @@ pub enum FsError {
     Journal(#[from] JournalError),
 }
 
+/// What has to be fetched before something can be answered without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Object(ObjectId),
+}
+
 impl FsError {
+    /// What a door that does not wait has to fetch before it tries again.
+    pub fn wanted(&self) -> Option<Wanted> {
+        match self {
+            FsError::Object(ObjectError::NotAtHand { id }) => Some(Wanted::Object(*id)),
+            _ => None,
+        }
+    }
+
     pub fn errno(&self) -> Errno {
         match self {
             FsError::NotFound => Errno::NOENT,
@@ -72,10 +88,19 @@ impl FsError {
             FsError::Denied { .. } | FsError::Closed => Errno::ACCESS,
             FsError::OtherRulesThere => Errno::XDEV,
             FsError::Object(ObjectError::TooLarge { .. }) => Errno::NOMEM,
+            FsError::Object(ObjectError::Promised { source, .. }) => source_errno(source),
             FsError::Object(_) => Errno::IO,
             FsError::Journal(JournalError::Full { .. }) => Errno::NOSPC,
             FsError::Journal(_) => Errno::IO,
         }
+    }
+}
+
+fn source_errno(error: &SourceError) -> Errno {
+    match error {
+        SourceError::Restless => Errno::BUSY,
+        SourceError::Io { source, .. } => Errno::from_io_error(source).unwrap_or(Errno::IO),
+        SourceError::Unknown | SourceError::Moved | SourceError::Store(_) => Errno::IO,
     }
 }
 

@@ -11,6 +11,11 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use avfs_core::map::Record;
 use avfs_core::{DecodeError, EntryName, LinkId, Reader, Timestamp, Totals};
 
+/// Numbers below are not given to files.
+const RESERVED: u64 = 16;
+/// Derived numbers have this bit, and those of the files of a source are smaller.
+const OWN_NUMBERS: u64 = 1 << 48;
+
 /// An inode number, unique within a vault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ino(pub u64);
@@ -31,12 +36,15 @@ impl Ino {
         Ino(link.0)
     }
 
-    /// Positive as a signed number, and never one of the small reserved ones.
+    /// Positive as a signed number, and never one that a source may give.
     pub fn from_hash(hash: &blake3::Hash) -> Ino {
-        const RESERVED: u64 = 16;
-        let mut bytes = [0u8; 8];
-        bytes.copy_from_slice(&hash.as_bytes()[..8]);
-        Ino((u64::from_le_bytes(bytes) >> 1).max(RESERVED))
+        Ino(positive(hash) | OWN_NUMBERS)
+    }
+
+    /// Whether a source may give this number to an entry: none of the small reserved ones, and none that the
+    /// rule gives.
+    pub fn may_be_given(self) -> bool {
+        (RESERVED..OWN_NUMBERS).contains(&self.0)
     }
 }
 
@@ -96,7 +104,14 @@ pub fn taken_key(ino: Ino) -> Box<[u8]> {
 
 /// What the mark of a taken number holds as its number: which place has it.
 pub fn place_mark(place_key: &[u8]) -> Ino {
-    Ino::from_hash(&blake3::hash(place_key))
+    Ino(positive(&blake3::hash(place_key)).max(RESERVED))
+}
+
+/// A number of 63 bits.
+fn positive(hash: &blake3::Hash) -> u64 {
+    let mut bytes = [0u8; 8];
+    bytes.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_le_bytes(bytes) >> 1
 }
 
 /// The key of a file with several names: it has no one place.

@@ -9,19 +9,23 @@ pub mod locks;
 mod objects;
 mod op;
 mod overlay;
+mod promises;
 mod reach;
 mod reader;
 mod shown;
+mod source;
 mod validate;
 mod worktree;
 
-pub use error::FsError;
+pub use error::{FsError, Wanted};
 pub use inodes::Ino;
 pub use journal::{Journal, JournalError};
-pub use objects::{ObjectError, ObjectWriter, Objects};
+pub use objects::{Fetched, ObjectError, ObjectWriter, Objects};
 pub use op::Place;
+pub use promises::{AllKept, Kept, KeptDirectory, SOURCES, promised_directory};
 pub use reach::{Needed, link_bearing_slots, walk_needed};
 pub use reader::{Found, Listing, ReadError, SeenChange, TreeReader};
+pub use source::{Listed, ListedKind, Source, SourceError, Sources, Taken};
 pub use validate::{Flaw, validate};
 pub use worktree::{
     At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NewEntry, Seen, SetAttr,

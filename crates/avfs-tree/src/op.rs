@@ -10,6 +10,7 @@ use avfs_core::{
 };
 
 use crate::inodes::Ino;
+use crate::promises::KeptDirectory;
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -119,6 +120,28 @@ pub(crate) enum Op {
         content: Content,
         time: Timestamp,
     },
+    /// A directory that a source had promised is what it was kept as.
+    Unfold {
+        ino: Ino,
+        kept: KeptDirectory,
+    },
+    /// A file that a source had promised is this version of it. Nobody has changed it.
+    Settle {
+        ino: Ino,
+        entry: Entry,
+        ctime: Timestamp,
+    },
+    /// What a source had promised is not there any more. Nobody has removed it.
+    Gone {
+        at: Place,
+    },
+    /// A source has something else in the place of what it had promised.
+    Arrive {
+        at: Place,
+        ino: Ino,
+        entry: Entry,
+        ctime: Timestamp,
+    },
     /// Makes a range a hole without changing the size.
     Punch {
         ino: Ino,
@@ -147,6 +170,10 @@ mod tag {
     pub const PLACE_LINK: u8 = 16;
     pub const SET_LABELS: u8 = 17;
     pub const CLEAR_LABELS: u8 = 18;
+    pub const UNFOLD: u8 = 19;
+    pub const SETTLE: u8 = 20;
+    pub const GONE: u8 = 21;
+    pub const ARRIVE: u8 = 22;
 }
 
 impl Op {
@@ -158,6 +185,8 @@ impl Op {
             | Op::Place { .. }
             | Op::PlaceLink { .. }
             | Op::Remove { .. }
+            | Op::Gone { .. }
+            | Op::Arrive { .. }
             | Op::Rename { .. } => None,
             Op::Link { ino, .. }
             | Op::SetMode { ino, .. }
@@ -169,7 +198,23 @@ impl Op {
             | Op::SetLabels { ino, .. }
             | Op::Write { ino, .. }
             | Op::SetContent { ino, .. }
+            | Op::Unfold { ino, .. }
+            | Op::Settle { ino, .. }
             | Op::Punch { ino, .. } => Some(*ino),
+        }
+    }
+
+    /// The directories in which the operation changes names.
+    pub fn parents(&self) -> Vec<Ino> {
+        match self {
+            Op::Place { at, .. }
+            | Op::PlaceLink { at, .. }
+            | Op::Remove { at, .. }
+            | Op::Gone { at }
+            | Op::Arrive { at, .. }
+            | Op::Link { at, .. } => vec![at.parent],
+            Op::Rename { from, to, .. } => vec![from.parent, to.parent],
+            _ => Vec::new(),
         }
     }
 
@@ -182,7 +227,8 @@ impl Op {
         };
         match self {
             Op::Place { entry, links, .. } => !links.is_empty() || !empty(&entry.kind),
-            Op::PlaceLink { .. } | Op::SetContent { .. } => true,
+            Op::PlaceLink { .. } | Op::SetContent { .. } | Op::Unfold { .. } => true,
+            Op::Settle { entry, .. } | Op::Arrive { entry, .. } => !empty(&entry.kind),
             _ => false,
         }
     }
@@ -272,6 +318,26 @@ impl Op {
                 Entry { meta: Meta::default(), kind: EntryKind::File { size: *size, content: *content } }
                     .encode(out);
             }
+            Op::Unfold { ino, kept } => {
+                out.push(tag::UNFOLD);
+                put_number(out, ino.0);
+                kept.encode(out);
+            }
+            Op::Settle { ino, entry, ctime } => {
+                put_head(out, tag::SETTLE, *ino, *ctime);
+                entry.encode(out);
+            }
+            Op::Gone { at } => {
+                out.push(tag::GONE);
+                put_place(out, at);
+            }
+            Op::Arrive { at, ino, entry, ctime } => {
+                out.push(tag::ARRIVE);
+                put_place(out, at);
+                put_number(out, ino.0);
+                ctime.encode(out);
+                entry.encode(out);
+            }
             Op::Punch { ino, offset, len, time } => {
                 put_head(out, tag::PUNCH, *ino, *time);
                 put_number(out, *offset);
@@ -298,6 +364,14 @@ impl Op {
                 to: place(reader)?,
                 exchange: flag(reader)?,
                 time: Timestamp::decode(reader)?,
+            },
+            tag::UNFOLD => Op::Unfold { ino: Ino(reader.number()?), kept: KeptDirectory::decode(reader)? },
+            tag::GONE => Op::Gone { at: place(reader)? },
+            tag::ARRIVE => Op::Arrive {
+                at: place(reader)?,
+                ino: Ino(reader.number()?),
+                ctime: Timestamp::decode(reader)?,
+                entry: Entry::decode(reader)?,
             },
             tag => return decode_inode_op(tag, reader),
         };
@@ -349,6 +423,7 @@ fn decode_inode_op(tag: u8, reader: &mut Reader<'_>) -> Result<Op, DecodeError> 
             }
             _ => return Err(DecodeError::Invalid("contents that are not a file's")),
         },
+        tag::SETTLE => Op::Settle { ino, entry: Entry::decode(reader)?, ctime: time },
         tag::PUNCH => Op::Punch { ino, offset: reader.number()?, len: reader.number()?, time },
         other => return Err(DecodeError::Unknown { what: "operation", value: other.into() }),
     })

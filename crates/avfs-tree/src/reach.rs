@@ -8,6 +8,7 @@ use avfs_core::{
 
 use crate::inodes::InodeRecord;
 use crate::objects::{ObjectError, Objects};
+use crate::promises::{AllKept, Kept};
 
 /// Something that is needed with all that it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,19 +63,38 @@ impl Needed {
 }
 
 /// Calls `visit` with everything that `roots` need, themselves included. What `visit` answers with `false`
-/// (because it was seen before) is not looked into. Parents of a snapshot are not needed by it.
+/// (because it was seen before) is not looked into. Parents of a snapshot are not needed by it. A promise needs
+/// what it was kept as.
 pub fn walk_needed(
     objects: &Objects,
+    kept: &AllKept,
     roots: impl IntoIterator<Item = Needed>,
     visit: &mut dyn FnMut(Needed) -> Result<bool, ObjectError>,
 ) -> Result<(), ObjectError> {
     let mut open: Vec<Needed> = roots.into_iter().collect();
     while let Some(needed) = open.pop() {
         if visit(needed)? {
-            parts(objects, needed, &mut open)?;
+            match kept.get(needed.object()) {
+                Some(kept) => open.extend(kept_parts(kept)),
+                None if matches!(needed, Needed::Blob(_)) => {}
+                // Nobody has looked at it yet.
+                None if objects.promise(needed.object())?.is_some() => {}
+                None => parts(objects, needed, &mut open)?,
+            }
         }
     }
     Ok(())
+}
+
+/// What a promise was kept as.
+fn kept_parts(kept: &Kept) -> Vec<Needed> {
+    let parts = match kept {
+        Kept::Directory(kept) => [kept.entries.map(Needed::Directory), kept.numbers.map(Needed::Inodes)],
+        Kept::File(content) => [Needed::of_content(*content), None],
+        Kept::Moved { entry, .. } => [Needed::of_entry(entry), None],
+        Kept::Gone => [None, None],
+    };
+    parts.into_iter().flatten().collect()
 }
 
 /// What one object refers to.

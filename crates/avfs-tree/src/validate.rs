@@ -10,10 +10,13 @@ mod links;
 use std::collections::HashSet;
 
 use avfs_core::map::{Child, Node, Nodes, Record};
-use avfs_core::{Content, Entry, EntryKind, LinkedFile, NodeId, ObjectId, Slot, SnapshotId, Totals};
+use avfs_core::{
+    Content, Entry, EntryKind, LinkedFile, NodeId, ObjectId, Promise, PromiseId, Slot, SnapshotId, Totals,
+};
 
 use crate::inodes::{Ino, InodeRecord};
 use crate::objects::{ObjectError, Objects};
+use crate::promises::Kept;
 use contents::Contents;
 use links::LinkSums;
 
@@ -244,8 +247,50 @@ impl Validator<'_> {
         }
     }
 
+    /// Looks at what a promise was kept as; says whether the id is one of a promise.
+    fn promise(&mut self, id: ObjectId, size: u64) -> Result<bool, ObjectError> {
+        let Some(promise) = self.objects.promise(id)? else { return Ok(false) };
+        match self.objects.kept(PromiseId::from_object(id))?.as_deref() {
+            Some(Kept::Directory(kept)) => {
+                let root = |role, id, totals| Told::of_root(role, id, totals);
+                let entries = kept.entries.map(|id| root(Role::Directory, id, Some(kept.below)));
+                self.open.extend(entries);
+                self.open.extend(kept.numbers.map(|id| root(Role::Inodes, id, None)));
+            }
+            Some(Kept::File(content)) => {
+                let checked = self.contents.check(*content, size);
+                self.note(checked);
+            }
+            Some(Kept::Moved { entry, .. }) => self.entry(entry),
+            Some(Kept::Gone) | None => {}
+        }
+        if let Promise::File { stamp, .. } = &*promise
+            && stamp.size != size
+        {
+            self.flaw(id, "a file is not as long as its promise says");
+        }
+        Ok(true)
+    }
+
+    /// Whether an id is one of a promise, which is then looked at.
+    fn is_promise(&mut self, id: ObjectId, size: u64) -> bool {
+        match self.promise(id, size) {
+            Ok(is_promise) => is_promise,
+            // Whoever reads the object says what is wrong with it.
+            Err(_) => false,
+        }
+    }
+
     fn entry(&mut self, entry: &Entry) {
         match &entry.kind {
+            EntryKind::Directory { entries: Some(id), below } if self.is_promise(id.object(), 0) => {
+                if *below != Promise::BELOW {
+                    self.flaw(id.object(), "a promised directory says what is in it");
+                }
+            }
+            EntryKind::File { size, content: Content::Blob(id) } if self.is_promise(id.object(), *size) => {}
+            EntryKind::File { size, content: Content::Chunks(id) } if self.is_promise(id.object(), *size) => {
+            }
             EntryKind::Directory { entries: Some(id), below } => {
                 if below.inodes > MOST || below.bytes > MOST || below.links > MOST {
                     self.flaw(id.object(), "a directory says that it holds more than is possible");

@@ -8,11 +8,13 @@ mod apply;
 mod capture;
 mod change;
 mod copy;
+mod durable;
 mod evict;
 mod freeze;
 mod guard;
 mod inode;
 mod introduce;
+mod promised;
 mod query;
 mod rebase;
 mod relabel;
@@ -24,7 +26,7 @@ mod view;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
@@ -37,11 +39,11 @@ use state::State;
 pub use still::{Still, Stored};
 pub use watch::{Door, Seen, Watcher};
 
-use crate::error::FsError;
+use crate::error::{FsError, Wanted};
 use crate::inodes::Ino;
 use crate::journal::{Journal, LogFile};
 use crate::locks::LockTable;
-use crate::objects::{ObjectWriter, Objects};
+use crate::objects::{Fetched, ObjectWriter, Objects};
 use crate::op::Op;
 use crate::overlay::Data;
 
@@ -158,10 +160,13 @@ pub struct WorkTree {
     /// Whoever uses this door remembers inodes by number and gives them back: each one that it is told of by
     /// name is held, from the same moment on.
     holding: bool,
+    /// Whether what is asked through this door may wait for the store, with everybody else behind it.
+    waits: bool,
 }
 
 /// Lock order: `turn`, `state`, then the others.
 struct Shared {
+    objects: Objects,
     state: Mutex<State>,
     /// One snapshot at a time.
     turn: Mutex<()>,
@@ -169,6 +174,8 @@ struct Shared {
     limits: Mutex<Limits>,
     journal: Mutex<Option<JournalPlace>>,
     doors: AtomicU64,
+    /// Somebody should sync.
+    sync_due: AtomicBool,
     /// What [`State::moment`] was when the watchers had been told of it.
     moment: AtomicU32,
     locks: LockTable,
@@ -178,16 +185,18 @@ impl WorkTree {
     /// Opens the tree of a head snapshot without a journal: changes live in memory until a snapshot.
     pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
         let shared = Shared {
+            objects: objects.clone(),
             state: Mutex::new(State::new(objects, base)?),
             turn: Mutex::new(()),
             clock,
             limits: Mutex::default(),
             journal: Mutex::default(),
             doors: AtomicU64::new(1),
+            sync_due: AtomicBool::new(false),
             moment: AtomicU32::new(0),
             locks: LockTable::default(),
         };
-        Ok(WorkTree { shared: Arc::new(shared), door: Door(0), holding: false })
+        Ok(WorkTree { shared: Arc::new(shared), door: Door(0), holding: false, waits: true })
     }
 
     /// Opens the tree of a head snapshot with a journal. What an earlier owner did after that snapshot and
@@ -209,7 +218,7 @@ impl WorkTree {
     /// Another door to the same tree.
     pub fn another_door(&self) -> WorkTree {
         let door = Door(self.shared.doors.fetch_add(1, Ordering::Relaxed));
-        WorkTree { shared: Arc::clone(&self.shared), door, holding: false }
+        WorkTree { shared: Arc::clone(&self.shared), door, holding: false, waits: true }
     }
 
     /// Another door to the same tree, for a kernel: what it looks up, makes or lists is held once each time,
@@ -218,6 +227,21 @@ impl WorkTree {
         let mut door = self.another_door();
         door.holding = true;
         door
+    }
+
+    /// The same door, through which nobody waits for the store: what would have to be read is refused
+    /// ([`FsError::wanted`]) before anything has happened. Whoever uses it fetches that and tries again.
+    pub fn never_waiting(mut self) -> WorkTree {
+        self.waits = false;
+        self
+    }
+
+    /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
+    /// at hand until what is returned is dropped.
+    pub fn fetch(&self, wanted: Wanted) -> Result<Fetched, FsError> {
+        match wanted {
+            Wanted::Object(id) => Ok(self.shared.objects.fetch(id)?),
+        }
     }
 
     /// What the caller is told of an inode; counts, if he counts.
@@ -266,7 +290,9 @@ impl WorkTree {
 
     /// A request that panicked must not take all others with it: what it left is used as it is.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.objects.set_waits(self.waits);
+        state
     }
 
     /// The tree, with this inode loaded if there is one of that number.
@@ -294,7 +320,7 @@ impl WorkTree {
     }
 
     pub fn objects(&self) -> Objects {
-        self.state().objects.clone()
+        self.shared.objects.clone()
     }
 
     pub fn totals(&self) -> Totals {
@@ -311,16 +337,20 @@ impl WorkTree {
         // A file without a name does not outlive a crash, so the journal must not tell of it.
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
         state.revive_lost(&op)?;
+        self.own(state, &op)?;
         if outlives_crash {
             self.open_journal(state)?;
             state.introduce(&op)?;
         }
+        // What begins to happen is not tried again.
+        state.objects.set_waits(true);
         let data = match &mut state.journal {
             _ if data.is_empty() && !outlives_crash => Data::Hole,
             _ if !outlives_crash => self.spill(state, data)?,
             Some(journal) => {
                 if op.names_objects() {
                     journal.hold();
+                    state.objects_named += 1;
                 }
                 let position = journal.append(&op, data)?;
                 Data::Logged(Arc::clone(journal.log()), position)
@@ -333,10 +363,7 @@ impl WorkTree {
         state.apply(op, data)?;
         // Not before: what is asked for meanwhile must not be kept again.
         moved.into_iter().for_each(|(door, seen)| state.tell_door(door, seen));
-        match state.journal.as_ref().is_some_and(Journal::is_overdue) {
-            true => release_journal(state),
-            false => Ok(()),
-        }
+        self.bound_journal(state)
     }
 
     /// Bytes of a file without a name: they need not outlive a crash, but need not stay in memory either.
@@ -366,21 +393,6 @@ impl WorkTree {
         Ok(())
     }
 
-    /// Returns once everything done before survives a power loss. The tree goes on meanwhile.
-    pub fn sync(&self) -> Result<(), FsError> {
-        let mut state = self.state();
-        release_journal(&mut state)?;
-        let mut logs: Vec<(Arc<LogFile>, u64)> =
-            state.sealed.iter().map(|log| (Arc::clone(log), log.written())).collect();
-        if let Some(journal) = &mut state.journal {
-            let end = journal.mark()?;
-            logs.push((Arc::clone(journal.log()), end));
-        }
-        drop(state);
-        // In their order: a journal is believed only if the one before it is whole.
-        logs.into_iter().try_for_each(|(log, end)| Ok(log.sync_to(end)?))
-    }
-
     /// How many bytes of journal a snapshot would make superfluous.
     pub fn journal_len(&self) -> u64 {
         let state = self.state();
@@ -403,7 +415,7 @@ impl WorkTree {
     /// [`FrozenTree::settle`], or drop the returned value and nothing has happened.
     pub fn freeze(&self) -> Result<FrozenTree<'_>, FsError> {
         let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.state();
+        let mut state = self.with_free_journal()?;
         let (captured, included) = self.capture(&mut state)?;
         let objects = state.objects.clone();
         let sealed = state.sealed.len();
@@ -415,7 +427,7 @@ impl WorkTree {
 
     /// Takes what changed; operations from now on go to a new journal.
     fn capture(&self, state: &mut State) -> Result<(Captured, u64), FsError> {
-        release_journal(state)?;
+        self.make_named_durable(state)?;
         if let Some(journal) = &mut state.journal {
             journal.seal()?;
         }
@@ -487,14 +499,6 @@ impl Drop for FrozenTree<'_> {
         let abandoned = self.tree.state().abandon();
         debug_assert!(abandoned.is_ok(), "{abandoned:?}");
     }
-}
-
-/// Makes the objects durable that the journal names, so that it may be written.
-fn release_journal(state: &mut State) -> Result<(), FsError> {
-    let Some(journal) = state.journal.as_mut().filter(|journal| journal.is_held()) else { return Ok(()) };
-    state.objects.store().sync().map_err(crate::ObjectError::from)?;
-    journal.release();
-    Ok(journal.flush()?)
 }
 
 /// A journal that cannot be removed is recognised by its number and removed at the next opening.

@@ -75,12 +75,31 @@ impl ColorArg {
 }
 
 /// The headings of the top-level help, in the order in which a newcomer needs them.
-const GROUPS: [(&str, &[&str]); 10] = [
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "Tasks",
+        &[
+            "run",
+            "tasks",
+            "review",
+            "apply",
+            "discard",
+            "sync",
+            "fork",
+            "compare",
+            "workspace",
+            "setup",
+            "profiles",
+        ],
+    ),
     ("Vaults", &["vault"]),
     ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
-    ("Versions", &["checkpoint", "log", "diff", "checkout", "revert", "undo"]),
+    (
+        "Versions",
+        &["checkpoint", "log", "diff", "checkout", "revert", "undo", "merge", "conflicts", "resolve"],
+    ),
     ("Search", &["grep", "find", "search"]),
-    ("Running commands", &["exec", "session", "approvals", "proxy", "policy"]),
+    ("Running commands", &["run", "profiles", "exec", "session", "approvals", "proxy", "policy"]),
     ("Rules", &["rules", "label"]),
     ("Mounts", &["mount", "unmount", "mounts", "doctor"]),
     ("In and out", &["import", "export"]),
@@ -119,7 +138,7 @@ fn top_template(command: &clap::Command) -> StyledStr {
     let bold = STYLES.get_literal();
     text.push("{about-with-newline}\n{usage-heading} {usage}\n\n");
     let has_member = |names: &[&str]| names.iter().any(|name| command.find_subcommand(name).is_some());
-    for (heading, names) in GROUPS.into_iter().filter(|(_, names)| has_member(names)) {
+    for (heading, names) in GROUPS.iter().filter(|(_, names)| has_member(names)) {
         text.push(&format!("{HEADING}{heading}:{HEADING:#}\n"));
         for member in names.iter().filter_map(|name| command.find_subcommand(name)) {
             let about = member.get_about().map(ToString::to_string).unwrap_or_default();

@@ -9,19 +9,24 @@ mod config;
 mod lines;
 mod man;
 
+mod apply;
 mod approvals;
 mod audit;
 mod cat;
 mod checkout;
 mod checkpoint;
 mod chmod;
+mod compare;
+mod conflicts;
 mod cp;
 mod denied;
 mod diff;
+mod discard;
 mod doctor;
 mod exec;
 mod export;
 mod find;
+mod fork;
 mod fsck;
 mod gc;
 mod grep;
@@ -30,28 +35,37 @@ mod label;
 mod ln;
 mod log;
 mod ls;
+mod merge;
 mod mkdir;
 mod mount;
 mod mounts;
 mod moves;
 mod mv;
 mod policy;
+mod profiles;
 mod proxy;
 mod prune;
 mod quota;
+mod resolve;
 mod revert;
+mod review;
 mod rm;
 mod rules;
+mod run;
 mod search;
 mod session;
+mod setup;
 mod stat;
 mod stats;
+mod sync;
+mod tasks;
 mod touch;
 mod transferred;
 mod tree;
 mod undo;
 mod unmount;
 mod vault;
+mod workspace;
 mod write;
 
 use anyhow::Result;
@@ -86,6 +100,20 @@ pub enum Command {
     Checkout(checkout::CheckoutArgs),
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
+    Tasks(tasks::TasksArgs),
+    Apply(apply::ApplyArgs),
+    Discard(discard::DiscardArgs),
+    Sync(sync::SyncArgs),
+    Fork(fork::ForkArgs),
+    Compare(compare::CompareArgs),
+    Review(review::ReviewArgs),
+    #[command(subcommand)]
+    Setup(setup::SetupCommand),
+    #[command(subcommand)]
+    Workspace(workspace::WorkspaceCommand),
+    Merge(merge::MergeArgs),
+    Conflicts(conflicts::ConflictsArgs),
+    Resolve(resolve::ResolveArgs),
     Grep(grep::GrepArgs),
     Find(find::FindArgs),
     Search(search::SearchArgs),
@@ -95,6 +123,9 @@ pub enum Command {
     Label(label::LabelCommand),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Run(run::RunArgs),
+    #[command(subcommand)]
+    Profiles(profiles::ProfilesCommand),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
     Session(session::SessionCommand),
@@ -147,6 +178,7 @@ impl Command {
             Command::Import(args) => Some(&args.rules),
             Command::Export(args) => Some(&args.rules),
             Command::Mount(args) => Some(&args.rules),
+            Command::Run(args) => Some(&args.rules),
             Command::Exec(args) => Some(&args.rules),
             Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
             Command::Session(command) => command.rule_args(),
@@ -154,8 +186,21 @@ impl Command {
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
             | Command::Undo(_)
+            | Command::Tasks(_)
+            | Command::Apply(_)
+            | Command::Discard(_)
+            | Command::Sync(_)
+            | Command::Fork(_)
+            | Command::Compare(_)
+            | Command::Review(_)
+            | Command::Setup(_)
+            | Command::Workspace(_)
+            | Command::Merge(_)
+            | Command::Conflicts(_)
+            | Command::Resolve(_)
             | Command::Label(_)
             | Command::Policy(_)
+            | Command::Profiles(_)
             | Command::Approvals(_)
             | Command::Unmount(_)
             | Command::Mounts(_)
@@ -210,9 +255,23 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Checkout(args) => checkout::run(&mut context(out)?, args),
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
+        Command::Tasks(args) => tasks::run(&mut context(out)?, args),
+        Command::Apply(args) => apply::run(&mut context(out)?, args),
+        Command::Discard(args) => discard::run(&mut context(out)?, args),
+        Command::Sync(args) => sync::run(&mut context(out)?, args),
+        Command::Fork(args) => fork::run(&mut context(out)?, args),
+        Command::Compare(args) => compare::run(&mut context(out)?, args),
+        Command::Review(args) => review::run(&mut context(out)?, args),
+        Command::Setup(command) => setup::run(&mut context(out)?, command),
+        Command::Workspace(command) => workspace::run(&mut context(out)?, command),
+        Command::Merge(args) => merge::run(&mut context(out)?, args),
+        Command::Conflicts(args) => conflicts::run(&mut context(out)?, args),
+        Command::Resolve(args) => resolve::run(&mut context(out)?, args),
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Profiles(command) => profiles::run(&mut context(out)?, command),
+        Command::Run(args) => run::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Session(command) => session::run(&mut context(out)?, command),
         Command::Proxy(proxy::ProxyCommand::Exec(args)) => exec::run(&mut context(out)?, args),

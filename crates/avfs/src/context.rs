@@ -98,6 +98,11 @@ impl<'a> Context<'a> {
         self.seen(self.whole_vault()?)
     }
 
+    /// Whether no vault but one can be named.
+    pub fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     /// The flags that count: those of a command, unless others have decided for it.
     pub fn rule_args<'b>(&'b self, own: &'b RuleArgs) -> &'b RuleArgs {
         self.rules.as_ref().filter(|_| self.alone).unwrap_or(own)
@@ -148,6 +153,11 @@ impl<'a> Context<'a> {
             return Err(Failure::new("inside-run", ExitStatus::Denied, text).into());
         }
         known_vault(&self.store()?, name)
+    }
+
+    /// Whether a vault is named by a flag, the environment or a file.
+    pub fn names_vault(&self) -> bool {
+        self.settings.vault().is_some()
     }
 
     /// The name of the vault that commands work on, if one is chosen.

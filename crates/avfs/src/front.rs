@@ -31,7 +31,7 @@ pub enum Side {
     Worker(Worker),
 }
 
-/// Becomes two processes. Only for a command that has printed nothing, opened nothing and started no thread yet.
+/// Becomes two processes. Only for a command that has printed nothing, opened no store and started no thread yet.
 pub fn split() -> Result<Side> {
     let (front, worker) = UnixStream::pair()?;
     match fork()? {
@@ -66,11 +66,22 @@ pub struct Front {
 
 impl Front {
     /// Hands signals on and waits for the status to end with.
-    pub fn wait(mut self) -> Result<ExitStatus> {
+    pub fn wait(self) -> Result<ExitStatus> {
+        self.hand_on_signals()?;
+        self.status()
+    }
+
+    /// From now on, what asks this process to end asks the worker.
+    pub fn hand_on_signals(&self) -> Result<()> {
         for signal in ENDING {
             // The handler itself writes to the worker. Until there is one, a signal ends us, which means the same.
             pipe::register(signal, self.worker.try_clone()?)?;
         }
+        Ok(())
+    }
+
+    /// Waits for the status to end with.
+    pub fn status(mut self) -> Result<ExitStatus> {
         let mut status = [0];
         match self.worker.read_exact(&mut status) {
             Ok(()) => Ok(ExitStatus::OfCommand(status[0])),

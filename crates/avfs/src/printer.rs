@@ -1,11 +1,14 @@
 //! Where output goes: data to standard output, talk to standard error.
 
+mod pager;
+
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstyle::Style;
 use serde::Serialize;
 
+use self::pager::Pager;
 use crate::failure::Failure;
 use crate::json::{self, Envelope};
 use crate::settings::ColorWhen;
@@ -47,6 +50,8 @@ pub struct Printer {
     manner: Manner,
     color_data: bool,
     color_talk: bool,
+    /// What was said while a pager had the terminal.
+    held: Option<Vec<String>>,
 }
 
 impl Printer {
@@ -59,7 +64,7 @@ impl Printer {
         };
         let stderr = Box::new(io::stderr());
         let mut printer =
-            Printer { stdout, stderr, to_terminal, manner, color_data: false, color_talk: false };
+            Printer { stdout, stderr, to_terminal, manner, color_data: false, color_talk: false, held: None };
         printer.set_color(manner.color);
         printer
     }
@@ -67,7 +72,15 @@ impl Printer {
     /// Prints to others than the user: without colour, and as on a pipe.
     pub fn to(stdout: Box<dyn Write>, stderr: Box<dyn Write>, manner: Manner) -> Printer {
         let manner = Manner { color: ColorWhen::Never, ..manner };
-        Printer { stdout, stderr, to_terminal: false, manner, color_data: false, color_talk: false }
+        Printer {
+            stdout,
+            stderr,
+            to_terminal: false,
+            manner,
+            color_data: false,
+            color_talk: false,
+            held: None,
+        }
     }
 
     /// Colour may be set in a file, and errors of that file must be printed before it is known.
@@ -88,6 +101,32 @@ impl Printer {
 
     pub fn is_terminal(&self) -> bool {
         self.to_terminal
+    }
+
+    /// Whether data is coloured.
+    pub fn is_colored(&self) -> bool {
+        self.color_data
+    }
+
+    /// Shows what `print` prints in the user's pager, if it goes to a terminal. Whoever leaves the pager early has
+    /// seen enough.
+    pub fn paged(&mut self, print: impl FnOnce(&mut Printer) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        if !self.to_terminal || self.manner.json {
+            return print(self);
+        }
+        let Some((pager, input)) = Pager::start() else { return print(self) };
+        let terminal = std::mem::replace(&mut self.stdout, Box::new(input));
+        self.held = Some(Vec::new());
+        let printed = print(self).and_then(|()| Ok(self.flush()?));
+        self.stdout = terminal;
+        pager.wait();
+        for text in self.held.take().into_iter().flatten() {
+            self.say(text);
+        }
+        printed.or_else(|error| match error.downcast_ref() {
+            Some(PrintError::Closed) => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// One line of data.
@@ -186,6 +225,9 @@ impl Printer {
 
     /// Standard error is best effort: there is nobody to tell that it is closed.
     fn say(&mut self, text: impl Display) {
+        if let Some(held) = &mut self.held {
+            return held.push(text.to_string());
+        }
         let _ = self.stdout.flush();
         let _ = writeln!(self.stderr, "{text}");
     }

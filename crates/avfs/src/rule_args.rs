@@ -97,7 +97,8 @@ impl RuleArgs {
 
 /// What else may be in an `avfs.toml`.
 pub fn other_sections() -> Vec<&'static str> {
-    Key::ALL.iter().map(|key| key.name().split('.').next().unwrap_or(key.name())).collect()
+    let settings = Key::ALL.iter().map(|key| key.name().split('.').next().unwrap_or(key.name()));
+    settings.chain(["setup"]).collect()
 }
 
 /// As a shell reads it back.

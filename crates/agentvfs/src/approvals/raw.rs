@@ -33,6 +33,12 @@ impl From<&OsStr> for Raw {
     }
 }
 
+impl From<&[u8]> for Raw {
+    fn from(bytes: &[u8]) -> Raw {
+        Raw(bytes.to_vec())
+    }
+}
+
 impl From<Raw> for Form {
     fn from(raw: Raw) -> Form {
         match String::from_utf8(raw.0) {

@@ -63,13 +63,16 @@ impl Bundle {
     pub fn states(&self) -> Result<Vec<State>> {
         let mut states = vec![(self.record.head.snapshot, self.record.head.inodes)];
         states.extend(self.record.parent.map(|parent| (parent.snapshot, None)));
+        states.extend(self.record.head.conflicts.map(|conflicts| (conflicts, None)));
         for (key, value) in &self.history {
             let entry: HistoryRecord = record::decode(key, value)?;
             states.push((entry.snapshot, entry.inodes));
+            states.extend(entry.conflicts.map(|conflicts| (conflicts, None)));
         }
         for (key, value) in &self.checkpoints {
             let point: CheckpointRecord = record::decode(key, value)?;
             states.push((point.snapshot, point.inodes));
+            states.extend(point.conflicts.map(|conflicts| (conflicts, None)));
         }
         Ok(states)
     }

@@ -117,7 +117,9 @@ impl LiveOwner {
     pub(crate) fn adopt(self, adopt: &Adopt) -> Result<(u64, Head)> {
         let vault = self.vault.clone();
         match self.ask(&Request::Adopt(adopt.clone()), None)? {
-            Reply::Adopted { seq, snapshot, inodes } => Ok((seq, Head { snapshot, inodes, journal: 0 })),
+            Reply::Adopted { seq, snapshot, inodes, conflicts } => {
+                Ok((seq, Head { snapshot, inodes, journal: 0, conflicts }))
+            }
             _ => Err(misunderstood(vault)),
         }
     }

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::mount::MountState;
 use crate::mounts::MountRecord;
 use crate::open::OpenVault;
+use crate::record::Head;
 
 /// What serves the mounts of a vault, in the process that owns it.
 pub trait Host: Send + Sync {
@@ -80,7 +81,8 @@ impl Desk {
             Request::Adopt(adopt) => {
                 let (seq, head) = self.open.adopt(&adopt)?;
                 self.host.catch_up();
-                Ok(Reply::Adopted { seq, snapshot: head.snapshot, inodes: head.inodes })
+                let Head { snapshot, inodes, conflicts, .. } = head;
+                Ok(Reply::Adopted { seq, snapshot, inodes, conflicts })
             }
             Request::Limits => self.open.refresh_limits().map(|()| Reply::Done),
             Request::Mount { dir, options } => {

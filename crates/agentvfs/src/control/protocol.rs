@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::deed::{Deed, Landing};
 use crate::error::Error;
 use crate::mount::MountState;
-use crate::record::{Head, VaultId, node_id, snapshot_id};
+use crate::record::{Head, VaultId, node_id, optional_snapshot_id, snapshot_id};
 
 /// Grows with every change that an older process would misunderstand.
 pub const VERSION: u32 = 1;
@@ -67,22 +67,35 @@ pub(crate) struct Adopt {
     pub undoes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<ConflictsEdit>,
     /// The state wins as a whole.
     pub exact: bool,
     /// Handles on files that change go stale.
     pub renew: bool,
 }
 
+/// Other open conflicts than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ConflictsEdit {
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<SnapshotId>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<SnapshotId>,
+}
+
 impl Adopt {
-    pub fn new(base: SnapshotId, head: &Head, deed: &Deed<'_>, landing: Landing) -> Adopt {
+    pub fn new(base: &Head, head: &Head, deed: &Deed<'_>, landing: Landing) -> Adopt {
+        let edit = ConflictsEdit { before: base.conflicts, after: head.conflicts };
         Adopt {
-            base,
+            base: base.snapshot,
             snapshot: head.snapshot,
             inodes: head.inodes,
             action: deed.action.to_owned(),
             detail: deed.detail.to_owned(),
             undoes: deed.undoes,
             since: deed.since,
+            conflicts: Some(edit).filter(|edit| edit.before != edit.after),
             exact: landing.is_exact(),
             renew: landing.renews(),
         }
@@ -124,6 +137,8 @@ pub(crate) enum Reply {
         snapshot: SnapshotId,
         #[serde(with = "node_id", default, skip_serializing_if = "Option::is_none")]
         inodes: Option<NodeId>,
+        #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+        conflicts: Option<SnapshotId>,
     },
     /// Others have changed the same path meanwhile.
     Conflict {

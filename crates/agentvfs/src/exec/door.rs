@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use avfs_exec::Plan;
+use avfs_exec::plan::{DOOR, PROGRAMS};
+
 /// The variable that says inside where the door is.
 pub const DOOR_VARIABLE: &str = "AVFS_DOOR";
 
@@ -49,8 +52,36 @@ pub fn ask(door: &Path, words: &[OsString]) -> io::Result<DoorReply> {
     Ok(DoorReply { status: status[0], stdout, stderr: take_bytes(&mut stream, OUTPUT_MAX)? })
 }
 
+/// Opens the door for the time of a run. A run without one lacks only that.
+pub(super) fn behind_door<R>(
+    door: Option<&dyn InnerDoor>,
+    place: &Path,
+    mut plan: Plan,
+    launch: impl FnOnce(&Plan) -> R,
+) -> R {
+    let Some((door, opened)) = door.and_then(|door| Some((door, Opened::at(place).ok()?))) else {
+        return launch(&plan);
+    };
+    show_door(&mut plan, place);
+    std::thread::scope(|scope| {
+        scope.spawn(|| opened.serve(door));
+        let launched = launch(&plan);
+        opened.close();
+        launched
+    })
+}
+
+/// Has a sandbox show the door, and the program that asks through it.
+pub(crate) fn show_door(plan: &mut Plan, place: &Path) {
+    plan.door = Some(place.to_owned());
+    plan.env.push((DOOR_VARIABLE.into(), DOOR.into()));
+    if let Some((_, path)) = plan.env.iter_mut().find(|(name, _)| name == "PATH") {
+        path.push(format!(":{PROGRAMS}"));
+    }
+}
+
 /// A door that is open while this lives.
-pub(super) struct Opened {
+struct Opened {
     listener: UnixListener,
     place: PathBuf,
     closing: AtomicBool,
@@ -58,14 +89,14 @@ pub(super) struct Opened {
 
 impl Opened {
     /// The directory that it is in is nobody else's; whoever is shown the socket may use it.
-    pub fn at(place: &Path) -> io::Result<Opened> {
+    fn at(place: &Path) -> io::Result<Opened> {
         let listener = UnixListener::bind(place)?;
         std::fs::set_permissions(place, std::fs::Permissions::from_mode(0o666))?;
         Ok(Opened { listener, place: place.to_owned(), closing: AtomicBool::new(false) })
     }
 
     /// Answers, until it is closed.
-    pub fn serve(&self, door: &dyn InnerDoor) {
+    fn serve(&self, door: &dyn InnerDoor) {
         for stream in self.listener.incoming() {
             if self.closing.load(Ordering::Acquire) {
                 return;
@@ -75,7 +106,7 @@ impl Opened {
         }
     }
 
-    pub fn close(&self) {
+    fn close(&self) {
         self.closing.store(true, Ordering::Release);
         // Whoever waits for the next asker hears of it, also if the socket has no place any more.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);

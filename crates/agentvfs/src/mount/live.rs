@@ -29,6 +29,9 @@ pub struct MountState {
     pub by_opcode: BTreeMap<String, u64>,
     /// How many requests took from `2^n` up to `2^(n+1)` nanoseconds to serve, for each `n`.
     pub serve_ns: Vec<u64>,
+    /// How many requests needed what was not in memory, and were answered later.
+    #[serde(default)]
+    pub deferred: u64,
     /// The memory of the process that serves it, with all its other mounts.
     pub memory_bytes: u64,
 }
@@ -58,7 +61,7 @@ impl LiveMount {
     ) -> Result<Arc<LiveMount>> {
         let past = options.at.map(|snapshot| past_tree(open, snapshot)).transpose()?;
         let store = open.vault().store().clone();
-        let skin = Arc::new(Skin::new(
+        let skin = Skin::new(
             past.as_ref().unwrap_or(open.tree()),
             SkinOptions {
                 access: match (options.at, options.read_only) {
@@ -71,7 +74,7 @@ impl LiveMount {
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },
-        ));
+        );
         let settings = Settings { log: Arc::clone(report), ..Settings::default() };
         let session = Arc::new(Session::new(Arc::clone(&skin) as _, settings));
         let wanted = ServingOptions { transport: options.transport, ..ServingOptions::default() };
@@ -152,6 +155,7 @@ impl LiveMount {
                 .map(|count| (format!("{:?}", count.opcode).to_lowercase(), count.requests))
                 .collect(),
             serve_ns: counters.histogram(),
+            deferred: self.skin.deferred(),
             memory_bytes: resident_bytes(),
         }
     }

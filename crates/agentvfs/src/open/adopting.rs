@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use avfs_core::{Snapshot, SnapshotId};
 use avfs_tree::{Base, Still};
 
+use super::onto;
 use super::{Hold, OpenVault};
 use crate::control::Adopt;
 use crate::deed::{Deed, Landing};
 use crate::error::{Error, Result};
-use crate::merge;
 use crate::record::{Head, VaultRecord};
 use crate::restore::check_growth;
 
@@ -43,7 +43,8 @@ impl OpenVault {
         let journal = self.save_before(&mut still, &mut record)?;
         let given = self.vault.snapshot(adopt.snapshot)?;
         let landed = self.land(&record, adopt, &given)?;
-        let head = Head { snapshot: landed.snapshot, inodes: landed.base.inodes, journal };
+        let conflicts = self.conflicts_after(&record, adopt)?;
+        let head = Head { snapshot: landed.snapshot, inodes: landed.base.inodes, journal, conflicts };
         let deed = adopt.deed(&given.author);
         let seq = self.move_to(&mut still, &mut record, landed.base, head, &deed, adopt.landing())?;
         drop(still);
@@ -85,6 +86,15 @@ impl OpenVault {
         })
     }
 
+    /// The open conflicts of the given state, if it changed them; nobody else may have done so meanwhile.
+    fn conflicts_after(&self, record: &VaultRecord, adopt: &Adopt) -> Result<Option<SnapshotId>> {
+        match &adopt.conflicts {
+            None => Ok(record.head.conflicts),
+            Some(edit) if edit.before == record.head.conflicts || adopt.exact => Ok(edit.after),
+            Some(_) => Err(Error::Overtaken { vault: self.name.to_string(), path: None }),
+        }
+    }
+
     /// Where the given state lands on the present one.
     fn land(&self, record: &VaultRecord, adopt: &Adopt, given: &Snapshot) -> Result<Landed> {
         if given.parents.first() != Some(&adopt.base) {
@@ -124,7 +134,7 @@ impl OpenVault {
         let kept = self.vault.kept_anywhere(base)?;
         let base = Base { root: self.vault.snapshot(base)?.root, inodes: kept.and_then(|kept| kept.inodes) };
         let scratch = OpenVault::scratch(self.vault.clone(), record.clone())?;
-        merge::bring_onto(&scratch, base, given)?;
+        onto::bring_onto(&scratch, base, given)?;
         Ok(scratch.tree.freeze()?.base().clone())
     }
 }
@@ -152,8 +162,9 @@ mod tests {
         let deed = vault.deed("write", "/a", None);
         let root = frozen.base().root.clone();
         let snapshot = vault.store().put_snapshot(root, vec![base], &deed).unwrap();
-        let head = Head { snapshot, inodes: frozen.base().inodes, journal: 0 };
-        (open, Adopt::new(base, &head, &deed, Landing::InPlace))
+        let head = Head { snapshot, inodes: frozen.base().inodes, journal: 0, conflicts: None };
+        let base = Head { snapshot: base, ..head };
+        (open, Adopt::new(&base, &head, &deed, Landing::InPlace))
     }
 
     #[test]

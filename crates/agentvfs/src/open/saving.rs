@@ -49,6 +49,7 @@ impl OpenVault {
         let deed = self.vault.deed(action, detail, None);
         // Before the tree stands still: a garbage collection may make us wait for the pin.
         let (mark, _pin) = (self.held.mark(), store.objects().store().pin()?);
+        store.objects().commit_kept()?;
         match self.hold {
             Hold::Owner(_) => {
                 let saved = self.store_moving(&mut record, &deed)?;
@@ -65,7 +66,8 @@ impl OpenVault {
         let frozen = self.tree.freeze()?;
         let (root, inodes) = (frozen.base().root.clone(), frozen.base().inodes);
         let snapshot = self.vault.store().put_snapshot(root, vec![record.head.snapshot], deed)?;
-        let head = Head { snapshot, inodes, journal: frozen.journal().max(record.head.journal) };
+        let journal = frozen.journal().max(record.head.journal);
+        let head = Head { snapshot, inodes, journal, ..record.head };
         record.nameless = self.tree.nameless_contents();
         let seq = self.vault.advance(record, head, deed)?;
         frozen.settle();
@@ -85,7 +87,8 @@ impl OpenVault {
         let stored = still.freeze()?;
         let (root, inodes) = (stored.base().root.clone(), stored.base().inodes);
         let snapshot = self.vault.store().put_snapshot(root, vec![record.head.snapshot], deed)?;
-        let head = Head { snapshot, inodes, journal: stored.journal().max(record.head.journal) };
+        let journal = stored.journal().max(record.head.journal);
+        let head = Head { snapshot, inodes, journal, ..record.head };
         record.nameless = still.nameless_contents();
         let seq = self.vault.advance(record, head, deed)?;
         still.settle(stored);
@@ -104,7 +107,7 @@ impl OpenVault {
         let given = stored.base().clone();
         let snapshot =
             self.vault.store().put_snapshot(given.root.clone(), vec![record.head.snapshot], deed)?;
-        let head = Head { snapshot, inodes: given.inodes, journal: record.head.journal };
+        let head = Head { snapshot, inodes: given.inodes, ..record.head };
         let (seq, landed) = self.give(record, head, deed, landing)?;
         still.settle(stored);
         if landed.snapshot != snapshot {
@@ -130,7 +133,7 @@ impl OpenVault {
     ) -> Result<(u64, Head)> {
         // The owner is another process: it reads what is synced.
         self.vault.store().objects().store().sync()?;
-        let adopt = Adopt::new(record.head.snapshot, &head, deed, landing);
+        let adopt = Adopt::new(&record.head, &head, deed, landing);
         match self.vault.live_owner()? {
             Some(owner) => owner.adopt(&adopt).or_else(|error| self.done_after_all(head, error)),
             // It is gone. Starting anew finds its successor, or becomes it.

@@ -91,7 +91,9 @@ fn write_file(out: &mut dyn Write, diff: &FileDiff, options: &PatchOptions) -> i
             if !lines.hunks.is_empty() {
                 write_names(out, &diff.change)?;
             }
-            lines.hunks.iter().try_for_each(|hunk| write_hunk(out, hunk))?;
+            for (index, hunk) in lines.hunks.iter().enumerate() {
+                write_hunk(out, hunk, options.number_hunks.then_some(index + 1))?;
+            }
         }
         Body::Binary { .. } => {
             write_index(out, diff)?;
@@ -158,8 +160,9 @@ fn write_names(out: &mut dyn Write, change: &FileChange) -> io::Result<()> {
     write_line(out, &[b"+++ ", &name("b/", &change.new)])
 }
 
-fn write_hunk(out: &mut dyn Write, hunk: &Hunk) -> io::Result<()> {
-    writeln!(out, "@@ -{} +{} @@", range(&hunk.old), range(&hunk.new))?;
+fn write_hunk(out: &mut dyn Write, hunk: &Hunk, number: Option<usize>) -> io::Result<()> {
+    let number = number.map(|number| format!(" hunk {number}")).unwrap_or_default();
+    writeln!(out, "@@ -{} +{} @@{number}", range(&hunk.old), range(&hunk.new))?;
     for line in &hunk.lines {
         out.write_all(match line.kind {
             HunkLineKind::Context => b" ",

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use imara_diff::sources::byte_lines;
 use imara_diff::{Algorithm, Diff, InternedInput};
 
+/// Texts with more lines than this together are compared in another way.
+const HISTOGRAM_MAX: usize = 20_000;
+
 /// Two texts compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineDiff {
@@ -38,9 +41,9 @@ pub enum HunkLineKind {
 }
 
 impl LineDiff {
-    pub(super) fn compute(old: &Bytes, new: &Bytes, context: u32) -> LineDiff {
+    pub fn compute(old: &Bytes, new: &Bytes, context: u32) -> LineDiff {
         let input = InternedInput::new(byte_lines(old), byte_lines(new));
-        let mut diff = Diff::compute(Algorithm::Histogram, &input);
+        let mut diff = Diff::compute(algorithm(&input), &input);
         diff.postprocess_lines(&input);
         let (old_lines, new_lines) = (split(old), split(new));
         let groups = group(&diff, context);
@@ -53,10 +56,19 @@ impl LineDiff {
     }
 }
 
+/// The histogram finds the hunks that people would see, but its time grows with the square of a long list of small
+/// changes.
+fn algorithm(input: &InternedInput<&[u8]>) -> Algorithm {
+    match input.before.len() + input.after.len() {
+        0..=HISTOGRAM_MAX => Algorithm::Histogram,
+        _ => Algorithm::Myers,
+    }
+}
+
 /// How many lines came and went, without their texts.
 pub(super) fn count(old: &[u8], new: &[u8]) -> (u32, u32) {
     let input = InternedInput::new(byte_lines(old), byte_lines(new));
-    let diff = Diff::compute(Algorithm::Histogram, &input);
+    let diff = Diff::compute(algorithm(&input), &input);
     (diff.count_additions(), diff.count_removals())
 }
 

@@ -4,12 +4,15 @@ use avfs_core::TreePath;
 
 /// `prefix` and the path, in quotes with C escapes if the path has bytes that need it.
 pub(super) fn quoted(prefix: &str, path: &TreePath) -> Vec<u8> {
-    let whole = [prefix.as_bytes(), path.as_bytes()].concat();
+    quoted_bytes(&[prefix.as_bytes(), path.as_bytes()].concat())
+}
+
+pub(crate) fn quoted_bytes(whole: &[u8]) -> Vec<u8> {
     if !whole.iter().any(|byte| needs_quotes(*byte)) {
-        return whole;
+        return whole.to_vec();
     }
     let mut out = vec![b'"'];
-    for byte in whole {
+    for &byte in whole {
         match escape(byte) {
             Some(letter) => out.extend([b'\\', letter]),
             None if needs_quotes(byte) => out.extend(format!("\\{byte:03o}").bytes()),

@@ -179,6 +179,21 @@ new mode 100755
 }
 
 #[test]
+fn a_patch_with_numbered_hunks_applies_too() {
+    let text: String = (0..40).map(|n| format!("{n}\n")).collect();
+    let old = items(&[("f", Item::file(text.clone()))]);
+    let new = items(&[("f", Item::file(text.replace("\n5\n", "\nfive\n").replace("\n30\n", "\nthirty\n")))]);
+    let options = PatchOptions { number_hunks: true, ..PatchOptions::default() };
+    let (patch, _) = patch_of(old.clone(), new.clone(), &options);
+    let shown = String::from_utf8_lossy(&patch);
+    let headers: Vec<&str> = shown.lines().filter(|line| line.starts_with("@@")).collect();
+    assert_eq!(headers, ["@@ -3,7 +3,7 @@ hunk 1", "@@ -28,7 +28,7 @@ hunk 2"]);
+    for program in [GIT, PATCH] {
+        assert_eq!(applied(&old, &patch, program).unwrap(), new, "{program:?}");
+    }
+}
+
+#[test]
 fn names_of_contents_are_those_of_git() {
     let new = items(&[("f", Item::file("hello\n"))]);
     let (patch, _) = patch_of(Items::new(), new, &PatchOptions::default());

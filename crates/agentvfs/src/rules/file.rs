@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::{RuleFault, did_you_mean, note_on, similar_level};
 use crate::error::{Error, Result};
 use crate::name::closest;
+use crate::toml_text::TomlText;
 
 const SECTION: &str = "rules";
 const EXTENDS: &str = "extends";
@@ -65,17 +66,11 @@ fn shown(file: &Path) -> String {
     avfs_core::printable(std::os::unix::ffi::OsStrExt::as_bytes(file.as_os_str()))
 }
 
-struct Reader<'a> {
-    place: &'a str,
-    text: &'a str,
-    /// Where each line starts.
-    lines: Vec<usize>,
-}
+struct Reader<'a>(TomlText<'a>);
 
 impl<'a> Reader<'a> {
     fn new(place: &'a str, text: &'a str) -> Reader<'a> {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(end, _)| end + 1);
-        Reader { place, text, lines: [0].into_iter().chain(ends).collect() }
+        Reader(TomlText::new(place, text))
     }
 }
 
@@ -83,11 +78,7 @@ type Found<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValu
 
 impl Reader<'_> {
     fn place_of(&self, offset: usize) -> String {
-        let offset = offset.min(self.text.len());
-        let line = self.lines.partition_point(|start| *start <= offset);
-        let before = &self.text.as_bytes()[self.lines[line - 1]..offset];
-        let column = 1 + before.iter().filter(|byte| super::is_first_of_char(**byte)).count();
-        format!("{}:{line}:{column}", self.place)
+        self.0.place_of(offset)
     }
 
     fn fault(&self, offset: usize, reason: impl ToString) -> RuleFault {
@@ -97,11 +88,11 @@ impl Reader<'_> {
     /// Rules that are each right and cannot be used together.
     fn undecidable(&self, bad: BadRules) -> RuleFault {
         let of_rule = match &bad {
-            BadRules::TooComplex { rule } => rule.origin.as_str().strip_prefix(self.place),
+            BadRules::TooComplex { rule } => rule.origin.as_str().strip_prefix(self.0.place),
             BadRules::TooMany(_) => None,
         };
         let line = of_rule.and_then(|line| line.strip_prefix(':')).unwrap_or("1");
-        RuleFault::new(format!("{}:{line}:1", self.place), bad)
+        RuleFault::new(format!("{}:{line}:1", self.0.place), bad)
     }
 
     fn section<'a, 'i>(&self, table: &'a DeTable<'i>, others: &[&str]) -> Result<&'a DeTable<'i>, RuleFault> {
@@ -206,7 +197,7 @@ impl Reader<'_> {
 
     /// Where a byte of a string stands in the file. If the string has escapes, that is where it starts.
     fn within(&self, span: std::ops::Range<usize>, value: &str, position: usize) -> usize {
-        let written = self.text.get(span.clone()).unwrap_or_default();
+        let written = self.0.text.get(span.clone()).unwrap_or_default();
         match written.find(value) {
             Some(start) => span.start + start + position,
             None => span.start,

@@ -11,7 +11,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 
-pub(super) struct Beneath {
+pub(crate) struct Beneath {
     top: OwnedFd,
     /// As the user named it, for messages.
     path: PathBuf,
@@ -27,7 +27,7 @@ const DIRECTORY: OFlags =
 const ATTEMPTS: usize = 16;
 
 impl Beneath {
-    pub(super) fn new(top: OwnedFd, path: &Path) -> Beneath {
+    pub(crate) fn new(top: OwnedFd, path: &Path) -> Beneath {
         Beneath {
             top,
             path: path.to_owned(),
@@ -37,7 +37,7 @@ impl Beneath {
     }
 
     /// How a message names what lies at `relative`.
-    pub(super) fn host_path(&self, relative: &[u8]) -> PathBuf {
+    pub(crate) fn host_path(&self, relative: &[u8]) -> PathBuf {
         use std::os::unix::ffi::OsStrExt;
         match relative {
             b"" => self.path.clone(),
@@ -46,7 +46,7 @@ impl Beneath {
     }
 
     /// Opens the directory at `relative`; empty means the topmost one.
-    pub(super) fn open_directory(&self, relative: &[u8]) -> Result<OwnedFd> {
+    pub(crate) fn open_directory(&self, relative: &[u8]) -> Result<OwnedFd> {
         let relative = if relative.is_empty() { b"." } else { relative };
         if !self.by_steps.load(Ordering::Relaxed) {
             match self.open_at_once(relative) {
@@ -80,7 +80,7 @@ impl Beneath {
     }
 
     /// Opens the file `name` of `directory` for reading; never waits, whatever it is.
-    pub(super) fn open_file(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+    pub(crate) fn open_file(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         if self.no_atime.load(Ordering::Relaxed) {
             match rustix::fs::openat(directory, name, flags | OFlags::NOATIME, Mode::empty()) {

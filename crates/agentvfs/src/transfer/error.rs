@@ -9,6 +9,8 @@ use avfs_core::{BadName, TreePath, printable};
 use avfs_tree::{ObjectError, ReadError};
 use rustix::io::Errno;
 
+use crate::git::GitError;
+
 /// A transfer that failed. After a failed import no vault has changed; a failed export leaves what it
 /// had written.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +56,8 @@ pub enum TransferError {
     },
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error(transparent)]
+    Git(#[from] GitError),
 }
 
 impl TransferError {

@@ -13,7 +13,7 @@ use super::error::Reason;
 use super::links::FileKey;
 
 /// Why an entry was not read.
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// It is not what it was a moment ago: look again.
     Changed,
     Skip(Reason),
@@ -39,7 +39,7 @@ impl From<Errno> for Trouble {
 
 /// Where objects go.
 #[derive(Clone, Copy)]
-pub(super) struct Intake<'a> {
+pub(crate) struct Intake<'a> {
     pub objects: &'a Objects,
     pub writer: &'a ObjectWriter,
     pub progress: &'a dyn Progress,
@@ -51,7 +51,7 @@ const PIECE: usize = 1 << 20;
 impl Intake<'_> {
     /// Reads an open regular file. `stat` is of the moment when it was opened; if it is another one at the
     /// end, what was read may be half of one version and half of the next.
-    pub(super) fn regular(&self, file: BorrowedFd<'_>, stat: &Stat) -> Result<Entry, Trouble> {
+    pub(crate) fn regular(&self, file: BorrowedFd<'_>, stat: &Stat) -> Result<Entry, Trouble> {
         let size = stat.st_size as u64;
         if size > FILE_MAX {
             return Err(Trouble::Skip(Reason::TooLarge(size)));
@@ -75,6 +75,12 @@ impl Intake<'_> {
                 Ok(builder.finish()?.1)
             }
         }
+    }
+
+    /// The bytes of an open file; only very large ones keep their holes.
+    pub(crate) fn dense_content(&self, file: BorrowedFd<'_>, stat: &Stat) -> Result<Content, Trouble> {
+        let size = stat.st_size as u64;
+        self.content(file, size, size > BLOB_MAX && has_holes(stat))
     }
 
     fn small(&self, file: BorrowedFd<'_>, size: usize) -> Result<Content, Trouble> {
@@ -124,7 +130,7 @@ impl Intake<'_> {
 }
 
 /// Files whose bytes are told to the progress while they are read, not when they are done.
-pub(super) fn is_told_piecewise(stat: &Stat) -> bool {
+pub(crate) fn is_told_piecewise(stat: &Stat) -> bool {
     stat.st_size as u64 > BLOB_MAX || has_holes(stat)
 }
 
@@ -149,7 +155,7 @@ fn is_same_version(before: &Stat, after: &Stat) -> bool {
 }
 
 /// Anything but a file or a directory: there is nothing to open.
-pub(super) fn special(directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Result<Entry, Trouble> {
+pub(crate) fn special(directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Result<Entry, Trouble> {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => {
             let target = rustix::fs::readlinkat(directory, name, Vec::new());
@@ -170,7 +176,7 @@ pub(super) fn special(directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Re
     Ok(Entry { meta: meta(stat, Xattrs::default()), kind })
 }
 
-pub(super) fn stat_of(directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Stat> {
+pub(crate) fn stat_of(directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Stat> {
     rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
 }
 
@@ -178,7 +184,7 @@ pub(super) fn key_of(stat: &Stat) -> FileKey {
     FileKey { device: stat.st_dev, inode: stat.st_ino }
 }
 
-pub(super) fn meta(stat: &Stat, xattrs: Xattrs) -> Meta {
+pub(crate) fn meta(stat: &Stat, xattrs: Xattrs) -> Meta {
     let nanos = (stat.st_mtime_nsec as u32).min(Timestamp::NANOS_PER_SECOND - 1);
     Meta {
         mode: stat.st_mode & 0o7777,
@@ -192,16 +198,16 @@ pub(super) fn meta(stat: &Stat, xattrs: Xattrs) -> Meta {
 
 /// Whether a vault keeps this extended attribute: those of the user, file capabilities and access control
 /// lists. The rest are labels of the host's own security systems.
-pub(super) fn is_kept_xattr(name: &[u8]) -> bool {
+pub(crate) fn is_kept_xattr(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_") || name == CAPABILITY
 }
 
-pub(super) const CAPABILITY: &[u8] = b"security.capability";
+pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 /// Most lists fit.
 const LIST_BUFFER: usize = 1024;
 
 /// The extended attributes of an open file or directory. Nearly all have none: one call.
-pub(super) fn xattrs(file: impl AsFd) -> Result<Xattrs, Trouble> {
+pub(crate) fn xattrs(file: impl AsFd) -> Result<Xattrs, Trouble> {
     let file = file.as_fd();
     let mut first = [0u8; LIST_BUFFER];
     let longer;

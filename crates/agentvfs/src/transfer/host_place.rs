@@ -16,7 +16,7 @@ use super::{Progress, Tally};
 
 /// How one entry failed.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// What we were about to do, and what the host said.
     Host(&'static str, Errno),
     Object(ObjectError),
@@ -29,7 +29,7 @@ impl From<ObjectError> for Fault {
 }
 
 /// Names what was being done when a call failed.
-pub(super) trait Doing<T> {
+pub(crate) trait Doing<T> {
     fn doing(self, action: &'static str) -> Result<T, Fault>;
 }
 
@@ -41,7 +41,7 @@ impl<T> Doing<T> for rustix::io::Result<T> {
 
 /// What came of making an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Made {
+pub(crate) enum Made {
     Yes,
     /// There is something of this name.
     Exists,
@@ -49,7 +49,7 @@ pub(super) enum Made {
     Skipped,
 }
 
-pub(super) struct Placer<'a> {
+pub(crate) struct Placer<'a> {
     pub objects: &'a Objects,
     pub tally: &'a Tally,
     pub progress: &'a dyn Progress,
@@ -69,7 +69,7 @@ const FRESH: OFlags =
 
 impl Placer<'_> {
     /// Makes anything but a directory as `name` of `directory`. `relative` is how the report names it.
-    pub(super) fn place(
+    pub(crate) fn place(
         &self,
         directory: BorrowedFd<'_>,
         name: &[u8],
@@ -80,7 +80,7 @@ impl Placer<'_> {
     }
 
     /// Makes `name` of `directory` another name of `first` of `first_directory`.
-    pub(super) fn link(
+    pub(crate) fn link(
         &self,
         first: (BorrowedFd<'_>, &[u8]),
         directory: BorrowedFd<'_>,
@@ -232,7 +232,7 @@ impl Placer<'_> {
 
     /// Sets all attributes of an open file or directory. In this order: a new owner drops the setuid bit and
     /// capabilities, a mode may take away the right to set extended attributes, all of it changes times.
-    pub(super) fn attributes(&self, file: BorrowedFd<'_>, meta: &Meta, relative: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn attributes(&self, file: BorrowedFd<'_>, meta: &Meta, relative: &[u8]) -> Result<(), Fault> {
         let kept = self.owner(meta, |uid, gid| rustix::fs::fchown(file, uid, gid))?;
         for (name, value) in meta.xattrs.iter() {
             if let Err(errno) = rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
@@ -283,13 +283,13 @@ fn made(outcome: rustix::io::Result<()>, action: &'static str) -> Result<Made, F
 
 /// A chmod by name follows a symbolic link that someone may have put there; one through a descriptor of
 /// the very node does not.
-fn chmod_unopened(directory: BorrowedFd<'_>, name: &[u8], mode: Mode) -> rustix::io::Result<()> {
+pub(crate) fn chmod_unopened(directory: BorrowedFd<'_>, name: &[u8], mode: Mode) -> rustix::io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let node = rustix::fs::openat(directory, name, flags, Mode::empty())?;
     rustix::fs::chmod(format!("/proc/self/fd/{}", node.as_raw_fd()), mode)
 }
 
-fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Fault> {
+pub(crate) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Fault> {
     while !bytes.is_empty() {
         match rustix::io::pwrite(file, bytes, offset) {
             Err(Errno::INTR) => {}
@@ -303,7 +303,7 @@ fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Fau
     Ok(())
 }
 
-fn times(mtime: Timestamp) -> Timestamps {
+pub(crate) fn times(mtime: Timestamp) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() },

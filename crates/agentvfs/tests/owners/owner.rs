@@ -177,6 +177,7 @@ impl Host for FakeHost {
             requests: 0,
             by_opcode: Default::default(),
             serve_ns: Vec::new(),
+            deferred: 0,
             memory_bytes: 0,
         };
         self.mounts.lock().unwrap().iter().map(state).collect()

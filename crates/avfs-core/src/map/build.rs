@@ -21,6 +21,7 @@ where
     V: Record,
     S: NodeSink<Error = E>,
 {
+    let root = root.map(|id| nodes.root(id)).transpose()?.flatten();
     let old = match root {
         Some(id) => Some((id, nodes.load(id)?)),
         None => None,

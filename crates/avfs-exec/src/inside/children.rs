@@ -17,9 +17,9 @@ pub(super) fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
 }
 
-/// Takes one child that has ended.
+/// Takes one child that has ended, or hears of one that has stopped.
 pub(super) fn reap_one() -> io::Result<Option<(Pid, WaitStatus)>> {
-    match wait(WaitOptions::NOHANG) {
+    match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
         Ok(ended) => Ok(ended),
         Err(Errno::CHILD | Errno::INTR) => Ok(None),
         Err(errno) => Err(errno.into()),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -12,22 +12,49 @@ use rustix::process::{DumpableBehavior, Pid, Signal, WaitStatus};
 use super::confine::{self, Confinement};
 use super::frame::{Channel, Order, Report};
 use super::spec::{Spec, Standing};
+use super::terminal::{self, Terminal};
 use super::{Handed, LOST, children, listener, signals};
 
 /// What the command is given as its three streams.
-struct Streams {
-    stdin: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
+enum Streams {
+    Pipes { stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd },
+    Terminal(Terminal),
+}
+
+impl Streams {
+    /// What becomes the command's own.
+    fn copies(&self) -> io::Result<[Stdio; 3]> {
+        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(Stdio::from);
+        match self {
+            Streams::Pipes { stdin, stdout, stderr } => {
+                Ok([copy(stdin.as_fd())?, copy(stdout.as_fd())?, copy(stderr.as_fd())?])
+            }
+            Streams::Terminal(terminal) => {
+                let line = terminal.line();
+                Ok([copy(line)?, copy(line)?, copy(line)?])
+            }
+        }
+    }
+
+    fn terminal(&self) -> Option<&Terminal> {
+        match self {
+            Streams::Pipes { .. } => None,
+            Streams::Terminal(terminal) => Some(terminal),
+        }
+    }
 }
 
 /// Carries out what comes over the control socket. The answer is the exit status of the stage.
 pub(super) fn stage(handed: Handed) -> i32 {
-    let Handed { control, stdin, stdout, stderr, proxy, entrances } = handed;
+    let Handed { control, stdin, stdout, stderr, proxy, terminal, entrances } = handed;
     let mut channel = Channel::new(control);
-    let streams = Streams { stdin, stdout, stderr };
+    let pipes = Streams::Pipes { stdin, stdout, stderr };
     let prepared = enter(entrances).and_then(|()| prepare(&mut channel, proxy));
-    match prepared.and_then(|(spec, ended)| run(&mut channel, &spec, streams, &ended)) {
+    let done = prepared.and_then(|(spec, ended)| {
+        let streams = terminal.map_or(Ok(pipes), |over| Terminal::open(over).map(Streams::Terminal))?;
+        run(&mut channel, &spec, streams, &ended)
+    });
+    match done {
         Ok(()) => 0,
         Err(error) => {
             let reason = error.to_string();
@@ -79,9 +106,10 @@ fn run(channel: &mut Channel, spec: &Spec, streams: Streams, ended: &OwnedFd) ->
         return channel.report(&Report::NoDirectory);
     }
     let confinement = Confinement::new(spec)?;
-    let report = match start(spec, streams, confinement) {
+    let report = match start(spec, &streams, confinement) {
         Ok(command) => {
-            let end = Waiting { standing: spec.standing, command, ended }.follow(channel);
+            let terminal = streams.terminal();
+            let end = Waiting { standing: spec.standing, command, ended, terminal }.follow(channel);
             // Whatever went wrong, also when nobody is left to report to.
             if spec.standing == Standing::Keeper {
                 children::end_all();
@@ -106,15 +134,20 @@ fn not_started(error: &io::Error) -> Report {
 }
 
 #[allow(unsafe_code, reason = "what a child does before it becomes the command")]
-fn start(spec: &Spec, streams: Streams, confinement: Confinement) -> io::Result<Pid> {
+fn start(spec: &Spec, streams: &Streams, confinement: Confinement) -> io::Result<Pid> {
     let program = spec.command.first().ok_or_else(|| io::Error::other("no command"))?;
     let mut command = Command::new(program);
     command.args(&spec.command[1..]);
     command.env_clear().envs(spec.env.iter().cloned()).current_dir(&spec.cwd);
-    command.stdin(streams.stdin).stdout(Stdio::from(streams.stdout)).stderr(Stdio::from(streams.stderr));
+    let [stdin, stdout, stderr] = streams.copies()?;
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
     let mut confinement = Some(confinement);
+    let is_job = streams.terminal().is_some();
     let before_exec = move || {
-        rustix::process::setsid()?;
+        match is_job {
+            true => terminal::become_foreground(rustix::stdio::stdin())?,
+            false => drop(rustix::process::setsid()?),
+        }
         signals::as_usual()?;
         prefer_for_oom();
         confinement.take().map_or(Ok(()), Confinement::apply)
@@ -137,30 +170,46 @@ struct Waiting<'a> {
     standing: Standing,
     command: Pid,
     ended: &'a OwnedFd,
+    terminal: Option<&'a Terminal>,
+}
+
+/// Who has something to say.
+struct Heard {
+    launcher: bool,
+    terminal: bool,
 }
 
 impl Waiting<'_> {
     fn follow(self, channel: &mut Channel) -> io::Result<Report> {
         channel.report(&Report::Started)?;
         loop {
-            if let Some(report) = reap(self.command, self.ended)? {
+            if let Some(report) = self.reap()? {
                 return Ok(report);
             }
-            if self.poll(channel)? && !self.obey(channel)? {
-                // Nobody is left to report to. The end of the stage is the end of the rest.
+            let heard = self.poll(channel)?;
+            let obeyed = match self.terminal.filter(|_| heard.terminal) {
+                Some(terminal) => terminal.obey(self.command)?,
+                None => true,
+            };
+            if !obeyed || heard.launcher && !self.obey(channel)? {
+                // Nobody is left to report to, or to look. The end of the stage is the end of the rest.
                 children::kill_everything(self.standing, Signal::KILL);
             }
         }
     }
 
-    /// Waits for anything to happen. Answers whether something came from the launcher.
-    fn poll(&self, channel: &Channel) -> io::Result<bool> {
-        let mut fds = [
+    /// Waits for anything to happen.
+    fn poll(&self, channel: &Channel) -> io::Result<Heard> {
+        let mut fds = vec![
             PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN),
             PollFd::new(self.ended, PollFlags::IN),
         ];
+        fds.extend(self.terminal.map(|terminal| PollFd::from_borrowed_fd(terminal.over(), PollFlags::IN)));
         match poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!fds[0].revents().is_empty()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {
+                let said = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
+                Ok(Heard { launcher: said(0), terminal: said(2) })
+            }
             Err(errno) => Err(errno.into()),
         }
     }
@@ -170,26 +219,38 @@ impl Waiting<'_> {
         let there = channel.receive()?;
         while let Some(order) = channel.next_order()? {
             match order {
-                Order::Terminate => children::kill_everything(self.standing, Signal::TERM),
+                Order::Terminate => self.terminate(),
                 Order::Kill => children::kill_everything(self.standing, Signal::KILL),
                 Order::Start(_) => return Err(io::Error::other("a second command")),
             }
         }
         Ok(there)
     }
-}
 
-/// Takes all children that have ended, ours and adopted ones.
-fn reap(command: Pid, ended: &OwnedFd) -> io::Result<Option<Report>> {
-    let mut signals = [0_u8; 1024];
-    while rustix::io::read(ended, &mut signals).is_ok() {}
-    let mut report = None;
-    while let Some((pid, status)) = children::reap_one()? {
-        if pid == command {
-            report = report_of(status);
+    /// What has stopped goes on, to hear that it is to end.
+    fn terminate(&self) {
+        children::kill_everything(self.standing, Signal::TERM);
+        if self.terminal.is_some() {
+            children::kill_everything(self.standing, Signal::CONT);
         }
     }
-    Ok(report)
+
+    /// Takes all children that have ended, ours and adopted ones.
+    fn reap(&self) -> io::Result<Option<Report>> {
+        let mut signals = [0_u8; 1024];
+        while rustix::io::read(self.ended, &mut signals).is_ok() {}
+        let mut report = None;
+        while let Some((pid, status)) = children::reap_one()? {
+            if pid == self.command {
+                report = report_of(status);
+                if let Some(terminal) = self.terminal.filter(|_| status.stopped()) {
+                    // If nobody listens any more, that is seen next.
+                    terminal.tell_stopped().ok();
+                }
+            }
+        }
+        Ok(report)
+    }
 }
 
 fn report_of(status: WaitStatus) -> Option<Report> {

@@ -19,6 +19,16 @@ pub(super) fn children() -> io::Result<OwnedFd> {
     }
 }
 
+/// Holds one more signal back.
+pub(super) fn hold(signal: libc::c_int) -> io::Result<()> {
+    let set = set_of(&[signal]);
+    // SAFETY: the set is initialised and lives through the call.
+    match unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Undoes that, and everything that was ignored. For a child before it becomes the command.
 pub(super) fn as_usual() -> io::Result<()> {
     let set = set_of(&[]);

@@ -29,6 +29,7 @@ pub(super) struct Inner {
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
+    pub(super) terminal: Option<OwnedFd>,
     /// Of the groups that the stage enters by itself.
     pub(super) entrances: Vec<OwnedFd>,
 }
@@ -42,12 +43,14 @@ impl Inner {
             stdout: self.stdout.as_raw_fd(),
             stderr: self.stderr.as_raw_fd(),
             proxy: proxy.map(AsRawFd::as_raw_fd),
+            terminal: self.terminal.as_ref().map(AsRawFd::as_raw_fd),
             entrances: numbers(&self.entrances),
         }
     }
 
     pub(super) fn numbers(&self) -> Vec<RawFd> {
-        numbers([&self.control, &self.stdin, &self.stdout, &self.stderr].into_iter().chain(&self.entrances))
+        let streams = [&self.control, &self.stdin, &self.stdout, &self.stderr];
+        numbers(streams.into_iter().chain(&self.terminal).chain(&self.entrances))
     }
 }
 
@@ -64,6 +67,10 @@ pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer,
     let (stdout, inner_stdout) = output_pipe()?;
     let (stderr, inner_stderr) = output_pipe()?;
     let (talk, inner_talk) = output_pipe()?;
+    let (stdin, terminal) = match stdin {
+        Stdin::Terminal(socket) => (Stdin::Nothing, Some(socket)),
+        other => (other, None),
+    };
     let (feed, inner_stdin) = input(stdin)?;
     let outer = Outer { channel: Channel::new(control), stdout, stderr, talk, feed };
     let inner = Inner {
@@ -71,6 +78,7 @@ pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer,
         stdin: inner_stdin,
         stdout: inner_stdout,
         stderr: inner_stderr,
+        terminal,
         entrances,
     };
     Ok((outer, inner, inner_talk))
@@ -98,7 +106,7 @@ pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 fn input(stdin: Stdin) -> io::Result<(Option<Feed>, OwnedFd)> {
     match stdin {
-        Stdin::Nothing => Ok((None, File::open("/dev/null")?.into())),
+        Stdin::Nothing | Stdin::Terminal(_) => Ok((None, File::open("/dev/null")?.into())),
         Stdin::File(file) => Ok((None, file.into())),
         Stdin::Bytes(bytes) => {
             let (inner, pipe) = pipe_with(PipeFlags::CLOEXEC)?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{HOME, Network, Plan, Step};
+use super::{Network, Plan, Step};
 
 /// Files and directories without secrets that ordinary tools ask for. Each directory is a mount, which takes time.
 const SHOWN: &[&str] = &[
@@ -72,8 +72,9 @@ fn copied(from: &Path, name: &str) -> Option<Step> {
 fn made_up(plan: &Plan) -> Vec<Step> {
     let user = &plan.user;
     let (name, uid, gid) = (&user.name, user.uid, user.gid);
+    let home = plan.home.at.display();
     let passwd = format!(
-        "root:x:0:0:root:/root:/usr/sbin/nologin\n{name}:x:{uid}:{gid}:{name}:{HOME}:/bin/bash\n\
+        "root:x:0:0:root:/root:/usr/sbin/nologin\n{name}:x:{uid}:{gid}:{name}:{home}:/bin/bash\n\
          nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
     );
     let group = format!("root:x:0:\n{name}:x:{gid}:\nnogroup:x:65534:\n");

@@ -142,10 +142,18 @@ fn private(plan: &Plan) -> Vec<Step> {
         Step::Devices { at: "/dev".into() },
         Step::Private { at: "/dev/shm".into(), mode: 0o1777, bytes },
         Step::Private { at: "/tmp".into(), mode: 0o1777, bytes },
-        Step::Private { at: HOME.into(), mode: 0o700, bytes },
+        home(plan),
         link("../tmp", "/var/tmp"),
         link("../run", "/var/run"),
     ]
+}
+
+fn home(plan: &Plan) -> Step {
+    let at = plan.home.at.clone();
+    match plan.home.shows.clone() {
+        Some(from) => Step::Writable { from, at },
+        None => Step::Private { at, mode: 0o700, bytes: plan.limits.private_bytes },
+    }
 }
 
 fn toolchains(plan: &Plan) -> Vec<Step> {
@@ -200,7 +208,8 @@ fn is_name(name: &OsStr) -> bool {
 fn access(plan: &Plan) -> Vec<(PathBuf, Access)> {
     let mut access = vec![(PathBuf::from("/"), Access::Read)];
     access.extend(["/dev", "/proc"].map(|at| (at.into(), Access::Use)));
-    access.extend(["/tmp", HOME, "/dev/shm"].map(|at| (at.into(), Access::Write)));
+    let private = [Path::new("/tmp"), &plan.home.at, Path::new("/dev/shm")];
+    access.extend(private.map(|at| (at.to_owned(), Access::Write)));
     // Pipes can be written to where nothing can be changed.
     access.extend(plan.session.iter().map(|_| (SESSION.into(), Access::Use)));
     if !plan.read_only {

@@ -13,5 +13,6 @@ mod ordinary;
 mod output;
 mod shells;
 mod survivors;
+mod terminals;
 mod tools;
 mod walls;

@@ -32,28 +32,31 @@ impl<'a> Listing<'a> {
         true
     }
 
-    /// Adds an entry with its attributes. `entry` is asked for only if there is room, because the kernel
+    /// Adds an entry with its attributes. Ask whether there is room before anything is done for it: the kernel
     /// counts a lookup for each that it receives.
-    pub fn add_plus(
-        &mut self,
-        ino: u64,
-        cookie: u64,
-        kind: u32,
-        name: &[u8],
-        entry: impl FnOnce() -> EntryOut,
-    ) -> bool {
+    pub fn add_plus(&mut self, ino: u64, cookie: u64, kind: u32, name: &[u8], entry: &EntryOut) -> bool {
         let Some(room) = self.take(size_of::<EntryOut>(), name) else { return false };
         let (first, second) = room.split_at_mut(size_of::<EntryOut>());
-        first.copy_from_slice(entry().as_bytes());
+        first.copy_from_slice(entry.as_bytes());
         put_entry(second, ino, cookie, kind, name);
         true
     }
 
+    /// Whether an entry with its attributes would fit.
+    pub fn has_room_plus(&self, name: &[u8]) -> bool {
+        self.end(size_of::<EntryOut>(), name).is_some()
+    }
+
     fn take(&mut self, before: usize, name: &[u8]) -> Option<&mut [u8]> {
-        let size = (before + size_of::<Dirent>() + name.len()).next_multiple_of(8);
-        let end = self.len.checked_add(size).filter(|end| *end <= self.buffer.len())?;
+        let end = self.end(before, name)?;
         let start = std::mem::replace(&mut self.len, end);
         Some(&mut self.buffer[start..end])
+    }
+
+    /// Where an entry would end.
+    fn end(&self, before: usize, name: &[u8]) -> Option<usize> {
+        let size = (before + size_of::<Dirent>() + name.len()).next_multiple_of(8);
+        self.len.checked_add(size).filter(|end| *end <= self.buffer.len())
     }
 }
 

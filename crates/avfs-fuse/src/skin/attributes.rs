@@ -1,5 +1,7 @@
 //! Attributes, as the kernel shows and sets them.
 
+use std::sync::atomic::Ordering;
+
 use avfs_core::Timestamp;
 use avfs_core::chunks::BLOB_MAX;
 use avfs_core::rules::Level;
@@ -29,9 +31,10 @@ const READ_ACCESS: u32 = 4;
 
 impl Skin {
     pub(super) fn get_attr(&self, request: &Request<'_>) -> Result<AttrOut, SkinError> {
-        Ok(self.attr_out(&self.tree.attr(self.ino(request)?)?))
+        self.attr_out(&self.tree.attr(self.ino(request)?)?)
     }
 
+    /// Says how it is to be, so it does no harm if it is done twice.
     pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetattrIn) -> Result<AttrOut, SkinError> {
         let at = self.at(request)?;
         let mut wanted = wanted(set);
@@ -44,7 +47,7 @@ impl Skin {
         if set.valid & setattr::KILL_SUIDGID != 0 {
             wanted.mode = wanted.mode.or(self.mode_without_privileges(at.ino)?);
         }
-        Ok(self.attr_out(&self.tree.set_attr(at, wanted)?))
+        self.attr_out(&self.tree.set_attr(at, wanted)?)
     }
 
     /// Takes the privileges away that a file gives to whoever executes it.
@@ -64,21 +67,31 @@ impl Skin {
         Ok((attr.kind != Kind::Directory && mode & dropped != 0).then_some(mode & !dropped))
     }
 
-    /// What the kernel is told of an inode, once more.
-    pub(super) fn remembered(&self, attr: &Attr) -> EntryOut {
-        entry_out(self.nodes.remember(attr.ino), self.kernel_attr(attr))
+    /// What the kernel is told of an inode, once more. The tree counts it as told: if it is not, it is given back.
+    pub(super) fn remembered(&self, attr: &Attr) -> Result<EntryOut, SkinError> {
+        let shown = self.kernel_attr(attr).inspect_err(|_| self.give_back(attr))?;
+        let node = self.nodes.remember(attr.ino);
+        if attr.kind == Kind::File {
+            self.last_file.store(node, Ordering::Relaxed);
+        }
+        Ok(entry_out(node, shown))
     }
 
-    fn attr_out(&self, attr: &Attr) -> AttrOut {
-        AttrOut { attr_valid: VALID, attr_valid_nsec: 0, dummy: 0, attr: self.kernel_attr(attr) }
+    pub(super) fn give_back(&self, attr: &Attr) {
+        // One that is gone already has nothing to be released.
+        let _ = self.tree.release(attr.ino, 1);
     }
 
-    fn kernel_attr(&self, attr: &Attr) -> abi::Attr {
-        let shown = kernel_attr(attr, self.occupied(attr));
-        match self.options.owner {
+    fn attr_out(&self, attr: &Attr) -> Result<AttrOut, SkinError> {
+        Ok(AttrOut { attr_valid: VALID, attr_valid_nsec: 0, dummy: 0, attr: self.kernel_attr(attr)? })
+    }
+
+    fn kernel_attr(&self, attr: &Attr) -> Result<abi::Attr, SkinError> {
+        let shown = kernel_attr(attr, self.occupied(attr)?);
+        Ok(match self.options.owner {
             Some(OneOwner { uid, gid }) => abi::Attr { uid, gid, ..shown },
             None => shown,
-        }
+        })
     }
 
     /// Whether what `access(2)` asks about may be done. Directories can be listed and passed by whoever sees them.
@@ -102,10 +115,13 @@ impl Skin {
     }
 
     /// How many bytes `du` shows. Holes of small files are not worth looking for.
-    fn occupied(&self, attr: &Attr) -> u64 {
-        match attr.kind {
-            Kind::File if attr.size > BLOB_MAX => self.tree.occupied(attr.ino).unwrap_or(attr.size),
-            _ => attr.size,
+    fn occupied(&self, attr: &Attr) -> Result<u64, SkinError> {
+        if attr.kind != Kind::File || attr.size <= BLOB_MAX {
+            return Ok(attr.size);
+        }
+        match self.tree.occupied(attr.ino) {
+            Err(error) if error.wanted().is_some() => Err(error.into()),
+            occupied => Ok(occupied.unwrap_or(attr.size)),
         }
     }
 }

@@ -13,9 +13,10 @@ use avfs_tree::{Attr, FsError, Ino, Kind, WorkTree};
 
 use super::Skin;
 use super::attributes::{format, no_entry};
+use super::deferring::Outcome;
 use super::error::SkinError;
 use crate::abi::ReadIn;
-use crate::reply::{Answered, Listing, Reply};
+use crate::reply::{Listing, Reply};
 use crate::request::Request;
 
 /// `.` and `..` have the first two cookies.
@@ -113,16 +114,21 @@ impl Handle {
 }
 
 impl Skin {
-    pub(super) fn read_directory(
+    pub(super) fn read_directory<'a>(
         &self,
         request: &Request<'_>,
         read: &ReadIn,
         plus: bool,
-        reply: Reply<'_>,
-    ) -> Answered {
-        reply.directory(read.size as usize, |listing| {
-            self.list(request, read, plus, listing).map_err(|error| self.errno(request, error))
-        })
+        reply: Reply<'a>,
+    ) -> Outcome<'a> {
+        let answered = reply.listed(read.size as usize, |listing| {
+            match self.list(request, read, plus, listing) {
+                // The kernel comes back for the rest.
+                Err(error) if error.wanted().is_some() && !listing.is_empty() => Ok(()),
+                listed => listed,
+            }
+        });
+        answered.or_else(|(reply, error)| self.refuse(request, reply, error))
     }
 
     fn list(
@@ -155,10 +161,10 @@ impl Skin {
             let mut entries = entries.into_iter();
             for entry in entries.by_ref() {
                 let number = handle.number(before, entry.name().clone());
-                if !self.list_entry(&entry, number as u64 + DOTS, as_of, listing) {
-                    // The tree counts as told what it has given us.
-                    [entry].into_iter().chain(entries).for_each(|entry| self.give_back(&entry));
-                    return Ok(());
+                let listed = self.list_entry(&entry, number as u64 + DOTS, as_of, listing);
+                if !matches!(listed, Ok(true)) {
+                    entries.for_each(|entry| self.give_entry_back(&entry));
+                    return listed.map(|_| ());
                 }
                 before = number;
             }
@@ -182,10 +188,10 @@ impl Skin {
         })
     }
 
-    fn give_back(&self, entry: &Entry) {
+    /// The tree counts as told what it has given us.
+    fn give_entry_back(&self, entry: &Entry) {
         if let Entry::Plus(_, attr) = entry {
-            // One that is gone already has nothing to be released.
-            let _ = self.tree.release(attr.ino, 1);
+            self.give_back(attr);
         }
     }
 
@@ -203,7 +209,7 @@ impl Skin {
             }
             let node = if cookie == 1 { ino } else { self.tree.parent(ino)? };
             let fits = match plus {
-                true => listing.add_plus(node.0, cookie, DIRECTORY, name, no_entry),
+                true => listing.add_plus(node.0, cookie, DIRECTORY, name, &no_entry()),
                 false => listing.add(node.0, cookie, DIRECTORY, name),
             };
             if !fits {
@@ -213,16 +219,27 @@ impl Skin {
         Ok(true)
     }
 
-    /// Returns whether there was room. An entry with attributes counts as looked up.
-    fn list_entry(&self, entry: &Entry, cookie: u64, as_of: u64, listing: &mut Listing<'_>) -> bool {
+    /// Returns whether there was room. An entry with attributes counts as looked up, and is given back if it
+    /// was not listed.
+    fn list_entry(
+        &self,
+        entry: &Entry,
+        cookie: u64,
+        as_of: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<bool, SkinError> {
         match entry {
-            Entry::Plus(name, attr) => {
-                let kind = format(attr.kind) >> 12;
-                listing.add_plus(attr.ino.0, cookie, kind, name.as_bytes(), || {
-                    self.kept_if_true(self.remembered(attr), as_of)
-                })
+            Entry::Plus(name, attr) if !listing.has_room_plus(name.as_bytes()) => {
+                self.give_back(attr);
+                Ok(false)
             }
-            Entry::Plain(name, ino, kind) => listing.add(ino.0, cookie, format(*kind) >> 12, name.as_bytes()),
+            Entry::Plus(name, attr) => {
+                let shown = self.kept_if_true(self.remembered(attr)?, as_of);
+                Ok(listing.add_plus(attr.ino.0, cookie, format(attr.kind) >> 12, name.as_bytes(), &shown))
+            }
+            Entry::Plain(name, ino, kind) => {
+                Ok(listing.add(ino.0, cookie, format(*kind) >> 12, name.as_bytes()))
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Why a request is refused.
 
 use avfs_core::BadName;
-use avfs_tree::FsError;
+use avfs_tree::{FsError, Wanted};
 use rustix::io::Errno;
 
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,14 @@ pub(crate) enum SkinError {
 }
 
 impl SkinError {
+    /// What has to be fetched before the request can be tried again.
+    pub fn wanted(&self) -> Option<Wanted> {
+        match self {
+            SkinError::Tree(error) => error.wanted(),
+            SkinError::Name(_) | SkinError::Errno(_) => None,
+        }
+    }
+
     pub fn errno(&self) -> Errno {
         match self {
             SkinError::Tree(error) => error.errno(),

@@ -9,10 +9,11 @@ use avfs_tree::locks::{ByteRange, Conflict, LockError, LockKind, LockOwner, Lock
 use rustix::io::Errno;
 
 use super::Skin;
+use super::deferring::Outcome;
 use super::error::SkinError;
 use crate::abi::flags::{lock, release};
 use crate::abi::{FileLock, FlushIn, LkIn, ReleaseIn};
-use crate::reply::{Answered, Reply};
+use crate::reply::Reply;
 use crate::request::Request;
 
 /// Of `fcntl(2)`.
@@ -106,30 +107,30 @@ impl Skin {
 
     /// Takes or gives up a lock. What is behind it is seen by whoever gets it next, through any mount: the
     /// answer comes when the kernel has forgotten what others changed before.
-    pub(super) fn set_lock(
+    pub(super) fn set_lock<'a>(
         &self,
         request: &Request<'_>,
         lock: &LkIn,
         wait: bool,
-        reply: Reply<'_>,
-    ) -> Answered {
+        reply: Reply<'a>,
+    ) -> Outcome<'a> {
         let wanted = match self.lock_request(request, lock) {
             Ok(wanted) => wanted,
-            Err(error) => return reply.error(self.errno(request, error)),
+            Err(error) => return self.refuse(request, reply, error),
         };
         let table = self.tree.locks();
         if lock.lk.kind == UNLOCK {
-            return reply.done(errno(table.unlock(wanted.ino, wanted.scope, wanted.owner)));
+            return Ok(reply.done(errno(table.unlock(wanted.ino, wanted.scope, wanted.owner))));
         }
         if let Err(error) = self.check(wanted.ino, Level::Read) {
-            return reply.error(self.errno(request, error));
+            return self.refuse(request, reply, error);
         }
         if matches!(wanted.scope, Scope::Record(_)) {
             self.handles.locked(lock.fh, wanted.ino, lock.owner);
         }
         if !wait {
             let result = errno(table.set(&wanted));
-            return self.when_up_to_date(reply, move |reply| reply.done(result));
+            return Ok(self.when_up_to_date(reply, move |reply| reply.done(result)));
         }
         let (answered, reply) = reply.defer();
         let (waiting, unique, notices) = (Arc::clone(&self.waiting), request.unique, self.notices());
@@ -146,7 +147,7 @@ impl Skin {
         {
             table.cancel(id);
         }
-        answered
+        Ok(answered)
     }
 
     pub(super) fn interrupt(&self, unique: u64) {

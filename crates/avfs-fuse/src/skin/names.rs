@@ -2,7 +2,7 @@
 
 use avfs_core::rules::Level;
 use avfs_core::{EntryKind, EntryName};
-use avfs_tree::{At, FsError, Kind, NewEntry, Place, SetAttr};
+use avfs_tree::{At, Attr, FsError, Kind, NewEntry, Place, SetAttr};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -23,7 +23,7 @@ const EXCHANGE: u32 = 1 << 1;
 impl Skin {
     pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8]) -> Result<EntryOut, SkinError> {
         match self.tree.lookup(self.ino(request)?, &EntryName::new(name)?) {
-            Ok(attr) => Ok(self.remembered(&attr)),
+            Ok(attr) => self.remembered(&attr),
             Err(FsError::NotFound) => Ok(no_entry()),
             Err(FsError::Hidden) => Ok(no_entry_for_now()),
             Err(error) => Err(error.into()),
@@ -88,7 +88,7 @@ impl Skin {
             None => (request.caller.uid, request.caller.gid),
         };
         let attr = self.tree.create(parent, &name, new.owned_by(uid, gid))?;
-        Ok(self.remembered(&attr))
+        self.remembered(&attr)
     }
 
     /// Makes a file, or opens the one that another door has just made.
@@ -104,17 +104,18 @@ impl Skin {
             Err(SkinError::Tree(FsError::Exists)) if !exclusive => {}
             made => return made,
         }
-        let attr = self.tree.lookup(self.ino(request)?, &EntryName::new(name)?)?;
-        let opened = match attr.kind {
-            Kind::File => self.open_inode(attr.ino.into(), create.flags, create.open_flags),
-            // The kernel opens these itself; it has to look the name up again.
-            _ => Err(Errno::STALE.into()),
-        };
-        if let Err(error) = opened {
-            self.tree.release(attr.ino, 1)?;
-            return Err(error);
+        let found = self.tree.lookup(self.ino(request)?, &EntryName::new(name)?)?;
+        let opened = self.open_found(&found, create).inspect_err(|_| self.give_back(&found))?;
+        self.remembered(&opened)
+    }
+
+    fn open_found(&self, found: &Attr, create: &CreateIn) -> Result<Attr, SkinError> {
+        // The kernel opens others than files itself; it has to look the name up again.
+        if found.kind != Kind::File {
+            return Err(Errno::STALE.into());
         }
-        Ok(self.remembered(&self.tree.attr(attr.ino)?))
+        self.open_inode(found.ino.into(), create.flags, create.open_flags)?;
+        Ok(self.tree.attr(found.ino)?)
     }
 
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn) -> Result<(), SkinError> {
@@ -129,21 +130,25 @@ impl Skin {
         if flags & OFlags::TRUNC.bits() != 0 {
             self.tree.set_attr(at, SetAttr { size: Some(0), ..SetAttr::default() })?;
         }
-        Ok(())
+        Ok(self.tree.settle_owed(at.ino)?)
     }
 
     pub(super) fn open_directory(&self, request: &Request<'_>) -> Result<(), SkinError> {
         let ino = self.ino(request)?;
-        match self.is_ruled() {
-            true => Ok(self.tree.attr(ino).map(|_| ())?),
-            false => Ok(()),
+        if self.is_ruled() {
+            self.tree.attr(ino)?;
         }
+        Ok(self.tree.settle_owed(ino)?)
     }
 
     pub(super) fn link(&self, request: &Request<'_>, node: u64, name: &[u8]) -> Result<EntryOut, SkinError> {
         let (ino, parent) = (self.nodes.ino(node)?, self.ino(request)?);
-        let attr = self.tree.link(ino, parent, &EntryName::new(name)?)?;
-        Ok(self.remembered(&attr))
+        let name = EntryName::new(name)?;
+        // What is told of it is found out before: a link that was made is not made again.
+        if let Some(unread) = self.tree.occupied(ino).err().filter(|error| error.wanted().is_some()) {
+            return Err(unread.into());
+        }
+        self.remembered(&self.tree.link(ino, parent, &name)?)
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>, name: &[u8]) -> Result<(), SkinError> {

@@ -57,7 +57,7 @@ impl Mounted {
         let access = if read_only { Access::Past } else { Access::Everything };
         let options =
             SkinOptions { access, rules, owner: None, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
-        let skin = Arc::new(Skin::new(&tree, options));
+        let skin = Skin::new(&tree, options);
         let session = Session::new(wrap(skin.clone()), Settings { log, ..Settings::default() });
         let options = MountOptions {
             read_only,
@@ -108,6 +108,16 @@ impl Mounted {
         after.filter(|(opcode, requests)| *requests > 0 && !asynchronous.contains(opcode)).collect()
     }
 
+    /// How many requests needed what was not in memory.
+    pub fn deferred(&self) -> u64 {
+        self.skin.deferred()
+    }
+
+    /// After it was unmounted: returns when the last request is served.
+    pub fn wait(&mut self) {
+        self.serving.take().unwrap().wait();
+    }
+
     /// Unmounts and waits until everything is released; returns what was logged.
     pub fn end(mut self) -> Vec<String> {
         unmount(self.directory.path(), Unmount::IfUnused).unwrap();
@@ -130,11 +140,17 @@ pub fn compiled(rules: &[&str]) -> Rules {
     Rules::new(rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect()).unwrap()
 }
 
-pub fn empty_tree() -> Arc<WorkTree> {
+pub fn empty_root() -> Root {
     let meta = Meta { mode: 0o755, ..Meta::default() };
-    let root = Root { directory: Entry::empty_directory(meta), links: None, totals: Totals::default() };
+    Root { directory: Entry::empty_directory(meta), links: None, totals: Totals::default() }
+}
+
+pub fn empty_tree() -> Arc<WorkTree> {
     let objects = Objects::new(Arc::new(MemoryStore::new()));
-    Arc::new(WorkTree::in_memory(objects, Base { root, inodes: None }, Arc::new(SystemClock)).unwrap())
+    Arc::new(
+        WorkTree::in_memory(objects, Base { root: empty_root(), inodes: None }, Arc::new(SystemClock))
+            .unwrap(),
+    )
 }
 
 /// Which errno a call failed with.

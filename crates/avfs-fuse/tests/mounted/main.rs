@@ -11,6 +11,7 @@ mod names;
 mod notifications;
 mod requests;
 mod ruled;
+mod waiting;
 
 use avfs_fuse::transport::Transport;
 

@@ -5,7 +5,7 @@ use avfs_core::rules::{Level, Standing};
 use avfs_core::{Entry, EntryKind, Labels, Meta, Root, TreePath};
 
 use super::{Found, ReadError, TreeReader};
-use crate::objects::ObjectError;
+use crate::objects::{ObjectError, Objects};
 
 /// A path that is not the same in two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +37,14 @@ impl TreeReader {
     ) -> Result<(), ObjectError> {
         let (before, after) = (self.raw(top)?, to.raw(top)?);
         let (mut old, mut new) = (Cursor::new(self), Cursor::new(to));
-        let mut emit = |change: Change| match seen(&mut old, &mut new, change)? {
-            Some(change) => found(change),
-            None => Ok(()),
+        let mut emit = |change: Change| {
+            if is_nothing(&self.objects, &change)? {
+                return Ok(());
+            }
+            match seen(&mut old, &mut new, change)? {
+                Some(change) => found(change),
+                None => Ok(()),
+            }
         };
         let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
         if !is_directory(&before) && !is_directory(&after) {
@@ -65,6 +70,14 @@ impl TreeReader {
             Err(ReadError::Object { source, .. }) => Err(source),
             Err(_) => Ok(None),
         }
+    }
+}
+
+/// Whether both sides of a change are the same to whoever looks.
+fn is_nothing(objects: &Objects, change: &Change) -> Result<bool, ObjectError> {
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) if !before.is_directory() => objects.is_same(before, after),
+        _ => Ok(false),
     }
 }
 

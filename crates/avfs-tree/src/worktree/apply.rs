@@ -46,6 +46,10 @@ impl State {
                 inode.body = Body::Stored { size, content };
                 Ok(())
             }),
+            Op::Unfold { ino, kept } => self.apply_unfold(ino, kept),
+            Op::Settle { ino, entry, ctime } => self.apply_settle(ino, entry, ctime),
+            Op::Gone { at } => self.apply_gone(&at),
+            Op::Arrive { at, ino, entry, ctime } => self.apply_arrive(&at, ino, entry, ctime),
             Op::Punch { ino, offset, len, time } => self.change_file(ino, time, |file| {
                 let end = (offset + len).min(file.size);
                 file.put(offset.min(end), end.saturating_sub(offset), Data::Hole);
@@ -70,7 +74,7 @@ impl State {
     }
 
     /// Changes contents: times and totals follow.
-    fn change_contents(
+    pub(super) fn change_contents(
         &mut self,
         ino: Ino,
         time: Timestamp,
@@ -145,7 +149,7 @@ impl State {
     }
 
     /// A name of `ino` is gone. For a directory, so are all names below it.
-    fn lose_name(&mut self, ino: Ino, time: Timestamp) -> Result<(), FsError> {
+    pub(super) fn lose_name(&mut self, ino: Ino, time: Timestamp) -> Result<(), FsError> {
         for link in self.links_lost_with(ino)? {
             self.lose_link(link, time)?;
         }

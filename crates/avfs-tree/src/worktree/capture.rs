@@ -29,6 +29,8 @@ pub(crate) struct CapturedDirectory {
     pub ino: Ino,
     pub base: Option<NodeId>,
     pub below: Totals,
+    /// What its source said of entries that did not change.
+    pub numbers: Option<NodeId>,
     /// The names that changed, and what they name now.
     pub names: Vec<(EntryName, Option<CapturedChild>)>,
 }
@@ -128,6 +130,9 @@ impl State {
     /// The directories from `top` on whose stored form does not hold, each behind those below it.
     fn dirty_directories(&self, top: Ino) -> Result<Vec<Ino>, FsError> {
         let mut order = Vec::new();
+        if !is_overlaid_directory(self.inode(top)?) {
+            return Ok(order);
+        }
         let mut open = vec![top];
         while let Some(ino) = open.pop() {
             let directory = self.directory(ino)?;
@@ -145,7 +150,7 @@ impl State {
 
     fn captured_directory(&mut self, ino: Ino, take: TakeFile<'_>) -> Result<CapturedDirectory, FsError> {
         let directory = self.directory(ino)?;
-        let (base, below) = (directory.base, directory.below);
+        let (base, below, numbers) = (directory.base, directory.below, directory.numbers);
         let child = |name: &EntryName| (name.clone(), directory.children.get(name).copied());
         // Both are in order already.
         let children: Vec<(EntryName, Option<Ino>)> =
@@ -155,7 +160,7 @@ impl State {
             let child = child.map(|child| self.captured_child(child, take)).transpose()?;
             names.push((name, child));
         }
-        Ok(CapturedDirectory { ino, base, below, names })
+        Ok(CapturedDirectory { ino, base, below, numbers, names })
     }
 
     fn captured_child(&mut self, ino: Ino, take: TakeFile<'_>) -> Result<CapturedChild, FsError> {
@@ -212,7 +217,7 @@ impl State {
 fn is_overlaid_directory(inode: &Inode) -> bool {
     match &inode.body {
         Body::Directory(directory) => {
-            inode.dirty || !directory.changed.is_empty() || !directory.settling.is_empty()
+            !directory.changed.is_empty() || !directory.settling.is_empty() || directory.numbers.is_some()
         }
         _ => false,
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use avfs_core::map::{self, Child, Edits};
-use avfs_core::{Content, Entry, EntryKind, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
+use avfs_core::{Content, Entry, EntryKind, EntryName, LinkedFile, NodeId, Root, Slot, Timestamp, Totals};
 
 use crate::error::FsError;
 use crate::file::FileBody;
@@ -29,6 +29,7 @@ impl Captured {
         let mut freeze = Freeze::new(objects, writer);
         for directory in &self.directories {
             freeze.directory(directory)?;
+            freeze.note_numbers(directory)?;
             freeze.note_places(directory);
         }
         let links = freeze.links(self)?;
@@ -59,11 +60,13 @@ impl State {
         for (ino, root) in frozen.directories {
             if let Some(inode) = self.inodes.get_mut(&ino)
                 && let Body::Directory(directory) = &mut inode.body
-                // Otherwise nothing in it was taken; or that one is gone, and another has its number.
-                && !directory.settling.is_empty()
             {
-                directory.base = root.map(|root| root.id);
-                directory.settling.clear();
+                directory.numbers = None;
+                // Otherwise nothing in it was taken; or that one is gone, and another has its number.
+                if !directory.settling.is_empty() {
+                    directory.base = root.map(|root| root.id);
+                    directory.settling.clear();
+                }
             }
         }
         self.base = frozen.base;
@@ -190,6 +193,22 @@ impl<'a> Freeze<'a> {
         }
         let mut sink = self.writer;
         Ok(map::apply(self.objects, &mut sink, captured.base.root.links, &edits)?)
+    }
+
+    /// Writes down what the source of a directory said of its entries.
+    fn note_numbers(&mut self, directory: &CapturedDirectory) -> Result<(), FsError> {
+        let mut walk = map::walk_after(self.objects, directory.numbers, None)?;
+        while let Some((name, record)) = walk.advance()? {
+            let record: InodeRecord = record;
+            let Ok(name) = EntryName::new(&name) else { continue };
+            let key = place_key(directory.ino, &name);
+            if let Some(ino) = record.ino {
+                let taken = InodeRecord { ino: Some(place_mark(&key)), ctime: None };
+                self.table.insert(taken_key(ino), Some(taken));
+            }
+            self.table.insert(key, Some(record));
+        }
+        Ok(())
     }
 
     /// Writes down what the table must say about the places that changed.

@@ -62,6 +62,8 @@ pub(crate) struct DirectoryBody {
     pub changed: BTreeSet<EntryName>,
     /// The changed names that a snapshot has taken and not stored yet.
     pub settling: BTreeSet<EntryName>,
+    /// Numbers and change times of its entries, as long as no snapshot has them in its table.
+    pub numbers: Option<NodeId>,
     /// How many directories are in it, once somebody has asked.
     pub directories: Option<u32>,
 }

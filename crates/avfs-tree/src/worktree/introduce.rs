@@ -26,7 +26,11 @@ impl State {
                 self.introduce_inode(at.parent)?;
                 self.journaled.insert(Ino::of_link(*link));
             }
-            Op::Remove { at, .. } => self.introduce_place(at)?,
+            Op::Arrive { at, ino, .. } => {
+                self.introduce_inode(at.parent)?;
+                self.journaled.insert(*ino);
+            }
+            Op::Remove { at, .. } | Op::Gone { at } => self.introduce_place(at)?,
             Op::Rename { from, to, .. } => {
                 self.introduce_place(from)?;
                 self.introduce_place(to)?;

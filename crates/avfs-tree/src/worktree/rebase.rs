@@ -165,6 +165,7 @@ impl State {
         let EntryKind::Directory { entries, below } = entry.kind else { return Ok(()) };
         let Body::Directory(directory) = &mut self.inode_mut(ino)?.body else { return Ok(()) };
         (directory.base, directory.below, directory.directories) = (entries, below, None);
+        directory.numbers = None;
         let inode = self.inode_mut(ino)?;
         (inode.meta, inode.ctime) = (entry.meta, ctime);
         self.tell(None, Seen::Attributes(ino));

@@ -28,6 +28,8 @@ pub struct Base {
 pub(crate) struct State {
     pub objects: Objects,
     pub journal: Option<Journal>,
+    /// How often the journals named objects.
+    pub objects_named: u64,
     /// Journals that are complete and not part of the head, oldest first.
     pub sealed: Vec<Arc<LogFile>>,
     /// The inodes that the journal knows: those it saw made and those it was told the place of.
@@ -87,6 +89,7 @@ impl State {
         Ok(State {
             objects,
             journal: None,
+            objects_named: 0,
             sealed: Vec::new(),
             journaled: InoSet::default(),
             spill: None,
@@ -238,19 +241,33 @@ impl State {
     /// What the table says about a place, unless its number has been given away in memory.
     fn place_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
         let record = self.marked_record(place)?;
-        Ok(record.filter(|record| {
-            record.ino.is_none_or(|ino| !self.inodes.contains_key(&ino) && !self.is_freed(ino))
-        }))
+        let is_free = |ino: Ino| {
+            !self.inodes.contains_key(&ino) && !self.is_freed(ino) && !self.stubs.is_elsewhere(ino, place)
+        };
+        Ok(record.filter(|record| record.ino.is_none_or(is_free)))
     }
 
     /// What the table says about a place. A record can outlive the directory that it was about; its number
     /// is believed only if the number, too, says that it is here.
     fn marked_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
         let key = place_key(place.parent, &place.name);
-        let Some(record) = self.record(&key)? else { return Ok(None) };
+        let Some(record) = self.record(&key)? else { return self.listed_record(place) };
         let Some(ino) = record.ino else { return Ok(Some(record)) };
         let taken = self.record(&taken_key(ino))?;
         Ok(taken.is_some_and(|taken| taken.ino == Some(place_mark(&key))).then_some(record))
+    }
+
+    /// What the source of a directory said about a place in it.
+    fn listed_record(&self, place: &Place) -> Result<Option<InodeRecord>, FsError> {
+        let numbers = match self.directory(place.parent)?.numbers {
+            Some(numbers) => Some(numbers),
+            None => self.listing(place.parent)?.and_then(|kept| kept.numbers),
+        };
+        let record: Option<InodeRecord> = map::get(&self.objects, numbers, place.name.as_bytes())?;
+        let Some(InodeRecord { ino: Some(ino), ctime }) = record else { return Ok(record) };
+        // The source may have given the number of a file that is gone to another one since.
+        let is_taken = self.record(&taken_key(ino))?.is_some();
+        Ok(Some(InodeRecord { ino: (!is_taken).then_some(ino), ctime }))
     }
 
     /// The number that the base gives to a place, as long as nobody else has it; `None` if nothing is there.
@@ -369,7 +386,10 @@ impl State {
 
     /// Whether a directory has no entries now.
     pub fn is_empty_directory(&self, ino: Ino) -> Result<bool, FsError> {
-        Ok(self.directory(ino)?.below.inodes == 0)
+        match self.listing(ino)? {
+            Some(kept) => Ok(kept.entries.is_none()),
+            None => Ok(self.directory(ino)?.below.inodes == 0),
+        }
     }
 
     /// The names in a directory that come behind `after`, in order, at most `limit`.

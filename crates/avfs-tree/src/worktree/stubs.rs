@@ -82,7 +82,7 @@ impl State {
     /// Loads the files that an operation takes away with a directory above them: they stay, without a name, for
     /// whoever knows them by number.
     pub fn revive_lost(&mut self, op: &Op) -> Result<(), FsError> {
-        let Op::Remove { at, .. } = op else { return Ok(()) };
+        let (Op::Remove { at, .. } | Op::Gone { at }) = op else { return Ok(()) };
         if self.stubs.by_number.is_empty() {
             return Ok(());
         }

@@ -71,9 +71,10 @@ impl State {
     fn visible_effects(&mut self, op: &Op) -> Vec<Seen> {
         match op {
             Op::Found { .. } | Op::FoundLink { .. } => Vec::new(),
-            Op::Place { at, .. } | Op::PlaceLink { at, .. } => named(at).into(),
+            Op::Place { at, .. } | Op::PlaceLink { at, .. } | Op::Arrive { at, .. } => named(at).into(),
+            Op::Unfold { .. } => Vec::new(),
             Op::Link { ino, at, .. } => [named(at).as_slice(), &[Seen::Attributes(*ino)]].concat(),
-            Op::Remove { at, .. } => self.effects_at(&[at]),
+            Op::Remove { at, .. } | Op::Gone { at } => self.effects_at(&[at]),
             Op::Rename { from, to, .. } => self.effects_at(&[from, to]),
             Op::SetMode { ino, .. }
             | Op::SetOwner { ino, .. }
@@ -81,7 +82,7 @@ impl State {
             | Op::SetXattr { ino, .. }
             | Op::RemoveXattr { ino, .. }
             | Op::SetLabels { ino, .. } => vec![Seen::Attributes(*ino)],
-            Op::Resize { ino, .. } | Op::SetContent { ino, .. } => {
+            Op::Resize { ino, .. } | Op::SetContent { ino, .. } | Op::Settle { ino, .. } => {
                 vec![Seen::Contents { ino: *ino, offset: 0, len: 0 }]
             }
             Op::Write { ino, offset, len, .. } | Op::Punch { ino, offset, len, .. } => {

@@ -6,6 +6,8 @@ mod restore;
 mod save;
 mod show;
 
+pub use save::{SaveArgs, save};
+
 use agentvfs::{Checkpoint, Totals, Vault};
 use anyhow::Result;
 use serde::Serialize;
@@ -18,7 +20,7 @@ use crate::time::show_rfc3339;
 /// Save, list, restore and delete checkpoints
 #[derive(Debug, clap::Subcommand)]
 pub enum CheckpointCommand {
-    Save(save::SaveArgs),
+    Save(SaveArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
     Restore(restore::RestoreArgs),

@@ -3,24 +3,26 @@
 mod compare;
 mod output;
 mod patch;
+mod words;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use agentvfs::Vault;
+use agentvfs::git::is_in_repository;
+use agentvfs::{Task, Vault};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 
-pub use self::compare::{compare, first_snapshot};
+pub use self::compare::{check_paths, compare, first_snapshot};
 pub use self::output::{ChangeBody, print_list};
 
-use self::compare::check_paths;
 use self::output::Output;
 use crate::args::vault_path;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::revision::Revision;
+use crate::printer::Printer;
+use crate::revision::{Revision, State};
 use crate::rule_args::RuleArgs;
 use crate::versions::last_landmark;
 use crate::view::View;
@@ -33,12 +35,15 @@ use crate::view::View;
 began; TO is the present state.
 A revision is a checkpoint, the beginning of a snapshot's id, '@' for the
 present state, or VAULT:REV for another vault ('web:' is its present state).
+A task alone is compared with the directory that it began with.
 What begins with '/' or stands behind '--' is a path.
 
 Examples:
   avfs diff
+  avfs diff web-task-1 --patch
   avfs diff before-upgrade --stat
   avfs diff before-upgrade @ src
+  avfs diff --word-diff
   avfs diff web: web-fix: --patch | git apply
   avfs diff -- src tests"
 )]
@@ -53,6 +58,14 @@ pub struct DiffArgs {
 
     #[command(flatten)]
     format: FormatArgs,
+
+    /// Number the hunks of each file, as on a terminal; the patch still applies
+    #[arg(long, requires = "lines")]
+    hunk_numbers: bool,
+
+    /// Print to the terminal itself [env: AVFS_PAGER, PAGER]
+    #[arg(long)]
+    no_pager: bool,
 
     /// End with status 1 if there are differences
     #[arg(long)]
@@ -74,27 +87,78 @@ pub struct FormatArgs {
     name_only: bool,
 
     /// Unified, as `git apply` and `patch` take it
-    #[arg(short, long)]
+    #[arg(short, long, group = "lines")]
     patch: bool,
+
+    /// Unified, with the changed words of a line marked in it
+    #[arg(long, group = "lines")]
+    word_diff: bool,
 }
 
 pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
-    let Comparison { from, to, paths } = args.comparison()?;
-    let vault = context.vault()?;
-    let from = match from {
-        Some(revision) => View::of(vault.revision(&revision.to_string())?)?,
-        None => View::of(vault.revision(&default_from(&vault)?)?)?,
+    let mut comparison = args.comparison()?;
+    let task = task(context, &mut comparison)?;
+    let Comparison { from, to, paths } = comparison;
+    let (from, to) = match &task {
+        Some(task) => of_task(context, task)?,
+        None => of_revisions(&context.vault()?, from, to)?,
     };
-    let to = to.map_or_else(|| "@".to_owned(), |revision| revision.to_string());
-    let to = View::of(vault.revision(&to)?)?;
     check_paths(&from, &to, &paths)?;
-    let changes = compare(&from.reader, &to.reader, &paths)?;
-    let output = Output { from: &from, to: &to, changes: &changes };
-    output.print(context.out, &args.format)?;
+    let mut changes = compare(&from.reader, &to.reader, &paths)?;
+    // Of a task, what was done with git is told by commits, unless its very files are asked for.
+    let git = match &task {
+        Some(task) if !paths.iter().any(is_in_repository) => {
+            changes.retain(|change| !is_in_repository(change.path()));
+            Some(task.git_summary()?)
+        }
+        _ => None,
+    };
+    let output = Output { from: &from, to: &to, changes: &changes, git: git.as_ref() };
+    let print = |out: &mut Printer| output.print(out, args);
+    match args.no_pager {
+        true => print(context.out)?,
+        false => context.out.paged(print)?,
+    }
+    if let Some(summary) = &git {
+        crate::git::tell(context.out, summary);
+    }
     match args.exit_code && !changes.is_empty() {
         true => Ok(ExitStatus::No),
         false => Ok(ExitStatus::Success),
     }
+}
+
+/// The task that stands first, if no other state is named behind it: then what is wanted is what the task changed, and
+/// the second word is a path too.
+fn task(context: &Context<'_>, comparison: &mut Comparison) -> Result<Option<Task>> {
+    let Some(Revision { vault: None, state: State::Named(name) }) = &comparison.from else { return Ok(None) };
+    if context.is_alone() {
+        return Ok(None);
+    }
+    let store = context.store()?;
+    let Ok(task) = store.task(name) else { return Ok(None) };
+    match &comparison.to {
+        None => {}
+        Some(Revision { vault: None, state: State::Named(word) }) if !store.has_vault(word)? => {
+            comparison.paths.insert(0, TreePath::parse(word.as_bytes())?);
+        }
+        Some(_) => return Ok(None),
+    }
+    Ok(Some(task))
+}
+
+fn of_task(context: &Context<'_>, task: &Task) -> Result<(View, View)> {
+    let vault = context.seen(task.vault().clone())?;
+    Ok((View::new(vault.clone(), task.base()?)?, View::new(vault, task.head()?)?))
+}
+
+fn of_revisions(vault: &Vault, from: Option<Revision>, to: Option<Revision>) -> Result<(View, View)> {
+    let from = match from {
+        Some(revision) => vault.revision(&revision.to_string())?,
+        None => vault.revision(&default_from(vault)?)?,
+    };
+    let to = to.map_or_else(|| "@".to_owned(), |revision| revision.to_string());
+    Ok((View::of(from)?, View::of(vault.revision(&to)?)?))
 }
 
 /// What a vault is compared with if nothing is named.

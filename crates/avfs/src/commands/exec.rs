@@ -109,14 +109,14 @@ fn status(envelope: &Envelope) -> ExitStatus {
 }
 
 /// Why the command was not run: the boundary's own reasons, or those that all commands share.
-fn of_error(code: &str) -> ExitStatus {
-    let shared = || agentvfs::CODES.into_iter().find(|(known, _)| *known == code);
+pub fn of_error(code: &str) -> ExitStatus {
+    let shared = || agentvfs::CODES.iter().find(|(known, _)| *known == code);
     match code {
         "denied_by_policy" | "approval_denied" => ExitStatus::PolicyDenies,
         "approval_required" => ExitStatus::ApprovalNeeded,
         "cannot_isolate" => ExitStatus::CannotIsolate,
         "no_such_directory" => ExitStatus::NotFound,
         "bad_plan" => ExitStatus::BadInput,
-        _ => shared().map_or(ExitStatus::Refused, |(_, kind)| of_library(kind)),
+        _ => shared().map_or(ExitStatus::Refused, |(_, kind)| of_library(*kind)),
     }
 }

@@ -9,6 +9,7 @@ use avfs_core::TreePath;
 use serde::Serialize;
 
 use crate::args::vault_path;
+use crate::conflicts::warn_of_open;
 use crate::context::Context;
 use crate::entry::kind_name;
 use crate::escape::printable_line;
@@ -46,6 +47,8 @@ pub struct LogArgs {
 #[derive(Serialize)]
 struct LogBody {
     vault: String,
+    /// How many conflicts are open in the present state.
+    conflicts: u64,
     entries: Vec<EntryBody>,
 }
 
@@ -102,8 +105,9 @@ fn show_vault(out: &mut Printer, vault: &Vault, limit: usize) -> Result<()> {
     if let Some(error) = failed {
         return Err(error.into());
     }
+    let conflicts = warn_of_open(out, vault)?;
     if out.is_json() {
-        out.object("log", &LogBody { vault: vault.name()?.to_string(), entries })?;
+        out.object("log", &LogBody { vault: vault.name()?.to_string(), conflicts, entries })?;
     }
     Ok(())
 }

@@ -76,10 +76,32 @@ struct MountBody<'a> {
 }
 
 /// What is to be mounted where.
-struct Plan {
+pub struct Plan {
     vault: Vault,
     dir: PathBuf,
     options: MountOptions,
+}
+
+impl Plan {
+    pub fn new(vault: Vault, dir: &Path, options: MountOptions) -> Result<Plan> {
+        Ok(Plan { dir: place(&vault, dir)?, vault, options })
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Mounts it by the process that owns the vault already, or by one in the background; returns which one, or with
+    /// which status the latter has failed, as it has told.
+    pub fn mount(&self, context: &mut Context<'_>) -> Result<Result<u32, ExitStatus>> {
+        if let Some(pid) = ask_owner(self)? {
+            return Ok(Ok(pid));
+        }
+        Ok(match background::start(context, self)? {
+            background::Started::Ready(pid) => Ok(pid),
+            background::Started::Failed(status) => Err(status),
+        })
+    }
 }
 
 pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
@@ -90,14 +112,10 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
     if args.foreground {
         return serve::in_foreground(context, &plan);
     }
-    let pid = match ask_owner(&plan)? {
-        Some(pid) => pid,
-        None => match background::start(context, &plan)? {
-            background::Started::Ready(pid) => pid,
-            background::Started::Failed(status) => return Ok(status),
-        },
-    };
-    report(context, &plan, pid)?;
+    match plan.mount(context)? {
+        Ok(pid) => report(context, &plan, pid)?,
+        Err(status) => return Ok(status),
+    }
     Ok(ExitStatus::Success)
 }
 
@@ -111,7 +129,7 @@ fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {
         true => background::told()?,
         false => options(context, args, &vault)?,
     };
-    Ok(Plan { dir: place(&vault, dir)?, vault, options })
+    Plan::new(vault, dir, options)
 }
 
 fn options(context: &Context<'_>, args: &MountArgs, vault: &Vault) -> Result<MountOptions> {

@@ -4,6 +4,7 @@ use agentvfs::{StoreStats, VaultStats};
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::conflicts::warn_of;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::printer::{HEADING, Printer};
@@ -39,6 +40,7 @@ struct VaultBody {
     logical_bytes: u64,
     unique_bytes: u64,
     shared_bytes: u64,
+    conflicts: u64,
 }
 
 pub fn run(context: &mut Context<'_>, args: &StatsArgs) -> Result<ExitStatus> {
@@ -64,6 +66,7 @@ fn body(stats: &StoreStats) -> StatsBody {
         logical_bytes: vault.logical_bytes,
         unique_bytes: vault.unique_bytes,
         shared_bytes: vault.shared_bytes,
+        conflicts: vault.conflicts,
     });
     StatsBody {
         vaults: vaults.collect(),
@@ -79,11 +82,12 @@ fn print(out: &mut Printer, stats: &StoreStats) -> Result<()> {
     let heading =
         format!("{:<width$}  {:>9}  {:>10}  {:>10}  {:>10}", "VAULT", "FILES", "LOGICAL", "UNIQUE", "SHARED");
     out.line(out.paint(HEADING, heading))?;
-    for VaultStats { name, files, logical_bytes, unique_bytes, shared_bytes } in &stats.vaults {
+    for VaultStats { name, files, logical_bytes, unique_bytes, shared_bytes, .. } in &stats.vaults {
         let size = |bytes: &u64| HumanSize(*bytes).to_string();
         let (logical, unique, shared) = (size(logical_bytes), size(unique_bytes), size(shared_bytes));
         out.line(format_args!("{name:<width$}  {files:>9}  {logical:>10}  {unique:>10}  {shared:>10}"))?;
     }
+    stats.vaults.iter().for_each(|vault| warn_of(out, vault.name.as_str(), vault.conflicts));
     let (stored, garbage) = (HumanSize(stats.object_bytes), HumanSize(stats.garbage_bytes));
     out.talk(format_args!("the store holds {stored} in {} objects, {garbage} of it garbage", stats.objects));
     Ok(())

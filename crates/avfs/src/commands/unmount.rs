@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agentvfs::mount::MountError;
-use agentvfs::{Error, KnownMount};
+use agentvfs::{Error, KnownMount, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -41,11 +41,7 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
     let Some(KnownMount { vault, .. }) = found else {
         return Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into());
     };
-    match store.vault(vault.as_str())?.live_owner()? {
-        Some(owner) => owner.unmount(&dir, args.force)?,
-        // It has ended since, and its mounts with it.
-        None => store.clean_up_mounts(&mut agentvfs::mount::take_away)?,
-    }
+    end(&store.vault(vault.as_str())?, &dir, args.force)?;
     if context.out.is_json() {
         let body = UnmountBody { vault: vault.to_string(), dir: dir.display().to_string() };
         context.out.object("unmount", &body)?;
@@ -53,6 +49,15 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
         context.out.talk(format_args!("{} is unmounted", dir.display()));
     }
     Ok(ExitStatus::Success)
+}
+
+/// Ends one mount of a vault.
+pub fn end(vault: &Vault, dir: &Path, force: bool) -> Result<(), Error> {
+    match vault.live_owner()? {
+        Some(owner) => owner.unmount(dir, force),
+        // It has ended since, and its mounts with it.
+        None => vault.store().clean_up_mounts(&mut agentvfs::mount::take_away),
+    }
 }
 
 /// The name of a directory without asking what is mounted there: it may not answer.

@@ -8,8 +8,8 @@ use super::SettingsError;
 use super::key::{Key, Value};
 use crate::suggest;
 
-/// The section that is not about settings.
-const RULES: &str = "rules";
+/// The sections that are not about settings.
+const OTHERS: [&str; 2] = ["rules", "setup"];
 
 /// One line of a file that sets something.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +45,8 @@ impl Reader<'_> {
     fn table(&mut self, prefix: &str, table: &DeTable<'_>) -> Result<(), SettingsError> {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
-            // Rules hold only where somebody names the file: a project cannot loosen anything by itself.
-            if name == RULES {
+            // They hold only where somebody names or allows them: a project cannot loosen anything by itself.
+            if OTHERS.contains(&name.as_str()) {
                 continue;
             }
             let line = line_at(self.text, key.span().start);

@@ -191,3 +191,71 @@ fn what_a_patch_cannot_hold_is_told() {
     warning: /empty differs in a way that a patch cannot hold
     ");
 }
+
+/// A vault whose only change is within lines.
+fn edited(sandbox: &Sandbox) -> Vault {
+    let vault = sandbox.seed("web", &[("conf", "host = a\nport = 80\nend\n")]);
+    sandbox.run("checkpoint save v1");
+    write(&vault, "conf", b"host = a\nport = 8080\nend\nmore\n");
+    vault
+}
+
+#[test]
+fn changed_words_are_marked_in_their_lines() {
+    let sandbox = Sandbox::new();
+    edited(&sandbox);
+    let shown = sandbox.run("diff --word-diff");
+    let (_, hunks) = shown.split_once("+++ b/conf\n").unwrap();
+    assert_snapshot!(hunks, @"
+    @@ -1,3 +1,4 @@
+    host = a
+    port = [-80-]{+8080+}
+    end
+    {+more+}
+    --- talk
+    ");
+    let colored = sandbox.run("diff --patch --color always");
+    assert!(colored.contains("\u{1b}[32mport = \u{1b}[0m\u{1b}[7m\u{1b}[32m8080\u{1b}[0m"), "{colored:?}");
+}
+
+#[test]
+fn hunks_are_numbered_if_asked() {
+    let sandbox = Sandbox::new();
+    edited(&sandbox);
+    let numbered = sandbox.run("diff --patch --hunk-numbers");
+    assert!(numbered.contains("@@ -1,3 +1,4 @@ hunk 1\n"), "{numbered}");
+    assert!(sandbox.object("diff --patch --hunk-numbers --json")["patch"].to_string().contains("@@ hunk 1"));
+    assert!(!sandbox.run("diff --patch").contains("hunk"));
+    assert_eq!(sandbox.bad("diff --hunk-numbers"), (2, "usage".to_owned()));
+}
+
+/// Runs a line on a terminal with a pager, and returns what reached the terminal.
+fn paged(sandbox: &Sandbox, line: &str, pager: &str) -> String {
+    let mut script = Command::new("script");
+    let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
+    script.args(["-qec", &format!("{program} {line}"), "/dev/null"]).stdin(Stdio::null());
+    script.env_clear().env("HOME", sandbox.path("home")).env("PATH", "/usr/bin:/bin");
+    let output = script.env("TERM", "xterm").env("AVFS_PAGER", pager).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).replace('\r', "")
+}
+
+#[test]
+fn on_a_terminal_a_pager_shows_the_differences() {
+    let sandbox = Sandbox::new();
+    edited(&sandbox);
+    assert_eq!(paged(&sandbox, "diff", "tr a-z A-Z").trim(), "\u{1b}[33MM\u{1b}[0M  /CONF");
+    assert!(paged(&sandbox, "diff --patch", "cat; echo over").ends_with("over\n"));
+    assert!(paged(&sandbox, "diff --patch --color never", "cat -").contains("@@ hunk 1\n"));
+    assert!(!paged(&sandbox, "diff --no-pager", "echo paged").contains("paged"));
+    assert!(!paged(&sandbox, "diff --json", "echo paged").contains("paged"));
+    assert_eq!(paged(&sandbox, "diff --exit-code --patch; echo $?", "true"), "1\n", "leaving is no error");
+}
+
+#[test]
+fn what_is_said_while_a_pager_runs_comes_behind_it() {
+    let sandbox = Sandbox::new();
+    edited(&sandbox);
+    sandbox.good("mkdir empty");
+    let shown = paged(&sandbox, "diff --patch --color never", "cat -; echo over");
+    assert!(shown.ends_with("over\nwarning: /empty differs in a way that a patch cannot hold\n"), "{shown}");
+}

@@ -1,19 +1,23 @@
 //! The binary as a user meets it.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod apply;
 mod change;
 mod config;
 mod diff;
 mod exchange;
+mod git;
 mod graph;
 mod house;
 mod look;
+mod merging;
 mod output;
 mod owned;
 mod query;
 mod rules;
 mod sandbox;
 mod seed;
+mod tasks;
 mod trouble;
 mod upkeep;
 mod vault;

@@ -49,6 +49,7 @@ fn help_is_grouped_by_headings() {
     assert_eq!(
         headings,
         [
+            "Tasks:",
             "Vaults:",
             "Files:",
             "Versions:",

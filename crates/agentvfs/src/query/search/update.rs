@@ -237,7 +237,7 @@ fn is_damage(error: &ObjectError) -> bool {
         ObjectError::Store(error) => {
             matches!(error, StoreError::Missing { .. } | StoreError::Corrupt { .. })
         }
-        ObjectError::TooLarge { .. } => false,
+        ObjectError::NotAtHand { .. } | ObjectError::TooLarge { .. } | ObjectError::Promised { .. } => false,
         ObjectError::Malformed { .. } | ObjectError::WrongKind { .. } | ObjectError::Structure(_) => true,
     }
 }

@@ -215,8 +215,17 @@ impl Queue {
     /// not when there is a new entry. So that one does come, the kernel is asked for no bytes of a file: it
     /// sends them by a request that goes into the queue of this CPU.
     ///
-    /// It does so for files only. What is put off without an end are locks, and only files have them.
+    /// It does so for files only, so where a directory is meant any file is asked about. If the kernel knows none,
+    /// such requests wait for the first answer.
     fn stir(&mut self, node: u64) {
+        if !self.ask_for_nothing(node)
+            && let Some(file) = self.session.known_file()
+        {
+            self.ask_for_nothing(file);
+        }
+    }
+
+    fn ask_for_nothing(&mut self, node: u64) -> bool {
         self.stirred += 2;
         let notify_unique = STIRRING + self.stirred;
         let body = RetrieveOut { notify_unique, nodeid: node, offset: 0, size: 0, padding: 0 };
@@ -224,9 +233,11 @@ impl Queue {
         let header = OutHeader { len, error: notification::RETRIEVE, unique: 0 };
         let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body.as_bytes())];
         match rustix::io::writev(&*self.connection, &parts) {
-            Ok(_) | Err(Errno::INVAL | Errno::NODEV | Errno::NOENT) => {}
+            Ok(_) => return true,
+            Err(Errno::INVAL | Errno::NODEV | Errno::NOENT) => {}
             Err(error) => self.session.log(&format!("stirring up CPU {}: {error}", self.place.cpu)),
         }
+        false
     }
 
     fn send_deferred(&mut self) -> io::Result<()> {

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::{CheckpointBody, totals};
+use crate::conflicts::warn_of_open;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::size::HumanSize;
@@ -33,19 +34,27 @@ struct SavedBody {
     vault: String,
     #[serde(flatten)]
     checkpoint: CheckpointBody,
+    /// How many conflicts are open in it.
+    conflicts: u64,
 }
 
 pub fn run(context: &mut Context<'_>, args: &SaveArgs) -> Result<ExitStatus> {
     let vault = context.vault()?;
+    save(context, &vault, args)
+}
+
+/// Keeps the present state of a vault.
+pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result<ExitStatus> {
     let message = args.message.as_deref();
     let saved = match &args.name {
         Some(name) => vault.save_checkpoint(&CheckpointName::new(name)?, message)?,
-        None => save_by_time(&vault, message)?,
+        None => save_by_time(vault, message)?,
     };
-    let totals = totals(&vault, &saved)?;
+    let totals = totals(vault, &saved)?;
     if context.out.is_json() {
         let checkpoint = CheckpointBody::new(&saved, totals);
-        let body = SavedBody { vault: vault.name()?.to_string(), checkpoint };
+        let info = vault.info()?;
+        let body = SavedBody { vault: info.name.to_string(), checkpoint, conflicts: info.conflicts };
         context.out.object("checkpoint", &body)?;
         return Ok(ExitStatus::Success);
     }
@@ -53,6 +62,7 @@ pub fn run(context: &mut Context<'_>, args: &SaveArgs) -> Result<ExitStatus> {
     let totals = totals.unwrap_or_default();
     let (files, bytes) = (count(totals.inodes, "file"), HumanSize(totals.bytes));
     context.out.talk(format_args!("kept snapshot {}: {files}, {bytes}", short(saved.snapshot)));
+    warn_of_open(context.out, &vault)?;
     Ok(ExitStatus::Success)
 }
 

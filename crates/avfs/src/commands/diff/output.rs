@@ -1,14 +1,16 @@
 //! Differences as text and JSON.
 
 use agentvfs::ReadError;
+use agentvfs::git::GitSummary;
 use agentvfs::patch::{FileChange, PatchError, PatchOptions, Side, Stat, Status, write_patch};
 use anstyle::Style;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::FormatArgs;
-use super::patch::PatchPrinter;
+use super::DiffArgs;
+use super::patch::{Marks, PatchPrinter};
 use crate::entry::kind_name;
+use crate::git::GitBody;
 use crate::json::{PathField, byte_field};
 use crate::printer::{CYAN, GREEN, PrintError, Printer, RED, YELLOW};
 use crate::size::HumanSize;
@@ -22,6 +24,8 @@ pub struct Output<'a> {
     pub from: &'a View,
     pub to: &'a View,
     pub changes: &'a [FileChange],
+    /// Of a task.
+    pub git: Option<&'a GitSummary>,
 }
 
 byte_field!(OldPathField, old_path, old_path_bytes_hex);
@@ -36,6 +40,8 @@ struct DiffBody {
     patch: Option<PatchField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<Vec<PathField>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git: Option<GitBody>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +89,7 @@ impl ChangeBody {
         }
     }
 
-    fn with_stat(self, stat: Stat) -> ChangeBody {
+    pub fn with_stat(self, stat: Stat) -> ChangeBody {
         match stat {
             Stat::Lines { insertions, deletions } => ChangeBody {
                 insertions: Some(insertions),
@@ -108,14 +114,15 @@ fn status_name(status: Status) -> &'static str {
 }
 
 impl Output<'_> {
-    pub fn print(&self, out: &mut Printer, format: &FormatArgs) -> Result<()> {
+    pub fn print(&self, out: &mut Printer, args: &DiffArgs) -> Result<()> {
         if out.is_json() {
-            return self.print_object(out, format);
+            return self.print_object(out, args);
         }
+        let format = &args.format;
         if format.stat {
             self.print_stat(out)
-        } else if format.patch {
-            self.print_patch(out)
+        } else if format.patch || format.word_diff {
+            self.print_patch(out, args)
         } else if format.name_only {
             for change in self.changes {
                 out.line(change.path())?;
@@ -126,17 +133,18 @@ impl Output<'_> {
         }
     }
 
-    fn print_object(&self, out: &mut Printer, format: &FormatArgs) -> Result<()> {
+    fn print_object(&self, out: &mut Printer, args: &DiffArgs) -> Result<()> {
+        let format = &args.format;
         let mut changes: Vec<ChangeBody> = self.changes.iter().map(ChangeBody::new).collect();
         if format.stat {
             let bodies = changes.into_iter().zip(self.stats()?);
             changes = bodies.map(|(body, stat)| body.with_stat(stat)).collect();
         }
         let (mut patch, mut omitted) = (None, None);
-        if format.patch {
+        if format.patch || format.word_diff {
             let mut text = Vec::new();
-            let report =
-                write_patch(self.to.reader.objects(), self.changes, &PatchOptions::default(), &mut text);
+            let options = PatchOptions { number_hunks: args.hunk_numbers, ..PatchOptions::default() };
+            let report = write_patch(self.to.reader.objects(), self.changes, &options, &mut text);
             let report = report.map_err(|error| self.fail(error))?;
             patch = Some(PatchField::new(&text));
             omitted = Some(report.omitted.iter().map(PathField::from).collect());
@@ -144,14 +152,17 @@ impl Output<'_> {
         let state = |view: &View| -> Result<StateBody> {
             Ok(StateBody { vault: view.vault.name()?.to_string(), snapshot: view.snapshot.to_string() })
         };
-        let body = DiffBody { from: state(self.from)?, to: state(self.to)?, changes, patch, omitted };
+        let git = self.git.map(GitBody::from);
+        let body = DiffBody { from: state(self.from)?, to: state(self.to)?, changes, patch, omitted, git };
         Ok(out.object("diff", &body)?)
     }
 
-    fn print_patch(&self, out: &mut Printer) -> Result<()> {
-        let mut printer = PatchPrinter::new(out);
-        let report =
-            write_patch(self.to.reader.objects(), self.changes, &PatchOptions::default(), &mut printer);
+    fn print_patch(&self, out: &mut Printer, args: &DiffArgs) -> Result<()> {
+        let number_hunks = args.hunk_numbers || out.is_terminal();
+        let options = PatchOptions { number_hunks, ..PatchOptions::default() };
+        let marks = if args.format.word_diff { Marks::Words } else { Marks::Lines };
+        let mut printer = PatchPrinter::new(out, marks);
+        let report = write_patch(self.to.reader.objects(), self.changes, &options, &mut printer);
         printer.finish()?;
         for path in report.map_err(|error| self.fail(error))?.omitted {
             out.warn(format_args!("{path} differs in a way that a patch cannot hold"));

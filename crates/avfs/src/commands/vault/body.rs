@@ -17,6 +17,7 @@ pub struct VaultBody {
     snapshots: u64,
     max_bytes: Option<u64>,
     max_files: Option<u64>,
+    conflicts: u64,
     audit_head: String,
     current: bool,
 }
@@ -35,6 +36,7 @@ impl VaultBody {
             snapshots: info.snapshots,
             max_bytes: info.max_bytes,
             max_files: info.max_files,
+            conflicts: info.conflicts,
             audit_head: info.audit_head.clone(),
             current: current == Some(info.name.as_str()),
         }

@@ -1,8 +1,11 @@
-//! `avfs vault create`: a new vault, empty or from a directory.
+//! `avfs vault create`: a new vault, empty, from a directory or from a commit.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use agentvfs::{Limits, VaultName};
+use agentvfs::git::{GitRevision, GitSource};
+use agentvfs::transfer::Report;
+use agentvfs::{Limits, Store, Vault, VaultName};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -14,9 +17,14 @@ use crate::progress::Progress;
 
 /// Make a new vault
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "From a commit come the files as git has them: no filter is applied (line ends,
+large-file storage), a submodule is an empty directory, and all times are that
+of the commit.
+
+Examples:
   avfs vault create web
-  avfs vault create web --from ~/src/web --use")]
+  avfs vault create web --from ~/src/web --use
+  avfs vault create release --from-git ~/src/web@v1.2")]
 pub struct CreateArgs {
     /// Name of the vault: letters, digits, '-', '_' and '.'
     name: String,
@@ -24,6 +32,10 @@ pub struct CreateArgs {
     /// Fill it with a copy of this directory
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     from: Option<PathBuf>,
+
+    /// Fill it with the files of a commit; REV is HEAD if not given
+    #[arg(long, value_name = "REPO[@REV]", value_hint = clap::ValueHint::DirPath, conflicts_with = "from")]
+    from_git: Option<OsString>,
 
     /// Choose it for the commands that follow
     #[arg(long = "use")]
@@ -34,24 +46,23 @@ pub struct CreateArgs {
 struct CreateBody {
     #[serde(flatten)]
     vault: VaultBody,
-    /// Of `--from`.
+    /// Of `--from` and `--from-git`.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<ReportBody>,
+    /// Of `--from-git`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
 }
+
+/// A new vault, what was put into it, and the commit that it is from.
+type Made = (Vault, Option<Report>, Option<String>);
 
 pub fn run(context: &mut Context<'_>, args: &CreateArgs) -> Result<ExitStatus> {
     let name = VaultName::new(&args.name)?;
     let store = context.store()?;
     let quota = context.settings.quota();
     let limits = Limits { bytes: quota.bytes, files: quota.files };
-    let (vault, report) = match &args.from {
-        None => (store.create_limited_vault(&name, limits)?, None),
-        Some(from) => {
-            let progress = Progress::start(context.out, "import", None);
-            let (vault, report) = store.create_vault_from(&name, from, limits, &progress)?;
-            (vault, Some(report))
-        }
-    };
+    let (vault, report, commit) = make(context, &store, &name, limits, args)?;
     if args.choose {
         store.use_vault(name.as_str())?;
     }
@@ -59,11 +70,32 @@ pub fn run(context: &mut Context<'_>, args: &CreateArgs) -> Result<ExitStatus> {
         let current = context.chosen_vault(&store)?;
         let vault = VaultBody::new(&vault.info()?, current.as_deref());
         let report = report.as_ref().map(ReportBody::from);
-        context.out.object("vault-create", &CreateBody { vault, report })?;
+        context.out.object("vault-create", &CreateBody { vault, report, commit })?;
     }
     context.out.talk(format_args!("made vault '{name}'"));
     if let Some(report) = &report {
         tell(context.out, "imported", report);
     }
     Ok(ExitStatus::Success)
+}
+
+fn make(
+    context: &mut Context<'_>,
+    store: &Store,
+    name: &VaultName,
+    limits: Limits,
+    args: &CreateArgs,
+) -> Result<Made> {
+    if let Some(from) = &args.from {
+        let progress = Progress::start(context.out, "import", None);
+        let (vault, report) = store.create_vault_from(name, from, limits, &progress)?;
+        return Ok((vault, Some(report), None));
+    }
+    if let Some(from) = &args.from_git {
+        let revision = GitRevision::open(&GitSource::parse(from)).map_err(agentvfs::Error::from)?;
+        let progress = Progress::start(context.out, "import", None);
+        let (vault, report) = store.create_vault_from_git(name, &revision, limits, &progress)?;
+        return Ok((vault, Some(report), Some(revision.commit().to_string())));
+    }
+    Ok((store.create_limited_vault(name, limits)?, None, None))
 }

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::commands::vault::body::VaultBody;
+use crate::conflicts::warn_of;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::printer::Printer;
@@ -47,6 +48,7 @@ pub fn run(context: &mut Context<'_>, args: &InfoArgs) -> Result<ExitStatus> {
         context.out.object("vault-info", &body)?;
     } else {
         print(context.out, &info, &forks, &checkpoints)?;
+        warn_of(context.out, info.name.as_str(), info.conflicts);
     }
     Ok(ExitStatus::Success)
 }

@@ -5,6 +5,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::commands::vault::body::VaultBody;
+use crate::conflicts::warn_of;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::printer::{HEADING, Printer};
@@ -40,6 +41,7 @@ pub fn run(context: &mut Context<'_>, _: &ListArgs) -> Result<ExitStatus> {
         context.out.talk("there is no vault yet; make one with `avfs vault create NAME`");
     } else {
         print(context.out, &vaults, current.as_deref())?;
+        vaults.iter().for_each(|info| warn_of(context.out, info.name.as_str(), info.conflicts));
     }
     for (name, error) in &unreadable {
         context.out.warn(format_args!("vault '{name}' cannot be read: {error}; `avfs fsck` says more"));

@@ -39,7 +39,7 @@ impl Fork {
     fn stored(&self, base: &Base) -> VaultRecord {
         let deed = self.vault.deed("test", "", None);
         let snapshot = self.vault.store().put_snapshot(base.root.clone(), Vec::new(), &deed).unwrap();
-        let head = Head { snapshot, inodes: base.inodes, journal: 0 };
+        let head = Head { snapshot, inodes: base.inodes, journal: 0, conflicts: None };
         VaultRecord { head, ..self.base.clone() }
     }
 

@@ -1,0 +1,145 @@
+//! Files that programs of the host run, or that tell them what to run, without anybody asking for it: who
+//! applies them should have looked at them.
+
+use avfs_core::TreePath;
+
+/// A file that is pointed out before it is applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointed {
+    pub path: TreePath,
+    pub reason: &'static str,
+}
+
+/// How a path of the table is compared. Letters count as equal in either case: some hosts do not tell them apart.
+enum Place {
+    /// The last component, at any depth.
+    Name(&'static str),
+    /// The end of the last component.
+    Suffix(&'static str),
+    /// These components next to each other, at any depth, with something below them or at the end.
+    Part(&'static [&'static str]),
+}
+
+use Place::{Name, Part, Suffix};
+
+const TABLE: &[(Place, &str)] = &[
+    (Part(&[".husky"]), "git runs it as a hook"),
+    (Part(&[".githooks"]), "git may run it as a hook"),
+    (Name(".pre-commit-config.yaml"), "pre-commit runs what it names"),
+    (Name("lefthook.yml"), "lefthook runs what it names"),
+    (Name(".gitattributes"), "it names filters and merge drivers that git runs"),
+    (Name(".gitmodules"), "it says from where git fetches submodules"),
+    (Part(&[".github", "workflows"]), "the CI server runs it"),
+    (Part(&[".github", "actions"]), "the CI server runs it"),
+    (Name(".gitlab-ci.yml"), "the CI server runs it"),
+    (Name("Jenkinsfile"), "the CI server runs it"),
+    (Part(&[".circleci"]), "the CI server runs it"),
+    (Part(&[".buildkite"]), "the CI server runs it"),
+    (Part(&[".vscode", "tasks.json"]), "the editor can run its tasks when the folder is opened"),
+    (Part(&[".vscode", "launch.json"]), "the editor runs what it names"),
+    (Part(&[".vscode", "settings.json"]), "it can name programs that the editor runs"),
+    (Part(&[".idea"]), "the editor runs what it names"),
+    (Part(&[".zed", "tasks.json"]), "the editor runs what it names"),
+    (Name(".nvim.lua"), "the editor can run it when the folder is opened"),
+    (Name(".exrc"), "the editor can run it when the folder is opened"),
+    (Name(".dir-locals.el"), "the editor can run it when a file is opened"),
+    (Part(&[".devcontainer"]), "it sets up containers with commands of its own"),
+    (Name(".mcp.json"), "agents start the servers that it names"),
+    (Part(&[".claude"]), "agents run its hooks, commands and settings"),
+    (Part(&[".cursor"]), "agents follow its rules and start its servers"),
+    (Part(&[".codex"]), "agents follow its settings"),
+    (Part(&[".gemini"]), "agents follow its settings"),
+    (Name("CLAUDE.md"), "agents follow what it says"),
+    (Name("AGENTS.md"), "agents follow what it says"),
+    (Name("GEMINI.md"), "agents follow what it says"),
+    (Name(".envrc"), "direnv runs it when the directory is entered"),
+    (Name(".mise.toml"), "mise runs what it names when the directory is entered"),
+    (Name("mise.toml"), "mise runs what it names when the directory is entered"),
+    (Name(".tool-versions"), "it chooses the programs that run in the directory"),
+    (Name(".autoenv.zsh"), "the shell can run it when the directory is entered"),
+    (Name(".bashrc"), "a shell runs it when it starts"),
+    (Name(".bash_profile"), "a shell runs it when it starts"),
+    (Name(".profile"), "a shell runs it when it starts"),
+    (Name(".zshrc"), "a shell runs it when it starts"),
+    (Name(".zshenv"), "a shell runs it when it starts"),
+    (Name("config.fish"), "a shell runs it when it starts"),
+    (Name("package.json"), "npm runs its scripts, some of them on install"),
+    (Name(".npmrc"), "it says from where npm fetches packages and what it runs"),
+    (Name(".yarnrc.yml"), "it names programs that yarn runs"),
+    (Name(".pnpmfile.cjs"), "pnpm runs it on install"),
+    (Name("binding.gyp"), "npm builds what it says on install"),
+    (Name("build.rs"), "cargo runs it when it builds"),
+    (Part(&[".cargo", "config.toml"]), "it names programs that cargo runs"),
+    (Part(&[".cargo", "config"]), "it names programs that cargo runs"),
+    (Name("rust-toolchain.toml"), "it chooses the compiler"),
+    (Name("setup.py"), "pip runs it on install"),
+    (Name("conftest.py"), "pytest runs it before any test"),
+    (Name("sitecustomize.py"), "python runs it when it starts"),
+    (Name("usercustomize.py"), "python runs it when it starts"),
+    (Suffix(".pth"), "python can run its lines when it starts"),
+    (Name("noxfile.py"), "nox runs it"),
+    (Name("Makefile"), "make runs its recipes"),
+    (Name("GNUmakefile"), "make runs its recipes"),
+    (Name("justfile"), "just runs its recipes"),
+    (Name("Rakefile"), "rake runs it"),
+    (Name("CMakeLists.txt"), "cmake runs what it names"),
+    (Name("build.gradle"), "gradle runs it when it builds"),
+    (Name("build.gradle.kts"), "gradle runs it when it builds"),
+    (Name("gradlew"), "gradle is started by it"),
+    (Name("mvnw"), "maven is started by it"),
+    (Part(&[".mvn"]), "maven follows its settings"),
+    (Name("flake.nix"), "nix builds and runs what it says"),
+    (Name("shell.nix"), "nix builds and runs what it says"),
+    (Name("Vagrantfile"), "vagrant runs it"),
+    (Name(".gdbinit"), "gdb runs it when it starts"),
+    (Name(".lldbinit"), "lldb runs it when it starts"),
+];
+
+/// Why a file is pointed out, if it is. `became_executable`: it can be run, and could not before.
+pub(super) fn reason(path: &TreePath, became_executable: bool) -> Option<&'static str> {
+    let names: Vec<Vec<u8>> = path.components().map(|name| name.as_bytes().to_ascii_lowercase()).collect();
+    let row = TABLE.iter().find(|(place, _)| place.covers(&names));
+    row.map(|(_, reason)| *reason).or(became_executable.then_some("it became executable"))
+}
+
+impl Place {
+    fn covers(&self, names: &[Vec<u8>]) -> bool {
+        let is = |name: &Vec<u8>, word: &str| name == &word.to_ascii_lowercase().into_bytes();
+        match self {
+            Name(word) => names.last().is_some_and(|name| is(name, word)),
+            Suffix(end) => names.last().is_some_and(|name| name.ends_with(end.as_bytes())),
+            Part(words) => names
+                .windows(words.len())
+                .any(|window| window.iter().zip(*words).all(|(name, word)| is(name, word))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, became_executable: bool, expected: Option<&str>) {
+        assert_eq!(reason(&TreePath::parse(path.as_bytes()).unwrap(), became_executable), expected);
+    }
+
+    #[test]
+    fn what_programs_run_by_themselves_is_pointed_out() {
+        check("web/package.json", false, Some("npm runs its scripts, some of them on install"));
+        check(".husky/pre-commit", false, Some("git runs it as a hook"));
+        check(".github/workflows/ci.yml", false, Some("the CI server runs it"));
+        check("a/.vscode/tasks.json", false, Some("the editor can run its tasks when the folder is opened"));
+        check("lib/evil.pth", false, Some("python can run its lines when it starts"));
+        check("makefile", false, Some("make runs its recipes"));
+        check("run.sh", true, Some("it became executable"));
+    }
+
+    #[test]
+    fn the_rest_is_not() {
+        check("run.sh", false, None);
+        check(".github/README.md", false, None);
+        check("docs/package.json.md", false, None);
+        check("vscode/tasks.json", false, None);
+    }
+}

@@ -1,0 +1,250 @@
+//! The directory that changes are applied to, as it is now.
+//!
+//! Everything is reached from its topmost directory by descriptors; nothing is ever reached through a
+//! symbolic link below it.
+
+use std::path::{Path, PathBuf};
+
+use avfs_core::{EntryName, Stamp, Timestamp, TreePath};
+use bytes::Bytes;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::error::ApplyError;
+use super::print::Print;
+use crate::approvals::raw::Raw;
+use crate::transfer::beneath::Beneath;
+use crate::transfer::host_file::{meta, stat_of};
+
+/// Larger files are not merged line by line, and not kept in memory.
+pub(crate) const TEXT_MAX: u64 = 16 << 20;
+/// How often a file is read again that changes meanwhile.
+const ATTEMPTS: usize = 16;
+const PIECE: usize = 1 << 20;
+
+pub(crate) struct Host {
+    top: Beneath,
+    path: PathBuf,
+    /// The topmost directory itself: it may be another one under its path tomorrow.
+    pub key: FileKey,
+}
+
+/// Names a file of the host for as long as it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct FileKey {
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl FileKey {
+    pub fn of(stat: &Stat) -> FileKey {
+        FileKey { device: stat.st_dev, inode: stat.st_ino }
+    }
+}
+
+/// One entry as it was seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub print: Print,
+    pub owner: (u32, u32),
+    pub mode: u32,
+    pub mtime: Timestamp,
+    /// Which version of which file it is.
+    version: Version,
+    /// What a file that is not too large for it holds.
+    pub bytes: Option<Bytes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    inode: u64,
+    size: u64,
+    mode: u32,
+    ctime: (i64, i64),
+}
+
+impl Seen {
+    /// Whether it is the version that a stamp is of.
+    pub fn is(&self, stamp: &Stamp) -> bool {
+        let ctime = (stamp.ctime.seconds, i64::from(stamp.ctime.nanos));
+        let version = Version { inode: stamp.inode, size: stamp.size, mode: stamp.mode, ctime };
+        self.version == version && self.mtime == stamp.mtime
+    }
+}
+
+/// What is at a path.
+#[derive(Clone, Debug)]
+pub(crate) enum Look {
+    Nothing,
+    /// A directory above it is none, or a symbolic link.
+    NoWay,
+    There(Box<Seen>),
+}
+
+impl Host {
+    pub fn open(path: &Path) -> Result<Host, ApplyError> {
+        let failed = |errno: Errno| match errno {
+            Errno::NOTDIR => ApplyError::NotADirectory { path: path.to_owned() },
+            errno => ApplyError::host("opening", path, errno),
+        };
+        let path = path.canonicalize().map_err(|source| ApplyError::Host {
+            action: "opening",
+            path: path.to_owned(),
+            source,
+        })?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let top = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
+        let key = FileKey::of(&rustix::fs::fstat(&top).map_err(failed)?);
+        Ok(Host { top: Beneath::new(top, &path), path, key })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn directory(&self, path: &TreePath) -> Result<OwnedFd, ApplyError> {
+        self.top.open_directory(path.as_bytes()).map_err(|errno| self.failed("opening", path, errno))
+    }
+
+    pub fn failed(&self, action: &'static str, path: &TreePath, errno: Errno) -> ApplyError {
+        ApplyError::host(action, self.top.host_path(path.as_bytes()), errno)
+    }
+
+    /// The deepest directory above a path that is there.
+    pub fn anchor(&self, path: &TreePath) -> Result<TreePath, ApplyError> {
+        let mut above = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+        loop {
+            match self.top.open_directory(above.as_bytes()) {
+                Ok(_) => return Ok(above),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !above.is_root() => {
+                    above = above.split_last().map(|(parent, _)| parent).unwrap_or_default();
+                }
+                Err(errno) => return Err(self.failed("opening", &above, errno)),
+            }
+        }
+    }
+
+    /// The names in a directory.
+    pub fn names(&self, path: &TreePath) -> Result<Vec<EntryName>, ApplyError> {
+        let failed = |errno| self.failed("reading", path, errno);
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(self.directory(path)?).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            match entry.file_name().to_bytes() {
+                b"." | b".." => {}
+                name => names.push(EntryName::new(name).map_err(|_| failed(Errno::INVAL))?),
+            }
+        }
+        Ok(names)
+    }
+
+    /// What is at a path now.
+    pub fn look(&self, path: &TreePath) -> Result<Look, ApplyError> {
+        let Some((parent, name)) = path.split_last() else {
+            let stat = rustix::fs::fstat(self.directory(path)?);
+            let stat = stat.map_err(|errno| self.failed("reading", path, errno))?;
+            return Ok(Look::There(Box::new(seen(Print::Directory, &stat, None))));
+        };
+        let directory = match self.top.open_directory(parent.as_bytes()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(Look::Nothing),
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Look::NoWay),
+            Err(errno) => return Err(self.failed("opening", &parent, errno)),
+        };
+        let looked = self.look_at(directory.as_fd(), name.as_bytes());
+        let looked = looked.map_err(|errno| match errno {
+            Errno::BUSY => ApplyError::Overtaken { path: path.clone(), kept: Vec::new() },
+            errno => self.failed("reading", path, errno),
+        });
+        match looked? {
+            Some(seen) => Ok(Look::There(Box::new(seen))),
+            None => Ok(Look::Nothing),
+        }
+    }
+
+    /// What a name of an open directory stands for. Reads again if it changes meanwhile; what does not stop
+    /// changing is busy.
+    pub fn look_at(&self, directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Seen>> {
+        for _ in 0..ATTEMPTS {
+            let stat = match stat_of(directory, name) {
+                Err(Errno::NOENT) => return Ok(None),
+                stat => stat?,
+            };
+            let looked = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => self.read(directory, name),
+                FileType::Symlink => target(directory, name, &stat),
+                FileType::Directory => return Ok(Some(seen(Print::Directory, &stat, None))),
+                _ => return Ok(Some(seen(Print::Other, &stat, None))),
+            };
+            match looked {
+                Ok(Some(seen)) => return Ok(Some(seen)),
+                Ok(None) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::INVAL) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::BUSY)
+    }
+
+    /// `None`: it was changed while it was read.
+    fn read(&self, directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Seen>> {
+        let file = self.top.open_file(directory, name)?;
+        let before = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        let size = before.st_size as u64;
+        let mode = before.st_mode & 0o777;
+        let (print, bytes) = match size <= TEXT_MAX {
+            true => {
+                let mut bytes = Vec::with_capacity(size as usize);
+                read_pieces(&file, |piece| bytes.extend_from_slice(piece))?;
+                (Print::of_file(&bytes, mode), Some(Bytes::from(bytes)))
+            }
+            false => {
+                let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
+                read_pieces(&file, |piece| {
+                    hasher.update(piece);
+                    size += piece.len() as u64;
+                })?;
+                (Print::File { size, digest: hasher.finalize().to_hex().to_string(), mode }, None)
+            }
+        };
+        let after = rustix::fs::fstat(&file)?;
+        let is_whole = matches!(print, Print::File { size, .. } if size == after.st_size as u64);
+        Ok((is_whole && version(&before) == version(&after)).then(|| seen(print, &after, bytes)))
+    }
+}
+
+fn read_pieces(file: &OwnedFd, mut take: impl FnMut(&[u8])) -> rustix::io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match rustix::io::read(file, &mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(read) => take(&piece[..read]),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// A change time says nothing here: renaming a file sets it.
+fn version(stat: &Stat) -> (i64, i64, u64) {
+    (stat.st_size, stat.st_mtime, stat.st_mtime_nsec)
+}
+
+fn target(directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> rustix::io::Result<Option<Seen>> {
+    let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
+    Ok(Some(seen(Print::Symlink { target: Raw::from(target.as_bytes()) }, stat, None)))
+}
+
+fn seen(print: Print, stat: &Stat, bytes: Option<Bytes>) -> Seen {
+    let meta = meta(stat, avfs_core::Xattrs::default());
+    let version = Version {
+        inode: stat.st_ino,
+        size: stat.st_size as u64,
+        mode: stat.st_mode,
+        ctime: (stat.st_ctime, stat.st_ctime_nsec as i64),
+    };
+    Seen { print, owner: (meta.uid, meta.gid), mode: meta.mode, mtime: meta.mtime, version, bytes }
+}

@@ -1,0 +1,89 @@
+//! What is not applied as the task has it.
+
+use std::fmt;
+
+use avfs_core::{TreePath, printable};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub path: TreePath,
+    pub reason: Reason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The repository itself is never applied as files.
+    Git,
+    /// A pipe, a socket or a device.
+    Special,
+    /// The setuid and setgid bits.
+    PrivilegeDropped,
+    /// A symbolic link with this target; it is applied as a link.
+    LeadsOutside(Box<[u8]>),
+    /// The task removed a directory that has other files here.
+    DirectoryKept,
+}
+
+impl Reason {
+    /// A stable name for programs.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Reason::Git => "git",
+            Reason::Special => "special",
+            Reason::PrivilegeDropped => "privilege-dropped",
+            Reason::LeadsOutside(_) => "leads-outside",
+            Reason::DirectoryKept => "directory-kept",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Git => f.write_str("not applied: a repository is never applied as files"),
+            Reason::Special => f.write_str("not applied: a pipe, socket or device"),
+            Reason::PrivilegeDropped => f.write_str("applied without its setuid and setgid bits"),
+            Reason::LeadsOutside(target) => {
+                write!(f, "a symbolic link that leads outside, to {}", printable(target))
+            }
+            Reason::DirectoryKept => f.write_str("kept: it has other files"),
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.reason)
+    }
+}
+
+/// Whether a symbolic link at a path names something outside of the directory, as far as its text tells.
+pub(super) fn leads_outside(path: &TreePath, target: &[u8]) -> bool {
+    if target.starts_with(b"/") {
+        return true;
+    }
+    let mut depth = path.components().count().saturating_sub(1);
+    for name in target.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." if depth == 0 => return true,
+            b".." => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_outside_by_its_text() {
+        let check =
+            |path: &str, target: &[u8]| leads_outside(&TreePath::parse(path.as_bytes()).unwrap(), target);
+        assert!(check("a", b"/etc/passwd") && check("a", b"../x") && check("d/a", b"../../x"));
+        assert!(!check("a", b"b/c") && !check("d/a", b"../x") && !check("d/a", b"./../d/./x"));
+        assert!(check("d/a", b"x/../../../y"));
+    }
+}

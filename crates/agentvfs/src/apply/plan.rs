@@ -1,0 +1,116 @@
+//! What would be done, decided by looking.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use avfs_core::rules::Rules;
+use avfs_core::{SnapshotId, TreePath};
+use avfs_tree::TreeReader;
+
+use super::conflict::{Conflict, OnConflict};
+use super::draft::Draft;
+use super::error::ApplyError;
+use super::executed::Pointed;
+use super::host::Host;
+use super::notes::Note;
+use super::record::AppliedFile;
+use super::selection::Selection;
+use super::step::{DirectoryTime, Step};
+use crate::store::Store;
+
+/// How changes are applied.
+#[derive(Clone, Default)]
+pub struct ApplyOptions {
+    /// Whose changes these are: for markers and the record.
+    pub task: Option<String>,
+    pub conflicts: OnConflict,
+    /// What was decided for single paths.
+    pub choices: BTreeMap<TreePath, OnConflict>,
+    /// The rules through which the task saw its tree: what they hide is not applied.
+    pub rules: Option<Rules>,
+}
+
+/// What is asked for: the changes between two states, in a directory.
+#[derive(Clone)]
+pub struct Application {
+    pub(super) store: Store,
+    pub(super) base: SnapshotId,
+    pub(super) theirs: SnapshotId,
+    pub(super) into: PathBuf,
+    pub(super) selection: Selection,
+    pub(super) options: ApplyOptions,
+}
+
+/// What would be done, decided for the directory as it was looked at.
+pub struct Plan {
+    pub(super) application: Application,
+    pub(super) host: Host,
+    pub(super) steps: Vec<Step>,
+    pub(super) directories: Vec<DirectoryTime>,
+    /// What is done with which path, in order of path.
+    pub files: Vec<AppliedFile>,
+    /// Where both sides changed something. While one is not decided, nothing can be applied.
+    pub conflicts: Vec<Conflict>,
+    /// Conflicts that were decided, or are left as they are.
+    pub settled: Vec<Conflict>,
+    /// Files that programs of the host run.
+    pub pointed: Vec<Pointed>,
+    /// What is not applied as the task has it, and why.
+    pub notes: Vec<Note>,
+}
+
+impl Application {
+    /// Looks at what the changes from `base` to `theirs` would do to the directory `into`.
+    pub fn plan(
+        store: &Store,
+        base: SnapshotId,
+        theirs: SnapshotId,
+        into: &Path,
+        selection: &Selection,
+        options: &ApplyOptions,
+    ) -> Result<Plan, ApplyError> {
+        let application = Application {
+            store: store.clone(),
+            base,
+            theirs,
+            into: into.to_owned(),
+            selection: selection.clone(),
+            options: options.clone(),
+        };
+        application.look()
+    }
+
+    /// Looks, or looks again.
+    pub(super) fn look(&self) -> Result<Plan, ApplyError> {
+        let plan = Plan {
+            application: self.clone(),
+            host: Host::open(&self.into)?,
+            steps: Vec::new(),
+            directories: Vec::new(),
+            files: Vec::new(),
+            conflicts: Vec::new(),
+            settled: Vec::new(),
+            pointed: Vec::new(),
+            notes: Vec::new(),
+        };
+        let readers = (self.reader(self.base)?, self.reader(self.theirs)?);
+        Draft::new(plan, readers).run()
+    }
+
+    fn reader(&self, snapshot: SnapshotId) -> Result<TreeReader, ApplyError> {
+        let objects = self.store.objects();
+        Ok(TreeReader::new(objects.clone(), objects.snapshot(snapshot)?.root))
+    }
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The directory that would be changed.
+    pub fn directory(&self) -> &Path {
+        self.host.path()
+    }
+}

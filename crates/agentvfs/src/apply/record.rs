@@ -1,0 +1,174 @@
+//! What was applied, as it is kept in refs.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use avfs_core::{SnapshotId, Timestamp, TreePath};
+use avfs_store::{RefEdit, RefRange};
+use serde::{Deserialize, Serialize};
+
+use super::error::ApplyError;
+use super::step::tree_path;
+use crate::approvals::raw::Raw;
+use crate::error::Result;
+use crate::record::{self, snapshot_id, time};
+use crate::store::Store;
+
+/// Names an apply of a store: its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ApplyId(pub u64);
+
+impl ApplyId {
+    pub fn parse(text: &str) -> Result<ApplyId> {
+        let unknown = || ApplyError::Unknown { id: avfs_core::printable(text.as_bytes()) };
+        Ok(text.parse().map(ApplyId).map_err(|_| unknown())?)
+    }
+}
+
+impl fmt::Display for ApplyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One apply, or the taking back of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyRecord {
+    pub id: ApplyId,
+    /// Whose changes these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The state that was applied.
+    #[serde(with = "snapshot_id")]
+    pub snapshot: SnapshotId,
+    /// Only a part of its changes, or with conflicts that were left.
+    #[serde(default)]
+    pub partial: bool,
+    pub(crate) into: Raw,
+    #[serde(with = "time")]
+    pub time: Timestamp,
+    pub actor: String,
+    pub files: Vec<AppliedFile>,
+    /// It takes this one back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<ApplyId>,
+    /// It was taken back by this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<ApplyId>,
+}
+
+impl ApplyRecord {
+    /// The directory that was changed.
+    pub fn directory(&self) -> PathBuf {
+        self.into.to_os().into()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedFile {
+    #[serde(with = "tree_path")]
+    pub path: TreePath,
+    pub deed: Deed,
+}
+
+/// What is done with one path of the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deed {
+    Added,
+    Replaced,
+    /// What both sides changed, put together.
+    Merged,
+    /// Both sides, with markers between them.
+    Marked,
+    Removed,
+    Mode,
+    DirectoryAdded,
+    DirectoryRemoved,
+}
+
+impl Deed {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Deed::Added => "added",
+            Deed::Replaced => "replaced",
+            Deed::Merged => "merged",
+            Deed::Marked => "marked",
+            Deed::Removed => "removed",
+            Deed::Mode => "mode",
+            Deed::DirectoryAdded => "directory-added",
+            Deed::DirectoryRemoved => "directory-removed",
+        }
+    }
+}
+
+const APPLIES: &str = "apply/";
+const COUNTER: &str = "counter/apply";
+
+fn apply_key(id: ApplyId) -> String {
+    format!("{APPLIES}{:010}", id.0)
+}
+
+impl Store {
+    /// Everything that was applied, oldest first.
+    pub fn applies(&self) -> Result<Vec<ApplyRecord>> {
+        let found = self.refs().scan(&RefRange::prefix(APPLIES))?;
+        found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
+    }
+
+    pub fn apply_record(&self, id: ApplyId) -> Result<ApplyRecord> {
+        let found = record::read::<ApplyRecord>(self.refs(), &apply_key(id))?;
+        Ok(found.ok_or_else(|| ApplyError::Unknown { id: id.to_string() })?.0)
+    }
+
+    /// The newest apply that could be taken back: none was since, and it is not one that takes back.
+    pub fn last_apply(&self) -> Result<Option<ApplyRecord>> {
+        let applies = self.applies()?;
+        Ok(applies.into_iter().rev().find(|record| record.undone.is_none() && record.undoes.is_none()))
+    }
+
+    pub(super) fn next_apply_id(&self) -> Result<ApplyId> {
+        self.retry(|edits| {
+            let old: Option<(u64, Vec<u8>)> = record::read(self.refs(), COUNTER)?;
+            let (last, expect) = old.map_or((0, None), |(last, bytes)| (last, Some(bytes)));
+            let value = Some(record::encode(&(last + 1)));
+            edits.push(RefEdit { key: COUNTER.into(), expect, value });
+            Ok(ApplyId(last + 1))
+        })
+    }
+
+    /// Keeps the record of an apply that is done, with its audit entry; if it is kept already, nothing happens.
+    pub(super) fn keep_apply_record(&self, done: &ApplyRecord) -> Result<()> {
+        self.tell_task(done)?;
+        self.retry(|edits| {
+            if self.refs().read(&apply_key(done.id))?.is_some() {
+                return Ok(());
+            }
+            edits.push(RefEdit::create(apply_key(done.id), record::encode(done)));
+            if let Some(undone) = done.undoes {
+                let old = record::read::<ApplyRecord>(self.refs(), &apply_key(undone))?;
+                if let Some((mut old, bytes)) = old {
+                    old.undone = Some(done.id);
+                    edits.push(RefEdit::replace(apply_key(undone), bytes, record::encode(&old)));
+                }
+            }
+            let action = if done.undoes.is_some() { "undo-apply" } else { "apply" };
+            let place = avfs_core::printable(done.into.as_bytes());
+            let detail = format!("{}: {} paths in {place}", done.id, done.files.len());
+            self.log(edits, action, done.task.as_deref().unwrap_or_default(), detail)
+        })
+    }
+
+    /// A task knows whether everything in it was applied. One that is gone needs not to.
+    fn tell_task(&self, done: &ApplyRecord) -> Result<()> {
+        let Some(Ok(task)) = done.task.as_deref().map(|name| self.task(name)) else { return Ok(()) };
+        match done.undoes {
+            Some(_) if task.applied().is_some() => task.note_applied(None, &done.id.to_string()),
+            None if !done.partial && task.applied() != Some(done.snapshot) => {
+                task.note_applied(Some(done.snapshot), &done.id.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! New entries are made beside their places, with everything that belongs to them, before anything changes:
+//! what can go wrong because of room or rights goes wrong here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use avfs_core::{Content, Entry, EntryKind, Meta};
+use avfs_tree::Objects;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+
+use super::error::ApplyError;
+use super::host::Host;
+use super::ledger::Folder;
+use super::moves::{Spot, duplicate};
+use super::print::Print;
+use super::record::ApplyId;
+use super::step::{Action, New, Staged, Step};
+use crate::transfer::Tally;
+use crate::transfer::host_file::{CAPABILITY, xattrs};
+use crate::transfer::host_place::{Fault, Made, Placer, write_at};
+
+/// More files than these are made durable all at once.
+const SYNCED_ONE_BY_ONE: usize = 16;
+
+pub(super) struct Stage<'a> {
+    pub host: &'a Host,
+    pub objects: &'a Objects,
+    pub id: ApplyId,
+    /// The folder of the apply that is taken back, if one is.
+    pub earlier: Option<&'a Folder>,
+}
+
+/// The name under which the entry of a step waits, and later the one that it replaces.
+pub(super) fn waiting_name(id: ApplyId, step: usize) -> Vec<u8> {
+    format!(".avfs-apply-{id}-{step}").into_bytes()
+}
+
+impl Stage<'_> {
+    /// Makes the new entry of a step, if it has one.
+    pub fn make(&self, number: usize, step: &Step) -> Result<Option<Staged>, ApplyError> {
+        let name = waiting_name(self.id, number);
+        let directory = self.host.directory(&step.anchor)?;
+        let spot = Spot::new(&directory, &name);
+        let print = match &step.action {
+            Action::Put { over, new } => self.make_entry(spot, step, over.is_some(), new, &directory)?,
+            Action::MakeDirectory { mode, owner } => {
+                self.make_directory(spot, step, *mode, *owner, &directory)?
+            }
+            Action::Remove { .. } | Action::RemoveDirectory { .. } | Action::SetMode { .. } => {
+                return Ok(None);
+            }
+        };
+        let failed = |errno| self.host.failed("reading", &step.path, errno);
+        let key = spot.key().map_err(failed)?.ok_or_else(|| failed(Errno::NOENT))?;
+        Ok(Some(Staged { key, print }))
+    }
+
+    fn make_entry(
+        &self,
+        spot: Spot<'_>,
+        step: &Step,
+        replaces: bool,
+        new: &New,
+        directory: &OwnedFd,
+    ) -> Result<Print, ApplyError> {
+        match new {
+            New::Made => Err(self.host.failed("creating", &step.path, Errno::EXIST)),
+            New::Stored { entry, keeps_xattrs } => {
+                let mut entry = entry.clone();
+                self.give_owner(&mut entry.meta, step, replaces, directory)?;
+                if replaces && *keeps_xattrs {
+                    self.keep_xattrs(&mut entry, step, directory);
+                }
+                self.place(spot, &entry, step)?;
+                Ok(Print::of_entry(self.objects, &entry)?)
+            }
+            New::Text { bytes, mode } => {
+                let kind = EntryKind::File { size: 0, content: Content::Empty };
+                let meta = Meta { mode: *mode, mtime: now(), ..Meta::default() };
+                let mut entry = Entry { meta, kind };
+                self.give_owner(&mut entry.meta, step, replaces, directory)?;
+                self.keep_xattrs(&mut entry, step, directory);
+                self.write_text(spot, bytes, &entry.meta, step)?;
+                Ok(Print::of_file(bytes, *mode))
+            }
+            New::Kept { number, print } => {
+                let earlier = self.earlier.ok_or(ApplyError::NoPlace)?;
+                let (kept, name) = (earlier.kept()?, number.to_string());
+                let from = Spot::new(&kept, name.as_bytes());
+                duplicate(from, spot)
+                    .map_err(|errno| self.host.failed("bringing back", &step.path, errno))?;
+                Ok(print.clone())
+            }
+        }
+    }
+
+    /// A file belongs to whom the one before did, and a new one to whom its directory does.
+    fn give_owner(
+        &self,
+        meta: &mut Meta,
+        step: &Step,
+        replaces: bool,
+        directory: &OwnedFd,
+    ) -> Result<(), ApplyError> {
+        let failed = |errno| self.host.failed("reading", &step.path, errno);
+        let name = step.path.name();
+        let replaced = match (&name, replaces) {
+            (Some(name), true) => Spot::new(directory, name.as_bytes()).stat().map_err(failed)?,
+            _ => None,
+        };
+        let stat = match replaced {
+            Some(stat) => stat,
+            None => rustix::fs::fstat(directory).map_err(failed)?,
+        };
+        (meta.uid, meta.gid) = (stat.st_uid, stat.st_gid);
+        Ok(())
+    }
+
+    /// Takes over the extended attributes of the file that is replaced, but no rights.
+    fn keep_xattrs(&self, entry: &mut Entry, step: &Step, directory: &OwnedFd) {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Some(name) = step.path.name() else { return };
+        let Ok(file) = rustix::fs::openat(directory, name.as_bytes(), flags, Mode::empty()) else { return };
+        if let Ok(mut kept) = xattrs(&file) {
+            kept.remove(CAPABILITY);
+            entry.meta.xattrs = kept;
+        }
+    }
+
+    fn placer<'a>(&'a self, tally: &'a Tally) -> Placer<'a> {
+        let user = (rustix::process::geteuid(), rustix::process::getegid());
+        Placer {
+            objects: self.objects,
+            tally,
+            progress: &(),
+            replace: false,
+            sets_owners: user.0.is_root(),
+            user: (user.0.as_raw(), user.1.as_raw()),
+            lost_owners: AtomicBool::new(false),
+            temporary: AtomicU64::new(0),
+        }
+    }
+
+    fn place(&self, spot: Spot<'_>, entry: &Entry, step: &Step) -> Result<(), ApplyError> {
+        let tally = Tally::default();
+        let made = self.placer(&tally).place(spot.directory, spot.name, entry, step.path.as_bytes());
+        match made.map_err(|fault| self.fault(fault, step))? {
+            Made::Yes => Ok(()),
+            Made::Exists | Made::Skipped => Err(self.host.failed("creating", &step.path, Errno::EXIST)),
+        }
+    }
+
+    fn write_text(&self, spot: Spot<'_>, bytes: &[u8], meta: &Meta, step: &Step) -> Result<(), ApplyError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(spot.directory, spot.name, flags, Mode::from_raw_mode(0o600));
+        let file = file.map_err(|errno| self.host.failed("creating", &step.path, errno))?;
+        let tally = Tally::default();
+        let written = write_at(&file, bytes, 0)
+            .and_then(|()| self.placer(&tally).attributes(file.as_fd(), meta, step.path.as_bytes()));
+        written.map_err(|fault| self.fault(fault, step))
+    }
+
+    fn fault(&self, fault: Fault, step: &Step) -> ApplyError {
+        match fault {
+            Fault::Host(action, errno) => self.host.failed(action, &step.path, errno),
+            Fault::Object(source) => source.into(),
+        }
+    }
+
+    fn make_directory(
+        &self,
+        spot: Spot<'_>,
+        step: &Step,
+        mode: u32,
+        owner: Option<(u32, u32)>,
+        anchor: &OwnedFd,
+    ) -> Result<Print, ApplyError> {
+        let make = || {
+            rustix::fs::mkdirat(spot.directory, spot.name, Mode::RWXU)?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let directory = rustix::fs::openat(spot.directory, spot.name, flags, Mode::empty())?;
+            if rustix::process::geteuid().is_root() {
+                let above = rustix::fs::fstat(anchor)?;
+                let (uid, gid) = owner.unwrap_or((above.st_uid, above.st_gid));
+                rustix::fs::fchown(&directory, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+            }
+            // What a directory inherits from the one above it stays.
+            let inherited = rustix::fs::fstat(&directory)?.st_mode & 0o2000;
+            // Until everything is in it, we must be able to write.
+            rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode | inherited | 0o700))
+        };
+        make().map_err(|errno| self.host.failed("creating", &step.path, errno))?;
+        Ok(Print::Directory)
+    }
+
+    /// Makes everything durable that waits.
+    pub fn sync(&self, steps: &[Step], staged: &[Option<Staged>]) -> Result<(), ApplyError> {
+        let waiting = || steps.iter().enumerate().zip(staged).filter(|(_, staged)| staged.is_some());
+        let mut file_systems = HashMap::new();
+        for ((number, step), staged) in waiting() {
+            let failed = |errno| self.host.failed("writing", &step.path, errno);
+            let directory = self.host.directory(&step.anchor)?;
+            let is_file = matches!(staged, Some(Staged { print: Print::File { .. }, .. }));
+            if waiting().count() > SYNCED_ONE_BY_ONE {
+                let device = rustix::fs::fstat(&directory).map_err(failed)?.st_dev;
+                file_systems.entry(device).or_insert((directory, step));
+            } else if is_file {
+                // A mode may not let us read what we have written.
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let name = waiting_name(self.id, number);
+                match rustix::fs::openat(&directory, &name[..], flags, Mode::empty()) {
+                    Ok(file) => rustix::fs::fsync(&file).map_err(failed)?,
+                    Err(_) => rustix::fs::syncfs(&directory).map_err(failed)?,
+                }
+            }
+        }
+        for (directory, step) in file_systems.values() {
+            rustix::fs::syncfs(directory).map_err(|errno| self.host.failed("writing", &step.path, errno))?;
+        }
+        Ok(())
+    }
+}
+
+fn now() -> avfs_core::Timestamp {
+    use avfs_tree::Clock;
+    avfs_tree::SystemClock.now()
+}

@@ -1,0 +1,288 @@
+//! One path with three sides: as it was when the task began, as the task left it, and as it is here now.
+
+use avfs_core::merge::{MarkerStyle, Sides, is_text, merge_lines};
+use avfs_core::{Content, Entry, EntryKind, Promise, PromiseId, Stamp, TreePath, Xattrs};
+use avfs_tree::{Kept, Objects, ReadError, content};
+use bytes::Bytes;
+
+use super::conflict::{ConflictKind, OnConflict};
+use super::error::ApplyError;
+use super::host::{Look, Seen, TEXT_MAX};
+use super::print::Print;
+use super::record::Deed;
+use super::selection::Selection;
+use super::step::{Action, New};
+
+/// What is to be done with a path.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Nothing,
+    Do(Action, Deed),
+    /// Both sides changed it; what was chosen is done, if something was and it can be.
+    Conflict(ConflictKind, Option<Settled>),
+}
+
+#[derive(Debug)]
+pub(super) enum Settled {
+    Ours,
+    Do(Box<(Action, Deed)>),
+}
+
+pub(super) struct ThreeWay<'a> {
+    pub objects: &'a Objects,
+    pub selection: &'a Selection,
+    pub task: &'a str,
+}
+
+/// The task's side.
+struct Wanted {
+    print: Print,
+    new: New,
+    /// Other contents than at the beginning.
+    changed: bool,
+}
+
+impl ThreeWay<'_> {
+    /// A file or link that the task removed, or put a directory in the place of.
+    pub fn leave(&self, before: &Entry, look: Look, choice: OnConflict) -> Result<Verdict, ApplyError> {
+        let Look::There(here) = look else { return Ok(Verdict::Nothing) };
+        let was = self.began_as(before, &here)?;
+        let remove = |print: Print| (Action::Remove { was: print }, Deed::Removed);
+        if was.as_ref() == Some(&here.print) {
+            let (action, deed) = remove(here.print);
+            return Ok(Verdict::Do(action, deed));
+        }
+        let kind = match &here.print {
+            Print::Directory | Print::Other => {
+                ConflictKind::Kinds { here: here.print.kind(), there: "nothing" }
+            }
+            Print::File { .. } | Print::Symlink { .. } => ConflictKind::RemovedThere,
+        };
+        let theirs = kind.can_take_theirs().then(|| remove(here.print));
+        Ok(settle(kind, choice, theirs, None))
+    }
+
+    /// A file or link that the task made or changed.
+    pub fn arrive(
+        &self,
+        path: &TreePath,
+        before: Option<&Entry>,
+        after: &Entry,
+        look: Look,
+        choice: OnConflict,
+    ) -> Result<Verdict, ApplyError> {
+        let here = match look {
+            Look::NoWay => return Ok(Verdict::Conflict(ConflictKind::NoWay, None)),
+            Look::Nothing => None,
+            Look::There(seen) => Some(*seen),
+        };
+        let wanted = self.wanted(path, before, after)?;
+        let Some(here) = here else {
+            let add = (Action::Put { over: None, new: wanted.new }, Deed::Added);
+            return Ok(match before {
+                None => Verdict::Do(add.0, add.1),
+                Some(_) => settle(ConflictKind::RemovedHere, choice, Some(add), None),
+            });
+        };
+        if matches!(here.print, Print::Directory | Print::Other) {
+            let (here, there) = (here.print.kind(), wanted.print.kind());
+            return Ok(Verdict::Conflict(ConflictKind::Kinds { here, there }, None));
+        }
+        let was_file = before.filter(|entry| matches!(entry.kind, EntryKind::File { .. }));
+        let mode = merged_mode(was_file.map(|entry| entry.meta.mode), wanted.print.mode(), here.print.mode());
+        if !wanted.changed || here.print.holds_the_same(&wanted.print) {
+            return Ok(mode_only(&here, mode));
+        }
+        let replace = |new: New, deed| (Action::Put { over: Some(here.print.clone()), new }, deed);
+        let old = before.map(|before| self.began_as(before, &here)).transpose()?.flatten();
+        if old.as_ref().is_some_and(|old| old.holds_the_same(&here.print)) {
+            let (action, deed) = replace(with_mode(wanted.new, mode, &here), Deed::Replaced);
+            return Ok(Verdict::Do(action, deed));
+        }
+        let merged = match before.is_some() && old.is_none() {
+            true => None,
+            false => self.merged(path, before, &wanted, &here)?,
+        };
+        let theirs = replace(with_mode(wanted.new, mode, &here), Deed::Replaced);
+        let text = |bytes| New::Text { bytes, mode: mode.unwrap_or(0o644) };
+        Ok(match merged {
+            Some((bytes, 0)) => {
+                let (action, deed) = replace(text(bytes), Deed::Merged);
+                Verdict::Do(action, deed)
+            }
+            Some((bytes, places)) => {
+                let kind =
+                    if before.is_none() { ConflictKind::BothAdded } else { ConflictKind::Lines(places) };
+                settle(kind, choice, Some(theirs), Some(replace(text(bytes), Deed::Marked)))
+            }
+            None => {
+                let kind = if before.is_none() { ConflictKind::BothAdded } else { ConflictKind::Contents };
+                settle(kind, choice, Some(theirs), None)
+            }
+        })
+    }
+
+    fn wanted(&self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<Wanted, ApplyError> {
+        if self.selection.hunks.contains_key(path) {
+            return self.chosen(path, before, after);
+        }
+        let mut entry = after.clone();
+        entry.meta.mode &= 0o777;
+        entry.meta.xattrs = users_own(&after.meta.xattrs);
+        let keeps_xattrs = before.is_some_and(|before| before.meta.xattrs == after.meta.xattrs);
+        Ok(Wanted {
+            print: Print::of_entry(self.objects, &entry)?,
+            changed: match before {
+                Some(before) => !self.holds_the_same(before, after)?,
+                None => true,
+            },
+            new: New::Stored { entry, keeps_xattrs },
+        })
+    }
+
+    /// What the task began with. `None`: nobody has read it, and it is not here any more.
+    ///
+    /// The source is not asked for it: what it has now would become what the task began with.
+    fn began_as(&self, before: &Entry, here: &Seen) -> Result<Option<Print>, ApplyError> {
+        match self.unread(before)? {
+            Some(stamp) => Ok(here.is(&stamp).then(|| here.print.clone())),
+            None => Ok(Some(Print::of_entry(self.objects, before)?)),
+        }
+    }
+
+    /// The version of a file that is only promised.
+    fn unread(&self, entry: &Entry) -> Result<Option<Stamp>, ApplyError> {
+        let id = match &entry.kind {
+            EntryKind::File { content: Content::Blob(id), .. } => id.object(),
+            EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
+            _ => return Ok(None),
+        };
+        let Some(promise) = self.objects.promise(id)? else { return Ok(None) };
+        let kept = self.objects.kept(PromiseId::from_object(id))?;
+        Ok(match (&*promise, kept.as_deref()) {
+            (_, Some(Kept::File(_) | Kept::Directory(_))) | (Promise::Directory { .. }, _) => None,
+            (Promise::File { stamp, .. }, None | Some(Kept::Moved { .. } | Kept::Gone)) => Some(*stamp),
+        })
+    }
+
+    fn holds_the_same(&self, before: &Entry, after: &Entry) -> Result<bool, ApplyError> {
+        let before = Entry { meta: after.meta.clone(), kind: before.kind.clone() };
+        Ok(self.objects.is_same(&before, after)?)
+    }
+
+    /// The chosen hunks on what the task began with.
+    fn chosen(&self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<Wanted, ApplyError> {
+        let not_text =
+            || ApplyError::BadHunks { path: path.clone(), reason: "it is not a text with hunks".into() };
+        let old = before.map_or(Ok(Some(Bytes::new())), |before| self.text(path, before))?;
+        let new = self.text(path, after)?;
+        let (Some(old), Some(new)) = (old, new) else { return Err(not_text()) };
+        let text = self.selection.chosen(path, &old, &new)?.ok_or_else(not_text)?;
+        let mode = before.unwrap_or(after).meta.mode & 0o777;
+        let print = Print::of_file(&text, mode);
+        Ok(Wanted { print, changed: text != old, new: New::Text { bytes: text, mode } })
+    }
+
+    /// Both sides put together, and in how many places they do not fit.
+    fn merged(
+        &self,
+        path: &TreePath,
+        before: Option<&Entry>,
+        wanted: &Wanted,
+        here: &Seen,
+    ) -> Result<Option<(Vec<u8>, usize)>, ApplyError> {
+        let base = before.map_or(Ok(Some(Bytes::new())), |before| self.text(path, before))?;
+        let theirs = match &wanted.new {
+            New::Text { bytes, .. } => Some(Bytes::from(bytes.clone())),
+            New::Stored { entry, .. } => self.text(path, entry)?,
+            New::Made | New::Kept { .. } => None,
+        };
+        let ours = here.bytes.clone().filter(|bytes| is_text(bytes));
+        let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return Ok(None) };
+        let names = Sides {
+            ours: "here".into(),
+            theirs: self.task.to_owned(),
+            base: "base".into(),
+            style: MarkerStyle::Merge,
+        };
+        let merge = merge_lines(&base, &ours, &theirs, &names);
+        Ok(Some((merge.merged, merge.conflicts)))
+    }
+
+    fn text(&self, path: &TreePath, entry: &Entry) -> Result<Option<Bytes>, ApplyError> {
+        let EntryKind::File { size, content } = entry.kind else { return Ok(None) };
+        if size > TEXT_MAX {
+            return Ok(None);
+        }
+        let bytes = content::read_all(self.objects, content, size)
+            .map_err(|source| ReadError::Object { path: path.clone(), source })?;
+        Ok(is_text(&bytes).then_some(bytes))
+    }
+}
+
+fn settle(
+    kind: ConflictKind,
+    choice: OnConflict,
+    theirs: Option<(Action, Deed)>,
+    marked: Option<(Action, Deed)>,
+) -> Verdict {
+    let settled = match choice {
+        OnConflict::Refuse => None,
+        OnConflict::Ours => Some(Settled::Ours),
+        OnConflict::Theirs => theirs.map(|action| Settled::Do(Box::new(action))),
+        OnConflict::Mark => marked.map(|action| Settled::Do(Box::new(action))),
+    };
+    Verdict::Conflict(kind, settled)
+}
+
+/// A change of mode on one side is kept on the other, bit by bit: so there are no conflicts.
+pub(super) fn merged_mode(before: Option<u32>, after: Option<u32>, here: Option<u32>) -> Option<u32> {
+    let (after, here) = (after?, here);
+    let (Some(before), Some(here)) = (before, here) else { return Some(after) };
+    let changed = (before ^ after) & 0o777;
+    Some(after & changed | here & !changed & 0o777)
+}
+
+fn mode_only(here: &Seen, mode: Option<u32>) -> Verdict {
+    match (here.print.mode(), mode) {
+        (Some(from), Some(to)) if from != to => Verdict::Do(Action::SetMode { from, to }, Deed::Mode),
+        _ => Verdict::Nothing,
+    }
+}
+
+/// The new file belongs to whom the old one did.
+fn with_mode(new: New, mode: Option<u32>, here: &Seen) -> New {
+    match new {
+        New::Stored { mut entry, keeps_xattrs } => {
+            entry.meta.mode = mode.unwrap_or(entry.meta.mode);
+            (entry.meta.uid, entry.meta.gid) = here.owner;
+            New::Stored { entry, keeps_xattrs }
+        }
+        New::Text { bytes, mode: own } => New::Text { bytes, mode: mode.unwrap_or(own) },
+        New::Made | New::Kept { .. } => new,
+    }
+}
+
+/// Attributes that give no rights.
+fn users_own(xattrs: &Xattrs) -> Xattrs {
+    let mut own = Xattrs::default();
+    xattrs
+        .iter()
+        .filter(|(name, _)| name.starts_with(b"user."))
+        .for_each(|(name, value)| own.set(name, value));
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merged_mode;
+
+    #[test]
+    fn each_side_keeps_the_bits_that_it_changed() {
+        assert_eq!(merged_mode(Some(0o644), Some(0o755), Some(0o644)), Some(0o755));
+        assert_eq!(merged_mode(Some(0o644), Some(0o755), Some(0o600)), Some(0o711));
+        assert_eq!(merged_mode(Some(0o644), Some(0o644), Some(0o600)), Some(0o600));
+        assert_eq!(merged_mode(None, Some(0o640), None), Some(0o640));
+        assert_eq!(merged_mode(Some(0o644), Some(0o4755), Some(0o644)), Some(0o755));
+    }
+}

@@ -1,0 +1,169 @@
+//! The conflicts that a merge left open in a vault, and their resolution.
+//!
+//! They are a tree of their own, whose snapshot the state of a vault names beside its own: a directory for each, with
+//! the entries `base`, `ours` and `theirs` as far as there are any, and a file `about`. So they are kept, checked,
+//! forked, restored and exported as every other tree is.
+
+mod resolving;
+
+use avfs_core::map::Nodes;
+use avfs_core::merge::{Conflict, ConflictKind};
+use avfs_core::{Entry, EntryKind, EntryName, Meta, Root, Slot, SnapshotId, Totals, TreePath};
+use avfs_tree::{Base, ReadError, StoredTree, TreeReader};
+use serde::{Deserialize, Serialize};
+
+use crate::control::Bytes;
+use crate::deed::Deed;
+use crate::error::{Error, Result};
+use crate::open::OpenVault;
+use crate::store::Store;
+use crate::vault::Vault;
+
+pub use resolving::Resolution;
+
+/// One conflict that is open in a vault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenConflict {
+    pub path: TreePath,
+    pub kind: ConflictKind,
+    pub base: Option<Entry>,
+    pub ours: Option<Entry>,
+    pub theirs: Option<Entry>,
+    /// Where they have it, if that is somewhere else.
+    pub their_path: Option<TreePath>,
+    /// What the vault was called that was merged.
+    pub from: String,
+}
+
+impl OpenConflict {
+    pub(crate) fn new(conflict: Conflict, from: &str) -> OpenConflict {
+        let Conflict { path, kind, base, ours, theirs, their_path } = conflict;
+        OpenConflict { path, kind, base, ours, theirs, their_path, from: from.to_owned() }
+    }
+
+    fn sides(&self) -> [(&'static str, &Option<Entry>); 3] {
+        [("base", &self.base), ("ours", &self.ours), ("theirs", &self.theirs)]
+    }
+}
+
+/// What the file `about` says.
+#[derive(Serialize, Deserialize)]
+struct About {
+    path: Bytes,
+    kind: String,
+    from: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    their_path: Option<Bytes>,
+}
+
+impl Vault {
+    /// The conflicts that are open in the present state, by path.
+    pub fn conflicts(&self) -> Result<Vec<OpenConflict>> {
+        self.check_unrestricted("its conflicts")?;
+        self.head()?;
+        Ok(OpenConflicts::read(self, self.record()?.0.head.conflicts)?.list)
+    }
+}
+
+/// All the conflicts of a state.
+#[derive(Default)]
+pub(crate) struct OpenConflicts {
+    /// By path.
+    pub list: Vec<OpenConflict>,
+}
+
+impl OpenConflicts {
+    pub fn read(vault: &Vault, stored: Option<SnapshotId>) -> Result<OpenConflicts> {
+        let Some(id) = stored else { return Ok(OpenConflicts::default()) };
+        let reader = TreeReader::new(vault.store().objects().clone(), vault.snapshot(id)?.root);
+        let failed = |error: ReadError| vault.read_error(error);
+        let mut list = Vec::new();
+        for listed in reader.list(&TreePath::root()).map_err(failed)? {
+            let (name, _) = listed.map_err(failed)?;
+            list.push(read_one(vault, &reader, &TreePath::root().join(&name))?);
+        }
+        Ok(OpenConflicts { list })
+    }
+
+    /// How many there are in a state, without reading them.
+    pub fn count(store: &Store, stored: Option<SnapshotId>) -> Result<u64> {
+        let Some(id) = stored else { return Ok(0) };
+        let EntryKind::Directory { entries, .. } = store.objects().snapshot(id)?.root.directory.kind else {
+            return Ok(0);
+        };
+        let node = entries.map(|entries| Nodes::<Slot>::load(store.objects(), entries)).transpose()?;
+        Ok(node.map_or(0, |node| node.records()))
+    }
+
+    /// Puts new conflicts in the place of those of the same paths.
+    pub fn add(&mut self, new: Vec<OpenConflict>) {
+        self.list.retain(|old| new.iter().all(|new| new.path != old.path));
+        self.list.extend(new);
+        self.list.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+
+    /// Stores them as a tree; `None` if there are none.
+    pub fn store(&self, vault: &Vault, deed: &Deed<'_>) -> Result<Option<SnapshotId>> {
+        if self.list.is_empty() {
+            return Ok(None);
+        }
+        let directory = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
+        let root = Root { directory, links: None, totals: Totals::default() };
+        let mut record = vault.record()?.0;
+        (record.max_bytes, record.max_files) = (None, None);
+        let tree = OpenVault::scratch_at(vault.clone(), record, Base { root, inodes: None })?;
+        for (number, conflict) in self.list.iter().enumerate() {
+            write_one(&tree, &TreePath::root().join(&name(&format!("{number:06}"))), conflict)?;
+        }
+        let root = tree.tree().freeze()?.base().root.clone();
+        vault.store().put_snapshot(root, Vec::new(), deed).map(Some)
+    }
+}
+
+fn name(text: &str) -> EntryName {
+    EntryName::new(text.as_bytes()).expect("a plain word is a name")
+}
+
+fn write_one(tree: &OpenVault, place: &TreePath, conflict: &OpenConflict) -> Result<()> {
+    tree.make_directory(place, false)?;
+    for (side, entry) in conflict.sides() {
+        if let Some(entry) = entry.as_ref().filter(|entry| can_stand_alone(entry)) {
+            let stored = StoredTree { entry: entry.clone(), links: Vec::new() };
+            tree.graft(&place.join(&name(side)), stored)?;
+        }
+    }
+    let about = About {
+        path: Bytes::of_path(&conflict.path),
+        kind: conflict.kind.name().to_owned(),
+        from: conflict.from.clone(),
+        their_path: conflict.their_path.as_ref().map(Bytes::of_path),
+    };
+    tree.write_bytes(&place.join(&name("about")), &crate::record::encode(&about))
+}
+
+/// A directory with names of linked files in it needs its whole tree, which the vault that was merged still has.
+fn can_stand_alone(entry: &Entry) -> bool {
+    !matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0)
+}
+
+fn read_one(vault: &Vault, reader: &TreeReader, place: &TreePath) -> Result<OpenConflict> {
+    let failed = |error: ReadError| vault.read_error(error);
+    let damaged =
+        || Error::DamagedRecord { key: format!("conflict {place}"), reason: "not one of ours".into() };
+    let about = reader.read(&place.join(&name("about"))).map_err(failed)?;
+    let about: About = serde_json::from_slice(&about).map_err(|_| damaged())?;
+    let side = |side: &str| match reader.find(&place.join(&name(side))) {
+        Ok(found) => Ok(Some(found.entry)),
+        Err(ReadError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(failed(error)),
+    };
+    Ok(OpenConflict {
+        path: about.path.to_path().ok_or_else(damaged)?,
+        kind: ConflictKind::from_name(&about.kind).ok_or_else(damaged)?,
+        base: side("base")?,
+        ours: side("ours")?,
+        theirs: side("theirs")?,
+        their_path: about.their_path.and_then(|path| path.to_path()),
+        from: about.from,
+    })
+}

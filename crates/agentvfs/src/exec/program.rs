@@ -1,0 +1,171 @@
+//! A program that a person runs in a task: with a terminal, at the project's own path, and for as long as it takes.
+//!
+//! What a person types is the person's own and is not classified. The sandbox is the same as for every run.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use avfs_core::SnapshotId;
+use avfs_core::rules::Rule;
+use avfs_exec::launch::Run;
+use avfs_exec::plan::{Home, Toolchain, User, environment};
+use avfs_exec::{Bubblewrap, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
+
+use super::door::behind_door;
+use super::home::{HomeShare, HomeView};
+use super::workspace::{RUNS, RunDirectory, Workspace};
+use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
+use crate::error::{Error, Result};
+use crate::mount::{Report, Transport};
+use crate::task::Task;
+
+/// The action in the history and the audit log.
+const RUN: &str = "run";
+
+/// What is run in a task, and how.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub command: Vec<OsString>,
+    /// Where it starts: a path of the host, in the project.
+    pub cwd: PathBuf,
+    /// What is added to the environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The environment of whoever asks; only what says how to talk to people is taken from it.
+    pub caller_env: Vec<(OsString, OsString)>,
+    /// Directories with programs, which are shown read-only.
+    pub toolchains: Vec<Toolchain>,
+    pub network: Network,
+    pub limits: Limits,
+    /// Through which rules the task is seen.
+    pub rules: Option<Vec<Rule>>,
+    pub user: User,
+    /// What is shared of the user's home; `None`: nothing, and the home inside is another one.
+    pub home: Option<HomeShare>,
+    pub transport: Transport,
+}
+
+/// How it ended.
+#[derive(Clone, Debug)]
+pub struct ProgramEnd {
+    pub run: String,
+    /// What a shell would show.
+    pub status: i32,
+    /// The hash at the end of the audit log.
+    pub audit_head: String,
+    pub before: SnapshotId,
+    pub after: SnapshotId,
+    /// What the proxy did not let through.
+    pub refusals: Vec<RefusalBody>,
+}
+
+/// Why it has no ordinary end.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    #[error(transparent)]
+    Library(#[from] Error),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+}
+
+impl ProgramError {
+    /// Its code, what is wrong and what can be done, as in the envelope of a run.
+    pub fn body(&self) -> ErrorBody {
+        match self {
+            ProgramError::Library(error) => error.into(),
+            ProgramError::Launch(error) => error.into(),
+        }
+    }
+}
+
+impl Task {
+    /// Runs a program to its end. `stdin` is what it reads, or its terminal.
+    pub fn run(
+        &self,
+        program: &Program,
+        stdin: Stdin,
+        running: Running<'_>,
+    ) -> Result<ProgramEnd, ProgramError> {
+        let vault = self.vault();
+        let run = run_id();
+        let directory = RunDirectory::make(vault.store(), RUNS, &run)?;
+        let home = self.home(program, directory.place(), &running.report)?;
+        let options = mount_options_for(program.rules.clone(), program.transport);
+        let workspace = Workspace::mount(vault, directory, &options, &running.report)?;
+        let before = workspace.settle()?;
+        let seq = vault.record()?.0.seq;
+        let plan = self.plan(program, &workspace, home.as_ref());
+        let (inside, cancel, events) = (running.inside, running.cancel, running.events);
+        let launched = behind_door(running.door, &workspace.door_place(), plan, |plan| {
+            Bubblewrap::new(inside).launch(Run { plan, stdin, cancel, events })
+        });
+        drop(home);
+        let line = shown(&program.command);
+        let after = workspace.end(RUN, &format!("{run} {line}"), running.lingering)?;
+        let outcome = launched
+            .inspect_err(|_| drop(vault.update(RUN, &format!("{run} not run: {line}"), |_, _| Ok(()))))?;
+        let status = outcome.status();
+        let audit_head = self.note(seq, &format!("{run} exit {status}: {line}"))?;
+        let refusals = refusals(&outcome);
+        Ok(ProgramEnd { run, status, audit_head, before, after, refusals })
+    }
+
+    /// The user's home, with places for what is shown in it.
+    fn home(&self, program: &Program, place: &Path, report: &Report) -> Result<Option<HomeView>> {
+        let Some(share) = &program.home else { return Ok(None) };
+        let shown = program.toolchains.iter().map(|one| (one.at.as_path(), one.from.is_dir()));
+        let covered: Vec<(&Path, bool)> = shown.chain([(self.root(), true)]).collect();
+        HomeView::mount(place, share, &covered, program.transport, report).map(Some)
+    }
+
+    fn plan(&self, program: &Program, workspace: &Workspace, view: Option<&HomeView>) -> Plan {
+        let home = match (&program.home, view) {
+            (Some(share), Some(view)) => {
+                Home { at: share.home.clone(), shows: Some(view.mountpoint().to_owned()) }
+            }
+            (Some(_) | None, _) => Home::default(),
+        };
+        let mut given = vec![("HOME".into(), home.at.clone().into())];
+        given.extend(["USER", "LOGNAME"].map(|name| (name.into(), program.user.name.as_str().into())));
+        if program.toolchains.iter().any(|one| one.env.iter().any(|(name, _)| name == "CARGO_HOME")) {
+            given.push(("CARGO_HOME".into(), home.at.join(".cargo").into()));
+        }
+        given.push(("AVFS_VAULT".into(), self.name().as_str().into()));
+        given.extend(program.env.iter().cloned());
+        Plan {
+            also_at: Some(self.root().to_owned()),
+            cwd: program.cwd.clone(),
+            env: environment(&program.caller_env, &program.toolchains, &given),
+            network: program.network.clone(),
+            limits: program.limits.clone(),
+            toolchains: program.toolchains.clone(),
+            user: program.user.clone(),
+            home,
+            ..Plan::new(workspace.mountpoint(), program.command.clone())
+        }
+    }
+
+    /// One entry of the audit log, and one step for `undo`. Returns the hash at its end.
+    fn note(&self, seq: u64, detail: &str) -> Result<String> {
+        let vault = self.vault();
+        match vault.record()?.0.seq > seq + 1 {
+            true => vault.note_together(RUN, detail, seq)?,
+            false => vault.update(RUN, detail, |_, _| Ok(()))?,
+        }
+        Ok(vault.record()?.0.audit.hash)
+    }
+}
+
+fn refusals(outcome: &Outcome) -> Vec<RefusalBody> {
+    outcome.refusals.iter().map(RefusalBody::from).collect()
+}
+
+/// The command as one short line.
+fn shown(command: &[OsString]) -> String {
+    let words: Vec<String> = command.iter().map(|word| avfs_core::printable(word.as_bytes())).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(COMMAND_SHOWN) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

@@ -1,0 +1,39 @@
+//! git and the work that is done in a tree: which refs moved and which commits are new, bringing them into the
+//! repository of the host, and the other way round, a vault from a revision.
+//!
+//! Everything in a task's `.git` was written by whoever worked there. Of it only refs, which are read here, and
+//! object files are used, and those through repositories of our own (`quarantine`) whose settings are ours. The
+//! program `git` does the rest ([0018](../../../docs/decisions/0018-git-by-its-program.md)): it is never started
+//! in a directory that somebody else wrote, and no setting of any repository can make it start a program.
+
+mod added;
+mod bring;
+mod commits;
+mod deliver;
+mod error;
+mod files;
+mod hidden;
+mod host;
+mod ignored;
+mod names;
+mod place;
+mod program;
+mod quarantine;
+mod refs;
+mod revision;
+mod task;
+mod work;
+
+pub use bring::{Bring, Brought};
+pub use commits::{CommitLine, GitSummary};
+pub use error::GitError;
+pub use files::{CommitFiles, Committed, LeftOut, WhyLeftOut};
+pub use hidden::hidden_in_history;
+pub use host::HostRepository;
+pub use names::{ObjectName, RefName};
+pub use place::{is_in_repository, outside_directories};
+pub use refs::MovedRef;
+pub use revision::{GitRevision, GitSource};
+pub(crate) use revision::{Listed, ListedKind};
+pub use task::default_branch;
+pub use work::Work;

@@ -1,0 +1,94 @@
+//! The object files that were added to a repository in a tree.
+
+use avfs_core::{Content, EntryKind, TreePath};
+
+use super::error::GitError;
+use super::host::HostRepository;
+use super::names::{ObjectFormat, ObjectName};
+use super::quarantine::{Quarantine, StoredFile};
+use super::work::Work;
+
+/// A file that was added or changed.
+struct Added {
+    file: ObjectFile,
+    size: u64,
+    content: Content,
+}
+
+/// What holds objects. Everything else in the directory of objects, such as what leads to other directories or claims
+/// to know what is in packs, is left alone.
+enum ObjectFile {
+    Loose(ObjectName),
+    Pack,
+}
+
+impl Work {
+    /// A repository with the objects that were added, none of which has been looked at.
+    pub(super) fn suspects(
+        &self,
+        format: ObjectFormat,
+        host: Option<&HostRepository>,
+    ) -> Result<Quarantine, GitError> {
+        let quarantine = Quarantine::new(format, host)?;
+        let objects = self.head().objects();
+        for Added { file, size, content } in self.added()? {
+            let stored = StoredFile { objects, size, content };
+            match file {
+                ObjectFile::Loose(name) => quarantine.add_loose(&name, &stored)?,
+                ObjectFile::Pack => quarantine.add_pack(&stored)?,
+            }
+        }
+        Ok(quarantine)
+    }
+
+    fn added(&self) -> Result<Vec<Added>, GitError> {
+        let top = self.place().join_path(&TreePath::parse(b"objects").expect("this is a path"));
+        let mut added = Vec::new();
+        self.base().diff(self.head(), &top, &mut |seen| {
+            let change = seen.change;
+            let kind = change.after.map(|entry| entry.kind);
+            let file = object_file(change.path.as_bytes().strip_prefix(top.as_bytes()).unwrap_or_default());
+            if let (Some(EntryKind::File { size, content }), Some(file), true) =
+                (kind, file, seen.changes_content)
+            {
+                added.push(Added { file, size, content });
+            }
+            Ok(())
+        })?;
+        Ok(added)
+    }
+}
+
+/// What a file is, by its path below the directory of objects.
+fn object_file(path: &[u8]) -> Option<ObjectFile> {
+    let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
+    match names[..] {
+        [b"pack", name] if name.starts_with(b"pack-") && name.ends_with(b".pack") => Some(ObjectFile::Pack),
+        [start, rest] if start.len() == 2 => ObjectName::new(&[start, rest].concat()).map(ObjectFile::Loose),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_objects_and_packs_are_taken() {
+        let loose = format!("/ab/{}", "c".repeat(38));
+        assert!(matches!(object_file(loose.as_bytes()), Some(ObjectFile::Loose(_))));
+        assert!(matches!(object_file(b"/pack/pack-1.pack"), Some(ObjectFile::Pack)));
+        let others = [
+            "/info/alternates",
+            "/info/commit-graph",
+            "/pack/pack-1.idx",
+            "/pack/multi-pack-index",
+            "/ab/cd",
+            "/../x",
+            "/pack/x/pack-1.pack",
+        ];
+        for other in others {
+            assert!(object_file(other.as_bytes()).is_none(), "{other}");
+        }
+    }
+}

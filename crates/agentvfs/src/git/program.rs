@@ -1,0 +1,223 @@
+//! Starting the program git so that it does what it is told and nothing else.
+//!
+//! It knows one repository, which is named to it and never looked for. Of the environment only the search path is
+//! passed on. Settings of the system and of the user are not read; those of the repository are, and what could start
+//! a program or reach the network is overruled.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use avfs_core::printable;
+
+use super::error::GitError;
+
+/// Stronger than anything that a repository says.
+const SETTINGS: [&str; 12] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "core.alternateRefsCommand=",
+    "core.attributesFile=/dev/null",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "log.mailmap=false",
+    "log.showSignature=false",
+    "maintenance.auto=false",
+    "protocol.allow=never",
+];
+
+const ENVIRONMENT: [(&str, &str); 11] = [
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("GIT_GRAFT_FILE", "/dev/null"),
+    ("GIT_EDITOR", "false"),
+    ("GIT_PAGER", "cat"),
+    ("LC_ALL", "C"),
+];
+
+/// Where programs are, if the environment does not say.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// How much of what git complains about is told.
+const COMPLAINT_MAX: usize = 600;
+
+/// One call of git.
+pub(super) struct Git {
+    command: Command,
+    /// Continues "git failed …".
+    action: &'static str,
+}
+
+impl Git {
+    /// `action` says what the call is for, as in "reading refs".
+    pub(super) fn new(repository: &Path, action: &'static str) -> Git {
+        let mut command = Command::new("git");
+        let path = std::env::var_os("PATH").unwrap_or_else(|| PATH.into());
+        // Not where the caller is: neither a repository nor a program shall be found there.
+        command.current_dir("/").env_clear().env("PATH", path).envs(ENVIRONMENT);
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        if let Some(place) = std::env::var_os("TMPDIR") {
+            command.env("TMPDIR", place);
+        }
+        command.arg("--git-dir").arg(repository).arg("--no-pager");
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        Git { command, action }
+    }
+
+    /// Reads the user's own settings too: who they are, and what they ignore everywhere.
+    pub(super) fn with_user_settings(mut self) -> Git {
+        self.command.env_remove("GIT_CONFIG_GLOBAL");
+        for name in ["HOME", "XDG_CONFIG_HOME"] {
+            if let Some(value) = std::env::var_os(name) {
+                self.command.env(name, value);
+            }
+        }
+        self
+    }
+
+    pub(super) fn arg(mut self, argument: impl AsRef<OsStr>) -> Git {
+        self.command.arg(argument);
+        self
+    }
+
+    pub(super) fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Git {
+        self.command.args(arguments);
+        self
+    }
+
+    /// What it prints.
+    pub(super) fn output(self) -> Result<Vec<u8>, GitError> {
+        self.output_of(|_| Ok(()))
+    }
+
+    /// The line that it prints.
+    pub(super) fn line(self) -> Result<String, GitError> {
+        Ok(String::from_utf8_lossy(&self.output()?).trim_end().to_owned())
+    }
+
+    /// The line that it prints; `None` if it fails.
+    pub(super) fn line_if_any(self) -> Result<Option<String>, GitError> {
+        match self.line() {
+            Ok(line) => Ok(Some(line).filter(|line| !line.is_empty())),
+            Err(GitError::Failed { .. }) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// What it prints when it is given something.
+    pub(super) fn output_of(
+        self,
+        give: impl FnOnce(&mut dyn Write) -> Result<(), GitError>,
+    ) -> Result<Vec<u8>, GitError> {
+        let mut running = self.start()?;
+        let (input, mut output) = running.ends();
+        let (given, read) = std::thread::scope(|scope| {
+            let reading = scope.spawn(move || {
+                let mut bytes = Vec::new();
+                output.read_to_end(&mut bytes).map(|_| bytes)
+            });
+            let mut input = io::BufWriter::new(input);
+            let given = give(&mut input).and_then(|()| flushed(input));
+            (given, reading.join().expect("reading does not panic"))
+        });
+        running.finish_given(given)?;
+        read.map_err(GitError::host("reading what git prints"))
+    }
+
+    /// Has it read a file, or write to one.
+    pub(super) fn between(self, input: Stdio, output: Stdio) -> Result<Vec<u8>, GitError> {
+        let mut running = self.start_with(input, output)?;
+        let mut bytes = Vec::new();
+        if let Some(mut output) = running.child.stdout.take() {
+            output.read_to_end(&mut bytes).map_err(GitError::host("reading what git prints"))?;
+        }
+        running.finish()?;
+        Ok(bytes)
+    }
+
+    /// Starts it with both ends open.
+    pub(super) fn start(self) -> Result<Running, GitError> {
+        self.start_with(Stdio::piped(), Stdio::piped())
+    }
+
+    fn start_with(mut self, input: Stdio, output: Stdio) -> Result<Running, GitError> {
+        let complaints = tempfile::tempfile().map_err(GitError::host("making a temporary file"))?;
+        let errors = complaints.try_clone().map_err(GitError::host("making a temporary file"))?;
+        self.command.stdin(input).stdout(output).stderr(errors);
+        let child = self.command.spawn().map_err(GitError::NoProgram)?;
+        Ok(Running { child, complaints, action: self.action })
+    }
+}
+
+fn flushed(mut input: io::BufWriter<ChildStdin>) -> Result<(), GitError> {
+    input.flush().map_err(GitError::host(GIVING))
+}
+
+pub(super) const GIVING: &str = "writing to git";
+
+/// A call that goes on.
+pub(super) struct Running {
+    child: Child,
+    complaints: File,
+    action: &'static str,
+}
+
+impl Running {
+    /// What it reads and what it prints. They are there once.
+    pub(super) fn ends(&mut self) -> (ChildStdin, ChildStdout) {
+        let (input, output) = (self.child.stdin.take(), self.child.stdout.take());
+        (input.expect("both ends were asked for"), output.expect("both ends were asked for"))
+    }
+
+    /// Ends it, whatever it is doing.
+    pub(super) fn abandon(mut self) {
+        // It may have ended by itself.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+
+    /// Waits for it. If it did not want what it was given, its own reason is the better one.
+    pub(super) fn finish_given(self, given: Result<(), GitError>) -> Result<(), GitError> {
+        match given {
+            Err(GitError::Host { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => self.finish(),
+            Err(error) => {
+                self.abandon();
+                Err(error)
+            }
+            Ok(()) => self.finish(),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), GitError> {
+        let status = self.child.wait().map_err(GitError::host("waiting for git"))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(GitError::Failed { action: self.action, message: self.complaint(status) }),
+        }
+    }
+
+    fn complaint(&mut self, status: ExitStatus) -> String {
+        let mut text = Vec::new();
+        let read = self.complaints.rewind().and_then(|()| self.complaints.read_to_end(&mut text));
+        let mut lines: Vec<String> = text.split(|byte| *byte == b'\n').map(printable).collect();
+        lines.retain(|line| !line.trim().is_empty());
+        if read.is_err() || lines.is_empty() {
+            return status.to_string();
+        }
+        let mut message = lines.join("; ");
+        let cut = (0..=COMPLAINT_MAX.min(message.len())).rev().find(|at| message.is_char_boundary(*at));
+        message.truncate(cut.unwrap_or_default());
+        message
+    }
+}

@@ -1,0 +1,186 @@
+//! The steps of a merge, done to a tree.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use avfs_core::merge::{Move, Step};
+use avfs_core::{Entry, EntryKind, Root, TreePath};
+use avfs_tree::{Attr, Kind, ReadError, StoredTree, TreeReader};
+
+use crate::error::Result;
+use crate::open::OpenVault;
+use crate::restore::{Names, set_meta};
+
+pub(crate) struct Doing<'a> {
+    tree: &'a OpenVault,
+    before: TreeReader,
+    given: TreeReader,
+    /// Which names of the tree, and of the other one, stand for the same file.
+    our_names: Names,
+    their_names: Names,
+    /// The directories that are not as they are to be until everything is done, with what they are to be.
+    directories: BTreeMap<TreePath, Entry>,
+}
+
+impl<'a> Doing<'a> {
+    /// For steps from a tree that is now `before`, made from another one.
+    pub fn new(tree: &'a OpenVault, before: &Root, given: &Root) -> Result<Doing<'a>> {
+        let reader = |root: &Root| TreeReader::new(tree.vault().store().objects().clone(), root.clone());
+        let names = |root: &Root| match root.links {
+            Some(_) => Names::of(&reader(root)).map_err(|error| tree.vault().read_error(error)),
+            None => Ok(Names::default()),
+        };
+        let (our_names, their_names) = (names(before)?, names(given)?);
+        let directories = BTreeMap::new();
+        Ok(Doing { tree, before: reader(before), given: reader(given), our_names, their_names, directories })
+    }
+
+    pub fn run(mut self, steps: &[Step]) -> Result<()> {
+        self.note_directories(steps)?;
+        for (path, entry) in steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory()) {
+            self.make_if_free(path, entry)?;
+        }
+        for step in steps {
+            match step {
+                Step::Move(moved) => self.move_one(moved)?,
+                Step::Remove(path) => self.remove(path)?,
+                Step::Put { path, entry } => self.put(path, entry)?,
+            }
+        }
+        self.link(steps)?;
+        self.finish_directories()
+    }
+
+    /// What is done in a directory changes its times.
+    fn note_directories(&mut self, steps: &[Step]) -> Result<()> {
+        let mut touched = BTreeSet::new();
+        for step in steps {
+            let paths = match step {
+                Step::Move(moved) => BTreeSet::from([moved.from.clone(), moved.to.clone()]),
+                Step::Remove(path) => BTreeSet::from([path.clone()]),
+                Step::Put { path, .. } => self.their_names.of_path(path),
+            };
+            touched.extend(paths.iter().filter_map(TreePath::split_last).map(|(parent, _)| parent));
+        }
+        for path in touched {
+            if let Some(entry) = self.find(&path)?.filter(Entry::is_directory) {
+                self.directories.insert(path, entry);
+            }
+        }
+        let made = steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory());
+        let made = made.map(|(path, entry)| (path.clone(), entry.clone()));
+        self.directories.extend(made);
+        Ok(())
+    }
+
+    /// So that what is moved has somewhere to go. What is in the way goes later.
+    fn make_if_free(&self, path: &TreePath, entry: &Entry) -> Result<()> {
+        if path.is_root() || self.tree.exists(path)? || self.tree.place(path).is_err() {
+            return Ok(());
+        }
+        self.graft(path, Entry::empty_directory(entry.meta.clone()))
+    }
+
+    fn graft(&self, path: &TreePath, entry: Entry) -> Result<()> {
+        self.tree.graft(path, StoredTree { entry, links: Vec::new() })
+    }
+
+    /// A file that cannot be moved is made anew by what follows: only its number is another then.
+    fn move_one(&self, moved: &Move) -> Result<()> {
+        if let (Ok(from), Ok(to)) = (self.tree.place(&moved.from), self.tree.place(&moved.to)) {
+            let _ = self.tree.tree().rename_no_replace(from, to);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &TreePath) -> Result<()> {
+        if self.tree.exists(path)? { self.tree.remove(path, true) } else { Ok(()) }
+    }
+
+    fn put(&self, path: &TreePath, entry: &Entry) -> Result<()> {
+        if entry.is_directory() {
+            if !self.tree.is_same_kind(path, entry)? {
+                self.remove(path)?;
+            }
+            return self.make_if_free(path, entry);
+        }
+        if self.tree.exists(path)? {
+            let attr = self.tree.stat(path)?;
+            if let EntryKind::File { size, content } = entry.kind
+                && attr.kind == Kind::File
+                && self.stays_inode(path, &attr)?
+            {
+                let set = self.tree.tree().set_content(attr.ino, size, content);
+                let set = set.and_then(|()| set_meta(self.tree, entry, &attr, entry.meta.mtime));
+                return set.map_err(|error| self.tree.fail(path, error));
+            }
+            self.remove(path)?;
+        }
+        self.graft(path, entry.clone())
+    }
+
+    /// Whether all the names of a file change with it: those that they do not have were given to it here, and the
+    /// others stand for one file there too.
+    fn stays_inode(&self, path: &TreePath, attr: &Attr) -> Result<bool> {
+        let theirs = self.their_names.of_path(path);
+        let ours = self.our_names.of_path(path);
+        for name in ours.iter().filter(|name| attr.has_other_names() && !theirs.contains(*name)) {
+            if self.find_in(&self.given, name)?.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Names that they made names of one file are that here too, as far as they are what they are there.
+    fn link(&self, steps: &[Step]) -> Result<()> {
+        let puts: HashMap<&TreePath, &Entry> = steps.iter().filter_map(put_of).collect();
+        for (path, entry) in steps.iter().filter_map(put_of) {
+            for name in self.their_names.of_path(path).iter().filter(|name| *name != path) {
+                let is_same = match puts.get(name) {
+                    Some(other) => *other == entry,
+                    None => self.find(name)?.as_ref() == Some(entry),
+                };
+                if is_same
+                    && self.tree.exists(name)?
+                    && self.tree.stat(name)?.ino != self.tree.stat(path)?.ino
+                {
+                    self.tree.remove(name, false)?;
+                    self.tree.hard_link(path, name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was at a path before.
+    fn find(&self, path: &TreePath) -> Result<Option<Entry>> {
+        self.find_in(&self.before, path)
+    }
+
+    fn find_in(&self, reader: &TreeReader, path: &TreePath) -> Result<Option<Entry>> {
+        match reader.find(path) {
+            Ok(found) => Ok(Some(found.entry)),
+            Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
+            Err(error) => Err(self.tree.vault().read_error(error)),
+        }
+    }
+
+    /// From the deepest up, now that nothing is put into them any more.
+    fn finish_directories(&self) -> Result<()> {
+        for (path, entry) in self.directories.iter().rev() {
+            if self.tree.exists(path)? && self.tree.is_same_kind(path, entry)? {
+                let attr = self.tree.stat(path)?;
+                set_meta(self.tree, entry, &attr, entry.meta.mtime)
+                    .map_err(|error| self.tree.fail(path, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put_of(step: &Step) -> Option<(&TreePath, &Entry)> {
+    match step {
+        Step::Put { path, entry } => Some((path, entry)),
+        Step::Move(_) | Step::Remove(_) => None,
+    }
+}

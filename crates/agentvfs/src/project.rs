@@ -1,0 +1,243 @@
+//! Projects: directories of the host that tasks work on copies of.
+//!
+//! A project has a vault of its own, from which its tasks are forked. Its head is the directory as the last task
+//! found it.
+
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use avfs_core::SnapshotId;
+use avfs_store::RefEdit;
+use avfs_tree::Limits;
+
+use crate::birth::Seed;
+use crate::error::{Error, Result};
+use crate::name::VaultName;
+use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
+use crate::store::Store;
+use crate::task::{NewTask, Task};
+use crate::through::RuleRecord;
+use crate::vault::Vault;
+
+/// What the vault of a project that has no usable name is called.
+const NAMELESS: &str = "project";
+
+/// A directory of the host and its vault.
+#[derive(Clone)]
+pub struct Project {
+    store: Store,
+    root: PathBuf,
+    record: ProjectRecord,
+}
+
+impl Store {
+    /// The project of a directory; the first time, its vault is made.
+    pub fn project(&self, directory: &Path) -> Result<Project> {
+        let root = canonical(directory)?;
+        self.check_project(&root)?;
+        if let Some(found) = self.project_at(&root)? {
+            return Ok(found);
+        }
+        let _pin = self.objects().store().pin()?;
+        let base = self.state_of(&root)?;
+        let seed = Seed {
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
+            parent: None,
+            action: format!("project {}", shown(&root)),
+            limits: Limits::default(),
+            rules: None,
+            task: None,
+        };
+        let record = self.retry(|edits| {
+            let name = self.free_name(&project_name(&root))?;
+            let id = VaultId(self.take_ids(edits, 1)?);
+            self.new_vault(edits, id, &name, &seed);
+            let record = ProjectRecord { root: hex(&root), vault: id, tasks: 0, setup: None };
+            edits.push(RefEdit::create(key::project(root.as_os_str().as_bytes()), record::encode(&record)));
+            Ok(record)
+        });
+        match record {
+            Ok(record) => Ok(Project { store: self.clone(), root, record }),
+            // Another process was faster.
+            Err(Error::Contended { key }) => self.project_at(&root)?.ok_or(Error::Contended { key }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The project that a directory belongs to: the nearest one above it that is known, otherwise `None`.
+    pub fn find_project(&self, directory: &Path) -> Result<Option<Project>> {
+        let directory = canonical(directory)?;
+        for above in directory.ancestors() {
+            if let Some(project) = self.project_at(above)? {
+                return Ok(Some(project));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the project of a directory begins: at a known project, at a git repository, or at itself.
+    pub fn project_root(&self, directory: &Path) -> Result<PathBuf> {
+        if let Some(project) = self.find_project(directory)? {
+            return Ok(project.root);
+        }
+        let directory = canonical(directory)?;
+        let repository = directory
+            .ancestors()
+            .find(|above| above.join(".git").symlink_metadata().is_ok() && self.check_project(above).is_ok());
+        Ok(repository.unwrap_or(&directory).to_owned())
+    }
+
+    fn project_at(&self, root: &Path) -> Result<Option<Project>> {
+        let found = record::read(self.refs(), &key::project(root.as_os_str().as_bytes()))?;
+        let Some((record, _)) = found else { return Ok(None) };
+        Ok(Some(Project { store: self.clone(), root: root.to_owned(), record }))
+    }
+
+    /// A directory that holds everything is not a project.
+    pub(crate) fn check_project(&self, root: &Path) -> Result<()> {
+        let refuse = |reason| Err(Error::NotAProject { path: root.to_owned(), reason });
+        if root == Path::new("/") {
+            return refuse("it is the root of the system");
+        }
+        let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+        if home.is_some_and(|home| home.starts_with(root)) {
+            return refuse("your whole home is in it");
+        }
+        if self.home().and_then(|home| home.canonicalize().ok()).is_some_and(|home| root.starts_with(home)) {
+            return refuse("it is in the store");
+        }
+        Ok(())
+    }
+
+    /// A name that no vault has: `wanted`, or with a number behind it.
+    fn free_name(&self, wanted: &VaultName) -> Result<VaultName> {
+        if !self.has_vault(wanted.as_str())? {
+            return Ok(wanted.clone());
+        }
+        let mut number = 2;
+        loop {
+            let name = VaultName::new(&format!("{wanted}-{number}"))?;
+            if !self.has_vault(name.as_str())? {
+                return Ok(name);
+            }
+            number += 1;
+        }
+    }
+
+    /// The state of a directory as it is from now on: nothing of it is read yet.
+    pub(crate) fn state_of(&self, root: &Path) -> Result<SnapshotId> {
+        self.base_of_directory(self.source_for(root)?)
+    }
+}
+
+impl Project {
+    /// The directory of the host.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn path_bytes(&self) -> &[u8] {
+        self.root.as_os_str().as_bytes()
+    }
+
+    /// What is kept of it now.
+    pub(crate) fn record(&self) -> Result<(ProjectRecord, Vec<u8>)> {
+        let key = key::project(self.path_bytes());
+        record::read(self.store.refs(), &key)?.ok_or(Error::Contended { key })
+    }
+
+    pub fn vault(&self) -> Vault {
+        self.store.vault_by_id(self.record.vault)
+    }
+
+    /// Makes a task: a fork of the directory as it is now.
+    pub fn new_task(&self, new: &NewTask) -> Result<Task> {
+        let _pin = self.store.objects().store().pin()?;
+        let base = self.store.state_of(&self.root)?;
+        let task = TaskRecord {
+            root: self.record.root.clone(),
+            base,
+            command: new.command.clone(),
+            profile: new.profile.clone(),
+            rules: new.rules.as_ref().map(|rules| rules.iter().map(RuleRecord::of).collect()),
+            applied: None,
+            brought: Vec::new(),
+        };
+        let seed = Seed {
+            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
+            parent: Some(ParentRecord { vault: self.record.vault, snapshot: base }),
+            action: format!("task {}", new.command),
+            limits: Limits::default(),
+            rules: None,
+            task: Some(task),
+        };
+        let id = self.store.retry(|edits| {
+            let name = self.task_name(edits, new.name.as_ref())?;
+            let id = VaultId(self.store.take_ids(edits, 1)?);
+            self.store.new_vault(edits, id, &name, &seed);
+            Ok(id)
+        })?;
+        Task::of(self.store.vault_by_id(id))
+    }
+
+    /// The name that was wanted, or the next number.
+    fn task_name(&self, edits: &mut Vec<RefEdit>, wanted: Option<&VaultName>) -> Result<VaultName> {
+        if let Some(name) = wanted {
+            return match self.store.has_vault(name.as_str())? {
+                true => Err(Error::VaultExists { name: name.to_string() }),
+                false => Ok(name.clone()),
+            };
+        }
+        let (mut record, bytes) = self.record()?;
+        let prefix = project_name(&self.root);
+        loop {
+            record.tasks += 1;
+            let name = VaultName::new(&format!("{prefix}-task-{}", record.tasks))?;
+            if !self.store.has_vault(name.as_str())? {
+                edits.push(RefEdit::replace(key::project(self.path_bytes()), bytes, record::encode(&record)));
+                return Ok(name);
+            }
+        }
+    }
+
+    /// The tasks of this project, oldest first.
+    pub fn tasks(&self) -> Result<Vec<Task>> {
+        let tasks = self.store.tasks()?;
+        Ok(tasks.into_iter().filter(|task| task.root() == self.root).collect())
+    }
+}
+
+pub(crate) fn canonical(directory: &Path) -> Result<PathBuf> {
+    directory.canonicalize().map_err(|source| Error::Host {
+        action: "finding",
+        place: shown(directory),
+        source,
+    })
+}
+
+fn shown(path: &Path) -> String {
+    avfs_core::printable(path.as_os_str().as_bytes())
+}
+
+/// What a vault for a directory is called.
+fn project_name(root: &Path) -> VaultName {
+    const LONGEST: usize = 60;
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let allowed = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let name: String = name.chars().map(allowed).take(LONGEST).collect();
+    let name = name.trim_start_matches(['.', '-']);
+    VaultName::new(name).or_else(|_| VaultName::new(NAMELESS)).expect("a word is a name")
+}
+
+/// A path of the host as records keep it: its bytes in hexadecimal.
+fn hex(path: &Path) -> String {
+    path.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The path that [`hex`] made text of.
+pub(crate) fn path_of_hex(text: &str) -> Option<PathBuf> {
+    let digits = text.as_bytes();
+    let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    let bytes: Option<Vec<u8>> = pairs.collect();
+    Some(std::ffi::OsString::from_vec(bytes?).into())
+}

@@ -1,0 +1,242 @@
+//! Tasks: forks of a project for one piece of work each.
+
+use std::path::{Path, PathBuf};
+
+use avfs_core::rules::{Rule, Rules};
+use avfs_core::{SnapshotId, Timestamp};
+
+use crate::error::{Error, Result};
+use crate::exec::ChangedFile;
+use crate::exec::changes::changed_files;
+use crate::name::VaultName;
+use crate::project::path_of_hex;
+use crate::record::{TaskRecord, key};
+use crate::store::Store;
+use crate::vault::Vault;
+
+/// What a new task is made with.
+#[derive(Clone, Debug, Default)]
+pub struct NewTask {
+    /// `None`: the project's name with a number.
+    pub name: Option<VaultName>,
+    /// What runs in it, as one line.
+    pub command: String,
+    /// The profile that it is run with.
+    pub profile: Option<String>,
+    /// Through which rules it is seen from inside.
+    pub rules: Option<Vec<Rule>>,
+}
+
+/// A fork of a project for one piece of work.
+#[derive(Clone)]
+pub struct Task {
+    vault: Vault,
+    name: VaultName,
+    root: PathBuf,
+    created: Timestamp,
+    record: TaskRecord,
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// Something runs in it, or it is mounted.
+    Running,
+    /// It is as the directory was.
+    Unchanged,
+    /// It holds work that is nowhere else.
+    Unmerged,
+    /// What it holds was applied.
+    Applied,
+}
+
+impl TaskState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaskState::Running => "running",
+            TaskState::Unchanged => "unchanged",
+            TaskState::Unmerged => "unmerged",
+            TaskState::Applied => "applied",
+        }
+    }
+}
+
+/// A task at one moment.
+#[derive(Clone, Debug)]
+pub struct TaskLook {
+    pub state: TaskState,
+    pub head: SnapshotId,
+    pub changed: Vec<ChangedFile>,
+}
+
+impl Store {
+    /// The task with this name.
+    pub fn task(&self, name: &str) -> Result<Task> {
+        Task::of(self.vault(name)?)
+    }
+
+    /// All tasks, oldest first.
+    pub fn tasks(&self) -> Result<Vec<Task>> {
+        let records = self.vault_records()?.into_iter().filter(|record| record.task.is_some());
+        let mut tasks =
+            records.map(|record| Task::of(self.vault_by_id(record.id))).collect::<Result<Vec<Task>>>()?;
+        tasks.sort_by_key(|task| task.vault.id());
+        Ok(tasks)
+    }
+}
+
+impl Task {
+    pub(crate) fn of(vault: Vault) -> Result<Task> {
+        let found = vault.record()?.0;
+        let Some(record) = found.task else { return Err(Error::NotATask { name: found.name.to_string() }) };
+        let root = path_of_hex(&record.root).ok_or_else(|| Error::DamagedRecord {
+            key: key::vault(vault.id()),
+            reason: "the directory of the task cannot be read".into(),
+        })?;
+        Ok(Task { vault, name: found.name, root, created: found.created, record })
+    }
+
+    pub fn name(&self) -> &VaultName {
+        &self.name
+    }
+
+    pub fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// The directory of the host that it was made from.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn created(&self) -> Timestamp {
+        self.created
+    }
+
+    /// What runs in it, as one line.
+    pub fn command(&self) -> &str {
+        &self.record.command
+    }
+
+    pub fn profile(&self) -> Option<&str> {
+        self.record.profile.as_deref()
+    }
+
+    /// Through which rules it is seen from inside.
+    pub fn rules(&self) -> Result<Option<Rules>> {
+        let stored = self.record.rules.as_deref();
+        let read = stored.map(|rules| self.vault.read_rules(rules)).transpose()?;
+        Ok(read.map(Rules::new).transpose()?)
+    }
+
+    /// The directory as it was when the task began. What the user changed before anybody in the task looked is in
+    /// it as it is in the task: nobody there has changed it.
+    pub fn base(&self) -> Result<SnapshotId> {
+        self.vault.store().with_moved(self.record.base)
+    }
+
+    /// The task as it is now.
+    pub fn head(&self) -> Result<SnapshotId> {
+        self.vault.store().with_moved(self.vault.head()?)
+    }
+
+    /// What of it was applied last.
+    pub fn applied(&self) -> Option<SnapshotId> {
+        self.record.applied
+    }
+
+    /// Everything that the task changed. The files of git repositories are not in it: commits are.
+    pub fn changed_files(&self) -> Result<Vec<ChangedFile>> {
+        self.changed_until(self.head()?)
+    }
+
+    fn changed_until(&self, head: SnapshotId) -> Result<Vec<ChangedFile>> {
+        let mut changed = changed_files(&self.vault, self.base()?, head, None)?;
+        changed.retain(|file| !file.path.path.split('/').any(|name| name.eq_ignore_ascii_case(".git")));
+        Ok(changed)
+    }
+
+    /// Whether somebody has it open: a run, a mount, an editor.
+    pub fn is_running(&self) -> Result<bool> {
+        Ok(self.vault.live_owner()?.is_some())
+    }
+
+    pub fn state(&self) -> Result<TaskState> {
+        Ok(self.look()?.state)
+    }
+
+    /// How far it is, and what it changed.
+    pub fn look(&self) -> Result<TaskLook> {
+        let is_running = self.is_running()?;
+        let head = self.head()?;
+        let changed = self.changed_until(head)?;
+        let state = match () {
+            () if is_running => TaskState::Running,
+            () if !changed.is_empty() && self.applied() != Some(head) => TaskState::Unmerged,
+            () if self.unbrought_commits()? > 0 => TaskState::Unmerged,
+            () if changed.is_empty() => TaskState::Unchanged,
+            () => TaskState::Applied,
+        };
+        Ok(TaskLook { state, head, changed })
+    }
+
+    /// Notes that a state of it was applied to its directory; `None`: that it was taken back.
+    pub fn note_applied(&self, state: Option<SnapshotId>, detail: &str) -> Result<()> {
+        let action = if state.is_some() { "apply" } else { "unapply" };
+        self.vault.update(action, detail, |record, _| {
+            if let Some(task) = &mut record.task {
+                task.applied = state;
+            }
+            Ok(())
+        })
+    }
+
+    /// Has the task begin at its present state: what is in it now is no change of it.
+    pub fn begin_here(&mut self) -> Result<()> {
+        self.begin_at(self.vault.head()?)
+    }
+
+    pub(crate) fn begin_at(&mut self, base: SnapshotId) -> Result<()> {
+        self.vault.update("task-begins", "", |record, _| {
+            if let Some(task) = &mut record.task {
+                task.base = base;
+            }
+            Ok(())
+        })?;
+        self.record.base = base;
+        Ok(())
+    }
+
+    /// The ends of git histories that were brought over.
+    pub(crate) fn brought(&self) -> &[String] {
+        &self.record.brought
+    }
+
+    /// Notes in the audit log what was done with it.
+    pub(crate) fn note_done(&self, action: &str, detail: &str) -> Result<()> {
+        self.vault.update(action, detail, |_, _| Ok(()))
+    }
+
+    pub(crate) fn note_brought(&self, tip: &str, detail: &str) -> Result<()> {
+        self.vault.update("bring commits", detail, |record, _| {
+            if let Some(task) = &mut record.task
+                && !task.brought.iter().any(|known| known == tip)
+            {
+                task.brought.push(tip.to_owned());
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes copies of the task as it is now, for attempts beside each other. Costs the same whatever it holds.
+    pub fn fork(&self, names: &[VaultName]) -> Result<Vec<Task>> {
+        let record = TaskRecord { applied: None, ..self.record.clone() };
+        let copies = self.vault.fork_for(&self.vault.revision("@")?, names, Some(record))?;
+        copies.into_iter().map(Task::of).collect()
+    }
+
+    /// Throws the task away, with everything that it holds; copies of it stay. Fails while it runs, unless `force`.
+    pub fn discard(self, force: bool) -> Result<()> {
+        self.vault.remove(force)
+    }
+}

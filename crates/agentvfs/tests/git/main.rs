@@ -1,0 +1,13 @@
+//! git in a tree and on the host, with the real program.
+
+#![allow(clippy::unwrap_used, reason = "this is test code")]
+
+mod attacks;
+mod bringing;
+mod files;
+mod ground;
+mod history;
+mod layouts;
+mod revisions;
+mod tasks;
+mod traps;

@@ -1,0 +1,63 @@
+//! `avfs discard`: throw tasks away.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::commands::tasks::is_unmerged;
+use crate::confirm::confirm;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+
+/// Throw tasks away, with everything they hold
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Asks first if a task holds work that was not applied. A task that still runs is
+refused, unless --force is given.
+
+Examples:
+  avfs discard web-task-1
+  avfs discard attempt-2 attempt-3 --yes")]
+pub struct DiscardArgs {
+    #[arg(required = true, value_name = "TASK")]
+    tasks: Vec<String>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Also tasks that something still uses
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct DiscardBody<'a> {
+    tasks: &'a [String],
+}
+
+pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> {
+    let store = context.store()?;
+    // All of them are known before the first one goes.
+    let tasks = args.tasks.iter().map(|name| store.task(name)).collect::<Result<Vec<_>, _>>()?;
+    let mut unmerged = Vec::new();
+    for task in &tasks {
+        if is_unmerged(task)? {
+            unmerged.push(task.name().as_str());
+        }
+    }
+    if !unmerged.is_empty() {
+        let names = unmerged.join(", ");
+        let question = format!("Throw away work that was not applied: {names}?");
+        if !confirm(context.out, question, args.yes || args.force)? {
+            return Ok(ExitStatus::No);
+        }
+    }
+    for task in tasks {
+        let name = task.name().to_string();
+        task.discard(args.force)?;
+        context.out.talk(format_args!("discarded task '{name}'"));
+    }
+    if context.out.is_json() {
+        context.out.object("discard", &DiscardBody { tasks: &args.tasks })?;
+    }
+    Ok(ExitStatus::Success)
+}

@@ -1,0 +1,167 @@
+//! `avfs merge`: bring in what forks did.
+
+use agentvfs::{Choice, MarkerStyle, MergeOptions, MergeReport, MergedSource, Vault};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::conflicts::ConflictBody;
+use crate::context::Context;
+use crate::escape::printable;
+use crate::exit::ExitStatus;
+use crate::json::{PathField, from_root};
+use crate::versions::{count, short};
+
+/// Bring in what other vaults did since they and this one were one
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Texts are merged line by line, what was moved is found again, and attributes merge
+each by itself. Where both sides changed the same, there is a conflict: it is printed,
+stays open until `avfs resolve` settles it, and the merge ends with status 1.
+Everything is merged in one step or nothing is; `avfs undo` takes it back.
+
+Examples:
+  avfs merge fix-login
+  avfs merge attempt-1 attempt-2 --dry-run
+  avfs merge fix-login --into main --conflicts theirs")]
+pub struct MergeArgs {
+    /// The vaults to bring in: forks of this one, its parent, or forks of the same vault
+    #[arg(required = true, value_name = "FROM")]
+    from: Vec<String>,
+
+    /// Into which vault [default: the one that commands work on]
+    #[arg(long, value_name = "VAULT")]
+    into: Option<String>,
+
+    /// Only tell what would happen
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// What becomes of conflicts
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    conflicts: ConflictsArg,
+
+    /// Show what was there before between the two sides of a marked conflict
+    #[arg(long)]
+    show_base: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub enum ConflictsArg {
+    /// They stay open, and are marked in texts
+    #[default]
+    Mark,
+    /// Where both changed the same, the vault that is merged into is right
+    Ours,
+    /// Where both changed the same, the vault that comes in is right
+    Theirs,
+}
+
+impl From<ConflictsArg> for Choice {
+    fn from(arg: ConflictsArg) -> Choice {
+        match arg {
+            ConflictsArg::Mark => Choice::Mark,
+            ConflictsArg::Ours => Choice::Ours,
+            ConflictsArg::Theirs => Choice::Theirs,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct MergeBody {
+    vault: String,
+    dry_run: bool,
+    /// The new snapshot, if there is one.
+    snapshot: Option<String>,
+    sources: Vec<SourceBody>,
+    changes: Vec<ChangedPath>,
+    conflicts: Vec<ConflictBody>,
+}
+
+#[derive(Serialize)]
+struct SourceBody {
+    vault: String,
+    base: String,
+    snapshot: String,
+    changed: u64,
+}
+
+#[derive(Serialize)]
+struct ChangedPath {
+    #[serde(flatten)]
+    path: PathField,
+    status: &'static str,
+}
+
+pub fn run(context: &mut Context<'_>, args: &MergeArgs) -> Result<ExitStatus> {
+    let vault = match &args.into {
+        Some(name) => context.vault_named(name)?,
+        None => context.vault()?,
+    };
+    let from = args.from.iter().map(|name| context.vault_named(name)).collect::<Result<Vec<_>>>()?;
+    let style = if args.show_base { MarkerStyle::Diff3 } else { MarkerStyle::Merge };
+    let options = MergeOptions { dry_run: args.dry_run, conflicts: args.conflicts.into(), style };
+    let report = vault.merge(&from.iter().collect::<Vec<_>>(), &options)?;
+    tell(context, "merge", &vault, &report, args.dry_run)
+}
+
+/// Says what a merge did, or would do.
+pub fn tell(
+    context: &mut Context<'_>,
+    kind: &'static str,
+    vault: &Vault,
+    report: &MergeReport,
+    dry_run: bool,
+) -> Result<ExitStatus> {
+    match context.out.is_json() {
+        true => context.out.object(kind, &body(vault, report, dry_run)?)?,
+        false => print(context, vault, report, dry_run)?,
+    }
+    Ok(if report.conflicts.is_empty() { ExitStatus::Success } else { ExitStatus::No })
+}
+
+fn body(vault: &Vault, report: &MergeReport, dry_run: bool) -> Result<MergeBody> {
+    let source = |source: &MergedSource| SourceBody {
+        vault: source.vault.to_string(),
+        base: source.base.to_string(),
+        snapshot: source.snapshot.to_string(),
+        changed: source.changed,
+    };
+    let changes = report.changes.iter().map(|change| ChangedPath {
+        path: (&change.path).into(),
+        status: match (&change.before, &change.after) {
+            (None, _) => "added",
+            (_, None) => "removed",
+            (Some(_), Some(_)) => "changed",
+        },
+    });
+    Ok(MergeBody {
+        vault: vault.name()?.to_string(),
+        dry_run,
+        snapshot: report.saved.as_ref().map(|saved| saved.snapshot.to_string()),
+        sources: report.sources.iter().map(source).collect(),
+        changes: changes.collect(),
+        conflicts: report.conflicts.iter().map(ConflictBody::new).collect(),
+    })
+}
+
+fn print(context: &mut Context<'_>, vault: &Vault, report: &MergeReport, dry_run: bool) -> Result<()> {
+    for conflict in &report.conflicts {
+        let path = printable(&from_root(&conflict.path));
+        context.out.line(format_args!("{:<15}  {path}", conflict.kind.name()))?;
+    }
+    let (name, paths) = (vault.name()?, count(report.changes.len() as u64, "path"));
+    match &report.saved {
+        Some(saved) => context.out.talk(format_args!(
+            "merged into {name}: {paths} changed, now snapshot {} (`avfs undo` takes it back)",
+            short(saved.snapshot)
+        )),
+        None if dry_run => context.out.talk(format_args!("would change {paths} of {name}")),
+        None => context.out.talk(format_args!("{name} has everything already")),
+    }
+    let conflicts = count(report.conflicts.len() as u64, "conflict");
+    match report.conflicts.is_empty() {
+        true => {}
+        false if dry_run => context.out.warn(format_args!("there would be {conflicts}")),
+        false => context.out.warn(format_args!("{conflicts}: settle each with `avfs resolve PATH`")),
+    }
+    Ok(())
+}

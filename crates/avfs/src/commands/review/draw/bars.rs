@@ -1,0 +1,90 @@
+//! The title at the top, and the keys, the filter or a question at the bottom.
+
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Modifier, Style};
+use ratatui_core::text::{Line, Span};
+
+use super::{BOLD, FAINT, YELLOW, put, sign_of};
+use crate::commands::review::decision::{Mark, Together};
+use crate::commands::review::keys::{Mode, Question};
+use crate::commands::review::model::{Model, Pane};
+
+pub fn title(model: &Model, screen: &mut Buffer, area: Rect) {
+    let bar = Style::new().add_modifier(Modifier::REVERSED);
+    screen.set_style(area, bar);
+    let name = Span::styled(format!(" {} ", model.task), bar.add_modifier(Modifier::BOLD));
+    put(screen, area, &Line::from(vec![name, Span::styled(format!("→ {}", model.root), bar)]));
+    let counts = counts(model);
+    let width = counts.width() as u16;
+    let right = Rect { x: area.right().saturating_sub(width), width: width.min(area.width), ..area };
+    put(screen, right, &counts.style(bar));
+}
+
+fn counts(model: &Model) -> Line<'static> {
+    let counts = model.counts();
+    let numbers = [
+        (Together::Same(Mark::Accepted), counts.accepted),
+        (Together::Mixed, counts.partly),
+        (Together::Same(Mark::Rejected), counts.rejected),
+        (Together::Same(Mark::Undecided), counts.undecided),
+    ];
+    let shown = numbers.map(|(decided, number)| format!(" {} {number}", sign_of(decided).0));
+    Line::raw(format!(" {} ", shown.concat()))
+}
+
+pub fn bottom(model: &Model, screen: &mut Buffer, area: Rect) {
+    let line = match (model.mode, &model.message) {
+        (Mode::Filter, _) => Line::from(vec![
+            Span::styled("/", BOLD),
+            Span::raw(model.filter.clone()),
+            Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
+            Span::styled("  Enter keeps it, Esc shows all files", FAINT),
+        ]),
+        (Mode::Ask(question), _) => Line::styled(question_of(model, question), YELLOW.patch(BOLD)),
+        (_, Some(message)) => Line::styled(message.clone(), YELLOW),
+        (_, None) => keys(model, area.width.into()),
+    };
+    put(screen, area, &line);
+}
+
+fn question_of(model: &Model, question: Question) -> String {
+    match question {
+        Question::Apply => format!("apply {} to {}?  y / n", model.accepted().summary(), model.root),
+        Question::Quit => "leave, and forget what was decided?  y / n".to_owned(),
+    }
+}
+
+/// As many keys as there is room for, the most needed ones first.
+fn keys(model: &Model, width: usize) -> Line<'static> {
+    let what = match model.pane {
+        Pane::Tree => "file",
+        Pane::Diff => "hunk",
+    };
+    let other = match model.pane {
+        Pane::Tree => "differences",
+        Pane::Diff => "files",
+    };
+    let mut line = Line::default();
+    let hints = [
+        ("?".to_owned(), "help".to_owned()),
+        ("a".to_owned(), format!("accept {what}")),
+        ("r".to_owned(), "reject".to_owned()),
+        ("Enter".to_owned(), "apply".to_owned()),
+        ("n".to_owned(), "next hunk".to_owned()),
+        ("Tab".to_owned(), other.to_owned()),
+        ("q".to_owned(), "leave".to_owned()),
+        ("A".to_owned(), "accept all".to_owned()),
+        ("/".to_owned(), "filter".to_owned()),
+        ("Space".to_owned(), "accept or reject".to_owned()),
+        ("s".to_owned(), "side by side".to_owned()),
+    ];
+    for (key, text) in hints {
+        let hint = [Span::styled(key, BOLD), Span::styled(format!(" {text}  "), FAINT)];
+        if line.width() + hint.iter().map(Span::width).sum::<usize>() > width {
+            break;
+        }
+        hint.into_iter().for_each(|span| line.push_span(span));
+    }
+    line
+}

@@ -1,0 +1,73 @@
+//! The changed files, with what was decided about them.
+
+use agentvfs::patch::Status;
+use ratatui_core::buffer::Buffer;
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Modifier, Style};
+use ratatui_core::text::{Line, Span};
+
+use super::{BLUE, BOLD, CYAN, FAINT, GREEN, RED, YELLOW, put, row_of, sign_of};
+use crate::commands::review::decision::Decision;
+use crate::commands::review::model::{Model, Pane};
+use crate::commands::review::tree::TreeRow;
+
+pub fn tree(model: &Model, screen: &mut Buffer, area: Rect) {
+    if model.tree.is_empty() {
+        put(screen, area, &Line::styled(" no such file", FAINT));
+    }
+    let shown = model.tree.iter().enumerate().skip(model.tree_top).take(area.height.into());
+    for (index, row) in shown {
+        let place = row_of(area, index - model.tree_top);
+        put(screen, place, &line(model, row, area.width.into()));
+        if index == model.tree_row {
+            screen.set_style(place, cursor(model.pane));
+        }
+    }
+}
+
+fn cursor(pane: Pane) -> Style {
+    match pane {
+        Pane::Tree => Style::new().add_modifier(Modifier::REVERSED),
+        Pane::Diff => Style::new().add_modifier(Modifier::UNDERLINED | Modifier::BOLD),
+    }
+}
+
+fn line(model: &Model, row: &TreeRow, width: usize) -> Line<'static> {
+    let decided = Decision::together(row.files().iter().map(|file| &model.decisions[*file]));
+    let (sign, style) = sign_of(decided);
+    let mark = Span::styled(format!(" {sign} "), style);
+    let room = width.saturating_sub(5);
+    match row {
+        TreeRow::Directory { depth, name, .. } => {
+            let name = cut(format!("{}{name}", "  ".repeat(*depth)), room + 2);
+            Line::from(vec![mark, Span::styled(name, BLUE.patch(BOLD))])
+        }
+        TreeRow::File { depth, name, file } => {
+            let status = model.files[*file].status;
+            let letter =
+                Span::styled(format!("{}{} ", "  ".repeat(*depth), status.letter()), letter_style(status));
+            let name = cut(name.clone(), room.saturating_sub(depth * 2));
+            Line::from(vec![mark, letter, Span::raw(name)])
+        }
+    }
+}
+
+pub fn letter_style(status: Status) -> Style {
+    match status {
+        Status::Added => GREEN,
+        Status::Removed => RED,
+        Status::Modified | Status::TypeChanged | Status::Attributes => YELLOW,
+        Status::Renamed => CYAN,
+    }
+}
+
+/// A name that is too long loses its middle: both ends tell it from others.
+fn cut(name: String, width: usize) -> String {
+    let count = name.chars().count();
+    if Span::raw(&name).width() <= width || width < 4 {
+        return name;
+    }
+    let head = (width - 1) / 2;
+    let tail = width - 1 - head;
+    name.chars().take(head).chain(['…']).chain(name.chars().skip(count.saturating_sub(tail))).collect()
+}

@@ -1,0 +1,116 @@
+//! Decisions that are named on the command line: `FILE`, `DIRECTORY` or `FILE:1,3`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use agentvfs::Error;
+use agentvfs::apply::ApplyError;
+use anyhow::Result;
+use avfs_core::{BadName, TreePath};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use super::changes::Changes;
+use super::decision::{Decision, Mark};
+use super::file::hunk_choices;
+
+/// What a decision is about. Whether `a:1` is a file or a hunk of `a` is known only when the changes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    whole: TreePath,
+    hunks: Option<(TreePath, Vec<usize>)>,
+}
+
+pub fn named() -> impl TypedValueParser<Value = Named> {
+    OsStringValueParser::new().try_map(|raw: OsString| Named::parse(raw.as_bytes()))
+}
+
+impl Named {
+    fn parse(raw: &[u8]) -> Result<Named, BadName> {
+        let colon = raw.iter().rposition(|byte| *byte == b':');
+        let hunks = match colon.and_then(|colon| Some((colon, numbers(&raw[colon + 1..])?))) {
+            Some((colon, numbers)) => Some((TreePath::parse(&raw[..colon])?, numbers)),
+            None => None,
+        };
+        Ok(Named { whole: TreePath::parse(raw)?, hunks })
+    }
+
+    fn mark(&self, changes: &Changes, decisions: &mut [Decision], mark: Mark) -> Result<()> {
+        let mut is_known = false;
+        for (file, decision) in changes.files.iter().zip(&mut *decisions) {
+            let mut sides = file.old.iter().chain(&file.new);
+            if sides.any(|side| side.path.starts_with(&self.whole)) {
+                *decision = Decision::Whole(mark);
+                is_known = true;
+            }
+        }
+        match &self.hunks {
+            _ if is_known => Ok(()),
+            Some((path, numbers)) => mark_hunks(changes, decisions, mark, path, numbers),
+            None => Err(unknown(&self.whole).into()),
+        }
+    }
+}
+
+fn numbers(text: &[u8]) -> Option<Vec<usize>> {
+    std::str::from_utf8(text).ok()?.split(',').map(|number| number.parse().ok()).collect()
+}
+
+/// What the command line decides. A rejection is stronger.
+pub fn decisions(changes: &Changes, accept: &[Named], reject: &[Named]) -> Result<Vec<Decision>> {
+    let mut decisions = vec![Decision::default(); changes.files.len()];
+    accept.iter().try_for_each(|named| named.mark(changes, &mut decisions, Mark::Accepted))?;
+    reject.iter().try_for_each(|named| named.mark(changes, &mut decisions, Mark::Rejected))?;
+    Ok(decisions)
+}
+
+fn mark_hunks(
+    changes: &Changes,
+    decisions: &mut [Decision],
+    mark: Mark,
+    path: &TreePath,
+    numbers: &[usize],
+) -> Result<()> {
+    let file = changes.files.iter().position(|file| file.path() == path).ok_or_else(|| unknown(path))?;
+    let choices = hunk_choices(&changes.diff(file)?);
+    for number in numbers {
+        if !(1..=choices).contains(number) {
+            return Err(no_hunk(path, *number, choices).into());
+        }
+        decisions[file] = decisions[file].with_hunk(number - 1, choices, mark);
+    }
+    Ok(())
+}
+
+fn unknown(path: &TreePath) -> Error {
+    ApplyError::NotChanged { path: path.clone() }.into()
+}
+
+fn no_hunk(path: &TreePath, number: usize, choices: usize) -> Error {
+    let reason = match choices {
+        0 => "it is accepted or rejected as a whole".to_owned(),
+        choices => format!("there is no hunk {number}: it has {choices}"),
+    };
+    ApplyError::BadHunks { path: path.clone(), reason }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(raw: &str, expected: Option<(&str, &[usize])>) {
+        let named = Named::parse(raw.as_bytes()).unwrap();
+        let hunks = named.hunks.as_ref().map(|(path, numbers)| (path.to_string(), numbers.clone()));
+        assert_eq!(hunks, expected.map(|(path, numbers)| (path.to_owned(), numbers.to_vec())), "{raw}");
+    }
+
+    #[test]
+    fn numbers_behind_the_last_colon_are_hunks() {
+        check("src/a:1,3", Some(("/src/a", &[1, 3])));
+        check("a:b:2", Some(("/a:b", &[2])));
+        check("src/a", None);
+        check("a:b", None);
+        check("a:", None);
+        check("a:1,", None);
+    }
+}

@@ -1,0 +1,132 @@
+//! The terminal while a review has it: entered, and left as it was, whatever happens.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use ratatui_core::layout::Size;
+use ratatui_core::terminal::Terminal;
+use ratatui_crossterm::CrosstermBackend;
+use ratatui_crossterm::crossterm::cursor::{Hide, Show};
+use ratatui_crossterm::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui_crossterm::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui_crossterm::crossterm::{execute, style};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::draw::draw;
+use super::model::Model;
+
+/// How soon a signal to end is noticed while no key is pressed.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+pub struct Screen<W: Write> {
+    terminal: Terminal<CrosstermBackend<W>>,
+    signals: Signals,
+}
+
+/// What happens to a review from outside.
+pub enum Input {
+    Key(KeyEvent),
+    Resized,
+    /// Somebody wants this program to end.
+    Signal(i32),
+}
+
+/// Whether there is someone who can look and press keys.
+pub fn is_possible() -> bool {
+    io::stdout().is_terminal() && io::stdin().is_terminal()
+}
+
+impl<W: Write> Screen<W> {
+    pub fn enter(out: W, in_color: bool) -> io::Result<Screen<W>> {
+        style::force_color_output(in_color);
+        restore_on_panic();
+        leave_with_terminal()?;
+        let terminal = Terminal::new(CrosstermBackend::new(out))?;
+        let mut screen = Screen { terminal, signals: Signals::new([SIGTERM, SIGHUP])? };
+        screen.take()?;
+        Ok(screen)
+    }
+
+    fn take(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(self.terminal.backend_mut(), EnterAlternateScreen, Hide)?;
+        self.terminal.clear()
+    }
+
+    fn give_back(&mut self) -> io::Result<()> {
+        execute!(self.terminal.backend_mut(), LeaveAlternateScreen, Show)?;
+        disable_raw_mode()
+    }
+
+    pub fn size(&self) -> io::Result<Size> {
+        self.terminal.size()
+    }
+
+    pub fn draw(&mut self, model: &Model) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(model, frame.buffer_mut())).map(drop)
+    }
+
+    /// Whether there are keys that nobody has looked at yet.
+    pub fn has_input(&self) -> bool {
+        event::poll(Duration::ZERO).unwrap_or(false)
+    }
+
+    /// Waits for the next thing to happen.
+    pub fn next(&mut self) -> io::Result<Input> {
+        loop {
+            if let Some(signal) = self.signals.pending().next() {
+                return Ok(Input::Signal(signal));
+            }
+            if !event::poll(PATIENCE)? {
+                continue;
+            }
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(Input::Key(key)),
+                Event::Resize(..) => return Ok(Input::Resized),
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives the terminal to the shell until the user comes back.
+    pub fn suspend(&mut self) -> io::Result<()> {
+        self.give_back()?;
+        kill_current_process_group(Signal::TSTP)?;
+        self.take()
+    }
+}
+
+impl<W: Write> Drop for Screen<W> {
+    fn drop(&mut self) {
+        // There is nobody to tell that the terminal is gone.
+        let _ = self.give_back();
+    }
+}
+
+/// Ends the program when its terminal is gone. What reads the keys would look for them for ever, and there is nothing to
+/// give back.
+fn leave_with_terminal() -> io::Result<()> {
+    let watch = || {
+        let stdin = io::stdin();
+        let mut gone = [PollFd::new(&stdin, PollFlags::empty())];
+        while poll(&mut gone, None) == Err(Errno::INTR) {}
+        std::process::exit(128 + SIGHUP);
+    };
+    std::thread::Builder::new().name("hangup".into()).spawn(watch).map(drop)
+}
+
+/// A message of a panic on the screen of a review would vanish with it. The printer is out of reach then.
+fn restore_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+        report(panic);
+    }));
+}

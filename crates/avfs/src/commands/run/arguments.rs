@@ -1,0 +1,193 @@
+//! The arguments of `avfs run`, and what they come to.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
+use agentvfs::exec::boundary::{Limits, Network};
+use agentvfs::exec::{Program, ProgramError};
+use agentvfs::rules::{self, Rule};
+use agentvfs::{Error, NewTask, Store, Task, VaultName};
+use anyhow::Result;
+
+use super::surroundings::Surroundings;
+use crate::commands::exec::{network, variable};
+use crate::commands::profiles;
+use crate::context::Context;
+use crate::printer::Printer;
+use crate::rule_args::{Chosen, RuleArgs};
+
+/// Run a program on a private fork of this project
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The project is the one that the working directory belongs to: a git repository, or the
+directory itself. Inside, it is at its own path; nothing in it changes until
+`avfs apply`. Without a command, your shell is run.
+
+The exit status is the program's own.
+
+Examples:
+  avfs run
+  avfs run -- claude
+  avfs run --name fix-login -- codex
+  avfs run --task fix-login
+  avfs run --net none -- make test
+  avfs run --json -- ./build.sh | jq .changed_files"
+)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub rules: RuleArgs,
+    /// Name the new task
+    #[arg(long, value_name = "TASK", conflicts_with = "task")]
+    name: Option<String>,
+    /// Go on with a task
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// What it may reach: none, host, or a list of hosts [default: what the profile says]
+    #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
+    net: Option<Network>,
+    /// What the program needs of this machine [default: the profile for its name]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// Set a variable; can be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(OsString, OsString)>,
+    /// A program and its arguments [default: your shell]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// What is about to be run.
+pub(super) struct Start {
+    pub(super) task: Task,
+    pub(super) program: Program,
+    pub(super) profile: Profile,
+}
+
+impl RunArgs {
+    pub(super) fn start(&self, context: &Context<'_>) -> Result<Start> {
+        let command = self.command();
+        let here = std::env::current_dir().map_err(|source| Error::Host {
+            action: "finding",
+            place: "the working directory".to_owned(),
+            source,
+        })?;
+        let profile = self.profile(&command)?;
+        let task = self.task(&context.store()?, &here, &command, &profile)?;
+        let surroundings = Surroundings::of(&profile, &command, task.root());
+        let program = Program {
+            cwd: within(&here, task.root()),
+            env: surroundings.env.into_iter().chain(self.env.iter().cloned()).collect(),
+            caller_env: std::env::vars_os().collect(),
+            toolchains: surroundings.toolchains,
+            network: self.net.clone().unwrap_or_else(|| reached(&profile)),
+            limits: limits(),
+            rules: self.rules_for(&task)?,
+            user: surroundings.user,
+            home: surroundings.home,
+            transport: context.settings.transport(),
+            command,
+        };
+        Ok(Start { task, program, profile })
+    }
+
+    /// The profile of the flag, or the one for the program.
+    fn profile(&self, command: &[OsString]) -> Result<Profile> {
+        let profiles = profiles::load()?;
+        let found = match (&self.profile, command.first()) {
+            (Some(name), _) => profiles::named(&profiles, name)?,
+            (None, Some(program)) => match profiles.for_command(program) {
+                Some(profile) => profile,
+                None => profiles::named(&profiles, FALLBACK)?,
+            },
+            (None, None) => profiles::named(&profiles, FALLBACK)?,
+        };
+        Ok(found.clone())
+    }
+
+    fn command(&self) -> Vec<OsString> {
+        if !self.command.is_empty() {
+            return self.command.clone();
+        }
+        let shell = std::env::var_os("SHELL").filter(|shell| Path::new(shell).is_absolute());
+        vec![shell.unwrap_or_else(|| "/bin/sh".into())]
+    }
+
+    /// The task that was named, or a new one of the project that we are in.
+    fn task(&self, store: &Store, here: &Path, command: &[OsString], profile: &Profile) -> Result<Task> {
+        if let Some(name) = &self.task {
+            return Ok(store.task(name)?);
+        }
+        let project = store.project(&store.project_root(here)?)?;
+        let words: Vec<String> = command.iter().map(|word| crate::escape::printable_os(word)).collect();
+        let new = NewTask {
+            name: self.name.as_deref().map(VaultName::new).transpose()?,
+            command: words.join(" "),
+            profile: Some(profile.name.clone()),
+            rules: self.given_rules()?,
+        };
+        Ok(project.new_task(&new)?)
+    }
+
+    /// The rules of the flags, or those that the task was made with.
+    fn rules_for(&self, task: &Task) -> Result<Option<Vec<Rule>>> {
+        match self.rules.read()? {
+            Chosen::Stored => Ok(task.rules()?.map(|rules| rules.list().to_vec())),
+            Chosen::Everything | Chosen::These(_) => self.given_rules(),
+        }
+    }
+
+    /// The rules of the flags, or the usual ones.
+    fn given_rules(&self) -> Result<Option<Vec<Rule>>> {
+        match self.rules.read()? {
+            Chosen::Everything => Ok(None),
+            Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
+            Chosen::Stored => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
+        }
+    }
+}
+
+/// The rules of a run for which nobody said any.
+const PRESET: &str = "development";
+
+impl Start {
+    /// One line about what is about to happen.
+    pub(super) fn announce(&self, out: &mut Printer) {
+        let network = match &self.program.network {
+            Network::None => "no network".to_owned(),
+            Network::Host => "network of the host".to_owned(),
+            Network::Hosts(hosts) => match &hosts[..] {
+                [] => "no network".to_owned(),
+                [one] => format!("network: {one}"),
+                [first, rest @ ..] => format!("network: {first} and {} more", rest.len()),
+            },
+        };
+        out.talk(format_args!("task {}, profile {}, {network}", self.task.name(), self.profile.name));
+    }
+}
+
+fn reached(profile: &Profile) -> Network {
+    match profile.hosts.is_empty() {
+        true => Network::None,
+        false => Network::Hosts(profile.hosts.clone()),
+    }
+}
+
+/// The directory that one is in, if it is in the project.
+fn within(here: &Path, root: &Path) -> PathBuf {
+    let here = here.canonicalize().unwrap_or_else(|_| here.to_owned());
+    if here.starts_with(root) { here } else { root.to_owned() }
+}
+
+/// As long as it takes, and as much memory as there is: a person watches.
+fn limits() -> Limits {
+    Limits { timeout: None, memory: None, pids: Some(8192), output_bytes: 64 << 10, ..Limits::default() }
+}
+
+/// The codes that programs decide by.
+pub(super) fn code_of(error: &ProgramError) -> &'static str {
+    match error {
+        ProgramError::Library(error) => error.code(),
+        ProgramError::Launch(error) => error.code(),
+    }
+}

@@ -1,0 +1,172 @@
+//! `avfs tasks`: the work on a project that was not thrown away, and how far it is.
+
+mod table;
+
+pub use table::changes;
+
+use agentvfs::exec::{ChangeKind, ChangedFile};
+use agentvfs::{Clash, Store, Task, TaskState, Timestamp, TreePath};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::json::{PathField, byte_field};
+use crate::time::show_rfc3339;
+
+byte_field!(ProjectField, project, project_bytes_hex);
+
+/// List the tasks of this project
+#[derive(Debug, clap::Args)]
+#[command(after_help = "In a directory that belongs to no project, or with --all, all tasks are listed.
+
+A task is 'running' while something uses it, 'unchanged' while it is as the
+directory was, 'unmerged' when it holds work that is nowhere else, and
+'applied' when its work is in the directory.
+
+Examples:
+  avfs tasks
+  avfs tasks --all
+  avfs tasks --json | jq -r '.tasks[] | select(.state == \"unmerged\").name'")]
+pub struct TasksArgs {
+    /// Those of other projects too
+    #[arg(short, long)]
+    all: bool,
+}
+
+#[derive(Serialize)]
+struct TasksBody {
+    tasks: Vec<TaskBody>,
+}
+
+/// What there is to say of one task.
+#[derive(Serialize)]
+pub struct TaskBody {
+    pub name: String,
+    pub state: &'static str,
+    #[serde(flatten)]
+    pub project: ProjectField,
+    pub command: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(skip)]
+    pub since: Timestamp,
+    pub created: String,
+    pub base: String,
+    pub head: String,
+    pub changed: CountsBody,
+    /// Those of git that were not brought over.
+    pub commits: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<ConflictsBody>,
+    /// The same for people.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+}
+
+/// Early warning: what would not merge by itself.
+#[derive(Serialize)]
+pub struct ConflictsBody {
+    /// Files that the user has changed in the directory meanwhile.
+    pub directory: Vec<PathField>,
+    pub tasks: Vec<ClashBody>,
+}
+
+#[derive(Serialize)]
+pub struct ClashBody {
+    pub task: String,
+    pub paths: Vec<PathField>,
+}
+
+impl ConflictsBody {
+    fn new(directory: &[TreePath], clashes: &[Clash]) -> ConflictsBody {
+        let clash = |clash: &Clash| ClashBody {
+            task: clash.with.to_string(),
+            paths: clash.paths.iter().map(PathField::from).collect(),
+        };
+        ConflictsBody {
+            directory: directory.iter().map(PathField::from).collect(),
+            tasks: clashes.iter().map(clash).collect(),
+        }
+    }
+}
+
+/// How many files changed in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CountsBody {
+    pub added: usize,
+    pub modified: usize,
+    pub deleted: usize,
+}
+
+impl CountsBody {
+    pub fn of(changed: &[ChangedFile]) -> CountsBody {
+        let mut counts = CountsBody::default();
+        for file in changed {
+            match file.kind {
+                ChangeKind::Added => counts.added += 1,
+                ChangeKind::Deleted => counts.deleted += 1,
+                ChangeKind::Modified | ChangeKind::Renamed | ChangeKind::Metadata => counts.modified += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl TaskBody {
+    pub fn of(task: &Task) -> Result<TaskBody> {
+        let look = task.look()?;
+        Ok(TaskBody {
+            name: task.name().to_string(),
+            state: look.state.as_str(),
+            project: ProjectField::new(task.root().as_os_str().as_encoded_bytes()),
+            command: task.command().to_owned(),
+            profile: task.profile().map(str::to_owned),
+            since: task.created(),
+            created: show_rfc3339(task.created()),
+            base: task.base()?.to_string(),
+            head: look.head.to_string(),
+            changed: CountsBody::of(&look.changed),
+            commits: task.unbrought_commits()?,
+            conflicts: None,
+            warnings: Vec::new(),
+        })
+    }
+}
+
+pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
+    let store = context.store()?;
+    let tasks = if args.all { store.tasks()? } else { tasks_here(&store)? };
+    let mut bodies = tasks.iter().map(TaskBody::of).collect::<Result<Vec<TaskBody>>>()?;
+    let clashes = store.clashes(&tasks)?;
+    for ((body, task), clashes) in bodies.iter_mut().zip(&tasks).zip(&clashes) {
+        let directory = task.clashes_with_directory()?;
+        body.conflicts = Some(ConflictsBody::new(&directory, clashes));
+        body.warnings = table::warnings(&directory, clashes);
+    }
+    if context.out.is_json() {
+        context.out.object("tasks", &TasksBody { tasks: bodies })?;
+    } else if bodies.is_empty() {
+        context.out.talk("there is no task yet; start one with `avfs run -- COMMAND`");
+    } else {
+        table::print(context.out, &bodies)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+/// The tasks of the project that the working directory belongs to, or all of them if it belongs to none.
+pub fn tasks_here(store: &Store) -> Result<Vec<Task>> {
+    let here = std::env::current_dir().ok();
+    match here.map(|here| store.find_project(&here)).transpose()?.flatten() {
+        Some(project) => Ok(project.tasks()?),
+        None => Ok(store.tasks()?),
+    }
+}
+
+/// Whether a task holds work that is nowhere else.
+pub fn is_unmerged(task: &Task) -> Result<bool> {
+    Ok(match task.state()? {
+        TaskState::Running | TaskState::Unmerged => true,
+        TaskState::Unchanged | TaskState::Applied => false,
+    })
+}

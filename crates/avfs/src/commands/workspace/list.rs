@@ -1,0 +1,44 @@
+//! `avfs workspace list`: all workspaces.
+
+use agentvfs::Task;
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{COMMAND, WorkspaceBody, mounted_at};
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::printer::HEADING;
+
+/// List the workspaces
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  avfs workspace list
+  avfs workspace list --json")]
+pub struct ListArgs {}
+
+#[derive(Serialize)]
+struct ListBody {
+    workspaces: Vec<WorkspaceBody>,
+}
+
+pub fn run(context: &mut Context<'_>, _: &ListArgs) -> Result<ExitStatus> {
+    let tasks: Vec<Task> =
+        context.store()?.tasks()?.into_iter().filter(|task| task.command() == COMMAND).collect();
+    if context.out.is_json() {
+        let workspaces = tasks.iter().map(WorkspaceBody::of).collect::<Result<Vec<_>>>()?;
+        context.out.object("workspaces", &ListBody { workspaces })?;
+        return Ok(ExitStatus::Success);
+    }
+    if tasks.is_empty() {
+        context.out.talk("there is no workspace; start one with `avfs workspace start NAME --from DIR`");
+        return Ok(ExitStatus::Success);
+    }
+    let width = tasks.iter().map(|task| task.name().as_str().chars().count()).max().unwrap_or(0).max(4);
+    context.out.line(context.out.paint(HEADING, format!("{:<width$}  {:<9}  AT", "NAME", "STATE")))?;
+    for task in &tasks {
+        let dir = mounted_at(task)?.map_or_else(|| "-".to_owned(), |dir| dir.display().to_string());
+        let state = task.state()?.as_str();
+        context.out.line(format_args!("{:<width$}  {state:<9}  {dir}", task.name()))?;
+    }
+    Ok(ExitStatus::Success)
+}

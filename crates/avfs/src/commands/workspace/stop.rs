@@ -1,0 +1,43 @@
+//! `avfs workspace stop`: take the directory away, and keep the work.
+
+use anyhow::Result;
+
+use super::{WorkspaceBody, default_place, mounted_at};
+use crate::commands::unmount;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+
+/// Unmount a workspace; its work stays until it is applied or discarded
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  avfs workspace stop try
+  avfs workspace stop try --force           although programs use it")]
+pub struct StopArgs {
+    name: String,
+
+    /// Take the directory away even from programs that use it
+    #[arg(long, short)]
+    force: bool,
+}
+
+pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
+    let task = context.store()?.task(&args.name)?;
+    let mounted = mounted_at(&task)?;
+    if let Some(dir) = &mounted {
+        unmount::end(task.vault(), dir, args.force)?;
+        if *dir == default_place(context.home()?, &args.name) {
+            // We made it; if something is in it, it is not ours to remove.
+            let _ = std::fs::remove_dir(dir);
+        }
+    }
+    if context.out.is_json() {
+        context.out.object("workspace", &WorkspaceBody::of(&task)?)?;
+        return Ok(ExitStatus::Success);
+    }
+    let name = &args.name;
+    match mounted {
+        Some(_) => context.out.talk(format_args!("stopped; `avfs diff {name}`, then `avfs apply {name}`")),
+        None => context.out.talk(format_args!("'{name}' was not running")),
+    }
+    Ok(ExitStatus::Success)
+}

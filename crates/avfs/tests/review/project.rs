@@ -1,0 +1,78 @@
+//! A project of a user, with a task that changed it in every way.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use agentvfs::{NewTask, OpenVault, Store, StoreOptions, TreePath, VaultName};
+use assert_cmd::Command;
+
+pub struct Project {
+    place: tempfile::TempDir,
+}
+
+/// Three places to change that are far enough from each other.
+pub fn numbered() -> String {
+    (1..=60).map(|n| format!("line {n}\n")).collect()
+}
+
+impl Project {
+    /// Files of the directory, and what the task `work` does to them.
+    pub fn new(files: &[(&str, &[u8])], edit: impl Fn(&OpenVault)) -> Project {
+        let project = Project { place: tempfile::tempdir().unwrap() };
+        fs::create_dir(project.home()).unwrap();
+        fs::create_dir(project.root()).unwrap();
+        for (name, bytes) in files {
+            let file = project.root().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, bytes).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let store =
+            Store::open_with(&project.home().join(".local/share/agentvfs"), StoreOptions::default()).unwrap();
+        let name = Some(VaultName::new("work").unwrap());
+        let task = store.project(&project.root()).unwrap();
+        let task = task.new_task(&NewTask { name, ..NewTask::default() }).unwrap();
+        let open = task.vault().begin().unwrap();
+        edit(&open);
+        open.commit("edit", "").unwrap();
+        project
+    }
+
+    /// A text with changes in three places, a new file and one that is gone.
+    pub fn usual() -> Project {
+        let before = numbered();
+        let files: &[(&str, &[u8])] = &[("src/main.txt", before.as_bytes()), ("gone.txt", b"bye\n")];
+        Project::new(files, |task| {
+            let text = String::from_utf8(task.read(&path("src/main.txt")).unwrap().to_vec()).unwrap();
+            let text = text.replace("line 5\n", "line five\n").replace("line 30\n", "");
+            let text = text.replace("line 55\n", "line 55 and more\n");
+            task.write_bytes(&path("src/main.txt"), text.as_bytes()).unwrap();
+            task.write_bytes(&path("src/new.txt"), b"hello\n").unwrap();
+            task.remove(&path("gone.txt"), false).unwrap();
+        })
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.place.path().join("home")
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.place.path().join("web")
+    }
+
+    pub fn read(&self, name: impl AsRef<Path>) -> Option<String> {
+        fs::read_to_string(self.root().join(name)).ok()
+    }
+
+    pub fn avfs(&self, line: &str) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("avfs"));
+        command.env_clear().env("HOME", self.home()).current_dir(self.root());
+        command.args(line.split_whitespace());
+        command
+    }
+}
+
+pub fn path(text: &str) -> TreePath {
+    TreePath::parse(text.as_bytes()).unwrap()
+}

@@ -219,16 +219,12 @@ impl State {
         }
     }
 
-    pub fn is_promised_directory(&self, ino: Ino) -> Result<bool, FsError> {
-        Ok(self.owed(ino)?.is_some())
-    }
-
     /// A directory and those above it that are promised, topmost first.
     fn promised_above(&self, directory: Ino) -> Result<Vec<Ino>, FsError> {
         let mut promised = Vec::new();
         let mut current = Some(directory);
         while let Some(ino) = current {
-            if self.is_promised_directory(ino)? {
+            if self.owed(ino)?.is_some() {
                 promised.push(ino);
             }
             current = self.inode(ino)?.place.as_ref().map(|place| place.parent);

@@ -138,7 +138,7 @@ fn write_one(tree: &OpenVault, place: &TreePath, conflict: &OpenConflict) -> Res
         from: conflict.from.clone(),
         their_path: conflict.their_path.as_ref().map(Bytes::of_path),
     };
-    tree.write_bytes(&place.join(&name("about")), &crate::record::encode(&about)).map(|_| ())
+    tree.write_bytes(&place.join(&name("about")), &crate::record::encode(&about))
 }
 
 /// A directory with names of linked files in it needs its whole tree, which the vault that was merged still has.

@@ -8,6 +8,8 @@ pub(crate) mod changes;
 mod copied;
 mod door;
 mod envelope;
+mod home;
+mod identity;
 mod program;
 mod request;
 pub(crate) mod workspace;
@@ -31,6 +33,8 @@ pub use envelope::{
     CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, RefusalBody, RequestBody, RunResult,
     StderrBody, StdoutBody, UsageBody,
 };
+pub use home::HomeShare;
+pub use identity::git_identity;
 pub use program::{Program, ProgramEnd, ProgramError};
 pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 
@@ -40,6 +44,7 @@ use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::behind_door;
+pub(crate) use door::{Staffed, show_door};
 pub use workspace::Lingering;
 use workspace::{RUNS, RunDirectory, Workspace};
 

@@ -212,6 +212,11 @@ impl Task {
         &self.record.brought
     }
 
+    /// Notes in the audit log what was done with it.
+    pub(crate) fn note_done(&self, action: &str, detail: &str) -> Result<()> {
+        self.vault.update(action, detail, |_, _| Ok(()))
+    }
+
     pub(crate) fn note_brought(&self, tip: &str, detail: &str) -> Result<()> {
         self.vault.update("bring commits", detail, |record, _| {
             if let Some(task) = &mut record.task

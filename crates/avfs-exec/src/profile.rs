@@ -4,6 +4,7 @@
 
 mod error;
 mod file;
+mod programs;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use avfs_core::rules::{Level, Pattern, Rule};
 
 pub use error::{ProfileError, WrongProfile};
+pub use programs::programs;
 
 use crate::network::HostRule;
 

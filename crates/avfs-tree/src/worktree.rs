@@ -259,6 +259,15 @@ impl WorkTree {
         self.state().watchers.push((self.door, watcher));
     }
 
+    /// Tells nobody any more. A watcher may hold this door, so it must not be what ends with it.
+    pub fn unwatch(&self) {
+        let mut state = self.state();
+        let gone = state.take_watchers(self.door);
+        drop(state);
+        // With the lock released: the end of a watcher may be that of another door.
+        drop(gone);
+    }
+
     /// The present moment. Whoever asks for it before he finds out which inode is meant hears if that was
     /// replaced before he uses it.
     pub fn moment(&self) -> Moment {
@@ -476,9 +485,10 @@ impl Drop for WorkTree {
     fn drop(&mut self) {
         let door = self.door;
         let mut state = self.state();
-        state.watchers.retain(|(other, _)| *other != door);
+        let watchers = state.take_watchers(door);
         state.views.remove(door);
         drop(state);
+        drop(watchers);
         self.shared.locks.release_door(door.0);
     }
 }

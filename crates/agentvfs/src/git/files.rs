@@ -23,6 +23,8 @@ use crate::patch::quoted_bytes;
 pub struct CommitFiles {
     pub branch: RefName,
     pub message: String,
+    /// Only what is at and below these; none: everything.
+    pub paths: Vec<TreePath>,
     pub time: Timestamp,
     /// The author, if the user's git does not know one.
     pub author: String,
@@ -59,7 +61,7 @@ impl Work {
     /// Makes a new branch with one commit: what was checked out when the work began, and the changed files as they
     /// are now. Filters (line ends, large-file storage) are not applied: git would start programs for them.
     pub fn commit_files(&self, host: &HostRepository, commit: &CommitFiles) -> Result<Committed, GitError> {
-        let (changes, left_out) = self.sorted_out(host)?;
+        let (changes, left_out) = self.sorted_out(host, &commit.paths)?;
         if changes.is_empty() {
             return Err(GitError::NoFiles);
         }
@@ -89,13 +91,20 @@ impl Work {
     }
 
     /// The changes that a commit can hold and should, and those that are left out.
-    fn sorted_out(&self, host: &HostRepository) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
+    fn sorted_out(
+        &self,
+        host: &HostRepository,
+        paths: &[TreePath],
+    ) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
+        let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|top| path.starts_with(top));
         let mut changes = Vec::new();
         self.base().diff(self.head(), &TreePath::root(), &mut |seen| {
             changes.push(seen.change);
             Ok(())
         })?;
-        changes.retain(|change| !is_in_repository(&change.path) && is_for_git(change));
+        changes.retain(|change| {
+            is_wanted(&change.path) && !is_in_repository(&change.path) && is_for_git(change)
+        });
         let mut left_out = Vec::new();
         let mut nested = Nested { work: self, known: HashMap::new() };
         let mut kept = Vec::new();
@@ -194,8 +203,9 @@ impl Nested<'_> {
 
 /// Who the user is for git, as it writes it: a name, and an address in angle brackets.
 fn author(host: &HostRepository, commit: &CommitFiles) -> Result<String, GitError> {
-    let setting =
-        |key: &str| host.git("asking who you are").as_user().args(["config", "--get", key]).line_if_any();
+    let setting = |key: &str| {
+        host.git("asking who you are").with_user_settings().args(["config", "--get", key]).line_if_any()
+    };
     let clean = |text: &str| text.replace(['<', '>', '\n', '\0'], "").trim().to_owned();
     let name = setting("user.name")?.unwrap_or_else(|| commit.author.clone());
     let address =

@@ -67,14 +67,15 @@ impl Task {
         Ok(brought)
     }
 
-    /// Makes a branch with its changed files as one commit in a repository.
-    pub fn commit_files(&self, into: &Path, branch: &RefName, message: &str) -> Result<Committed> {
-        let store = self.vault().store();
-        let (branch, author) = (branch.clone(), store.actor().name.clone());
-        let commit = CommitFiles { branch, message: message.to_owned(), time: store.now(), author };
+    /// Makes a branch in a repository with its changed files as one commit.
+    pub fn commit_files(&self, into: &Path, commit: &CommitFiles) -> Result<Committed> {
         let head = self.head()?;
-        let committed = self.git_work()?.commit_files(&HostRepository::open(into)?, &commit)?;
-        self.note_applied(Some(head), &format!("{} {}", committed.branch, committed.commit))?;
+        let committed = self.git_work()?.commit_files(&HostRepository::open(into)?, commit)?;
+        let detail = format!("{} {}", committed.branch, committed.commit);
+        match commit.paths.is_empty() {
+            true => self.note_applied(Some(head), &detail)?,
+            false => self.note_done("commit files", &detail)?,
+        }
         Ok(committed)
     }
 }

@@ -1,7 +1,7 @@
 //! Tasks with commits.
 
-use agentvfs::git::{Bring, RefName, default_branch};
-use agentvfs::{NewTask, Store, Task, TaskState, TreePath};
+use agentvfs::git::{Bring, CommitFiles, RefName, default_branch};
+use agentvfs::{NewTask, Store, Task, TaskState, Timestamp, TreePath};
 
 use crate::ground::{Ground, sh};
 
@@ -76,11 +76,20 @@ fn commits_that_the_user_has_by_other_ways_are_not_unmerged() {
 #[test]
 fn a_task_whose_files_are_a_commit_is_applied() {
     let (ground, store) = (Ground::new(), Store::in_memory());
-    let task = task(&ground, &store, "echo x >x", &["x"]);
+    let task = task(&ground, &store, "echo x >x; echo y >sub/y", &["x", "sub/y"]);
     assert_eq!(task.state().unwrap(), TaskState::Unmerged);
-    let branch = RefName::branch("made").unwrap();
-    let committed = task.commit_files(&ground.path("host"), &branch, "Made").unwrap();
-    assert_eq!(committed.files, 1);
+    let mut commit = CommitFiles {
+        branch: RefName::branch("part").unwrap(),
+        message: "Made".into(),
+        paths: vec![TreePath::parse(b"sub").unwrap()],
+        time: Timestamp { seconds: 1_700_000_000, nanos: 0 },
+        author: "tester".into(),
+    };
+    let host = ground.path("host");
+    assert_eq!(task.commit_files(&host, &commit).unwrap().files, 1);
+    assert_eq!(again(&store, &task).state().unwrap(), TaskState::Unmerged, "a part is not all");
+    (commit.branch, commit.paths) = (RefName::branch("made").unwrap(), Vec::new());
+    assert_eq!(task.commit_files(&host, &commit).unwrap().files, 2);
     assert_eq!(ground.in_host("git show made:x"), "x");
     assert_eq!(again(&store, &task).state().unwrap(), TaskState::Applied);
 }

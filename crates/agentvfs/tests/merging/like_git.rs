@@ -38,7 +38,7 @@ fn trees_are_merged_as_git_does() {
         assert_eq!(here, git, "case {number}: {:?}\n{}", kinds(&report), described(case));
         clean += usize::from(here.is_some());
     }
-    assert!(clean > CASES / 4 && clean < CASES * 3 / 4, "{clean} of {CASES} were clean");
+    assert!(clean > CASES / 4 && clean < CASES * 9 / 10, "{clean} of {CASES} were clean");
 }
 
 fn described(case: &Case) -> String {
@@ -56,7 +56,7 @@ fn case(store: &Store, dice: &mut Dice, number: usize) -> Case {
     let fork = main.fork(&[name(&format!("fork-{number}"))]).unwrap().remove(0);
     let [ours, theirs] = [&main, &fork].map(|vault| {
         let mut files = base.clone();
-        change(vault, |open| (0..1 + dice.below(3)).for_each(|_| act(open, &mut files, dice)));
+        change(vault, |open| (0..1 + dice.below(5)).for_each(|_| act(open, &mut files, dice)));
         files
     });
     Case { base, ours, theirs, main, fork }

@@ -1,7 +1,7 @@
 //! Making the kernel forget what was changed through other doors.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use avfs_tree::{Seen, Watcher};
 
@@ -48,35 +48,33 @@ impl Notices {
 /// What the tree tells of changes through other doors.
 struct Watching {
     news: Arc<AtomicU64>,
-    /// Not held: they hold the tree, which holds this.
-    nodes: Weak<Nodes>,
+    nodes: Arc<Nodes>,
     notifier: Notifier,
 }
 
 impl Watcher for Watching {
     fn seen(&self, seen: Seen) {
         self.news.fetch_add(1, Ordering::AcqRel);
-        let Some(nodes) = self.nodes.upgrade() else { return };
         match seen {
             Seen::Name { parent, name } => {
-                if let Some(parent) = nodes.known(parent) {
+                if let Some(parent) = self.nodes.known(parent) {
                     self.notifier.inval_entry(parent, name.as_bytes(), true);
                     // The listing that the kernel keeps is its contents.
                     self.notifier.inval_inode(parent, 0, 0);
                 }
             }
             Seen::Attributes(ino) => {
-                if let Some(node) = nodes.known(ino) {
+                if let Some(node) = self.nodes.known(ino) {
                     self.notifier.inval_inode(node, -1, 0);
                 }
             }
             Seen::Contents { ino, offset, len } => {
-                if let Some(node) = nodes.known(ino) {
+                if let Some(node) = self.nodes.known(ino) {
                     self.notifier.inval_inode(node, offset as i64, len as i64);
                 }
             }
             Seen::Replaced(ino) => {
-                if let Some(old) = nodes.replace(ino) {
+                if let Some(old) = self.nodes.replace(ino) {
                     self.notifier.inval_inode(old, 0, 0);
                 }
             }
@@ -88,13 +86,19 @@ impl Skin {
     /// From now on the kernel is told of what is changed through other doors.
     pub fn watch(&self, notifier: &Notifier) {
         if self.notices.notifier.set(notifier.clone()).is_ok() {
-            let nodes = Arc::downgrade(&self.nodes);
+            let nodes = Arc::clone(&self.nodes);
             self.tree.watch(Arc::new(Watching {
                 news: self.notices.news.clone(),
                 nodes,
                 notifier: notifier.clone(),
             }));
         }
+    }
+
+    /// There is no kernel to be told any more. What watches holds the nodes, which hold the tree, which holds what
+    /// watches: without this, none of them would ever go.
+    pub fn unwatch(&self) {
+        self.tree.unwatch();
     }
 
     pub(super) fn notices(&self) -> Notices {

@@ -108,8 +108,8 @@ fn look(
     loop {
         model.resize(screen.size()?);
         // Files that are only passed by are not compared.
-        if let Some(file) = model.wanted().filter(|_| !screen.has_input()) {
-            model.show(open(changes, file));
+        if !screen.has_input() {
+            load(&mut model, changes);
         }
         screen.draw(&model)?;
         let action = match screen.next()? {
@@ -121,6 +121,9 @@ fn look(
                 return Ok(None);
             }
         };
+        if action.is_some_and(|action| model.needs_file(action)) {
+            load(&mut model, changes);
+        }
         match action.and_then(|action| model.update(action)) {
             None => {}
             Some(Effect::Suspend) => screen.suspend()?,
@@ -135,10 +138,12 @@ fn look(
 }
 
 /// A file whose contents cannot be had is shown with the reason: the others can still be decided.
-fn open(changes: &Changes, file: usize) -> OpenFile {
-    match changes.diff(file) {
-        Ok(diff) => OpenFile::new(file, diff),
-        Err(error) => OpenFile::with_hunks(file, vec![told(&error)], Vec::new(), 0),
+fn load(model: &mut Model, changes: &Changes) {
+    if let Some(file) = model.wanted() {
+        model.show(match changes.diff(file) {
+            Ok(diff) => OpenFile::new(file, diff),
+            Err(error) => OpenFile::with_hunks(file, vec![told(&error)], Vec::new(), 0),
+        });
     }
 }
 

@@ -1,6 +1,9 @@
 //! What must not happen to the terminal.
 
-use crate::pane::Pane;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::pane::{PATIENCE, Pane};
 use crate::project::{Project, path};
 
 #[test]
@@ -39,6 +42,32 @@ fn shell(project: &Project) -> Pane {
     pane.write(&format!("clear; {program} review work; echo ended with $?\n"));
     pane.wait_for("deleted file");
     pane
+}
+
+/// The process of the review.
+fn review_in(pane: &Pane) -> String {
+    let found = Command::new("pgrep").args(["-P", &pane.fact("#{pane_pid}"), "avfs"]).output().unwrap();
+    String::from_utf8(found.stdout).unwrap().trim().to_owned()
+}
+
+/// One that waits for its parent to look at it is not.
+fn is_running(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_review_ends_with_its_terminal() {
+    let project = Project::usual();
+    let pane = shell(&project);
+    let process = review_in(&pane);
+    assert!(is_running(&process));
+    drop(pane);
+    let start = Instant::now();
+    while is_running(&process) {
+        assert!(start.elapsed() < PATIENCE, "process {process} is still there");
+        std::thread::yield_now();
+    }
 }
 
 #[test]

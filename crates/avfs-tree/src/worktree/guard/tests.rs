@@ -78,6 +78,7 @@ const ASKING: &[(&str, Try)] = &[
     ("punch_hole", |shut| shut.door.punch_hole(shut.file, 0, 1)),
     ("read", |shut| shut.door.read(shut.file, 0, &mut [0; 1]).map(drop)),
     ("read_all", |shut| shut.door.read_all(shut.file).map(drop)),
+    ("read_waiting", |shut| shut.door.read_waiting(shut.file, 0, &mut [0; 1]).map(drop)),
     ("read_directory", |shut| shut.door.read_directory(shut.directory, None, 9).map(drop)),
     ("read_link", |shut| shut.door.read_link(shut.symlink).map(drop)),
     ("read_names", |shut| shut.door.read_names(shut.directory, None, 9).map(drop)),

@@ -182,6 +182,11 @@ impl Model {
         (self.open.as_ref().map(|open| open.index) != Some(file)).then_some(file)
     }
 
+    /// Whether what an action does depends on the file that is looked at. Only going through the tree does not.
+    pub fn needs_file(&self, action: Action) -> bool {
+        self.pane == Pane::Diff || !matches!(action, Action::Move(_))
+    }
+
     /// Shows the file that was wanted.
     pub fn show(&mut self, open: OpenFile) {
         let hunk = match self.landing {

@@ -75,7 +75,9 @@ impl Mounted {
         let service = Arc::new(Reduced { skin: Arc::clone(&skin), refused, names });
         let session = Arc::new(Session::new(service, Settings::default()));
         let directory = tempfile::tempdir()?;
-        let connection = mount(directory.path(), &MountOptions::new("options"))?;
+        let read_only = lacking.access() != Access::Everything;
+        let options = MountOptions { read_only, ..MountOptions::new("options") };
+        let connection = mount(directory.path(), &options)?;
         let options = ServingOptions { transport, ..ServingOptions::default() };
         let serving = Serving::start(session, connection, options)?;
         skin.watch(serving.notifier());

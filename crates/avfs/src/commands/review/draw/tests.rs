@@ -71,6 +71,14 @@ fn questions_and_the_filter_stand_at_the_bottom() {
 }
 
 #[test]
+fn a_directory_lists_its_files() {
+    let screen = shown(Scene::small(), "j a g k", 80, 10);
+    assert!(screen.contains("· A /docs/new"), "{screen}");
+    let screen = shown(Scene::small(), "j r", 80, 10);
+    assert!(screen.contains("✗ M /src/a") && screen.contains("✗ M /src/b"), "{screen}");
+}
+
+#[test]
 fn help_lists_the_keys() {
     let help = shown(Scene::small(), "?", 80, 24);
     assert!(help.contains("accept the hunk, file or directory, and go on"), "{help}");

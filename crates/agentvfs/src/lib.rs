@@ -100,6 +100,7 @@ pub use record::VaultId;
 pub use restore::Restored;
 pub use revision::Revision;
 pub use served::{ServedVault, StopWaiter};
+pub use source::TakingAhead;
 pub use stats::{StoreStats, VaultStats};
 pub use store::{Actor, Store, StoreOptions, VaultList};
 pub use task::{NewTask, Task, TaskLook, TaskState};

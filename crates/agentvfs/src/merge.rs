@@ -6,6 +6,7 @@
 mod ancestry;
 mod sides;
 mod steps;
+mod sync;
 
 use std::collections::BTreeMap;
 
@@ -158,7 +159,8 @@ impl Merging<'_> {
         if base.root == self.state.root {
             self.state = self.touched(given)?;
         } else if count > 0 {
-            self.three_way(source, &base, &given, &changed, last)?;
+            let name = source.name()?.to_string();
+            self.three_way(&name, &base, &given, &changed, last)?;
         }
         Ok((common.snapshot, count))
     }
@@ -172,7 +174,7 @@ impl Merging<'_> {
 
     fn three_way(
         &mut self,
-        source: &Vault,
+        name: &str,
         base: &Base,
         given: &Base,
         theirs: &Changed,
@@ -180,10 +182,9 @@ impl Merging<'_> {
     ) -> Result<()> {
         let ours = Changed::new(self.vault, base, &self.state)?;
         let looks_only = self.options.dry_run && last;
-        let name = source.name()?.to_string();
         let names = Sides {
             ours: self.vault.name()?.to_string(),
-            theirs: name.clone(),
+            theirs: name.to_owned(),
             base: "base".into(),
             style: self.options.style,
         };
@@ -191,7 +192,7 @@ impl Merging<'_> {
         let mut merger = Merger { contents: &mut texts, names: &names, choice: self.options.conflicts };
         let merged = merge_trees(ours.side(), theirs.side(), &mut merger)?;
         texts.flush()?;
-        let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, &name));
+        let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, name));
         self.found.extend(conflicts);
         match looks_only {
             true => self.planned = self.changes_by(&merged.steps)?,

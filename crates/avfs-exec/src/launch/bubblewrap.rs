@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::net::SocketType;
 
 use super::child::{Staging, Start, numbers};
-use super::ending::{Told, limited, outcome, rlimits};
+use super::ending::{Told, group_for, outcome, rlimits};
 use super::pipes::{Inner, in_memory, output_pipe, pipes, socket_pair};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
@@ -118,14 +118,14 @@ impl Launcher for Bubblewrap {
         self.check_program()?;
         let tree = layout(plan, Path::new("/"), &self.inside.program);
         let system = LaunchError::system;
-        let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
+        let (group, entrances) = group_for(&plan.limits)?;
+        let (outer, inner, talk) = pipes(stdin, entrances).map_err(system("making pipes"))?;
         let (info, inner_info) = output_pipe().map_err(system("making pipes"))?;
         let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
         let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
         let version = self.ask_version().map_err(LaunchError::no_start)?;
         let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(LaunchError::no_start)?;
         drop(inner);
-        let (child, group) = limited(child, &plan.limits)?;
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let limits = &plan.limits;
         let watched = Watched {

@@ -1,6 +1,6 @@
 //! From what was watched to what is told.
 
-use std::process::Child;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::error::SEE_DOCTOR;
@@ -63,16 +63,11 @@ fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
     }
 }
 
-/// Makes the group of a run, while its sandbox is being built. Without it, what was started is ended.
-pub(super) fn limited(mut child: Child, limits: &Limits) -> Result<(Child, Option<Group>), LaunchError> {
-    match Group::new(limits) {
-        Ok(group) => Ok((child, group)),
-        Err(error) => {
-            // It waits for an order that will not come.
-            child.kill().and_then(|()| child.wait()).ok();
-            Err(LaunchError::Limits(error))
-        }
-    }
+/// Makes the group of a run, and opens the ways into it.
+pub(super) fn group_for(limits: &Limits) -> Result<(Option<Group>, Vec<OwnedFd>), LaunchError> {
+    let group = Group::new(limits).map_err(LaunchError::Limits)?;
+    let entrances = group.as_ref().map_or(Ok(Vec::new()), Group::entrances).map_err(LaunchError::Limits)?;
+    Ok((group, entrances))
 }
 
 /// Processes are limited by their own means where nothing limits the run. `beside` others count as well.

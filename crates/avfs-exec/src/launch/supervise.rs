@@ -184,9 +184,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Puts the stage into its group, while the sandbox is still being built, and tells it what to do.
+    /// Puts the stage into its group, while the sandbox is still being built, unless it enters by itself; and tells it
+    /// what to do.
     fn begin(&mut self, stage: Pid) {
-        match self.watched.group.map_or(Ok(()), |group| group.admit(stage)) {
+        let to_admit = self.watched.group.filter(|group| !group.is_entered_from_inside());
+        match to_admit.map_or(Ok(()), |group| group.admit(stage)) {
             // If the stage is gone already, that is seen by its silence.
             Ok(()) => drop(self.watched.outer.channel.order(&Order::Start(self.watched.spec.clone()))),
             Err(error) => {

@@ -1,7 +1,8 @@
 //! The control group of one run.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,19 @@ impl Group {
             .iter()
             .try_for_each(enter)
             .map_err(|source| LimitError::Refused { what: "a process", source })
+    }
+
+    /// Whether the stage enters by itself, by the [`Group::entrances`].
+    pub(crate) fn is_entered_from_inside(&self) -> bool {
+        self.by == LimitsBy::CgroupV1
+    }
+
+    /// Files by which a process of one thread puts itself in, which takes no time. Version 2 has none.
+    pub(crate) fn entrances(&self) -> Result<Vec<OwnedFd>, LimitError> {
+        let of_inside: &[PathBuf] = if self.is_entered_from_inside() { &self.made } else { &[] };
+        let open = |made: &PathBuf| File::options().write(true).open(made.join("tasks")).map(OwnedFd::from);
+        let opened: io::Result<_> = of_inside.iter().map(open).collect();
+        opened.map_err(|source| LimitError::Refused { what: "an entrance", source })
     }
 
     /// CPU time so far, of all processes that ever were in the group.

@@ -157,11 +157,6 @@ pub fn apply(
 }
 
 impl MannerArgs {
-    /// For changes that somebody has just looked at and decided.
-    pub fn decided() -> MannerArgs {
-        MannerArgs { yes: true, ..MannerArgs::default() }
-    }
-
     fn on_conflict(&self) -> OnConflict {
         match self.conflicts {
             None | Some(ConflictsArg::Ask) => OnConflict::Refuse,

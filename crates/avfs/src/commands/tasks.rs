@@ -55,6 +55,8 @@ pub struct TaskBody {
     pub base: String,
     pub head: String,
     pub changed: CountsBody,
+    /// Those of git that were not brought over.
+    pub commits: usize,
 }
 
 /// How many files changed in which way.
@@ -93,6 +95,7 @@ impl TaskBody {
             base: task.base()?.to_string(),
             head: look.head.to_string(),
             changed: CountsBody::of(&look.changed),
+            commits: task.unbrought_commits()?,
         })
     }
 }

@@ -10,6 +10,7 @@ mod git;
 mod graph;
 mod house;
 mod look;
+mod merging;
 mod output;
 mod owned;
 mod query;

@@ -5,10 +5,11 @@ use anstyle::Style;
 use super::{CountsBody, TaskBody};
 use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, YELLOW};
 use crate::time::{Age, now};
+use crate::versions::count;
 
 pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
     let name_width = tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max(4);
-    let changes: Vec<String> = tasks.iter().map(|task| changes(task.changed)).collect();
+    let changes: Vec<String> = tasks.iter().map(work).collect();
     let change_width = changes.iter().map(String::len).max().unwrap_or(0).max("CHANGED".len());
     let ages: Vec<String> =
         tasks.iter().map(|task| Age { then: task.since, now: now() }.to_string()).collect();
@@ -34,6 +35,14 @@ fn style(state: &str) -> Style {
         "unmerged" => YELLOW,
         "applied" => GREEN,
         _ => Style::new(),
+    }
+}
+
+/// What was changed, and committed.
+fn work(task: &TaskBody) -> String {
+    match task.commits {
+        0 => changes(task.changed),
+        commits => format!("{}, {}", changes(task.changed), count(commits as u64, "commit")),
     }
 }
 

@@ -8,6 +8,15 @@ use super::{HOME, Toolchain};
 const INHERITED: [&str; 9] =
     ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"];
 
+/// What only reads is to change nothing and ask nobody: git does not refresh its index while it looks, and nothing looks for
+/// newer versions of itself.
+const QUIET: [(&str, &str); 4] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("npm_config_update_notifier", "false"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("CHECKPOINT_DISABLE", "1"),
+];
+
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The environment inside: what is allowed of `caller`, what toolchains need, and `given`, which wins.
@@ -34,7 +43,7 @@ fn fixed() -> Vec<(OsString, OsString)> {
         ("PATH", SYSTEM_PATH),
         ("LANG", "C.UTF-8"),
     ];
-    pairs.map(|(name, value)| (name.into(), value.into())).to_vec()
+    pairs.into_iter().chain(QUIET).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// Whether a variable of the caller comes along.

@@ -5,6 +5,7 @@ mod kit;
 
 mod calls;
 mod commands;
+mod harmless;
 mod landlocked;
 mod limits;
 mod network;

@@ -15,6 +15,7 @@ pub mod network;
 pub mod output;
 pub mod plan;
 pub mod policy;
+pub mod profile;
 pub mod session;
 pub mod support;
 mod syscalls;

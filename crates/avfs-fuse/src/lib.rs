@@ -8,6 +8,7 @@ mod counters;
 pub mod mounting;
 mod notify;
 pub mod null;
+mod passed;
 mod reply;
 mod request;
 pub mod service;
@@ -17,6 +18,7 @@ pub mod transport;
 
 pub use counters::{Counters, OperationCount};
 pub use notify::{NotFlushed, Notifier};
+pub use passed::{Passed, PassedOptions};
 pub use reply::{Answered, Courier, Listing, Reply, Slot};
 pub use request::{CallerId, Forgets, KeptRequest, Operation, Request};
 pub use rustix::io::Errno;

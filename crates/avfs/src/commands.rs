@@ -9,6 +9,7 @@ mod config;
 mod lines;
 mod man;
 
+mod apply;
 mod approvals;
 mod audit;
 mod cat;
@@ -41,6 +42,7 @@ mod mounts;
 mod moves;
 mod mv;
 mod policy;
+mod profiles;
 mod proxy;
 mod prune;
 mod quota;
@@ -99,6 +101,7 @@ pub enum Command {
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
     Tasks(tasks::TasksArgs),
+    Apply(apply::ApplyArgs),
     Discard(discard::DiscardArgs),
     Sync(sync::SyncArgs),
     Fork(fork::ForkArgs),
@@ -121,6 +124,8 @@ pub enum Command {
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Run(run::RunArgs),
+    #[command(subcommand)]
+    Profiles(profiles::ProfilesCommand),
     Exec(exec::ExecArgs),
     #[command(subcommand)]
     Session(session::SessionCommand),
@@ -182,6 +187,7 @@ impl Command {
             Command::Vault(_)
             | Command::Undo(_)
             | Command::Tasks(_)
+            | Command::Apply(_)
             | Command::Discard(_)
             | Command::Sync(_)
             | Command::Fork(_)
@@ -194,6 +200,7 @@ impl Command {
             | Command::Resolve(_)
             | Command::Label(_)
             | Command::Policy(_)
+            | Command::Profiles(_)
             | Command::Approvals(_)
             | Command::Unmount(_)
             | Command::Mounts(_)
@@ -249,6 +256,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
         Command::Tasks(args) => tasks::run(&mut context(out)?, args),
+        Command::Apply(args) => apply::run(&mut context(out)?, args),
         Command::Discard(args) => discard::run(&mut context(out)?, args),
         Command::Sync(args) => sync::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
@@ -262,6 +270,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Grep(args) => grep::run(&mut context(out)?, args),
         Command::Find(args) => find::run(&mut context(out)?, args),
         Command::Search(args) => search::run(&mut context(out)?, args),
+        Command::Profiles(command) => profiles::run(&mut context(out)?, command),
         Command::Run(args) => run::run(&mut context(out)?, args),
         Command::Exec(args) => exec::run(&mut context(out)?, args),
         Command::Session(command) => session::run(&mut context(out)?, command),

@@ -6,6 +6,7 @@ use std::io;
 
 use agentvfs::ErrorKind;
 use agentvfs::exec::boundary::policy::PolicyError;
+use agentvfs::exec::boundary::profile::ProfileError;
 use avfs_core::{BadLabel, BadName};
 
 use crate::exit::ExitStatus;
@@ -72,6 +73,9 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
         return Some(failure.clone());
     }
     if let Some(error) = cause.downcast_ref::<SettingsError>() {
+        return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
+    }
+    if let Some(error) = cause.downcast_ref::<ProfileError>() {
         return Some(Failure::new(error.code(), ExitStatus::BadInput, "").hint(error.hint()));
     }
     if let Some(error) = cause.downcast_ref::<PolicyError>() {

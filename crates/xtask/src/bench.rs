@@ -4,6 +4,7 @@ mod core;
 mod exec;
 mod fixture;
 mod measure;
+mod merge;
 mod mount;
 mod options;
 mod rules;
@@ -17,6 +18,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage:
   cargo xtask bench core [--sizes N,N,…] [--json FILE] [--dir DIR]
   cargo xtask bench exec [--rounds N] [--sizes N,N,…] [--sandboxes N] [--dir DIR]
+  cargo xtask bench merge [--sizes N,N,…] [--dir DIR]
   cargo xtask bench mount [--rounds N] [--steps WORD,WORD,…] [--transport NAME,NAME,…] [--target NAME=DIR]…
                           [--json FILE] [--dir DIR] [--help]
   cargo xtask bench options [--rounds N] [--transport NAME]
@@ -28,6 +30,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((which, rest)) if which == "core" => core::run(rest),
         Some((which, rest)) if which == "exec" => exec::run(rest),
+        Some((which, rest)) if which == "merge" => merge::run(rest),
         Some((which, rest)) if which == "mount" => mount::run(rest),
         Some((which, rest)) if which == "options" => options::run(rest),
         Some((which, rest)) if which == "rules" => rules::run(rest),

@@ -4,19 +4,20 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
 use avfs_exec::launch::Run;
-use avfs_exec::plan::{Toolchain, User, environment};
+use avfs_exec::plan::{Home, Toolchain, User, environment};
 use avfs_exec::{Bubblewrap, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
 use super::door::behind_door;
+use super::home::{HomeShare, HomeView};
 use super::workspace::{RUNS, RunDirectory, Workspace};
 use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
 use crate::error::{Error, Result};
-use crate::mount::Transport;
+use crate::mount::{Report, Transport};
 use crate::task::Task;
 
 /// The action in the history and the audit log.
@@ -39,6 +40,8 @@ pub struct Program {
     /// Through which rules the task is seen.
     pub rules: Option<Vec<Rule>>,
     pub user: User,
+    /// What is shared of the user's home; `None`: nothing, and the home inside is another one.
+    pub home: Option<HomeShare>,
     pub transport: Transport,
 }
 
@@ -86,15 +89,17 @@ impl Task {
         let vault = self.vault();
         let run = run_id();
         let directory = RunDirectory::make(vault.store(), RUNS, &run)?;
+        let home = self.home(program, directory.place(), &running.report)?;
         let options = mount_options_for(program.rules.clone(), program.transport);
         let workspace = Workspace::mount(vault, directory, &options, &running.report)?;
         let before = workspace.settle()?;
         let seq = vault.record()?.0.seq;
-        let plan = self.plan(program, &workspace);
+        let plan = self.plan(program, &workspace, home.as_ref());
         let (inside, cancel, events) = (running.inside, running.cancel, running.events);
         let launched = behind_door(running.door, &workspace.door_place(), plan, |plan| {
             Bubblewrap::new(inside).launch(Run { plan, stdin, cancel, events })
         });
+        drop(home);
         let line = shown(&program.command);
         let after = workspace.end(RUN, &format!("{run} {line}"), running.lingering)?;
         let outcome = launched
@@ -105,9 +110,28 @@ impl Task {
         Ok(ProgramEnd { run, status, audit_head, before, after, refusals })
     }
 
-    fn plan(&self, program: &Program, workspace: &Workspace) -> Plan {
-        let mut given = program.env.clone();
+    /// The user's home, with places for what is shown in it.
+    fn home(&self, program: &Program, place: &Path, report: &Report) -> Result<Option<HomeView>> {
+        let Some(share) = &program.home else { return Ok(None) };
+        let shown = program.toolchains.iter().map(|one| (one.at.as_path(), one.from.is_dir()));
+        let covered: Vec<(&Path, bool)> = shown.chain([(self.root(), true)]).collect();
+        HomeView::mount(place, share, &covered, program.transport, report).map(Some)
+    }
+
+    fn plan(&self, program: &Program, workspace: &Workspace, view: Option<&HomeView>) -> Plan {
+        let home = match (&program.home, view) {
+            (Some(share), Some(view)) => {
+                Home { at: share.home.clone(), shows: Some(view.mountpoint().to_owned()) }
+            }
+            (Some(_) | None, _) => Home::default(),
+        };
+        let mut given = vec![("HOME".into(), home.at.clone().into())];
+        given.extend(["USER", "LOGNAME"].map(|name| (name.into(), program.user.name.as_str().into())));
+        if program.toolchains.iter().any(|one| one.env.iter().any(|(name, _)| name == "CARGO_HOME")) {
+            given.push(("CARGO_HOME".into(), home.at.join(".cargo").into()));
+        }
         given.push(("AVFS_VAULT".into(), self.name().as_str().into()));
+        given.extend(program.env.iter().cloned());
         Plan {
             also_at: Some(self.root().to_owned()),
             cwd: program.cwd.clone(),
@@ -116,6 +140,7 @@ impl Task {
             limits: program.limits.clone(),
             toolchains: program.toolchains.clone(),
             user: program.user.clone(),
+            home,
             ..Plan::new(workspace.mountpoint(), program.command.clone())
         }
     }

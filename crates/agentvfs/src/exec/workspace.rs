@@ -12,6 +12,7 @@ use avfs_core::SnapshotId;
 use rustix::fs::FlockOperation;
 
 use super::copied::{self, Copied};
+use super::home;
 use crate::error::{Error, Result};
 use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
@@ -95,6 +96,7 @@ pub(crate) fn clear_away(home: &Path) {
             lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
         if is_free {
             mount::detach(&place.join(MOUNTPOINT));
+            mount::detach(&place.join(home::MOUNTPOINT));
             if let Some(run) = place.file_name().and_then(|name| name.to_str()) {
                 copied::clear_away(run);
             }
@@ -107,6 +109,9 @@ pub(crate) fn clear_away(home: &Path) {
 fn remove(place: &Path) {
     // What cannot be removed now is removed before the next run.
     let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
+    let _ = std::fs::remove_dir(place.join(home::MOUNTPOINT));
+    // Nothing is mounted in it, and no link is followed.
+    let _ = std::fs::remove_dir_all(place.join(home::PRIVATE));
     let _ = std::fs::remove_file(place.join(LOCK));
     let _ = std::fs::remove_file(place.join(DOOR));
     for name in OF_SESSION {
@@ -125,10 +130,6 @@ pub struct Lingering {
 }
 
 impl Lingering {
-    pub fn is_needed(&self) -> bool {
-        self.serving.iter().any(|thread| !thread.is_finished())
-    }
-
     /// Waits until nobody needs this process any more.
     pub fn wait(self) {
         for thread in self.serving {

@@ -255,7 +255,7 @@ impl WorkTree {
 
     /// Gives a file another name.
     pub fn link(&self, ino: Ino, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
-        self.settle_changed(ino)?;
+        self.settle_if_owed(ino)?;
         let mut state = self.state_with(ino)?;
         let at = Place::new(parent, name.clone());
         let found = state.lookup(&at)?;
@@ -283,28 +283,17 @@ impl WorkTree {
     /// Writes bytes at `offset`, as one step if they are not more than 1 MiB.
     pub fn write(&self, at: impl Into<At>, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let at = at.into();
-        self.settle_changed(at.ino)?;
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?;
         self.ask(&mut state, Ask::Write { ino: at.ino, offset })?;
         self.write_at(&mut state, at.ino, offset, data)
     }
 
-    /// Has the bytes kept that are about to be changed, if a source has promised them.
-    fn settle_changed(&self, ino: Ino) -> Result<(), FsError> {
-        match self.is_owed(ino)? {
-            true => {
-                self.check(ino, Level::Append)?;
-                self.settle_owed(ino)
-            }
-            false => Ok(()),
-        }
-    }
-
     /// Writes bytes at the end, wherever that is by now; returns where they are.
     pub fn append(&self, at: impl Into<At>, data: &[u8]) -> Result<u64, FsError> {
         let at = at.into();
-        self.settle_changed(at.ino)?;
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         let end = state.inode_at(at)?.file_size()?;
         self.ask(&mut state, Ask::Use(at.ino, Level::Append))?;
@@ -355,7 +344,7 @@ impl WorkTree {
     pub fn punch_hole(&self, at: impl Into<At>, offset: u64, len: u64) -> Result<(), FsError> {
         offset.checked_add(len).ok_or(FsError::TooLarge)?;
         let at = at.into();
-        self.settle_changed(at.ino)?;
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?.file_size()?;
         let ino = at.ino;
@@ -367,7 +356,7 @@ impl WorkTree {
     pub fn set_attr(&self, at: impl Into<At>, set: SetAttr) -> Result<Attr, FsError> {
         let at = at.into();
         if set.size.is_some_and(|size| size > 0) {
-            self.settle_changed(at.ino)?;
+            self.settle_if_owed(at.ino)?;
         }
         let mut state = self.state_with(at.ino)?;
         let (ino, time) = (at.ino, self.now());

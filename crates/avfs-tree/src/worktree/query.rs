@@ -117,7 +117,7 @@ impl WorkTree {
     }
 
     fn read_by(&self, at: At, offset: u64, out: &mut [u8], waits: bool) -> Result<usize, FsError> {
-        self.settle_readable(at.ino)?;
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         self.ask(&mut state, Ask::Use(at.ino, Level::Read))?;
         let mut objects = state.objects.clone();
@@ -143,19 +143,8 @@ impl WorkTree {
         Ok(state)
     }
 
-    /// Has a file kept that a source has promised, if it may be read.
-    fn settle_readable(&self, ino: Ino) -> Result<(), FsError> {
-        match self.is_owed(ino)? {
-            true => {
-                self.check(ino, Level::Read)?;
-                self.settle_owed(ino)
-            }
-            false => Ok(()),
-        }
-    }
-
     pub fn read_all(&self, ino: Ino) -> Result<Bytes, FsError> {
-        self.settle_readable(ino)?;
+        self.settle_if_owed(ino)?;
         let state = self.readable(ino)?;
         file(&state, ino)?.read_all(&state.objects, state.journal.as_ref())
     }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod summary;
+mod surroundings;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, Read, Write};
@@ -36,7 +37,7 @@ pub fn run(context: &mut Context<'_>, args: &RunArgs) -> Result<ExitStatus> {
         Side::Worker(worker) => {
             drop(sharing);
             let terminal = shared.map(|(_, socket)| socket);
-            work(context, args, &Work { worker, is_back }, terminal)
+            work(context, args, Work { worker, is_back }, terminal)
         }
     }
 }
@@ -67,7 +68,7 @@ impl Work {
 fn work(
     context: &mut Context<'_>,
     args: &RunArgs,
-    work: &Work,
+    work: Work,
     terminal: Option<OwnedFd>,
 ) -> Result<ExitStatus> {
     let start = args.start(context)?;
@@ -75,6 +76,7 @@ fn work(
     let stdin = terminal.map_or_else(plain_stdin, |socket| Ok(Stdin::Terminal(socket)))?;
     let rules = start.program.rules.clone();
     let door = HostDoor { home: context.home()?.to_owned(), vault: start.task.name().to_string(), rules };
+    let hidden = summary::Hidden::look(&start);
     let mut lingering = Lingering::default();
     let ended = supervised(
         &work.worker,
@@ -86,12 +88,12 @@ fn work(
     )?;
     work.await_terminal();
     let end = ended.map_err(|error| failure(&error))?;
-    summary::tell(context.out, &start, &end)?;
+    summary::tell(context.out, &start, &end, hidden)?;
     let status = status(&end);
-    if lingering.is_needed() {
-        context.out.talk("waiting for another run or mount of this task, which this process serves");
-        lingering.wait();
-    }
+    context.out.flush()?;
+    // What is left to be done is nothing that anybody waits for.
+    work.worker.release(status);
+    lingering.wait();
     Ok(status)
 }
 

@@ -30,6 +30,11 @@ impl Places {
         Some(self.config.as_ref()?.join("agentvfs").join(FILE_NAME))
     }
 
+    /// Where the user keeps profiles of programs.
+    pub fn profiles(&self) -> Option<PathBuf> {
+        Some(self.config.as_ref()?.join("agentvfs").join("profiles"))
+    }
+
     pub fn default_home(&self) -> Option<PathBuf> {
         Some(self.data.as_ref()?.join("agentvfs"))
     }

@@ -96,6 +96,7 @@ const ASKING: &[(&str, Try)] = &[
     ("set_content", |shut| shut.door.set_content(shut.file, 0, Content::Empty)),
     ("set_labels", |shut| shut.door.set_labels(shut.file, Labels::default())),
     ("set_xattr", |shut| shut.door.set_xattr(shut.file, b"user.b", b"1")),
+    ("settle_owed", |shut| shut.door.settle_owed(shut.file)),
     ("store_content", |shut| shut.door.store_content(shut.file)),
     ("unlink", |shut| shut.door.unlink(Ino::ROOT, &name("file"))),
     ("write", |shut| shut.door.write(shut.file, 0, b"x")),
@@ -135,6 +136,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("set_rules", "is about the rules themselves"),
     ("stand_still", "is the owner's business"),
     ("sync", "is the owner's business"),
+    ("take_moved", "is the owner's business"),
     ("totals", "is the owner's business"),
     ("watch", "is told of numbers and names that the kernel asks for again"),
 ];

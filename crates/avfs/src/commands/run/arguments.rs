@@ -3,14 +3,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use agentvfs::exec::boundary::plan::toolchains;
+use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{Program, ProgramError};
 use agentvfs::rules::{self, Rule};
 use agentvfs::{Error, NewTask, Store, Task, VaultName};
 use anyhow::Result;
 
+use super::surroundings::Surroundings;
 use crate::commands::exec::{network, variable};
+use crate::commands::profiles;
 use crate::context::Context;
 use crate::printer::Printer;
 use crate::rule_args::{Chosen, RuleArgs};
@@ -44,6 +46,9 @@ pub struct RunArgs {
     /// What it may reach: none, host, or a list of hosts [default: what the profile says]
     #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
     net: Option<Network>,
+    /// What the program needs of this machine [default: the profile for its name]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
     /// Set a variable; can be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(OsString, OsString)>,
@@ -56,6 +61,7 @@ pub struct RunArgs {
 pub(super) struct Start {
     pub(super) task: Task,
     pub(super) program: Program,
+    pub(super) profile: Profile,
 }
 
 impl RunArgs {
@@ -66,21 +72,37 @@ impl RunArgs {
             place: "the working directory".to_owned(),
             source,
         })?;
-        let task = self.task(&context.store()?, &here, &command)?;
-        let home = std::env::home_dir();
+        let profile = self.profile(&command)?;
+        let task = self.task(&context.store()?, &here, &command, &profile)?;
+        let surroundings = Surroundings::of(&profile, &command, task.root());
         let program = Program {
             cwd: within(&here, task.root()),
-            env: self.env.clone(),
+            env: surroundings.env.into_iter().chain(self.env.iter().cloned()).collect(),
             caller_env: std::env::vars_os().collect(),
-            toolchains: home.as_deref().map(toolchains).unwrap_or_default(),
-            network: self.net.clone().unwrap_or(Network::None),
+            toolchains: surroundings.toolchains,
+            network: self.net.clone().unwrap_or_else(|| reached(&profile)),
             limits: limits(),
             rules: self.rules_for(&task)?,
-            user: Default::default(),
+            user: surroundings.user,
+            home: surroundings.home,
             transport: context.settings.transport(),
             command,
         };
-        Ok(Start { task, program })
+        Ok(Start { task, program, profile })
+    }
+
+    /// The profile of the flag, or the one for the program.
+    fn profile(&self, command: &[OsString]) -> Result<Profile> {
+        let profiles = profiles::load()?;
+        let found = match (&self.profile, command.first()) {
+            (Some(name), _) => profiles::named(&profiles, name)?,
+            (None, Some(program)) => match profiles.for_command(program) {
+                Some(profile) => profile,
+                None => profiles::named(&profiles, FALLBACK)?,
+            },
+            (None, None) => profiles::named(&profiles, FALLBACK)?,
+        };
+        Ok(found.clone())
     }
 
     fn command(&self) -> Vec<OsString> {
@@ -92,7 +114,7 @@ impl RunArgs {
     }
 
     /// The task that was named, or a new one of the project that we are in.
-    fn task(&self, store: &Store, here: &Path, command: &[OsString]) -> Result<Task> {
+    fn task(&self, store: &Store, here: &Path, command: &[OsString], profile: &Profile) -> Result<Task> {
         if let Some(name) = &self.task {
             return Ok(store.task(name)?);
         }
@@ -101,28 +123,26 @@ impl RunArgs {
         let new = NewTask {
             name: self.name.as_deref().map(VaultName::new).transpose()?,
             command: words.join(" "),
-            profile: None,
+            profile: Some(profile.name.clone()),
             rules: self.given_rules()?,
         };
         Ok(project.new_task(&new)?)
     }
 
-    /// The rules of the flags, those that the task was made with, or the usual ones.
+    /// The rules of the flags, or those that the task was made with.
     fn rules_for(&self, task: &Task) -> Result<Option<Vec<Rule>>> {
         match self.rules.read()? {
-            Chosen::Everything => Ok(None),
-            Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
-            Chosen::Stored => match task.rules()? {
-                Some(rules) => Ok(Some(rules.list().to_vec())),
-                None => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
-            },
+            Chosen::Stored => Ok(task.rules()?.map(|rules| rules.list().to_vec())),
+            Chosen::Everything | Chosen::These(_) => self.given_rules(),
         }
     }
 
+    /// The rules of the flags, or the usual ones.
     fn given_rules(&self) -> Result<Option<Vec<Rule>>> {
         match self.rules.read()? {
+            Chosen::Everything => Ok(None),
             Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
-            Chosen::Everything | Chosen::Stored => Ok(None),
+            Chosen::Stored => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
         }
     }
 }
@@ -133,7 +153,23 @@ const PRESET: &str = "development";
 impl Start {
     /// One line about what is about to happen.
     pub(super) fn announce(&self, out: &mut Printer) {
-        out.talk(format_args!("task {}", self.task.name()));
+        let network = match &self.program.network {
+            Network::None => "no network".to_owned(),
+            Network::Host => "network of the host".to_owned(),
+            Network::Hosts(hosts) => match &hosts[..] {
+                [] => "no network".to_owned(),
+                [one] => format!("network: {one}"),
+                [first, rest @ ..] => format!("network: {first} and {} more", rest.len()),
+            },
+        };
+        out.talk(format_args!("task {}, profile {}, {network}", self.task.name(), self.profile.name));
+    }
+}
+
+fn reached(profile: &Profile) -> Network {
+    match profile.hosts.is_empty() {
+        true => Network::None,
+        false => Network::Hosts(profile.hosts.clone()),
     }
 }
 

@@ -1,6 +1,11 @@
 //! What `avfs run` says when the program has ended.
 
+use std::thread::JoinHandle;
+
+use agentvfs::TreePath;
 use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, RefusalBody};
+use agentvfs::git::hidden_in_history;
+use agentvfs::rules::Rules;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -8,6 +13,8 @@ use super::arguments::Start;
 use crate::commands::tasks::ProjectField;
 use crate::printer::Printer;
 
+/// How many hidden paths are named.
+const HIDDEN_NAMED: usize = 3;
 /// How many files are named.
 const NAMED: usize = 10;
 
@@ -17,6 +24,7 @@ struct RunBody<'a> {
     run: &'a str,
     #[serde(flatten)]
     project: ProjectField,
+    profile: &'a str,
     exit_code: i32,
     changed_files: Vec<ChangedFile>,
     snapshot_before: String,
@@ -25,13 +33,14 @@ struct RunBody<'a> {
     network_refusals: &'a [RefusalBody],
 }
 
-pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd) -> Result<()> {
+pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd, hidden: Hidden) -> Result<()> {
     let changed = start.task.changed_files()?;
     if out.is_json() {
         let body = RunBody {
             task: start.task.name().to_string(),
             run: &end.run,
             project: ProjectField::new(start.task.root().as_os_str().as_encoded_bytes()),
+            profile: &start.profile.name,
             exit_code: end.status,
             changed_files: changed,
             snapshot_before: end.before.to_string(),
@@ -44,7 +53,9 @@ pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd) -> Result
     for refusal in &end.refusals {
         out.talk(format_args!("not reached: {} ({})", refusal.target, refusal.reason));
     }
+    hidden.warn(out);
     let name = start.task.name();
+    tell_commits(out, start);
     match changed.len() {
         0 => out.talk(format_args!("task {name}: nothing changed; `avfs discard {name}` throws it away")),
         count => {
@@ -62,6 +73,37 @@ pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd) -> Result
         }
     }
     Ok(())
+}
+
+fn tell_commits(out: &mut Printer, start: &Start) {
+    // What cannot be counted is told by `avfs diff`.
+    match start.task.unbrought_commits().unwrap_or(0) {
+        0 => {}
+        1 => out.talk("1 commit was made"),
+        count => out.talk(format_args!("{count} commits were made")),
+    }
+}
+
+/// Paths that rules hide and git's history shows, looked for while the program runs.
+pub(super) struct Hidden(Option<JoinHandle<Vec<TreePath>>>);
+
+impl Hidden {
+    pub(super) fn look(start: &Start) -> Hidden {
+        let Some(rules) = start.program.rules.clone() else { return Hidden(None) };
+        let root = start.task.root().to_owned();
+        Hidden(Some(std::thread::spawn(move || {
+            let found = Rules::new(rules).ok().map(|rules| hidden_in_history(&root, &rules, HIDDEN_NAMED));
+            found.and_then(Result::ok).unwrap_or_default()
+        })))
+    }
+
+    fn warn(self, out: &mut Printer) {
+        let found = self.0.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        if !found.is_empty() {
+            let paths: Vec<String> = found.iter().map(ToString::to_string).collect();
+            out.warn(format_args!("hidden from the program, but not in git's history: {}", paths.join(", ")));
+        }
+    }
 }
 
 fn line(file: &ChangedFile) -> String {

@@ -1,0 +1,106 @@
+//! The home of a program: the user's own, seen in part and live, for as long as the program runs.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use avfs_core::rules::{Rule, Rules};
+use avfs_exec::plan::UNPRIVILEGED;
+use avfs_fuse::mounting::{self, Unmount};
+use avfs_fuse::transport::{Serving, ServingOptions};
+use avfs_fuse::{OneOwner, Passed, PassedOptions, Session, Settings};
+
+use super::workspace::host;
+use crate::error::Result;
+use crate::mount::{Report, Transport};
+
+/// Where it is mounted, and where its private part is, in the directory of a run.
+pub(super) const MOUNTPOINT: &str = "home";
+pub(super) const PRIVATE: &str = "private";
+
+/// What is shared of the user's home.
+#[derive(Clone, Debug)]
+pub struct HomeShare {
+    /// The home, which is at the same path inside.
+    pub home: PathBuf,
+    /// What of it is there, and what can be changed. Everything else is private to the run.
+    pub rules: Vec<Rule>,
+}
+
+/// A home that is mounted. It is gone when this is dropped.
+pub(super) struct HomeView {
+    mountpoint: PathBuf,
+    serving: Option<Serving>,
+}
+
+impl HomeView {
+    /// Mounts it in the directory of a run. What is put over it inside, at `covered`, has a place there.
+    pub(super) fn mount(
+        place: &Path,
+        share: &HomeShare,
+        covered: &[(&Path, bool)],
+        transport: Transport,
+        report: &Report,
+    ) -> Result<HomeView> {
+        let (mountpoint, private) = (place.join(MOUNTPOINT), place.join(PRIVATE));
+        make_directory(&mountpoint)?;
+        make_directory(&private)?;
+        for (path, is_directory) in covered {
+            if let Ok(below) = path.strip_prefix(&share.home) {
+                make_place(&private.join(below), *is_directory)?;
+            }
+        }
+        let is_root = rustix::process::geteuid().is_root();
+        let passed = Passed::new(PassedOptions {
+            shared: open_directory(&share.home)?,
+            private: open_directory(&private)?,
+            rules: Rules::new(share.rules.clone())?,
+            owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
+        });
+        let settings = Settings { log: Arc::clone(report), ..Settings::default() };
+        let session = Arc::new(Session::new(Arc::new(passed), settings));
+        let options =
+            mounting::MountOptions { allow_other: is_root, ..mounting::MountOptions::new("avfs:home") };
+        let connection = mounting::mount(&mountpoint, &options)?;
+        let mut view = HomeView { mountpoint, serving: None };
+        let serving = ServingOptions { transport, ..ServingOptions::default() };
+        view.serving = Some(Serving::start(session, connection, serving)?);
+        Ok(view)
+    }
+
+    pub(super) fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+}
+
+impl Drop for HomeView {
+    fn drop(&mut self) {
+        // If it is not there any more, that is what was wanted.
+        let gone = mounting::unmount(&self.mountpoint, Unmount::Detach).is_ok();
+        if let Some(serving) = self.serving.take().filter(|_| gone) {
+            serving.wait();
+        }
+    }
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| host("making", path, source))
+}
+
+/// An empty directory or file for something to be mounted on.
+fn make_place(path: &Path, is_directory: bool) -> Result<()> {
+    if is_directory {
+        return make_directory(path);
+    }
+    path.parent().map_or(Ok(()), make_directory)?;
+    File::create(path).map(drop).map_err(|source| host("making", path, source))
+}
+
+fn open_directory(path: &Path) -> Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| host("opening", path, errno.into()))
+}

@@ -1,0 +1,208 @@
+//! Profiles: what an agent in a terminal needs of the user's machine, as data.
+//!
+//! The built-in ones are files of this crate; a file of the user with the same name takes the place of one.
+
+mod error;
+mod file;
+mod programs;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use avfs_core::rules::{Level, Pattern, Rule};
+
+pub use error::{ProfileError, WrongProfile};
+pub use programs::programs;
+
+use crate::network::HostRule;
+
+/// The profile of a program that has none of its own.
+pub const FALLBACK: &str = "shell";
+
+const BUILT_IN: [(&str, &str); 4] = [
+    ("claude", include_str!("profile/claude.toml")),
+    ("codex", include_str!("profile/codex.toml")),
+    ("gemini", include_str!("profile/gemini.toml")),
+    ("shell", include_str!("profile/shell.toml")),
+];
+
+/// What one program needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    pub name: String,
+    /// The file that it is from; `None`: it is built in.
+    pub file: Option<PathBuf>,
+    pub text: String,
+    pub about: String,
+    /// The names of the programs that it is for.
+    pub commands: Vec<String>,
+    /// Paths below the home with programs, which are shown read-only.
+    pub programs: Vec<PathBuf>,
+    /// What may be reached.
+    pub hosts: Vec<HostRule>,
+    /// The names of variables that come along; a `*` at the end stands for any rest.
+    pub environment: Vec<String>,
+    /// Paths below the home that are shared live, and can be changed.
+    pub state: Vec<Pattern>,
+    /// Paths below the home that are shared live, and cannot be changed.
+    pub settings: Vec<Pattern>,
+}
+
+impl Profile {
+    /// Reads a profile. Everything in it must be understood.
+    pub fn parse(name: &str, file: Option<&Path>, text: &str) -> Result<Profile, ProfileError> {
+        let shown = file.map_or_else(|| PathBuf::from(format!("{name}.toml")), Path::to_owned);
+        let profile = file::parse(&shown, text)?;
+        Ok(Profile {
+            name: name.to_owned(),
+            file: file.map(Path::to_owned),
+            text: text.to_owned(),
+            ..profile
+        })
+    }
+
+    /// Whether a variable of the caller comes along.
+    pub fn passes(&self, name: &OsStr) -> bool {
+        let Some(name) = name.to_str() else { return false };
+        self.environment.iter().any(|known| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == known,
+        })
+    }
+
+    /// What of the home is shared, as rules: everything else is private.
+    pub fn rules(&self) -> Vec<Rule> {
+        let rule = |level| move |pattern: &Pattern| Rule::new(pattern.clone(), level);
+        let settings = self.settings.iter().map(rule(Level::Read));
+        self.state.iter().map(rule(Level::Write)).chain(settings).collect()
+    }
+}
+
+/// All profiles of a user.
+#[derive(Clone, Debug)]
+pub struct Profiles {
+    all: Vec<Profile>,
+}
+
+impl Profiles {
+    /// The built-in profiles, and those in a directory of the user.
+    pub fn load(directory: Option<&Path>) -> Result<Profiles, ProfileError> {
+        let mut all = Vec::new();
+        for (name, text) in BUILT_IN {
+            all.push(Profile::parse(name, None, text)?);
+        }
+        for (name, file) in directory.map(files).unwrap_or_default() {
+            let text =
+                std::fs::read_to_string(&file).map_err(|error| ProfileError::unreadable(&file, &error))?;
+            let profile = Profile::parse(&name, Some(&file), &text)?;
+            all.retain(|known: &Profile| known.name != name);
+            all.push(profile);
+        }
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(Profiles { all })
+    }
+
+    pub fn all(&self) -> &[Profile] {
+        &self.all
+    }
+
+    pub fn named(&self, name: &str) -> Option<&Profile> {
+        self.all.iter().find(|profile| profile.name == name)
+    }
+
+    /// The profile for a program: by the last part of its name, or the one for all others.
+    pub fn for_command(&self, program: &OsStr) -> Option<&Profile> {
+        let name = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let own = self.all.iter().find(|profile| profile.commands.iter().any(|command| command == name));
+        own.or_else(|| self.named(FALLBACK))
+    }
+}
+
+/// The profiles in a directory: their names and files. No directory has none.
+fn files(directory: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let named = entries.filter_map(|entry| {
+        let file = entry.path();
+        let name = file.file_name()?.to_str()?.strip_suffix(".toml")?.to_owned();
+        Some((name, file))
+    });
+    let mut named: Vec<(String, PathBuf)> = named.collect();
+    named.sort();
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use avfs_core::Labels;
+    use avfs_core::rules::Rules;
+
+    use super::*;
+
+    fn level(profile: &Profile, path: &str) -> Level {
+        let rules = Rules::new(profile.rules()).unwrap();
+        let root = rules.root(&Labels::default());
+        let at = path.split('/').fold(root, |at, name| rules.child(&at, name.as_bytes(), &Labels::default()));
+        at.level()
+    }
+
+    #[test]
+    fn the_built_in_profiles_are_sound_and_chosen_by_the_name_of_the_program() {
+        let profiles = Profiles::load(None).unwrap();
+        let chosen = |program: &str| profiles.for_command(OsStr::new(program)).unwrap().name.as_str();
+        assert_eq!(chosen("claude"), "claude");
+        assert_eq!(chosen("/usr/local/bin/codex"), "codex");
+        assert_eq!(chosen("make"), FALLBACK);
+    }
+
+    #[test]
+    fn state_can_be_changed_settings_only_read_and_nothing_else_is_there() {
+        let profiles = Profiles::load(None).unwrap();
+        let claude = profiles.named("claude").unwrap();
+        for (path, expected) in [
+            (".claude.json", Level::Write),
+            (".claude.json.tmp.12", Level::Write),
+            (".claude/projects/-a/b.jsonl", Level::Write),
+            (".claude/settings.json", Level::Read),
+            (".claude/hooks/pre.sh", Level::Read),
+            (".claude/shell-snapshots/x.sh", Level::None),
+            (".ssh/id_ed25519", Level::None),
+            (".bashrc", Level::None),
+        ] {
+            assert_eq!(level(claude, path), expected, "{path}");
+        }
+        assert_eq!(level(profiles.named("gemini").unwrap(), ".gemini/tmp/bin/rg"), Level::Read);
+    }
+
+    #[test]
+    fn variables_are_passed_by_name_and_by_their_beginning() {
+        let profiles = Profiles::load(None).unwrap();
+        let claude = profiles.named("claude").unwrap();
+        assert!(claude.passes(OsStr::new("ANTHROPIC_API_KEY")));
+        assert!(!claude.passes(OsStr::new("AWS_SECRET_ACCESS_KEY")));
+    }
+
+    #[test]
+    fn a_file_of_the_user_takes_the_place_of_a_built_in_profile() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("claude.toml"), "commands = [\"claude\"]\n").unwrap();
+        let profiles = Profiles::load(Some(directory.path())).unwrap();
+        assert!(profiles.named("claude").unwrap().state.is_empty());
+        assert!(profiles.named("codex").is_some());
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let error = Profile::parse("p", Some(Path::new("p.toml")), text).unwrap_err();
+        let hint = error.hint().map(|hint| format!(" [{hint}]")).unwrap_or_default();
+        assert_eq!(format!("{error}{hint}"), expected);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_place() {
+        check("\nsate = []", "p.toml:2:1: unknown key 'sate' [did you mean 'state'?]");
+        check("state = \"x\"", "p.toml:1:9: 'state' should be a list of texts");
+        check("state = [\"a\", 3]", "p.toml:1:15: 'state' should be a list of texts");
+        check("programs = [\"../x\"]", "p.toml:1:13: '../x' does not lead to a place below the home");
+        check("environment = [\"A=B\"]", "p.toml:1:16: 'A=B' is no name of a variable");
+    }
+}

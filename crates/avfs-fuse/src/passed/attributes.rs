@@ -1,0 +1,177 @@
+//! Attributes, as the host has them.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::io::Errno;
+
+use super::Passed;
+use super::nodes::Identity;
+use super::places::{Layer, Standpoint, open_reached, own_path};
+use crate::abi::flags::setattr;
+use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID, SetattrIn, StatfsOut};
+
+const ANY_WRITE: u32 = 0o222;
+/// What would give privileges to whoever executes a file.
+const PRIVILEGES: u32 = 0o6000;
+/// Numbers of the two layers are told apart by this bit.
+const OF_PRIVATE: u64 = 1 << 62;
+
+impl Passed {
+    pub(super) fn get_attr(&self, node: u64) -> Result<AttrOut, Errno> {
+        let (stat, at) = self.stat_of(node)?;
+        Ok(self.attr_out(&stat, at.as_ref()))
+    }
+
+    /// What is at a node. A file that has no name any more is known by those who have it open.
+    fn stat_of(&self, node: u64) -> Result<(Stat, Option<Standpoint>), Errno> {
+        if let Some(file) = self.files.open_as(node) {
+            let at = self.at(node).ok();
+            return Ok((rustix::fs::fstat(&*file)?, at));
+        }
+        let at = self.at(node)?;
+        let stat = self.places.stat(&at)?;
+        self.check_same(node, &stat)?;
+        Ok((stat, Some(at)))
+    }
+
+    /// Another file that has the name by now is not meant.
+    pub(super) fn check_same(&self, node: u64, stat: &Stat) -> Result<(), Errno> {
+        let known = self.nodes().identity(node);
+        match node == ROOT_ID || known == Some(Identity::from(stat)) {
+            true => Ok(()),
+            false => Err(Errno::STALE),
+        }
+    }
+
+    pub(super) fn set_attr(&self, node: u64, set: &SetattrIn) -> Result<AttrOut, Errno> {
+        let has = |flag: u32| set.valid & flag != 0;
+        let at = self.at(node)?;
+        if !at.is_writable() {
+            return Err(Errno::ACCESS);
+        }
+        if !self.may_be_given(set) {
+            return Err(Errno::PERM);
+        }
+        let file = self.places.reach(&at)?;
+        self.check_same(node, &rustix::fs::fstat(&file)?)?;
+        if has(setattr::SIZE) {
+            match self.files.writable(set.fh).filter(|_| has(setattr::FH)) {
+                Some(open) => rustix::fs::ftruncate(&*open, set.size)?,
+                None => rustix::fs::ftruncate(open_reached(&file, OFlags::WRONLY)?, set.size)?,
+            }
+        }
+        if has(setattr::MODE) {
+            if at.is_shared() && set.mode & PRIVILEGES != 0 {
+                return Err(Errno::PERM);
+            }
+            rustix::fs::chmod(own_path(&file), Mode::from_raw_mode(set.mode & 0o7777))?;
+        }
+        if has(setattr::ATIME | setattr::MTIME) {
+            self.set_times(&file, set)?;
+        }
+        self.get_attr(node)
+    }
+
+    fn set_times(&self, file: &impl AsFd, set: &SetattrIn) -> Result<(), Errno> {
+        let time = |set_it: u32, now: u32, seconds: u64, nanoseconds: u32| {
+            let tv_nsec = match set.valid {
+                valid if valid & set_it == 0 => UTIME_OMIT,
+                valid if valid & now != 0 => UTIME_NOW,
+                _ => nanoseconds.into(),
+            };
+            Timespec { tv_sec: seconds.cast_signed(), tv_nsec }
+        };
+        let times = Timestamps {
+            last_access: time(setattr::ATIME, setattr::ATIME_NOW, set.atime, set.atimensec),
+            last_modification: time(setattr::MTIME, setattr::MTIME_NOW, set.mtime, set.mtimensec),
+        };
+        rustix::fs::utimensat(file, "", &times, rustix::fs::AtFlags::EMPTY_PATH)
+    }
+
+    /// Nothing changes hands: a file can be given to whom it belongs already.
+    fn may_be_given(&self, set: &SetattrIn) -> bool {
+        let (uid, gid) = self.owner.map_or_else(own_ids, |owner| (owner.uid, owner.gid));
+        (set.valid & setattr::UID == 0 || set.uid == uid) && (set.valid & setattr::GID == 0 || set.gid == gid)
+    }
+
+    pub(super) fn read_link(&self, node: u64) -> Result<Vec<u8>, Errno> {
+        let link = self.places.reach(&self.at(node)?)?;
+        Ok(rustix::fs::readlinkat(&link, "", Vec::new())?.into_bytes())
+    }
+
+    /// An entry that the kernel is told of.
+    pub(super) fn entry(&self, parent: u64, at: &Standpoint, stat: &Stat) -> EntryOut {
+        let node = self.nodes().look_up(parent, at.name(), Identity::from(stat));
+        let AttrOut { attr, .. } = self.attr_out(stat, Some(at));
+        EntryOut {
+            nodeid: node,
+            generation: 0,
+            entry_valid: 0,
+            attr_valid: 0,
+            entry_valid_nsec: 0,
+            attr_valid_nsec: 0,
+            attr,
+        }
+    }
+
+    /// What cannot be changed says so in its mode, by which the kernel decides.
+    fn attr_out(&self, stat: &Stat, at: Option<&Standpoint>) -> AttrOut {
+        let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        let is_fixed = at.is_some_and(|at| !at.is_writable()) && !is_link;
+        let (uid, gid) = self.shown_owner(stat);
+        let attr = Attr {
+            ino: number(stat.st_ino, at.map_or(Layer::Private, Standpoint::layer)),
+            size: stat.st_size.cast_unsigned(),
+            blocks: stat.st_blocks.cast_unsigned(),
+            atime: stat.st_atime.cast_unsigned(),
+            mtime: stat.st_mtime.cast_unsigned(),
+            ctime: stat.st_ctime.cast_unsigned(),
+            atimensec: stat.st_atime_nsec as u32,
+            mtimensec: stat.st_mtime_nsec as u32,
+            ctimensec: stat.st_ctime_nsec as u32,
+            mode: if is_fixed { stat.st_mode & !ANY_WRITE } else { stat.st_mode },
+            nlink: stat.st_nlink as u32,
+            uid,
+            gid,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        };
+        AttrOut { attr_valid: 0, attr_valid_nsec: 0, dummy: 0, attr }
+    }
+
+    fn shown_owner(&self, stat: &Stat) -> (u32, u32) {
+        match self.owner {
+            Some(owner) if stat.st_uid == own_ids().0 => (owner.uid, owner.gid),
+            Some(_) | None => (stat.st_uid, stat.st_gid),
+        }
+    }
+
+    pub(super) fn stat_filesystem(&self) -> Result<StatfsOut, Errno> {
+        let stat = rustix::fs::fstatvfs(self.places.top(Layer::Private))?;
+        Ok(StatfsOut {
+            blocks: stat.f_blocks,
+            bfree: stat.f_bfree,
+            bavail: stat.f_bavail,
+            files: stat.f_files,
+            ffree: stat.f_ffree,
+            bsize: stat.f_bsize as u32,
+            namelen: stat.f_namemax as u32,
+            frsize: stat.f_frsize as u32,
+            padding: 0,
+            spare: [0; 6],
+        })
+    }
+}
+
+pub(super) fn number(inode: u64, layer: Layer) -> u64 {
+    match layer {
+        Layer::Shared => inode & !OF_PRIVATE,
+        Layer::Private => inode | OF_PRIVATE,
+    }
+}
+
+fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}

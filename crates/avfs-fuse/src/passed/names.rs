@@ -1,0 +1,130 @@
+//! Finding and making entries.
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::Passed;
+use super::places::Standpoint;
+use crate::abi::{CreateIn, EntryOut, MknodIn};
+
+impl Passed {
+    pub(super) fn lookup(&self, parent: u64, name: &[u8]) -> Result<EntryOut, Errno> {
+        let at = self.child(parent, name)?;
+        let stat = self.places.stat(&at)?;
+        Ok(self.entry(parent, &at, &stat))
+    }
+
+    pub(super) fn make_directory(&self, parent: u64, mode: u32, name: &[u8]) -> Result<EntryOut, Errno> {
+        let at = self.child(parent, name)?;
+        if !at.is_writable() {
+            return Err(Errno::ACCESS);
+        }
+        // A way that the host has is there.
+        if at.is_way && self.places.stat(&at).is_ok() {
+            return Err(Errno::EXIST);
+        }
+        let (directory, name) = self.places.parent_to_be(&at)?;
+        rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(mode & 0o1777))?;
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(self.entry(parent, &at, &stat))
+    }
+
+    /// Also of special files, which lead nowhere but in the private part.
+    pub(super) fn make_node(&self, parent: u64, made: &MknodIn, name: &[u8]) -> Result<EntryOut, Errno> {
+        let at = self.child(parent, name)?;
+        at.check_changeable()?;
+        let kind = FileType::from_raw_mode(made.mode);
+        let is_allowed = match kind {
+            FileType::RegularFile => true,
+            FileType::Fifo | FileType::Socket => !at.is_shared(),
+            _ => false,
+        };
+        if !is_allowed {
+            return Err(Errno::PERM);
+        }
+        let (directory, name) = self.places.parent_to_be(&at)?;
+        let mode = Mode::from_raw_mode(made.mode & !made.umask & 0o777);
+        rustix::fs::mknodat(&directory, name, kind, mode, 0)?;
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(self.entry(parent, &at, &stat))
+    }
+
+    pub(super) fn symlink(&self, parent: u64, name: &[u8], target: &[u8]) -> Result<EntryOut, Errno> {
+        let at = self.child(parent, name)?;
+        at.check_changeable()?;
+        if at.is_shared() {
+            return Err(Errno::PERM);
+        }
+        let (directory, name) = self.places.parent(&at)?;
+        rustix::fs::symlinkat(target, &directory, name)?;
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(self.entry(parent, &at, &stat))
+    }
+
+    /// A second name in the same part, for a file that can be changed under both.
+    pub(super) fn link(&self, old: u64, parent: u64, name: &[u8]) -> Result<EntryOut, Errno> {
+        let (from, at) = (self.at(old)?, self.child(parent, name)?);
+        from.check_changeable()?;
+        at.check_changeable()?;
+        if from.layer() != at.layer() {
+            return Err(Errno::XDEV);
+        }
+        let (old_directory, old_name) = self.places.parent(&from)?;
+        let (directory, name) = self.places.parent_to_be(&at)?;
+        rustix::fs::linkat(&old_directory, old_name, &directory, name, AtFlags::empty())?;
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(self.entry(parent, &at, &stat))
+    }
+
+    /// Makes a file and opens it, or opens the one that somebody made meanwhile.
+    pub(super) fn create(
+        &self,
+        parent: u64,
+        create: &CreateIn,
+        name: &[u8],
+    ) -> Result<(EntryOut, u64), Errno> {
+        let at = self.child(parent, name)?;
+        at.check_changeable()?;
+        let (directory, name) = self.places.parent_to_be(&at)?;
+        let wanted = OFlags::from_bits_retain(create.flags);
+        let kept = wanted & (OFlags::RWMODE | OFlags::APPEND | OFlags::EXCL);
+        let flags = kept | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(create.mode & !create.umask & 0o777);
+        let file = rustix::fs::openat(&directory, name, flags, mode)?;
+        let stat = rustix::fs::fstat(&file)?;
+        check_regular(&stat)?;
+        let entry = self.entry(parent, &at, &stat);
+        let handle = self.files.add(entry.nodeid, file, is_writing(wanted));
+        Ok((entry, handle))
+    }
+
+    /// Opens a file that the kernel knows.
+    pub(super) fn open(&self, node: u64, flags: u32) -> Result<u64, Errno> {
+        let at = self.at(node)?;
+        let wanted = OFlags::from_bits_retain(flags);
+        check_access(&at, wanted)?;
+        let file = self.places.reach(&at)?;
+        self.check_same(node, &rustix::fs::fstat(&file)?)?;
+        let kept = wanted & (OFlags::RWMODE | OFlags::APPEND);
+        let file = super::places::open_reached(&file, kept)?;
+        Ok(self.files.add(node, file, is_writing(wanted)))
+    }
+}
+
+fn check_access(at: &Standpoint, wanted: OFlags) -> Result<(), Errno> {
+    match at.is_writable() || !is_writing(wanted) {
+        true => Ok(()),
+        false => Err(Errno::ACCESS),
+    }
+}
+
+fn is_writing(flags: OFlags) -> bool {
+    flags & OFlags::RWMODE != OFlags::RDONLY
+}
+
+fn check_regular(stat: &Stat) -> Result<(), Errno> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        _ => Err(Errno::INVAL),
+    }
+}

@@ -1,0 +1,113 @@
+//! Taking names away, and moving them.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::Passed;
+use super::places::{Layer, Standpoint, open_reached};
+
+impl Passed {
+    pub(super) fn unlink(&self, parent: u64, name: &[u8]) -> Result<(), Errno> {
+        self.remove(parent, name, AtFlags::empty())
+    }
+
+    pub(super) fn remove_directory(&self, parent: u64, name: &[u8]) -> Result<(), Errno> {
+        self.remove(parent, name, AtFlags::REMOVEDIR)
+    }
+
+    fn remove(&self, parent: u64, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
+        let at = self.child(parent, name)?;
+        at.check_changeable()?;
+        let (directory, own) = self.places.parent(&at)?;
+        rustix::fs::unlinkat(&directory, own, flags)?;
+        self.nodes().unname(parent, name);
+        Ok(())
+    }
+
+    pub(super) fn rename(&self, old: (u64, &[u8]), new: (u64, &[u8]), flags: u32) -> Result<(), Errno> {
+        let (from, to) = (self.child(old.0, old.1)?, self.child(new.0, new.1)?);
+        from.check_changeable()?;
+        to.check_changeable()?;
+        let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+        if flags.contains(RenameFlags::WHITEOUT) {
+            return Err(Errno::INVAL);
+        }
+        match (from.layer(), to.layer()) {
+            (Layer::Shared, Layer::Shared) | (Layer::Private, Layer::Private) => {
+                self.move_within(&from, &to, flags)?;
+            }
+            (Layer::Private, Layer::Shared) => self.bring_over(&from, &to, flags)?,
+            // It would be gone with the run.
+            (Layer::Shared, Layer::Private) => return Err(Errno::XDEV),
+        }
+        let mut nodes = self.nodes();
+        match flags.contains(RenameFlags::EXCHANGE) {
+            true => nodes.exchange(old, new),
+            false => nodes.rename(old, new),
+        }
+        Ok(())
+    }
+
+    /// A directory goes only where the same can be done with everything below it.
+    fn move_within(&self, from: &Standpoint, to: &Standpoint, flags: RenameFlags) -> Result<(), Errno> {
+        let stat = self.places.stat(from)?;
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        if is_directory && !self.places.rules.is_same_below(&from.standing, &to.standing) {
+            return Err(Errno::XDEV);
+        }
+        let (old_directory, old_name) = self.places.parent(from)?;
+        let (new_directory, new_name) = self.places.parent_to_be(to)?;
+        rustix::fs::renameat_with(&old_directory, old_name, &new_directory, new_name, flags)
+    }
+
+    /// A private file takes a shared name: how programs replace their files when the name that they write to first
+    /// is none that is shared. The host sees the old file or the new one, and nothing in between.
+    fn bring_over(&self, from: &Standpoint, to: &Standpoint, flags: RenameFlags) -> Result<(), Errno> {
+        if flags.contains(RenameFlags::EXCHANGE) {
+            return Err(Errno::XDEV);
+        }
+        let source =
+            open_reached(&self.places.reach(from)?, OFlags::RDONLY).map_err(|errno| match errno {
+                // What is no file stays where it is.
+                Errno::INVAL => Errno::XDEV,
+                other => other,
+            })?;
+        let (directory, name) = self.places.parent_to_be(to)?;
+        let beside = name_beside(name);
+        let copied = copy_beside(&source, &directory, &beside)
+            .and_then(|()| rustix::fs::renameat_with(&directory, &beside, &directory, name, flags));
+        if let Err(errno) = copied {
+            // What was not finished is nobody's.
+            rustix::fs::unlinkat(&directory, &beside, AtFlags::empty()).ok();
+            return Err(errno);
+        }
+        let (old_directory, old_name) = self.places.parent(from)?;
+        rustix::fs::unlinkat(&old_directory, old_name, AtFlags::empty())
+    }
+}
+
+fn copy_beside(source: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+    let stat = rustix::fs::fstat(source)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let target = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
+    let copy = || {
+        let (mut from, mut to) = (File::from(source.try_clone()?), File::from(target.try_clone()?));
+        std::io::copy(&mut from, &mut to)
+    };
+    copy().map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))?;
+    rustix::fs::fchmod(&target, Mode::from_raw_mode(stat.st_mode & 0o777))?;
+    // Its name must not be there before its contents are.
+    rustix::fs::fdatasync(&target)
+}
+
+/// A name that nobody else takes.
+fn name_beside(name: &[u8]) -> Vec<u8> {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let kept = &name[..name.len().min(200)];
+    [kept, format!(".avfs-{}-{count}", std::process::id()).as_bytes()].concat()
+}

@@ -1,0 +1,169 @@
+//! `avfs profiles`: what agents in a terminal need of this machine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use agentvfs::exec::boundary::profile::{Profile, Profiles};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::escape::{printable_path, printable_text};
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::settings::Places;
+use crate::suggest;
+
+/// List, show and change what `avfs run` gives to which program
+#[derive(Debug, clap::Subcommand)]
+pub enum ProfilesCommand {
+    List(ListArgs),
+    Show(ShowArgs),
+    EditPath(EditPathArgs),
+}
+
+/// List the profiles
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  avfs profiles list
+  avfs profiles list --json | jq -r '.profiles[].name'")]
+pub struct ListArgs {}
+
+/// Print a profile as a file has it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  avfs profiles show claude
+  avfs profiles show claude > \"$(avfs profiles edit-path claude)\"")]
+pub struct ShowArgs {
+    name: String,
+}
+
+/// Print the file whose profile is taken instead of the built-in one
+#[derive(Debug, clap::Args)]
+#[command(after_help = "The file need not exist; its directory is made.
+
+Examples:
+  avfs profiles show claude > \"$(avfs profiles edit-path claude)\"
+  $EDITOR \"$(avfs profiles edit-path claude)\"")]
+pub struct EditPathArgs {
+    name: String,
+}
+
+#[derive(Serialize)]
+struct ProfilesBody {
+    profiles: Vec<ProfileBody>,
+}
+
+#[derive(Serialize)]
+struct ProfileBody {
+    name: String,
+    about: String,
+    /// The file that it is from, unless it is built in.
+    file: Option<PathBuf>,
+    commands: Vec<String>,
+    programs: Vec<PathBuf>,
+    hosts: Vec<String>,
+    environment: Vec<String>,
+    state: Vec<String>,
+    settings: Vec<String>,
+}
+
+impl From<&Profile> for ProfileBody {
+    fn from(profile: &Profile) -> ProfileBody {
+        ProfileBody {
+            name: profile.name.clone(),
+            about: profile.about.clone(),
+            file: profile.file.clone(),
+            commands: profile.commands.clone(),
+            programs: profile.programs.clone(),
+            hosts: profile.hosts.iter().map(ToString::to_string).collect(),
+            environment: profile.environment.clone(),
+            state: profile.state.iter().map(ToString::to_string).collect(),
+            settings: profile.settings.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct EditPathBody {
+    file: PathBuf,
+}
+
+pub fn run(context: &mut Context<'_>, command: &ProfilesCommand) -> Result<ExitStatus> {
+    match command {
+        ProfilesCommand::List(_) => list(context),
+        ProfilesCommand::Show(args) => show(context, &args.name),
+        ProfilesCommand::EditPath(args) => edit_path(context, &args.name),
+    }
+}
+
+/// The profiles in force.
+pub fn load() -> Result<Profiles> {
+    Ok(Profiles::load(directory().as_deref())?)
+}
+
+/// A profile by its name.
+pub fn named<'a>(profiles: &'a Profiles, name: &str) -> Result<&'a Profile> {
+    let unknown = || {
+        let names = profiles.all().iter().map(|profile| profile.name.as_str());
+        let hint = match suggest::closest(name, names.clone()) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+        };
+        let text = format!("there is no profile '{}'", printable_text(name.as_bytes()));
+        Failure::new("unknown-profile", ExitStatus::NotFound, text).hint(Some(hint))
+    };
+    Ok(profiles.named(name).ok_or_else(unknown)?)
+}
+
+fn directory() -> Option<PathBuf> {
+    let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
+    Places::from_environment(&environment).profiles()
+}
+
+fn list(context: &mut Context<'_>) -> Result<ExitStatus> {
+    let profiles = load()?;
+    if context.out.is_json() {
+        let profiles = profiles.all().iter().map(ProfileBody::from).collect();
+        context.out.object("profiles", &ProfilesBody { profiles })?;
+        return Ok(ExitStatus::Success);
+    }
+    for profile in profiles.all() {
+        let from = profile.file.as_deref().map_or_else(|| "built in".to_owned(), printable_path);
+        let about = printable_text(profile.about.as_bytes());
+        context.out.line(format_args!("{:<10} {about} ({from})", profile.name))?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn show(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
+    let profiles = load()?;
+    let profile = named(&profiles, name)?;
+    match context.out.is_json() {
+        true => context.out.object("profile", &ProfileBody::from(profile))?,
+        false => context.out.content(profile.text.as_bytes())?,
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn edit_path(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if !is_name || name.is_empty() {
+        let text = "the name of a profile is made of letters, digits, '-' and '_'";
+        return Err(Failure::new("bad-name", ExitStatus::BadInput, text).into());
+    }
+    let no_place =
+        || Failure::new("no-home", ExitStatus::BadInput, "there is no place for profiles: HOME is not set");
+    let directory = directory().ok_or_else(no_place)?;
+    std::fs::create_dir_all(&directory).map_err(|source| agentvfs::Error::Host {
+        action: "making",
+        place: printable_path(&directory),
+        source,
+    })?;
+    let file = directory.join(format!("{name}.toml"));
+    match context.out.is_json() {
+        true => context.out.object("profile-file", &EditPathBody { file })?,
+        false => context.out.line(printable_path(&file))?,
+    }
+    Ok(ExitStatus::Success)
+}

@@ -1,0 +1,68 @@
+//! What of this machine a program is given: programs, variables, and a part of the home.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use agentvfs::exec::boundary::plan::{Home, Toolchain, User, toolchains};
+use agentvfs::exec::boundary::profile::{Profile, programs};
+use agentvfs::exec::{HomeShare, git_identity};
+
+/// Names that the sandbox gives itself, whatever a profile says.
+const OWN: [&str; 6] = ["HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "AVFS_DOOR"];
+
+pub(super) struct Surroundings {
+    pub(super) toolchains: Vec<Toolchain>,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) home: Option<HomeShare>,
+    pub(super) user: User,
+}
+
+impl Surroundings {
+    pub(super) fn of(profile: &Profile, command: &[OsString], project: &Path) -> Surroundings {
+        let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
+        let toolchains = home.as_deref().map(|home| shown(profile, command, project, home));
+        let mut env = passed(profile);
+        env.extend(git_identity(project));
+        Surroundings {
+            toolchains: toolchains.unwrap_or_default(),
+            env,
+            home: home.filter(|home| Home::fits(home, Some(project))).map(|home| share(profile, home)),
+            user: user(),
+        }
+    }
+}
+
+fn share(profile: &Profile, home: PathBuf) -> HomeShare {
+    HomeShare { home, rules: profile.rules() }
+}
+
+fn shown(profile: &Profile, command: &[OsString], project: &Path, home: &Path) -> Vec<Toolchain> {
+    let mut all = toolchains(home);
+    let mut seen: Vec<PathBuf> = all.iter().map(|one| one.at.clone()).collect();
+    seen.push(project.to_owned());
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(program) = command.first() {
+        all.extend(programs(profile, home, program, &search, &seen));
+    }
+    all
+}
+
+fn passed(profile: &Profile) -> Vec<(OsString, OsString)> {
+    let is_own = |name: &OsString| name.to_str().is_some_and(|name| OWN.contains(&name));
+    std::env::vars_os().filter(|(name, _)| profile.passes(name) && !is_own(name)).collect()
+}
+
+/// The user under the own name, where that is one that a system could have.
+fn user() -> User {
+    let usual = User::default();
+    let name = std::env::var("USER").ok().filter(|name| is_login(name) && name != "root");
+    User { name: name.unwrap_or(usual.name), ..usual }
+}
+
+fn is_login(name: &str) -> bool {
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+    name.bytes().next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
+        && name.len() <= 32
+        && name.bytes().all(allowed)
+}

@@ -148,6 +148,16 @@ pub fn apply(
     if manner.dry_run {
         return output::show_dry_run(context.out, task, &plan);
     }
+    carry_out(context, task, plan, manner)
+}
+
+/// Does what a plan says, if the user agrees.
+pub fn carry_out(
+    context: &mut Context<'_>,
+    task: &Task,
+    plan: Plan,
+    manner: &MannerArgs,
+) -> Result<ExitStatus> {
     if plan.conflicts.is_empty() && !agrees(context, task, &plan, manner)? {
         return Ok(ExitStatus::No);
     }

@@ -44,6 +44,7 @@ use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::behind_door;
+pub(crate) use door::{Staffed, show_door};
 pub use workspace::Lingering;
 use workspace::{RUNS, RunDirectory, Workspace};
 

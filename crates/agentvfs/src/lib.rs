@@ -90,7 +90,7 @@ pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use keeper::{Log, Rhythm};
-pub use merge::{ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedSource};
+pub use merge::{Clash, ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedSource};
 pub use mounts::{KnownMount, MountRecord};
 pub use name::{CheckpointName, VaultName};
 pub use open::{Holding, OpenVault, Saved, WriteMode};

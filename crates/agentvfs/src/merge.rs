@@ -4,6 +4,7 @@
 //! tree in memory, and the outcome becomes the next state: all of it in one commit, or nothing.
 
 mod ancestry;
+mod clashes;
 mod sides;
 mod steps;
 mod sync;
@@ -23,6 +24,7 @@ use crate::open::{OpenVault, Saved};
 use crate::record::Head;
 use crate::restore::check_growth;
 use crate::vault::Vault;
+pub use clashes::Clash;
 use sides::{Changed, Texts};
 pub(crate) use steps::Doing;
 

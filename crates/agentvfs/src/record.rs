@@ -7,6 +7,7 @@
 //! | `history/ID/SEQ` | [`HistoryRecord`] |
 //! | `checkpoint/ID/NAME` | [`CheckpointRecord`] |
 //! | `audit/ID/SEQ` | an entry of the audit log; `ID` 0 is the store's own |
+//! | `apply/ID` | [`ApplyRecord`](crate::apply::ApplyRecord); `counter/apply` has the last id |
 //! | `approval/…`, `approval-…/…` | see [`crate::approvals`] |
 //! | `counter/vault` | the last vault id given out |
 //! | `project/HASH` | [`ProjectRecord`], by the path of its directory |

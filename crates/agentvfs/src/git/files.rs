@@ -203,8 +203,9 @@ impl Nested<'_> {
 
 /// Who the user is for git, as it writes it: a name, and an address in angle brackets.
 fn author(host: &HostRepository, commit: &CommitFiles) -> Result<String, GitError> {
-    let setting =
-        |key: &str| host.git("asking who you are").as_user().args(["config", "--get", key]).line_if_any();
+    let setting = |key: &str| {
+        host.git("asking who you are").with_user_settings().args(["config", "--get", key]).line_if_any()
+    };
     let clean = |text: &str| text.replace(['<', '>', '\n', '\0'], "").trim().to_owned();
     let name = setting("user.name")?.unwrap_or_else(|| commit.author.clone());
     let address =

@@ -25,7 +25,7 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
     }
     let end = end_of(plan, &ended)?;
     let group = told.group.as_ref();
-    let mut limits_hit = group.map(Group::hit).unwrap_or_default();
+    let mut limits_hit = group.map(|group| group.gauge().hit()).unwrap_or_default();
     let out_of_time = ended.stopped == Some(Stop::CpuTime) || end == End::Signaled(libc::SIGXCPU);
     limits_hit.extend(out_of_time.then_some(Limit::CpuTime));
     Ok(Outcome {
@@ -33,7 +33,7 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
         stopped: ended.stopped,
         stdout: ended.stdout,
         stderr: ended.stderr,
-        usage: group.map(Group::usage).unwrap_or_default(),
+        usage: group.map(|group| group.gauge().usage()).unwrap_or_default(),
         duration: told.since.elapsed(),
         isolation: told.isolation,
         limits_by: group.map_or(LimitsBy::Rlimits, Group::by),

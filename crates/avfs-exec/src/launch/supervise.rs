@@ -235,7 +235,7 @@ impl Supervisor<'_> {
 
     fn reason_to_stop(&self, now: Instant) -> Option<Stop> {
         let Watched { limits, group, cancel, since, .. } = &self.watched;
-        let used = || group.and_then(Group::cpu);
+        let used = || group.and_then(|group| group.gauge().cpu());
         if is_readable(cancel.event().as_fd()).unwrap_or(false) {
             Some(Stop::Cancelled)
         } else if limits.timeout.is_some_and(|timeout| now >= *since + timeout) {

@@ -1,5 +1,6 @@
 //! `avfs apply`: a task's changes in the real directory.
 
+mod git;
 mod output;
 
 pub use self::output::{ConflictBody, FileBody, KeptBody, list, tell_kept, tell_recovered};
@@ -17,6 +18,7 @@ use avfs_core::{BadName, TreePath};
 use clap::ValueEnum;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use self::git::GitArgs;
 use crate::args::vault_path;
 use crate::confirm::confirm;
 use crate::context::Context;
@@ -36,7 +38,9 @@ Examples:
   avfs apply web-task-1 --dry-run
   avfs apply web-task-1 src --hunks README.md:1,3
   avfs apply web-task-1 --conflicts mark
-  avfs apply web-task-1 --to ../web-copy")]
+  avfs apply web-task-1 --to ../web-copy
+  avfs apply web-task-1 --commits
+  avfs apply web-task-1 --branch fix -m 'Fix the login'")]
 pub struct ApplyArgs {
     #[arg(value_name = "TASK")]
     task: String,
@@ -51,6 +55,9 @@ pub struct ApplyArgs {
 
     #[command(flatten)]
     manner: MannerArgs,
+
+    #[command(flatten)]
+    git: GitArgs,
 }
 
 /// How changes are applied, wherever they come from.
@@ -115,11 +122,17 @@ impl Hunks {
 
 pub fn run(context: &mut Context<'_>, args: &ApplyArgs) -> Result<ExitStatus> {
     let task = context.store()?.task(&args.task)?;
+    if args.git.is_wanted() {
+        let directory = args.manner.to.as_deref().unwrap_or(task.root());
+        return git::run(context, &task, directory, &args.paths, &args.git);
+    }
     let mut selection = Selection { paths: args.paths.clone(), ..Selection::default() };
     for Hunks { path, numbers } in &args.hunks {
         selection.hunks.entry(path.clone()).or_default().extend(numbers);
     }
-    apply(context, &task, &selection, &args.manner)
+    let status = apply(context, &task, &selection, &args.manner)?;
+    git::tell_what_stays(context.out, &task)?;
+    Ok(status)
 }
 
 /// Applies what is selected of a task, as `manner` says.
@@ -167,11 +180,6 @@ pub fn carry_out(
 }
 
 impl MannerArgs {
-    /// For changes that somebody has just looked at and decided.
-    pub fn decided() -> MannerArgs {
-        MannerArgs { yes: true, ..MannerArgs::default() }
-    }
-
     fn on_conflict(&self) -> OnConflict {
         match self.conflicts {
             None | Some(ConflictsArg::Ask) => OnConflict::Refuse,

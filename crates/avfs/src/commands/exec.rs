@@ -15,7 +15,7 @@ use agentvfs::exec::boundary::{Cancel, Event};
 use agentvfs::exec::{Envelope, Lingering, Running};
 use anyhow::Result;
 
-pub use arguments::{ExecArgs, checkpoint_mode, network, policy, variable};
+pub use arguments::{ExecArgs, checkpoint_mode, isolation, network, policy, variable};
 pub use door::{HostDoor, through_door};
 pub use telling::{Manner, Telling};
 

@@ -1,6 +1,7 @@
 //! The binary as a user meets it.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod apply;
 mod change;
 mod config;
 mod diff;

@@ -168,3 +168,23 @@ fn what_the_user_did_comes_into_a_task_without_being_its_work() {
     sandbox.good("workspace stop try");
     sandbox.good("discard try --yes");
 }
+
+#[test]
+fn tasks_that_would_not_merge_are_told_early() {
+    let sandbox = Sandbox::new();
+    let dir = workspace(&sandbox, "one");
+    sandbox.good("fork 2 --task one --name other");
+    fs::write(dir.join("notes"), "of one\n").unwrap();
+    sandbox.good("workspace stop one");
+    sandbox.good("write notes of-other --vault other-1");
+    sandbox.good("write new file --vault other-2");
+    fs::write(sandbox.path("web/notes"), "of the user\n").unwrap();
+    let body = sandbox.object("tasks --all --json");
+    let of = |task: usize| &body["tasks"][task]["conflicts"];
+    assert_eq!(of(0)["directory"][0]["path"], "/notes");
+    assert_eq!(of(0)["tasks"][0]["task"], "other-1");
+    assert_eq!(of(1)["tasks"][0]["paths"][0]["path"], "/notes");
+    assert_eq!(*of(2), serde_json::json!({"directory": [], "tasks": []}));
+    assert!(sandbox.good("tasks --all").contains("\n  conflicts with other-1: /notes\n"));
+    sandbox.good("discard one other-1 other-2 --yes");
+}

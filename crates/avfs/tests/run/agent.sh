@@ -1,0 +1,52 @@
+#!/bin/bash
+# What agents do, by name.
+tries() { if "$@" 2>/dev/null; then echo "$1: done"; else echo "$1: refused"; fi; }
+
+state() {
+    cat ~/.agent.json ~/.agent/token
+    echo '{"runs":2}' >~/.agent.json.tmp && mv ~/.agent.json.tmp ~/.agent.json
+    echo fresh >~/.agent/.token-from-server && mv ~/.agent/.token-from-server ~/.agent/token
+    mkdir -p ~/.agent/sessions && echo one >>~/.agent/sessions/log
+    tries tee ~/.agent/settings.json <<<changed
+    tries touch ~/.agent/hooks/start
+    tries rm -f ~/.agent/settings.json
+    tries mv ~/.agent/token ~/elsewhere
+    tries ln -s /etc/passwd ~/.agent/sessions/link
+    ls -A ~
+    tries ls ~/.ssh
+    tries cat ~/.netrc
+    mkdir -p ~/.cache/own && echo private >~/.cache/own/file && cat ~/.cache/own/file
+    echo changed >work.txt
+    git config user.email
+    env | grep -c -e SECRET || true
+}
+
+terminal() {
+    trap 'echo "size $(stty size)"' WINCH
+    trap 'echo interrupted' INT
+    echo "ready $(stty size) $(tty)"
+    while :; do
+        line=
+        read -r -t 0.1 line && echo "heard $line"
+        [ "$line" = quit ] && exit 4
+    done
+}
+
+https() {
+    exec /usr/bin/python3 -c '
+import os, urllib.request
+print(urllib.request.urlopen(os.environ["AGENT_URL"], timeout=60).status)
+try:
+    urllib.request.urlopen("https://127.0.0.3:1", timeout=60)
+    print("reached")
+except OSError as error:
+    print("not reached")'
+}
+
+hold() {
+    (trap "" HUP TERM; exec sleep 100000) &
+    echo ready
+    exec sleep 100000
+}
+
+"$@"

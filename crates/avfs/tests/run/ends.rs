@@ -1,0 +1,59 @@
+//! How runs end, and that nothing is left of them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::project::{Project, good};
+
+/// Longer than anything takes on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn the_status_is_the_programs_own_and_a_task_goes_on() {
+    let project = Project::new();
+    let ended = project.avfs(&["run", "--name", "one", "--", "sh", "-c", "echo more >new; exit 7"]).output();
+    assert_eq!(ended.unwrap().status.code(), Some(7));
+    let ended =
+        project.avfs(&["run", "--task", "one", "--", "sh", "-c", "cat new; kill -TERM $$"]).output().unwrap();
+    assert_eq!(String::from_utf8(ended.stdout).unwrap(), "more\n");
+    assert_eq!(ended.status.code(), Some(128 + 15));
+    let log = good(&mut project.avfs(&["audit", "--vault", "one"]));
+    assert!(log.contains("exit 7") && log.contains("exit 143"), "{log}");
+}
+
+#[test]
+fn without_a_terminal_a_program_reads_and_writes_pipes() {
+    let project = Project::new();
+    let mut run = project.avfs(&["run", "--", "sh", "-c", "tty; cat; echo aside >&2"]);
+    let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut run.stdin.take().unwrap(), b"typed\n").unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "not a tty\ntyped\n");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("aside\n"));
+}
+
+#[test]
+fn a_killed_front_leaves_nothing() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let project = Project::new();
+        let mut run = project.avfs(&["run", "--", "agent", "hold"]);
+        let mut run = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut said = BufReader::new(run.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "ready");
+        let runs = project.store().join("runs");
+        assert_eq!(fs::read_dir(&runs).unwrap().count(), 1);
+        kill_process(Pid::from_child(&run), signal).unwrap();
+        run.wait().unwrap();
+        let start = Instant::now();
+        while fs::read_dir(&runs).unwrap().count() > 0 {
+            assert!(start.elapsed() < PATIENCE, "{signal:?}: the run is still there");
+            std::thread::yield_now();
+        }
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        assert!(!mounts.contains(&*project.home().to_string_lossy()), "{signal:?}: {mounts}");
+    }
+}

@@ -1,0 +1,115 @@
+//! What of the home is shared, and how.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use rustix::fs::FlockOperation;
+
+use crate::project::{Project, good};
+
+/// The user `nobody`: `fusermount3` serves only users that have a name.
+const NOBODY: u32 = 65_534;
+
+/// What the agent sees and may do, whoever runs it.
+const EXPECTED: &str = "{\"runs\":1}
+stale
+tee: refused
+touch: refused
+rm: refused
+mv: refused
+ln: refused
+.agent
+.agent.json
+bin
+web
+ls: refused
+cat: refused
+private
+ada@example.com
+0
+";
+
+#[track_caller]
+fn check(project: &Project, output: &str) {
+    assert_eq!(output.replace("changed\n", ""), EXPECTED);
+    assert_eq!(project.read(".agent.json"), "{\"runs\":2}\n");
+    assert_eq!(project.read(".agent/token"), "fresh\n");
+    assert_eq!(project.read(".agent/sessions/log"), "one\n");
+    assert_eq!(project.read(".agent/settings.json"), "{}\n");
+    assert_eq!(project.read("web/work.txt"), "as it was\n");
+    for absent in [
+        ".agent/hooks/start",
+        ".agent/.token-from-server",
+        ".cache",
+        "elsewhere",
+        ".local/share/agentvfs/runs/x",
+    ] {
+        assert!(!project.home().join(absent).exists(), "{absent}");
+    }
+    let runs = fs::read_dir(project.store().join("runs")).unwrap();
+    assert_eq!(runs.count(), 0, "nothing is left of a run");
+}
+
+#[test]
+fn an_agent_keeps_its_state_and_cannot_touch_its_settings() {
+    let project = Project::new();
+    let output = good(&mut project.avfs(&["run", "--name", "one", "--", "agent", "state"]));
+    check(&project, &output);
+    let diff = good(&mut project.avfs(&["diff", "one"]));
+    assert!(diff.contains("work.txt"), "{diff}");
+}
+
+#[test]
+fn an_ordinary_users_agent_does_so_too() {
+    let project = Project::new();
+    let device = File::open("/dev/fuse").expect("/dev/fuse is needed, and root to open it");
+    rustix::fs::flock(&device, FlockOperation::LockExclusive).unwrap();
+    let mode = device.metadata().unwrap().mode() & 0o7777;
+    fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666)).unwrap();
+    let output = project.avfs_as(NOBODY, &["run", "--", "agent", "state"]).output().unwrap();
+    fs::set_permissions("/dev/fuse", Permissions::from_mode(mode)).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    check(&project, &shown.replace("avfs\n", ""));
+}
+
+#[test]
+fn what_the_user_changes_meanwhile_is_seen_at_once() {
+    let project = Project::new();
+    // The agent waits for a file of its state that the user makes while it runs.
+    let script = "echo ready; until [ -e ~/.agent/sessions/news ]; do :; done; cat ~/.agent/sessions/news ~/.agent/token";
+    fs::create_dir(project.home().join(".agent/sessions")).unwrap();
+    let mut run = project.avfs(&["run", "--profile", "agent", "--", "bash", "-c", script]);
+    let mut run =
+        run.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut output = std::io::BufReader::new(run.stdout.take().unwrap());
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut output, &mut first).unwrap();
+    assert_eq!(first, "ready\n");
+    fs::write(project.home().join(".agent/token.new"), "rotated\n").unwrap();
+    fs::rename(project.home().join(".agent/token.new"), project.home().join(".agent/token")).unwrap();
+    fs::write(project.home().join(".agent/sessions/.news"), "news\n").unwrap();
+    fs::rename(project.home().join(".agent/sessions/.news"), project.home().join(".agent/sessions/news"))
+        .unwrap();
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
+    assert_eq!(rest, "news\nrotated\n");
+    assert!(run.wait().unwrap().success());
+}
+
+#[test]
+fn profiles_are_listed_shown_and_checked() {
+    let project = Project::new();
+    let list = good(&mut project.avfs(&["profiles", "list"]));
+    for name in ["agent ", "claude ", "codex ", "gemini ", "shell "] {
+        assert!(list.contains(name), "{list}");
+    }
+    assert!(good(&mut project.avfs(&["profiles", "show", "agent"])).contains("127.0.0.2"));
+    let file = good(&mut project.avfs(&["profiles", "edit-path", "mine"]));
+    fs::write(file.trim_end(), "\nstat = []\n").unwrap();
+    let output = project.avfs(&["run", "--", "true"]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("mine.toml:2:1: unknown key 'stat'"), "{error}");
+    assert!(error.contains("did you mean 'state'?"), "{error}");
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,108 @@
+//! A home with an agent, and a project in it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const AGENT: &str = include_str!("agent.sh");
+
+/// What the user says about the agent.
+const PROFILE: &str = "
+about = 'an agent of the tests'
+commands = ['agent']
+hosts = ['127.0.0.2']
+environment = ['AGENT_*', 'SSL_CERT_FILE']
+state = ['.agent.json*', '.agent/token', '.agent/sessions/**']
+settings = ['.agent/settings.json', '.agent/hooks/**']
+";
+
+pub struct Project {
+    place: tempfile::TempDir,
+}
+
+impl Project {
+    pub fn new() -> Project {
+        let project = Project { place: tempfile::tempdir().unwrap() };
+        for (name, text) in [
+            (".config/agentvfs/profiles/agent.toml", PROFILE),
+            (".gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.com\n"),
+            (".agent.json", "{\"runs\":1}\n"),
+            (".agent/token", "stale\n"),
+            (".agent/settings.json", "{}\n"),
+            (".agent/hooks/stop", "#!/bin/sh\n"),
+            (".ssh/id_ed25519", "key\n"),
+            (".netrc", "password\n"),
+            ("bin/agent", AGENT),
+            ("web/work.txt", "as it was\n"),
+        ] {
+            let file = project.home().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        fs::set_permissions(project.home().join("bin/agent"), Permissions::from_mode(0o755)).unwrap();
+        project
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.place.path().canonicalize().unwrap().join("home")
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.home().join("web")
+    }
+
+    /// Where `avfs` keeps everything, unless it is told another place.
+    pub fn store(&self) -> PathBuf {
+        self.home().join(".local/share/agentvfs")
+    }
+
+    pub fn read(&self, below_home: &str) -> String {
+        fs::read_to_string(self.home().join(below_home)).unwrap()
+    }
+
+    /// `avfs` in the project, without a terminal.
+    pub fn avfs(&self, words: &[&str]) -> Command {
+        let program: &Path = assert_cmd::cargo::cargo_bin!("avfs");
+        self.in_project(Command::new(program), words)
+    }
+
+    /// The same for a user who is not root. Root copies the program to where that one can reach it.
+    pub fn avfs_as(&self, user: u32, words: &[&str]) -> Command {
+        let program = self.home().join("avfs");
+        fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), &program).unwrap();
+        fs::set_permissions(self.place.path(), Permissions::from_mode(0o755)).unwrap();
+        give(&self.home(), user);
+        let mut setpriv = Command::new("setpriv");
+        let user = user.to_string();
+        setpriv.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]).arg(program);
+        self.in_project(setpriv, words)
+    }
+
+    fn in_project(&self, mut command: Command, words: &[&str]) -> Command {
+        let path = format!("{}:/usr/bin:/bin", self.home().join("bin").display());
+        command.args(words).current_dir(self.root());
+        command.env_clear().env("HOME", self.home()).env("PATH", path).env("MY_SECRET", "no");
+        command
+    }
+
+    /// A line for the shell of a terminal that runs the agent.
+    pub fn line(&self, act: &str) -> String {
+        let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
+        format!("PATH={}:$PATH {program} run -- agent {act}", self.home().join("bin").display())
+    }
+}
+
+fn give(path: &Path, user: u32) {
+    chown(path, Some(user), Some(user)).unwrap();
+    if path.is_dir() && !path.is_symlink() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), user));
+    }
+}
+
+#[track_caller]
+pub fn good(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}

@@ -1,0 +1,60 @@
+//! An agent in a terminal.
+
+use std::fs;
+
+use crate::pane::Pane;
+use crate::project::Project;
+
+#[test]
+fn an_agent_is_resized_interrupted_stopped_and_goes_on() {
+    let project = Project::new();
+    let pane = Pane::shell(&project, "exec bash --norc", 80, 24);
+    pane.write("stty -a >../before\n");
+    pane.write(&format!("{}\n", project.line("terminal")));
+    pane.wait_for("ready 24 80 /dev/pts/0");
+    pane.write("hello\n");
+    pane.wait_for("heard hello");
+    pane.resize(100, 40);
+    pane.wait_for("size 40 100");
+    pane.press("C-c");
+    pane.wait_for("interrupted");
+
+    pane.press("C-z");
+    pane.wait_for("Stopped");
+    pane.write("stty -a >../stopped; echo outside-$((1 + 1))\n");
+    pane.wait_for("outside-2");
+    pane.write("clear; fg\n");
+    pane.write("again\n");
+    pane.wait_for("heard again");
+
+    pane.write("quit\n");
+    pane.wait_for("nothing changed");
+    pane.resize(80, 24);
+    pane.write("echo status-$?; stty -a >../after\n");
+    pane.wait_for("status-4");
+    let state = |name: &str| {
+        pane.wait_until("the state of the terminal", |_| {
+            project.home().join(name).metadata().is_ok_and(|file| file.len() > 0)
+        });
+        let text = project.read(name);
+        text.split_once('\n').unwrap().1.to_owned()
+    };
+    assert_eq!(state("after"), state("before"));
+    assert_eq!(state("stopped"), state("before"));
+}
+
+#[test]
+fn a_shell_inside_has_jobs_and_works_on_a_fork() {
+    let project = Project::new();
+    let pane = Pane::start(&project, "run -- bash --norc", 100, 30);
+    pane.wait_for("bash-");
+    pane.write("sh -c 'echo job-$((1 + 1)); exec sleep 100000'\n");
+    pane.wait_for("job-2");
+    pane.press("C-z");
+    pane.wait_for("Stopped");
+    pane.write("kill %1; wait; pwd; echo inside >work.txt; exit 3\n");
+    pane.wait_for(&project.root().display().to_string());
+    let screen = pane.wait_for("ended with 3");
+    assert!(screen.contains("M work.txt") && screen.contains("avfs apply"), "{screen}");
+    assert_eq!(fs::read_to_string(project.root().join("work.txt")).unwrap(), "as it was\n");
+}

@@ -180,6 +180,11 @@ pub fn carry_out(
 }
 
 impl MannerArgs {
+    /// For changes that somebody has just looked at and decided.
+    pub fn decided() -> MannerArgs {
+        MannerArgs { yes: true, ..MannerArgs::default() }
+    }
+
     fn on_conflict(&self) -> OnConflict {
         match self.conflicts {
             None | Some(ConflictsArg::Ask) => OnConflict::Refuse,

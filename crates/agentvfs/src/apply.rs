@@ -11,12 +11,14 @@
 
 mod carry;
 mod conflict;
+mod draft;
 mod error;
 mod executed;
 mod host;
 mod ledger;
 mod moves;
 mod notes;
+mod perform;
 mod plan;
 mod print;
 mod record;

@@ -196,6 +196,7 @@ impl Store {
             nameless: Vec::new(),
             rules: seed.rules.clone(),
             task: seed.task.clone(),
+            last_checkpoint: None,
             audit,
         };
         edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));

@@ -59,6 +59,9 @@ impl Vault {
         let mut carried = Carried { snapshots: bundle.history.len() as u64, ..Carried::default() };
         for part in self.needed_by(&bundle)?.chunks(64) {
             for (id, object) in part.iter().zip(self.store().objects().store().get_many(part)?) {
+                if object.kind == ObjectKind::Promise {
+                    return Err(Error::StillPromised { vault: self.name()?.to_string() });
+                }
                 out.put(&[OBJECT, object.kind.tag()])?;
                 out.put(id.as_bytes())?;
                 out.put_sized(&object.bytes)?;
@@ -79,7 +82,8 @@ impl Vault {
 
     fn needed_by(&self, bundle: &Bundle) -> Result<Vec<ObjectId>> {
         let (mut ids, mut seen) = (Vec::new(), HashSet::new());
-        walk_needed(self.store().objects(), needed(bundle.states()?.into_iter()), &mut |needed| {
+        let kept = self.store().objects().all_kept()?;
+        walk_needed(self.store().objects(), &kept, needed(bundle.states()?.into_iter()), &mut |needed| {
             let new = seen.insert(needed.object());
             ids.extend(new.then(|| needed.object()));
             Ok(new)
@@ -204,7 +208,8 @@ impl Store {
         let mut seen = HashSet::new();
         let store = self.objects().store();
         let mut missing = None;
-        let walked = walk_needed(self.objects(), needed(states.iter().copied()), &mut |needed| {
+        let kept = self.objects().all_kept()?;
+        let walked = walk_needed(self.objects(), &kept, needed(states.iter().copied()), &mut |needed| {
             let id = needed.object();
             if missing.is_none() && store.contains_many(&[id])? != [true] {
                 missing = Some(id);

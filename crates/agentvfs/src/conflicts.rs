@@ -57,12 +57,11 @@ struct About {
 }
 
 impl Vault {
-    /// The conflicts that are open in the present state, by path; through rules, those that it shows.
+    /// The conflicts that are open in the present state, by path.
     pub fn conflicts(&self) -> Result<Vec<OpenConflict>> {
-        let reader = self.reader()?;
-        let open = OpenConflicts::read(self, self.record()?.0.head.conflicts)?;
-        let is_shown = |conflict: &OpenConflict| !reader.has_rules() || reader.find(&conflict.path).is_ok();
-        Ok(open.list.into_iter().filter(is_shown).collect())
+        self.check_unrestricted("its conflicts")?;
+        self.head()?;
+        Ok(OpenConflicts::read(self, self.record()?.0.head.conflicts)?.list)
     }
 }
 
@@ -139,7 +138,7 @@ fn write_one(tree: &OpenVault, place: &TreePath, conflict: &OpenConflict) -> Res
         from: conflict.from.clone(),
         their_path: conflict.their_path.as_ref().map(Bytes::of_path),
     };
-    tree.write_bytes(&place.join(&name("about")), &crate::record::encode(&about)).map(|_| ())
+    tree.write_bytes(&place.join(&name("about")), &crate::record::encode(&about))
 }
 
 /// A directory with names of linked files in it needs its whole tree, which the vault that was merged still has.

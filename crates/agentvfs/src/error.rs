@@ -58,6 +58,8 @@ pub enum Error {
         #[source]
         source: ReadError,
     },
+    #[error("vault '{vault}' holds files that lie in the directory it was started from")]
+    StillPromised { vault: String },
     #[error("there is no source {id}")]
     UnknownSource { id: String },
     #[error("{path} has version {found}, and you expected {expected}")]
@@ -260,6 +262,7 @@ impl Error {
             Error::Apply(source) => apply_code(source),
             Error::Contended { .. } => "contended",
             Error::UnknownSource { .. } => "unknown-source",
+            Error::StillPromised { .. } => "still-promised",
         }
     }
 
@@ -341,6 +344,9 @@ impl Error {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
             Error::UnknownSession { .. } => Some("`avfs session list` shows what there is".into()),
+            Error::StillPromised { .. } => {
+                Some("`avfs export` writes its files, and `avfs vault create --from` makes a vault of them".into())
+            }
             Error::NoCheckpoint { .. } => Some("save one with `avfs checkpoint save NAME`".into()),
             Error::File { source: FsError::OverBytes { .. } | FsError::OverFiles { .. }, .. } => {
                 Some("`avfs quota show` shows the limits, `avfs quota set` changes them".into())
@@ -387,6 +393,7 @@ pub const CODES: &[(&str, ErrorKind)] = {
     &[
         ("unknown-vault", NotFound),
         ("unknown-source", NotFound),
+        ("still-promised", Conflict),
         ("source-gone", NotFound),
         ("source-moved", Conflict),
         ("source-restless", Busy),

@@ -44,6 +44,7 @@ use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
 use door::behind_door;
+pub(crate) use door::{Staffed, show_door};
 pub use workspace::Lingering;
 use workspace::{RUNS, RunDirectory, Workspace};
 
@@ -152,7 +153,7 @@ impl Vault {
             CheckpointMode::Auto if decision.classes.is_read_only() || request.read_only => {
                 Err("the command changes nothing")
             }
-            CheckpointMode::Auto => match self.checkpoints()?.last() {
+            CheckpointMode::Auto => match self.record()?.0.last_checkpoint {
                 Some(last) if last.snapshot == before => Err("nothing changed since the last one"),
                 Some(_) | None => Ok(()),
             },
@@ -161,7 +162,7 @@ impl Vault {
             Err(skipped) => CheckpointBody::Skipped { skipped },
             Ok(()) => {
                 let name = CheckpointName::new(&format!("before-{}", result.run))?;
-                let saved = self.save_checkpoint(&name, Some(&shown(request)))?;
+                let saved = self.name_head(&name, Some(&shown(request)))?;
                 CheckpointBody::Taken { id: saved.snapshot.to_string(), name: name.to_string() }
             }
         };

@@ -6,11 +6,11 @@ use std::path::Path;
 use avfs_core::chunks::{ChunkNode, ChunkNodes};
 use avfs_core::map::{Node, Nodes};
 use avfs_core::{
-    ChunksId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, ObjectId, Slot, SnapshotId,
-    TreePath,
+    ChunksId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, ObjectId, PromiseId, Slot,
+    SnapshotId, TreePath,
 };
 use avfs_store::{EmbeddedStore, Finding, RepairReport};
-use avfs_tree::{Flaw, ObjectError, validate, walk_needed};
+use avfs_tree::{Flaw, Kept, ObjectError, validate, walk_needed};
 
 use crate::error::Result;
 use crate::name::VaultName;
@@ -99,6 +99,7 @@ impl Store {
         report: &mut CheckReport,
     ) -> Result<HashSet<ObjectId>> {
         let mut seen = HashSet::new();
+        let kept = self.objects().all_kept()?;
         let mut open: Vec<_> = roots.iter().flat_map(VaultRoots::all).collect();
         while let Some(needed) = open.pop() {
             let id = needed.object();
@@ -111,7 +112,7 @@ impl Store {
                 continue;
             }
             let mut first = true;
-            let walked = walk_needed(self.objects(), [needed], &mut |part| {
+            let walked = walk_needed(self.objects(), &kept, [needed], &mut |part| {
                 if !std::mem::take(&mut first) {
                     open.push(part);
                     return Ok(false);
@@ -257,7 +258,17 @@ impl Search<'_> {
         }
     }
 
+    /// Whether a source would have to be asked: what was never kept cannot be damaged.
+    fn is_unknown(&self, id: ObjectId) -> bool {
+        let objects = self.store.objects();
+        let is_promise = matches!(objects.promise(id), Ok(Some(_)));
+        is_promise && matches!(objects.kept(PromiseId::from_object(id)), Ok(None))
+    }
+
     fn node(&mut self, id: NodeId, walk: &mut TreeWalk) {
+        if self.is_unknown(id.object()) {
+            return;
+        }
         let node = match Nodes::<Slot>::load(self.store.objects(), id) {
             Ok(node) if !self.bad.contains(&id.object()) => node,
             _ => return self.found.push(walk.path(None)),
@@ -286,9 +297,24 @@ impl Search<'_> {
 
     fn is_bad_file(&self, entry: &Entry) -> bool {
         match entry.kind {
-            EntryKind::File { content: Content::Blob(id), .. } => self.bad.contains(&id.object()),
-            EntryKind::File { content: Content::Chunks(id), .. } => self.is_bad_list(id),
+            EntryKind::File { content: Content::Blob(id), .. } => {
+                self.bad.contains(&id.object()) || self.is_bad_promise(id.object())
+            }
+            EntryKind::File { content: Content::Chunks(id), .. } => {
+                !self.is_unknown(id.object()) && self.is_bad_list(id)
+            }
             _ => false,
+        }
+    }
+
+    /// Whether a promise was kept as something that is bad.
+    fn is_bad_promise(&self, id: ObjectId) -> bool {
+        match self.store.objects().kept(PromiseId::from_object(id)) {
+            Ok(Some(kept)) => {
+                matches!(&*kept, Kept::File(Content::Blob(id)) if self.bad.contains(&id.object()))
+            }
+            Ok(None) => false,
+            Err(_) => true,
         }
     }
 

@@ -63,6 +63,9 @@ impl Store {
         if !self.mark(live, go_on)? {
             return Ok(Collected::default());
         }
+        let kept = self.objects().all_kept()?;
+        let unneeded: Vec<ObjectId> = kept.ids().filter(|id| !live.contains(id)).collect();
+        self.objects().forget_kept(&unneeded)?;
         let sweep = exclusive.sweep(live, &mut || go_on(live.len() as u64))?;
         self.prune_search_index()?;
         Ok(Collected { live: live.len() as u64, sweep })
@@ -71,6 +74,7 @@ impl Store {
     /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there. Those
     /// who live take one themselves, which ends the pins of what they had stored.
     fn recover_all(&self) -> Result<()> {
+        self.objects().commit_kept()?;
         self.settle_owners(&self.vault_records()?);
         for vault in self.abandoned_vaults()? {
             match vault.head() {
@@ -110,11 +114,12 @@ impl Store {
 
     /// Adds everything that is needed; what is in the set already, is there with all its parts.
     fn mark(&self, live: &mut HashSet<ObjectId>, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
+        let kept = self.objects().all_kept()?;
         for roots in self.roots()? {
             // A root becomes live only with all its parts, so a walk that is cut off leaves no half of one.
             let mut fresh = HashSet::new();
             let mut cut_off = false;
-            walk_needed(self.objects(), roots.all(), &mut |needed| {
+            walk_needed(self.objects(), &kept, roots.all(), &mut |needed| {
                 let id = needed.object();
                 let new = !cut_off && !live.contains(&id) && fresh.insert(id);
                 if new && fresh.len() % 10_000 == 0 {

@@ -21,6 +21,7 @@ mod program;
 mod quarantine;
 mod refs;
 mod revision;
+mod task;
 mod work;
 
 pub use bring::{Bring, Brought};
@@ -30,8 +31,9 @@ pub use files::{CommitFiles, Committed, LeftOut, WhyLeftOut};
 pub use hidden::hidden_in_history;
 pub use host::HostRepository;
 pub use names::{ObjectName, RefName};
-pub use place::outside_directories;
+pub use place::{is_in_repository, outside_directories};
 pub use refs::MovedRef;
 pub use revision::{GitRevision, GitSource};
 pub(crate) use revision::{Listed, ListedKind};
+pub use task::default_branch;
 pub use work::Work;

@@ -6,7 +6,7 @@ use avfs_tree::{Found, ReadError};
 
 use crate::error::{Error, Result};
 use crate::name::{CheckpointName, closest};
-use crate::record::{self, CheckpointRecord, Head, HistoryRecord, key};
+use crate::record::{self, CheckpointRecord, Head, HistoryRecord, LastCheckpoint, key};
 use crate::vault::Vault;
 
 /// One state in the history of a vault.
@@ -145,6 +145,11 @@ impl Vault {
     /// Names the present state. The name must be free.
     pub fn save_checkpoint(&self, name: &CheckpointName, message: Option<&str>) -> Result<Checkpoint> {
         self.head()?;
+        self.name_head(name, message)
+    }
+
+    /// Saves what is stored as a checkpoint. Whatever an owner has not stored yet is not in it.
+    pub(crate) fn name_head(&self, name: &CheckpointName, message: Option<&str>) -> Result<Checkpoint> {
         let checkpoint_key = key::checkpoint(self.id(), name);
         let mut saved = None;
         self.update("checkpoint", name.as_str(), |record, edits| {
@@ -162,6 +167,7 @@ impl Vault {
                 message: message.map(str::to_owned),
             };
             edits.push(RefEdit::create(checkpoint_key.clone(), record::encode(&new)));
+            record.last_checkpoint = Some(LastCheckpoint { name: name.to_string(), snapshot: new.snapshot });
             saved = Some(new);
             Ok(())
         })?;
@@ -205,7 +211,8 @@ impl Vault {
         self.check_unrestricted("deleting a checkpoint")?;
         let checkpoint = self.checkpoint(name)?;
         let key = key::checkpoint(self.id(), &checkpoint.name);
-        self.update("checkpoint-delete", name, |_, edits| {
+        self.update("checkpoint-delete", name, |record, edits| {
+            record.last_checkpoint.take_if(|last| last.name == checkpoint.name.as_str());
             let old = self.store().refs().read(&key)?;
             edits.extend(old.map(|old| RefEdit::delete(key.clone(), old)));
             Ok(())

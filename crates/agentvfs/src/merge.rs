@@ -4,8 +4,10 @@
 //! tree in memory, and the outcome becomes the next state: all of it in one commit, or nothing.
 
 mod ancestry;
+mod clashes;
 mod sides;
 mod steps;
+mod sync;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +24,7 @@ use crate::open::{OpenVault, Saved};
 use crate::record::Head;
 use crate::restore::check_growth;
 use crate::vault::Vault;
+pub use clashes::Clash;
 use sides::{Changed, Texts};
 pub(crate) use steps::Doing;
 
@@ -158,7 +161,8 @@ impl Merging<'_> {
         if base.root == self.state.root {
             self.state = self.touched(given)?;
         } else if count > 0 {
-            self.three_way(source, &base, &given, &changed, last)?;
+            let name = source.name()?.to_string();
+            self.three_way(&name, &base, &given, &changed, last)?;
         }
         Ok((common.snapshot, count))
     }
@@ -172,7 +176,7 @@ impl Merging<'_> {
 
     fn three_way(
         &mut self,
-        source: &Vault,
+        name: &str,
         base: &Base,
         given: &Base,
         theirs: &Changed,
@@ -180,10 +184,9 @@ impl Merging<'_> {
     ) -> Result<()> {
         let ours = Changed::new(self.vault, base, &self.state)?;
         let looks_only = self.options.dry_run && last;
-        let name = source.name()?.to_string();
         let names = Sides {
             ours: self.vault.name()?.to_string(),
-            theirs: name.clone(),
+            theirs: name.to_owned(),
             base: "base".into(),
             style: self.options.style,
         };
@@ -191,7 +194,7 @@ impl Merging<'_> {
         let mut merger = Merger { contents: &mut texts, names: &names, choice: self.options.conflicts };
         let merged = merge_trees(ours.side(), theirs.side(), &mut merger)?;
         texts.flush()?;
-        let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, &name));
+        let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, name));
         self.found.extend(conflicts);
         match looks_only {
             true => self.planned = self.changes_by(&merged.steps)?,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Bytes;
 use crate::error::{Error, Result};
+use crate::exec::workspace::{RUNS, SESSIONS};
 use crate::mount::MountOptions;
 use crate::name::VaultName;
 use crate::owner;
@@ -75,8 +76,18 @@ impl Vault {
         Ok(options.filter_map(|options| options.at).filter(|at| self.snapshot(*at).is_ok()).collect())
     }
 
+    /// Mounts of runs and sessions are found by directories of their own, with locks that tell who died. They come and
+    /// go too often to be listed.
+    fn is_listed(&self, dir: &Path) -> bool {
+        let of_runs = |home: &Path| [RUNS, SESSIONS].iter().any(|kind| dir.starts_with(home.join(kind)));
+        !self.store().home().is_some_and(of_runs)
+    }
+
     /// Writes a mount down. Only the owner of the vault does this.
     pub(crate) fn note_mount(&self, mount: &MountRecord) -> Result<()> {
+        if !self.is_listed(&mount.dir) {
+            return Ok(());
+        }
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut mounts = self.mount_records()?;
         mounts.retain(|known| known.dir != mount.dir);

@@ -124,8 +124,8 @@ impl Store {
         }
     }
 
-    /// The state of a directory as it is from now on, without reading it.
-    fn state_of(&self, root: &Path) -> Result<SnapshotId> {
+    /// The state of a directory as it is from now on: nothing of it is read yet.
+    pub(crate) fn state_of(&self, root: &Path) -> Result<SnapshotId> {
         self.base_of_directory(self.source_for(root)?)
     }
 }
@@ -161,6 +161,7 @@ impl Project {
             profile: new.profile.clone(),
             rules: new.rules.as_ref().map(|rules| rules.iter().map(RuleRecord::of).collect()),
             applied: None,
+            brought: Vec::new(),
         };
         let seed = Seed {
             head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },

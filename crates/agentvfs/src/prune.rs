@@ -87,7 +87,8 @@ impl Store {
         })?;
         let mut seen: HashSet<ObjectId> = HashSet::new();
         let lasting = roots.iter().flat_map(VaultRoots::lasting);
-        walk_needed(self.objects(), lasting, &mut |needed| Ok(seen.insert(needed.object())))?;
+        let promises = self.objects().all_kept()?;
+        walk_needed(self.objects(), &promises, lasting, &mut |needed| Ok(seen.insert(needed.object())))?;
         let (mut held, mut full) = (0, false);
         for (vault, index) in newest_first(roots, kept) {
             let entry: &HistoryEntry = &roots[vault].history[index];
@@ -101,7 +102,7 @@ impl Store {
             }
             let state = needed([(entry.snapshot, entry.inodes)].into_iter());
             let mut added = 0;
-            walk_needed(self.objects(), state, &mut |needed| {
+            walk_needed(self.objects(), &promises, state, &mut |needed| {
                 let id = needed.object();
                 let new = seen.insert(id);
                 added += if new { sizes.get(&id).copied().unwrap_or(0) } else { 0 };

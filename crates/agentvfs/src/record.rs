@@ -7,6 +7,7 @@
 //! | `history/ID/SEQ` | [`HistoryRecord`] |
 //! | `checkpoint/ID/NAME` | [`CheckpointRecord`] |
 //! | `audit/ID/SEQ` | an entry of the audit log; `ID` 0 is the store's own |
+//! | `apply/ID` | [`ApplyRecord`](crate::apply::ApplyRecord); `counter/apply` has the last id |
 //! | `approval/…`, `approval-…/…` | see [`crate::approvals`] |
 //! | `counter/vault` | the last vault id given out |
 //! | `project/HASH` | [`ProjectRecord`], by the path of its directory |
@@ -61,6 +62,9 @@ pub(crate) struct VaultRecord {
     /// What makes it a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskRecord>,
+    /// The checkpoint that was saved last. Unknown in records of older versions, and after it was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_checkpoint: Option<LastCheckpoint>,
     pub audit: AuditHead,
 }
 
@@ -93,6 +97,17 @@ pub(crate) struct TaskRecord {
     /// What of it was applied last.
     #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<SnapshotId>,
+    /// The ends of its git history that the user's repository was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brought: Vec<String>,
+}
+
+/// A checkpoint and its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastCheckpoint {
+    pub name: String,
+    #[serde(with = "snapshot_id")]
+    pub snapshot: SnapshotId,
 }
 
 /// The present state of a vault, as far as it is stored.

@@ -3,6 +3,7 @@
 //! A source is a directory by its canonical path and its inode. Each look at it by a new vault is a generation of
 //! its own: directories are listed anew, while files that did not change are kept once for all of them.
 
+mod ahead;
 mod host;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use crate::project::canonical;
 use crate::record;
 use crate::store::Store;
 use crate::vault::Vault;
+pub use ahead::TakingAhead;
 use host::HostSource;
 
 /// What is kept of a source, under `source/ID`.

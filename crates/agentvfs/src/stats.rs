@@ -40,11 +40,12 @@ impl Store {
         self.settle_owners(&self.vault_records()?);
         let sizes = self.object_sizes()?;
         let roots = self.roots()?;
+        let kept = self.objects().all_kept()?;
         let mut needed_by: Vec<HashSet<ObjectId>> = Vec::new();
         let mut times_needed: HashMap<ObjectId, u32> = HashMap::new();
         for roots in &roots {
             let mut seen = HashSet::new();
-            walk_needed(self.objects(), roots.all(), &mut |needed| Ok(seen.insert(needed.object())))?;
+            walk_needed(self.objects(), &kept, roots.all(), &mut |needed| Ok(seen.insert(needed.object())))?;
             seen.iter().for_each(|id| *times_needed.entry(*id).or_default() += 1);
             needed_by.push(seen);
         }

@@ -129,15 +129,15 @@ impl Task {
         Ok(read.map(Rules::new).transpose()?)
     }
 
-    /// The directory as the task found it: as it was when the task began, and with files that the user changed before
-    /// the task had looked at them as they were then.
+    /// The directory as it was when the task began. What the user changed before anybody in the task looked is in
+    /// it as it is in the task: nobody there has changed it.
     pub fn base(&self) -> Result<SnapshotId> {
         self.vault.store().with_moved(self.record.base)
     }
 
     /// The task as it is now.
     pub fn head(&self) -> Result<SnapshotId> {
-        self.vault.head()
+        self.vault.store().with_moved(self.vault.head()?)
     }
 
     /// What of it was applied last.
@@ -145,9 +145,15 @@ impl Task {
         self.record.applied
     }
 
-    /// Everything that the task changed.
+    /// Everything that the task changed. The files of git repositories are not in it: commits are.
     pub fn changed_files(&self) -> Result<Vec<ChangedFile>> {
-        changed_files(&self.vault, self.base()?, self.head()?, None)
+        self.changed_until(self.head()?)
+    }
+
+    fn changed_until(&self, head: SnapshotId) -> Result<Vec<ChangedFile>> {
+        let mut changed = changed_files(&self.vault, self.base()?, head, None)?;
+        changed.retain(|file| !file.path.path.split('/').any(|name| name.eq_ignore_ascii_case(".git")));
+        Ok(changed)
     }
 
     /// Whether somebody has it open: a run, a mount, an editor.
@@ -163,12 +169,13 @@ impl Task {
     pub fn look(&self) -> Result<TaskLook> {
         let is_running = self.is_running()?;
         let head = self.head()?;
-        let changed = changed_files(&self.vault, self.base()?, head, None)?;
+        let changed = self.changed_until(head)?;
         let state = match () {
             () if is_running => TaskState::Running,
+            () if !changed.is_empty() && self.applied() != Some(head) => TaskState::Unmerged,
+            () if self.unbrought_commits()? > 0 => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
-            () if self.applied() == Some(head) => TaskState::Applied,
-            () => TaskState::Unmerged,
+            () => TaskState::Applied,
         };
         Ok(TaskLook { state, head, changed })
     }
@@ -186,15 +193,39 @@ impl Task {
 
     /// Has the task begin at its present state: what is in it now is no change of it.
     pub fn begin_here(&mut self) -> Result<()> {
-        let head = self.head()?;
+        self.begin_at(self.vault.head()?)
+    }
+
+    pub(crate) fn begin_at(&mut self, base: SnapshotId) -> Result<()> {
         self.vault.update("task-begins", "", |record, _| {
             if let Some(task) = &mut record.task {
-                task.base = head;
+                task.base = base;
             }
             Ok(())
         })?;
-        self.record.base = head;
+        self.record.base = base;
         Ok(())
+    }
+
+    /// The ends of git histories that were brought over.
+    pub(crate) fn brought(&self) -> &[String] {
+        &self.record.brought
+    }
+
+    /// Notes in the audit log what was done with it.
+    pub(crate) fn note_done(&self, action: &str, detail: &str) -> Result<()> {
+        self.vault.update(action, detail, |_, _| Ok(()))
+    }
+
+    pub(crate) fn note_brought(&self, tip: &str, detail: &str) -> Result<()> {
+        self.vault.update("bring commits", detail, |record, _| {
+            if let Some(task) = &mut record.task
+                && !task.brought.iter().any(|known| known == tip)
+            {
+                task.brought.push(tip.to_owned());
+            }
+            Ok(())
+        })
     }
 
     /// Makes copies of the task as it is now, for attempts beside each other. Costs the same whatever it holds.

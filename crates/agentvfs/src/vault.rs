@@ -37,7 +37,7 @@ pub struct VaultInfo {
     pub snapshots: u64,
     pub max_bytes: Option<u64>,
     pub max_files: Option<u64>,
-    /// How many conflicts are open in it.
+    /// How many conflicts are open in it; through rules that may hide some, 0.
     pub conflicts: u64,
     /// The hash at the end of its audit log.
     pub audit_head: String,
@@ -101,7 +101,8 @@ impl Vault {
         }
         let info = self.store.info_of(&record, &all)?;
         let totals = self.reader_at(record.head.snapshot)?.totals().unwrap_or_default();
-        Ok(VaultInfo { files: totals.inodes, bytes: totals.bytes, ..info })
+        let conflicts = if self.rules().is_some() { 0 } else { info.conflicts };
+        Ok(VaultInfo { files: totals.inodes, bytes: totals.bytes, conflicts, ..info })
     }
 
     /// Opens the working tree for changes that become one snapshot: in memory until then, all or nothing.
@@ -211,6 +212,11 @@ impl Vault {
     /// Reads the present state.
     pub fn reader(&self) -> Result<TreeReader> {
         self.catch_up()?;
+        self.reader_at(self.record()?.0.head.snapshot)
+    }
+
+    /// Reads the last stored state, whoever has the vault open.
+    pub(crate) fn stored_reader(&self) -> Result<TreeReader> {
         self.reader_at(self.record()?.0.head.snapshot)
     }
 

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use agentvfs::{CheckpointName, Limits, Store, StoreOptions, Vault, VaultName};
+use agentvfs::{CheckpointName, Limits, MergeOptions, Store, StoreOptions, Vault, VaultName};
 use avfs_store::MemoryStore;
 use avfs_testkit::{CountingStore, Counts};
 use support::path;
@@ -33,9 +33,10 @@ fn cold(doors: &Arc<Doors>) -> Vault {
     Store::behind(doors.clone(), StoreOptions::default()).vault("main").unwrap()
 }
 
-fn write(vault: &Vault, files: usize) {
+/// Ten files, from the `first` on.
+fn write(vault: &Vault, files: usize, first: usize) {
     let open = vault.begin().unwrap();
-    for index in (0..files).step_by(files / 10) {
+    for index in (first..files).step_by(files / 10) {
         open.write_bytes(&path(&file(index)), b"changed").unwrap();
     }
     open.commit("write", "ten files").unwrap();
@@ -49,6 +50,8 @@ fn costs(files: usize) -> Vec<(&'static str, Counts)> {
     let name = |text: &str| VaultName::new(text).unwrap();
     let store = Store::behind(doors.clone(), StoreOptions::default());
     store.create_vault_from(&name("main"), dir.path(), Limits::default(), &()).unwrap();
+    let side = cold(&doors).fork(&[name("side")]).unwrap().remove(0);
+    write(&side, files, 1);
     cold(&doors).save_checkpoint(&CheckpointName::new("start").unwrap(), None).unwrap();
     let mut counts = Vec::new();
     let mut count = |what, operation: &dyn Fn(Vault)| {
@@ -63,7 +66,7 @@ fn costs(files: usize) -> Vec<(&'static str, Counts)> {
     count("checkpoint, clean", &|vault| {
         assert_eq!(vault.begin().unwrap().commit("nothing", "").unwrap(), None);
     });
-    count("checkpoint, ten changed files", &|vault| write(&vault, files));
+    count("checkpoint, ten changed files", &|vault| write(&vault, files, 0));
     count("diff", &|vault| {
         let changes = vault.revision("start").unwrap().diff(&vault.revision("@").unwrap()).unwrap();
         assert_eq!(changes.len(), 10);
@@ -72,6 +75,14 @@ fn costs(files: usize) -> Vec<(&'static str, Counts)> {
         assert_eq!(vault.restore(&vault.revision("start").unwrap(), "start").unwrap().changed, 10);
     });
     count("undo", &|vault| drop(vault.undo().unwrap()));
+    count("merge, ten changed files on each side", &|vault| {
+        let report = vault.merge(&[&vault.store().vault("side").unwrap()], &MergeOptions::default()).unwrap();
+        assert_eq!((report.sources[0].changed, report.conflicts.len()), (10, 0));
+    });
+    count("merge, nothing to do", &|vault| {
+        let report = vault.merge(&[&vault.store().vault("side").unwrap()], &MergeOptions::default()).unwrap();
+        assert_eq!(report.saved, None);
+    });
     count("remove a directory", &|vault| {
         let open = vault.begin().unwrap();
         open.remove(&path("d00"), true).unwrap();
@@ -96,7 +107,10 @@ fn operations_cost_what_changed_and_not_what_is_there() {
 #[test]
 fn a_fork_of_a_clean_vault_writes_no_object() {
     for (what, counts) in costs(1_000) {
-        if matches!(what, "fork" | "delete a fork" | "read a file" | "checkpoint, clean" | "diff") {
+        if matches!(
+            what,
+            "fork" | "delete a fork" | "read a file" | "checkpoint, clean" | "diff" | "merge, nothing to do"
+        ) {
             assert_eq!(counts.objects_written, 0, "{what}");
         }
     }

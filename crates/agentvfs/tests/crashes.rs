@@ -8,7 +8,7 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use agentvfs::{CheckpointName, Store, StoreOptions, Vault};
+use agentvfs::{CheckpointName, Choice, MergeOptions, Store, StoreOptions, Vault};
 use avfs_testkit::{Dice, SmallDisk, TestChild, acknowledge, child_task, noise};
 use support::{name, path};
 
@@ -71,6 +71,13 @@ fn change_for_ever(store: &Store, seed: u64) {
                 write_state(&vault, state);
                 let fork = vault.fork(&[name(&format!("f{seed}-{state}"))]).unwrap().remove(0);
                 fork.delete(false).unwrap();
+            }
+            5 => {
+                let fork = vault.fork(&[name(&format!("m{seed}-{state}"))]).unwrap().remove(0);
+                write_state(&fork, state);
+                let options = MergeOptions { conflicts: Choice::Theirs, ..MergeOptions::default() };
+                vault.merge(&[&fork], &options).unwrap();
+                fork.delete(true).unwrap();
             }
             _ => write_state(&vault, state),
         }

@@ -201,3 +201,166 @@ fn files_have_the_numbers_and_times_of_the_host_for_as_long_as_they_are_unchange
     assert_ne!(linked[0].ino, linked[1].ino);
     assert!(linked.iter().all(|attr| attr.ino.0 >= 1 << 48 && attr.names == 1));
 }
+
+#[test]
+fn a_collection_keeps_what_promises_were_kept_as_and_forgets_it_with_them() {
+    let scene = Scene::new();
+    let vault = scene.vault("task");
+    assert_eq!(stored(&vault, "/src/deep/data"), "deep");
+    let collected = scene.store.collect_garbage(&mut |_| true).unwrap();
+    assert!(collected.live > 0);
+    fs::remove_dir_all(scene.project().join("src")).unwrap();
+    assert_eq!(stored(&vault, "/src/deep/data"), "deep");
+    assert!(scene.store.check(&mut |_, _| ()).unwrap().is_sound());
+    vault.delete(false).unwrap();
+    scene.store.collect_garbage(&mut |_| true).unwrap();
+    assert_eq!(scene.store.objects().all_kept().unwrap().ids().count(), 0);
+}
+
+#[test]
+fn a_vault_whose_files_lie_elsewhere_is_not_written_to_one_file() {
+    let scene = Scene::new();
+    let vault = scene.vault("task");
+    let refused = vault.export_bundle(&mut Vec::new(), "nowhere", &mut |_| ()).unwrap_err();
+    assert_eq!(refused.code(), "still-promised");
+}
+
+#[test]
+fn going_back_to_the_start_looks_at_nothing_that_was_not_changed() {
+    let scene = Scene::new();
+    let vault = scene.vault("task");
+    support::write(&vault, "/src/new", "x");
+    support::write(&vault, "/README", "changed here");
+    vault.undo().unwrap();
+    vault.undo().unwrap();
+    assert_eq!(scene.store.objects().files_taken(), 0);
+    assert_eq!(live(&vault, "/README"), "a project");
+    assert!(!vault.begin().unwrap().exists(&path("/src/new")).unwrap());
+    assert!(scene.store.check(&mut |_, _| ()).unwrap().is_sound());
+}
+
+#[test]
+fn a_file_that_was_written_as_it_was_is_no_change_of_contents() {
+    let scene = Scene::new();
+    let vault = scene.vault("task");
+    let base = vault.head().unwrap();
+    let mtime = vault.begin().unwrap().stat(&path("/README")).unwrap().meta.mtime;
+    assert_eq!(live(&vault, "/README"), "a project");
+    support::change(&vault, |open| {
+        open.write_bytes(&path("/README"), b"a project").unwrap();
+        open.set_mtime(&path("/README"), mtime).unwrap();
+    });
+    assert_eq!(live(&vault, "/README"), "a project");
+    assert_eq!(changes(&scene, &vault, base), Vec::<String>::new());
+}
+
+/// The lines of one version of a file: as many as it says, all of them the same.
+fn version(number: u32) -> String {
+    format!("{number:08}\n").repeat(lines_of(number))
+}
+
+fn lines_of(number: u32) -> usize {
+    number as usize % 400 + 1
+}
+
+/// Whether bytes are one version, or a file that was just emptied to be written again.
+fn is_whole(bytes: &[u8]) -> bool {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let first = text.lines().next().map(|line| line.parse::<u32>().unwrap());
+    first.is_none_or(|number| text == version(number))
+}
+
+#[test]
+fn files_that_the_user_writes_renames_and_deletes_meanwhile_are_taken_whole_or_not_at_all() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    const FILES: u32 = 12;
+    const ROUNDS: u32 = 15;
+    let scene = Scene::new();
+    let stop = AtomicBool::new(false);
+    let file = |number: u32| scene.project().join(format!("file{number}"));
+    (0..FILES).for_each(|number| fs::write(file(number), version(number)).unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (0u32..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let at = file(number % FILES);
+                match number % 3 {
+                    0 => fs::write(&at, version(number)).unwrap(),
+                    1 => {
+                        fs::write(scene.project().join("new"), version(number)).unwrap();
+                        fs::rename(scene.project().join("new"), &at).unwrap();
+                    }
+                    _ => drop(fs::remove_file(&at)),
+                }
+                // Some are left alone for long enough to be promised in one version and taken in the next.
+                std::thread::yield_now();
+            }
+        });
+        let mut seen = 0;
+        for round in 0..ROUNDS {
+            let vault = scene.vault(&format!("task{round}"));
+            let open = vault.begin().unwrap();
+            for number in 0..FILES {
+                let at = path(&format!("/file{number}"));
+                let Ok(bytes) = open.read(&at) else { continue };
+                assert!(is_whole(&bytes), "{:?}", std::str::from_utf8(&bytes));
+                assert_eq!(open.stat(&at).unwrap().size, bytes.len() as u64);
+                seen += 1;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(seen > 0);
+    });
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_never_leads_out_of_the_project() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let scene = Scene::new();
+    let outside = scene.place.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("data"), "SECRET").unwrap();
+    let (inside, link) = (scene.project().join("src/deep"), scene.project().join("src/link"));
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let here = rustix::fs::CWD;
+            while !stop.load(Ordering::Relaxed) {
+                rustix::fs::renameat_with(here, &inside, here, &link, rustix::fs::RenameFlags::EXCHANGE)
+                    .unwrap();
+            }
+        });
+        for round in 0..60 {
+            let open = scene.vault(&format!("task{round}")).begin().unwrap();
+            for at in ["/src/deep/data", "/src/link/data"] {
+                let read = open.read(&path(at));
+                assert!(read.as_ref().map_or(true, |bytes| &bytes[..] != b"SECRET"), "{at}");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn the_repository_and_small_files_are_taken_ahead_and_what_nobody_may_read_is_not() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.project().join(".git/objects/pack")).unwrap();
+    fs::create_dir_all(scene.project().join("node_modules/left-pad")).unwrap();
+    scene.write(".git/objects/pack/one.pack", &"p".repeat(300 << 10));
+    scene.write("node_modules/left-pad/index.js", "made by a tool");
+    scene.write(".env", "SECRET=1");
+    scene.write("large", &"x".repeat(300 << 10));
+    let vault = scene.vault("task");
+    let rules = ["/**=write", "/.env=none"].map(|rule| agentvfs::rules::Rule::parse(rule).unwrap());
+    let rules = agentvfs::rules::Rules::new(rules.to_vec()).unwrap();
+    agentvfs::TakingAhead::start(&vault.begin().unwrap(), Some(rules)).unwrap().finish();
+    let taken = scene.store.objects().files_taken();
+    fs::remove_dir_all(scene.project()).unwrap();
+    assert_eq!(stored(&vault, "/.git/objects/pack/one.pack").len(), 300 << 10);
+    assert_eq!(stored(&vault, "/README"), "a project");
+    assert_eq!(stored(&vault, "/src/deep/data"), "deep");
+    for never in ["/.env", "/large"] {
+        assert!(vault.reader().unwrap().read(&path(never)).is_err(), "{never}");
+    }
+    assert_eq!(taken, 4, "the pack, README, main.c and data");
+}

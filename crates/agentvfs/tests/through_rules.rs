@@ -15,7 +15,10 @@ use agentvfs::query::search::{Query, Scope, SearchIndex, SearchOptions};
 use agentvfs::query::walk::Selection;
 use agentvfs::rules::{Label, Labels, Rule, Rules};
 use agentvfs::transfer::{DirectoryExport, export_directory, export_tar};
-use agentvfs::{CheckpointName, Error, OpenVault, Result, Revision, Store, TreePath, Vault, WriteMode};
+use agentvfs::{
+    CheckpointName, Error, MergeOptions, OpenVault, Resolution, Result, Revision, Store, TreePath, Vault,
+    WriteMode,
+};
 use support::{change, name, path};
 
 fn rules(texts: &[&str]) -> Rules {
@@ -78,6 +81,7 @@ const ASKING: &[(&str, Try)] = &[
     ("Vault::change", |shut| {
         refused(shut.vault.change("x", "", |open| open.write_bytes(&path("/new"), b"x")))
     }),
+    ("Vault::conflicts", |shut| refused(shut.vault.conflicts())),
     ("Vault::delete", |shut| refused(shut.vault.clone().delete(true))),
     ("Vault::delete_checkpoint", |shut| refused(shut.vault.delete_checkpoint("old"))),
     ("Vault::export_bundle", |shut| refused(shut.vault.export_bundle(&mut Vec::new(), "here", &mut |_| {}))),
@@ -97,11 +101,13 @@ const ASKING: &[(&str, Try)] = &[
         shut.vault.history(None, 9).unwrap().iter().all(|entry| !entry.action.contains('/'))
     }),
     ("Vault::info", |shut| (shut.vault.info().unwrap().files, shut.vault.info().unwrap().bytes) == (0, 0)),
+    ("Vault::merge", |shut| refused(shut.vault.merge(&[&vault()], &MergeOptions::default()))),
     ("Vault::open", |_| refused(vault().through(rules(&[])).open().unwrap().stat(&a()))),
     ("Vault::path_history", |shut| shut.vault.path_history(&a(), 9).unwrap().is_empty()),
     ("Vault::reader", |shut| shut.vault.reader().unwrap().find(&a()).is_err()),
     ("Vault::reader_at", |shut| shut.vault.reader_at(shut.past.snapshot).unwrap().find(&a()).is_err()),
     ("Vault::rename", |shut| refused(shut.vault.rename(&name("other")))),
+    ("Vault::resolve", |shut| refused(shut.vault.resolve(&a(), &Resolution::Ours))),
     ("Vault::restore", |shut| refused(shut.vault.restore(&shut.past, ""))),
     ("Vault::restore_paths", |shut| refused(shut.vault.restore_paths(&shut.past, &[a()], "x", ""))),
     ("Vault::revision", |shut| {

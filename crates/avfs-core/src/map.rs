@@ -41,6 +41,12 @@ pub trait Nodes<V: Record> {
     fn root(&self, id: NodeId) -> Result<Option<NodeId>, Self::Error> {
         Ok(Some(id))
     }
+
+    /// Whether two maps are the same although their ids differ, because they are promises of one thing that was not
+    /// looked at yet on one side: then it is what the other side found, or will find.
+    fn is_same_promise(&self, _: NodeId, _: NodeId) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
 }
 
 impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
@@ -52,6 +58,10 @@ impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
 
     fn root(&self, id: NodeId) -> Result<Option<NodeId>, N::Error> {
         (**self).root(id)
+    }
+
+    fn is_same_promise(&self, one: NodeId, other: NodeId) -> Result<bool, N::Error> {
+        (**self).is_same_promise(one, other)
     }
 }
 

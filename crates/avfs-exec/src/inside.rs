@@ -33,7 +33,7 @@ pub const ARGUMENT: &str = "--inside-sandbox";
 const LOST: i32 = 125;
 
 /// The descriptors that the stage is started with, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors {
     pub(crate) control: RawFd,
     pub(crate) stdin: RawFd,
@@ -43,6 +43,8 @@ pub(crate) struct Descriptors {
     pub(crate) proxy: Option<RawFd>,
     /// Where the outer side of the command's terminal goes, if it has one.
     pub(crate) terminal: Option<RawFd>,
+    /// Where it enters its control groups, if it does so itself.
+    pub(crate) entrances: Vec<RawFd>,
 }
 
 /// Does what a launcher wants done inside. `descriptors` is the argument after [`ARGUMENT`].
@@ -59,26 +61,32 @@ impl Descriptors {
         let mut parts = text.split(',');
         let mut next = || parts.next()?.parse().ok();
         let (control, stdin, stdout, stderr) = (next()?, next()?, next()?, next()?);
-        let mut all = Self { control, stdin, stdout, stderr, proxy: None, terminal: None };
+        let (mut proxy, mut terminal, mut entrances) = (None, None, Vec::new());
         for part in parts {
             let (kind, number) = part.split_at_checked(1)?;
-            let place = match kind {
-                PROXY => &mut all.proxy,
-                TERMINAL => &mut all.terminal,
+            let number = number.parse().ok()?;
+            let is_second = match kind {
+                PROXY => proxy.replace(number).is_some(),
+                TERMINAL => terminal.replace(number).is_some(),
+                ENTRANCE => {
+                    entrances.push(number);
+                    false
+                }
                 _ => return None,
             };
-            if place.replace(number.parse().ok()?).is_some() {
+            if is_second {
                 return None;
             }
         }
-        Some(all)
+        Some(Self { control, stdin, stdout, stderr, proxy, terminal, entrances })
     }
 
     /// The argument that [`main`] reads.
     pub(crate) fn argument(&self) -> String {
-        let Self { control, stdin, stdout, stderr, proxy, terminal } = self;
-        let maybe = |kind: &str, fd: &Option<RawFd>| fd.map(|fd| format!(",{kind}{fd}")).unwrap_or_default();
-        let more = maybe(PROXY, proxy) + &maybe(TERMINAL, terminal);
+        let Self { control, stdin, stdout, stderr, proxy, terminal, entrances } = self;
+        let one = |kind: &str, fd: &RawFd| format!(",{kind}{fd}");
+        let more = proxy.iter().map(|fd| one(PROXY, fd)).chain(terminal.iter().map(|fd| one(TERMINAL, fd)));
+        let more: String = more.chain(entrances.iter().map(|fd| one(ENTRANCE, fd))).collect();
         format!("{control},{stdin},{stdout},{stderr}{more}")
     }
 }
@@ -86,6 +94,7 @@ impl Descriptors {
 /// What stands before the numbers of descriptors that not every stage has.
 const PROXY: &str = "p";
 const TERMINAL: &str = "t";
+const ENTRANCE: &str = "g";
 
 /// The descriptors, owned.
 struct Handed {
@@ -95,6 +104,7 @@ struct Handed {
     stderr: OwnedFd,
     proxy: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
+    entrances: Vec<OwnedFd>,
 }
 
 impl Handed {
@@ -111,6 +121,7 @@ impl Handed {
             stderr: owned(numbers.stderr)?,
             proxy: maybe(numbers.proxy)?,
             terminal: maybe(numbers.terminal)?,
+            entrances: numbers.entrances.into_iter().map(owned).collect::<Option<_>>()?,
         })
     }
 }
@@ -135,12 +146,22 @@ mod tests {
 
     #[test]
     fn descriptors_travel_as_an_argument() {
-        let four = Descriptors { control: 5, stdin: 6, stdout: 7, stderr: 8, proxy: None, terminal: None };
-        let five = Descriptors { proxy: Some(9), ..four };
-        for case in [four, five, Descriptors { terminal: Some(10), ..five }] {
+        let four = Descriptors {
+            control: 5,
+            stdin: 6,
+            stdout: 7,
+            stderr: 8,
+            proxy: None,
+            terminal: None,
+            entrances: Vec::new(),
+        };
+        let five = Descriptors { proxy: Some(9), ..four.clone() };
+        let six = Descriptors { terminal: Some(10), ..five.clone() };
+        let all = Descriptors { entrances: vec![11, 12], ..six.clone() };
+        for case in [four, five, six, all] {
             assert_eq!(Descriptors::parse(&case.argument()), Some(case));
         }
-        for bad in ["", "5,6,7", "5,6,7,x", "5,6,7,8,9", "5,6,7,8,x9", "5,6,7,8,t9,t9"] {
+        for bad in ["", "5,6,7", "5,6,7,x", "5,6,7,8,9", "5,6,7,8,x9", "5,6,7,8,t9,t9", "5,6,7,8,g"] {
             assert_eq!(Descriptors::parse(bad), None, "{bad:?}");
         }
     }

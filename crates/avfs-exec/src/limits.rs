@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+mod gauge;
 mod group;
 mod place;
 pub(crate) mod stale;
 
+pub(crate) use gauge::{Gauge, Lap};
 pub(crate) use group::Group;
 
 /// What enforces the limits on memory and processes.

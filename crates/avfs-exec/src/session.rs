@@ -36,7 +36,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -46,6 +46,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
 use crate::launch::{Bubblewrap, Cancel, Event, LaunchError, Launcher, Outcome, Run, Stdin, Stop};
+use crate::limits::{Gauge, Limit, LimitsBy, Usage};
 use crate::output::Captured;
 use crate::plan::Plan;
 
@@ -96,6 +97,10 @@ pub struct Answer {
     pub stdout: Captured,
     pub stderr: Captured,
     pub duration: Duration,
+    /// By the command and by jobs that ran beside it.
+    pub usage: Usage,
+    pub limits_by: LimitsBy,
+    pub limits_hit: Vec<Limit>,
 }
 
 #[derive(Debug)]
@@ -113,6 +118,7 @@ pub struct Shell {
     /// Where it reads its lines.
     input: Option<OwnedFd>,
     sandbox: Sandbox,
+    gauge: Arc<OnceLock<Gauge>>,
     /// Its number, as the host counts.
     pid: Option<Pid>,
     turn: u8,
@@ -139,8 +145,10 @@ impl Shell {
         rustix::fs::fcntl_setfl(&input, OFlags::NONBLOCK)
             .map_err(io::Error::from)
             .map_err(system("making pipes"))?;
+        let gauge = launcher.gauge();
         let sandbox = Sandbox::start(launcher, plan_of(plan, &directory), read.into())?;
-        let mut shell = Shell { directory, input: Some(input), sandbox, pid: None, turn: 0, last: 0 };
+        let input = Some(input);
+        let mut shell = Shell { directory, input, sandbox, gauge, pid: None, turn: 0, last: 0 };
         let first = Turn {
             text: NO_PROMPTS,
             stdin: None,
@@ -163,6 +171,18 @@ impl Shell {
     /// Has the shell do one thing. Fails only if the sandbox could not be built or watched.
     pub fn run(&mut self, turn: Turn<'_>, events: &mut dyn FnMut(Event<'_>)) -> Result<Answer, LaunchError> {
         turn::take(self, turn, events)
+    }
+
+    /// Has the shell do something of ours between two commands: `$?` stays as it is.
+    pub fn aside(
+        &mut self,
+        turn: Turn<'_>,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Answer, LaunchError> {
+        let last = self.last;
+        let answer = self.run(turn, events);
+        self.last = last;
+        answer
     }
 
     /// Readable once the shell has ended.

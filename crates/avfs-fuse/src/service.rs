@@ -33,7 +33,6 @@ pub trait Service: Send + Sync {
 /// of the contents; it would show zeros up to the new end. Not ATOMIC_O_TRUNC: opening a running program with
 /// O_RDONLY and O_TRUNC would empty it before the kernel refuses.
 pub const USUAL: u64 = init::ASYNC_READ
-    | init::BIG_WRITES
     | init::PARALLEL_DIROPS
     | init::MAX_PAGES
     | init::DO_READDIRPLUS
@@ -43,8 +42,7 @@ pub const USUAL: u64 = init::ASYNC_READ
     | init::SETXATTR_EXT
     | init::HAS_EXPIRE_ONLY
     | init::INIT_EXT
-    | init::ASYNC_DIO
-    | init::DIRECT_IO_ALLOW_MMAP;
+    | init::ASYNC_DIO;
 
 /// A mount that can be written to, whose locks hold for all that use the same tree.
 pub const WRITABLE: u64 = USUAL | init::POSIX_LOCKS | init::FLOCK_LOCKS;

@@ -163,7 +163,8 @@ impl Session {
         InitOut {
             major: MAJOR,
             minor: MINOR.min(kernel.minor),
-            max_readahead: kernel.max_readahead,
+            // More than it has been allowed for the mount the kernel does not take.
+            max_readahead: kernel.max_readahead.max(agreed.max_write),
             flags: agreed.flags as u32,
             max_background,
             congestion_threshold: max_background / 4 * 3,

@@ -13,7 +13,6 @@ mod handles;
 mod locks;
 mod names;
 mod nodes;
-mod owed;
 mod owner;
 mod serving;
 mod space;

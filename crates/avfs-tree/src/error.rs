@@ -60,8 +60,6 @@ pub enum FsError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Object(ObjectId),
-    /// What a source has promised to be in an inode.
-    Owed(Ino),
 }
 
 impl FsError {

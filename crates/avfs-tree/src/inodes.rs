@@ -38,9 +38,7 @@ impl Ino {
 
     /// Positive as a signed number, and never one that a source may give.
     pub fn from_hash(hash: &blake3::Hash) -> Ino {
-        let mut bytes = [0u8; 8];
-        bytes.copy_from_slice(&hash.as_bytes()[..8]);
-        Ino((u64::from_le_bytes(bytes) >> 1) | OWN_NUMBERS)
+        Ino(positive(hash) | OWN_NUMBERS)
     }
 
     /// Whether a source may give this number to an entry: none of the small reserved ones, and none that the
@@ -106,7 +104,14 @@ pub fn taken_key(ino: Ino) -> Box<[u8]> {
 
 /// What the mark of a taken number holds as its number: which place has it.
 pub fn place_mark(place_key: &[u8]) -> Ino {
-    Ino::from_hash(&blake3::hash(place_key))
+    Ino(positive(&blake3::hash(place_key)).max(RESERVED))
+}
+
+/// A number of 63 bits.
+fn positive(hash: &blake3::Hash) -> u64 {
+    let mut bytes = [0u8; 8];
+    bytes.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_le_bytes(bytes) >> 1
 }
 
 /// The key of a file with several names: it has no one place.

@@ -22,7 +22,7 @@ pub use inodes::Ino;
 pub use journal::{Journal, JournalError};
 pub use objects::{Fetched, ObjectError, ObjectWriter, Objects};
 pub use op::Place;
-pub use promises::{CAPTURES, Kept, KeptDirectory, MOVED, SOURCES, promised_directory};
+pub use promises::{AllKept, Kept, KeptDirectory, SOURCES, promised_directory};
 pub use reach::{Needed, link_bearing_slots, walk_needed};
 pub use reader::{Found, Listing, ReadError, SeenChange, TreeReader};
 pub use source::{Listed, ListedKind, Source, SourceError, Sources, Taken};

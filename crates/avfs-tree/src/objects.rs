@@ -246,6 +246,14 @@ impl Nodes<Slot> for Objects {
         }
         Ok(self.keep_listing(id)?.map_or(Some(id), |kept| kept.entries))
     }
+
+    fn is_same_promise(&self, one: NodeId, other: NodeId) -> Result<bool, ObjectError> {
+        let is_own = |id: NodeId| matches!(self.nodes.get(&id), Some(CachedNode::Directory(_)));
+        if is_own(one) || is_own(other) {
+            return Ok(false);
+        }
+        self.is_same_directory(one.object(), other.object())
+    }
 }
 
 impl Nodes<LinkedFile> for Objects {

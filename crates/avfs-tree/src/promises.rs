@@ -107,6 +107,21 @@ impl Promises {
     }
 }
 
+/// What promises were kept as, for those who look at everything.
+#[derive(Debug, Default)]
+pub struct AllKept(HashMap<ObjectId, Kept>);
+
+impl AllKept {
+    pub(crate) fn get(&self, id: ObjectId) -> Option<&Kept> {
+        self.0.get(&id)
+    }
+
+    /// The promises themselves.
+    pub fn ids(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.0.keys().copied()
+    }
+}
+
 /// The ref under which is written down what a promise was kept as.
 pub fn capture_key(id: PromiseId) -> String {
     format!("{CAPTURES}{id}")
@@ -128,7 +143,7 @@ impl Objects {
     }
 
     /// Whether trees of this store can hold promises. Where there is no source, nobody pays for them.
-    pub(crate) fn may_promise(&self) -> bool {
+    pub fn may_promise(&self) -> bool {
         let promises = self.promises();
         let known = || {
             let sources = self.store().scan(&RefRange::prefix(SOURCES).limit(1));
@@ -185,11 +200,11 @@ impl Objects {
         Ok(Some(kept))
     }
 
-    /// What all promises were kept as, for those who look at everything.
-    pub fn all_kept(&self) -> Result<HashMap<ObjectId, Kept>, ObjectError> {
+    /// What all promises were kept as.
+    pub fn all_kept(&self) -> Result<AllKept, ObjectError> {
         let mut all = HashMap::new();
         if !self.may_promise() {
-            return Ok(all);
+            return Ok(AllKept(all));
         }
         for (key, bytes) in self.store().scan(&RefRange::prefix(CAPTURES))? {
             let id = key.strip_prefix(CAPTURES).and_then(|hex| ObjectId::parse_hex(hex).ok());
@@ -200,7 +215,7 @@ impl Objects {
         }
         let pending = self.promises().pending();
         all.extend(pending.rows.iter().map(|(id, row)| (id.object(), Kept::clone(&row.kept))));
-        Ok(all)
+        Ok(AllKept(all))
     }
 
     /// The promises of files that their sources had changed before anybody looked.
@@ -342,6 +357,41 @@ impl Objects {
             }
             Kept::Directory(_) => Err(misplaced(id, ObjectKind::Blob)),
         }
+    }
+
+    /// Whether both ids are promises of one directory, which was not looked at yet by way of one of them.
+    pub(crate) fn is_same_directory(&self, one: ObjectId, other: ObjectId) -> Result<bool, ObjectError> {
+        let (Some(first), Some(second)) = (self.promise(one)?, self.promise(other)?) else {
+            return Ok(false);
+        };
+        let place = |promise: &Promise| match promise {
+            Promise::Directory { source, path, .. } => Some((*source, path.clone())),
+            Promise::File { .. } => None,
+        };
+        let place_of_both = place(&first).filter(|first| Some(first) == place(&second).as_ref());
+        let is_kept = |id| Ok::<_, ObjectError>(self.kept(PromiseId::from_object(id))?.is_some());
+        Ok(place_of_both.is_some() && !(is_kept(one)? && is_kept(other)?))
+    }
+
+    /// Forgets what these promises were kept as, which nothing needs any more. Should one be made again, its source
+    /// is asked again.
+    pub fn forget_kept(&self, ids: &[ObjectId]) -> Result<(), ObjectError> {
+        for part in ids.chunks(ROWS_AT_ONCE) {
+            let mut edits = Vec::new();
+            for id in part.iter().map(|id| PromiseId::from_object(*id)) {
+                self.promises().kept.remove(&id);
+                for key in [capture_key(id), moved_key(id)] {
+                    let value = self.store().read(&key)?;
+                    edits.extend(value.map(|value| RefEdit::delete(key, value)));
+                }
+            }
+            match self.store().commit(&edits) {
+                // Somebody else has done so.
+                Ok(()) | Err(CommitError::Conflict { .. }) => {}
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Writes down what promises were kept as. What others wrote down meanwhile stands.

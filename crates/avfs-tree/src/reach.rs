@@ -8,7 +8,7 @@ use avfs_core::{
 
 use crate::inodes::InodeRecord;
 use crate::objects::{ObjectError, Objects};
-use crate::promises::Kept;
+use crate::promises::{AllKept, Kept};
 
 /// Something that is needed with all that it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,17 +63,18 @@ impl Needed {
 }
 
 /// Calls `visit` with everything that `roots` need, themselves included. What `visit` answers with `false`
-/// (because it was seen before) is not looked into. Parents of a snapshot are not needed by it.
+/// (because it was seen before) is not looked into. Parents of a snapshot are not needed by it. A promise needs
+/// what it was kept as.
 pub fn walk_needed(
     objects: &Objects,
+    kept: &AllKept,
     roots: impl IntoIterator<Item = Needed>,
     visit: &mut dyn FnMut(Needed) -> Result<bool, ObjectError>,
 ) -> Result<(), ObjectError> {
-    let kept = objects.all_kept()?;
     let mut open: Vec<Needed> = roots.into_iter().collect();
     while let Some(needed) = open.pop() {
         if visit(needed)? {
-            match kept.get(&needed.object()) {
+            match kept.get(needed.object()) {
                 Some(kept) => open.extend(kept_parts(kept)),
                 None if matches!(needed, Needed::Blob(_)) => {}
                 // Nobody has looked at it yet.

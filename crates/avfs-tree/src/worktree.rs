@@ -238,10 +238,9 @@ impl WorkTree {
 
     /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
     /// at hand until what is returned is dropped.
-    pub fn fetch(&self, wanted: Wanted) -> Result<Option<Fetched>, FsError> {
+    pub fn fetch(&self, wanted: Wanted) -> Result<Fetched, FsError> {
         match wanted {
-            Wanted::Object(id) => Ok(Some(self.shared.objects.fetch(id)?)),
-            Wanted::Owed(ino) => self.fetch_owed(ino).map(|()| None),
+            Wanted::Object(id) => Ok(self.shared.objects.fetch(id)?),
         }
     }
 
@@ -258,6 +257,15 @@ impl WorkTree {
     /// Tells `watcher` what is changed through other doors, until this door is closed.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
         self.state().watchers.push((self.door, watcher));
+    }
+
+    /// Tells nobody any more. A watcher may hold this door, so it must not be what ends with it.
+    pub fn unwatch(&self) {
+        let mut state = self.state();
+        let gone = state.take_watchers(self.door);
+        drop(state);
+        // With the lock released: the end of a watcher may be that of another door.
+        drop(gone);
     }
 
     /// The present moment. Whoever asks for it before he finds out which inode is meant hears if that was
@@ -477,9 +485,10 @@ impl Drop for WorkTree {
     fn drop(&mut self) {
         let door = self.door;
         let mut state = self.state();
-        state.watchers.retain(|(other, _)| *other != door);
+        let watchers = state.take_watchers(door);
         state.views.remove(door);
         drop(state);
+        drop(watchers);
         self.shared.locks.release_door(door.0);
     }
 }

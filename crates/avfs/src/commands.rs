@@ -9,6 +9,7 @@ mod config;
 mod lines;
 mod man;
 
+mod apply;
 mod approvals;
 mod audit;
 mod cat;
@@ -56,6 +57,7 @@ mod session;
 mod setup;
 mod stat;
 mod stats;
+mod sync;
 mod tasks;
 mod touch;
 mod transferred;
@@ -99,7 +101,9 @@ pub enum Command {
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
     Tasks(tasks::TasksArgs),
+    Apply(apply::ApplyArgs),
     Discard(discard::DiscardArgs),
+    Sync(sync::SyncArgs),
     Fork(fork::ForkArgs),
     Compare(compare::CompareArgs),
     Review(review::ReviewArgs),
@@ -183,7 +187,9 @@ impl Command {
             Command::Vault(_)
             | Command::Undo(_)
             | Command::Tasks(_)
+            | Command::Apply(_)
             | Command::Discard(_)
+            | Command::Sync(_)
             | Command::Fork(_)
             | Command::Compare(_)
             | Command::Review(_)
@@ -250,7 +256,9 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
         Command::Tasks(args) => tasks::run(&mut context(out)?, args),
+        Command::Apply(args) => apply::run(&mut context(out)?, args),
         Command::Discard(args) => discard::run(&mut context(out)?, args),
+        Command::Sync(args) => sync::run(&mut context(out)?, args),
         Command::Fork(args) => fork::run(&mut context(out)?, args),
         Command::Compare(args) => compare::run(&mut context(out)?, args),
         Command::Review(args) => review::run(&mut context(out)?, args),

@@ -4,7 +4,7 @@ use agentvfs::{Entry, OpenConflict, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::entry::kind_name;
+use crate::entry::{kind_name, octal};
 use crate::json::{PathField, byte_field, from_root};
 use crate::printer::Printer;
 use crate::versions::count;
@@ -30,7 +30,7 @@ struct SideBody {
     #[serde(rename = "type")]
     kind: &'static str,
     size: u64,
-    mode: u32,
+    mode: String,
 }
 
 impl ConflictBody {
@@ -39,7 +39,7 @@ impl ConflictBody {
             entry.as_ref().map(|entry| SideBody {
                 kind: kind_name((&entry.kind).into()),
                 size: entry.size(),
-                mode: entry.meta.mode,
+                mode: octal(entry.meta.mode),
             })
         };
         ConflictBody {

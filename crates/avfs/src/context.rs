@@ -155,6 +155,11 @@ impl<'a> Context<'a> {
         known_vault(&self.store()?, name)
     }
 
+    /// Whether a vault is named by a flag, the environment or a file.
+    pub fn names_vault(&self) -> bool {
+        self.settings.vault().is_some()
+    }
+
     /// The name of the vault that commands work on, if one is chosen.
     pub fn chosen_vault(&self, store: &Store) -> Result<Option<String>> {
         match self.settings.vault() {

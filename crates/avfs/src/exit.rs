@@ -73,7 +73,9 @@ impl ExitStatus {
     pub fn meaning(self) -> &'static str {
         match self {
             ExitStatus::Success => "it worked",
-            ExitStatus::No => "the answer is no: no match, differences found, or a question answered with no",
+            ExitStatus::No => {
+                "the answer is no: no match, differences or conflicts found, or a question answered with no"
+            }
             ExitStatus::BadInput => "bad input: arguments, a name, a pattern, an archive or a setting",
             ExitStatus::NotFound => "a vault, checkpoint, snapshot or file does not exist",
             ExitStatus::Conflict => "it exists already, has a newer version, or is still needed",

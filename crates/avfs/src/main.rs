@@ -12,6 +12,7 @@ mod escape;
 mod exit;
 mod failure;
 mod front;
+mod git;
 mod host_file;
 mod json;
 mod mode;

@@ -10,25 +10,21 @@
 use std::time::Duration;
 
 use avfs_core::{SnapshotId, TreePath};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::Mode;
-use rustix::io::Errno;
+use rustix::fd::AsFd;
 
 use super::error::{ApplyError, KeptCopy};
 use super::host::Host;
 use super::ledger::{Folder, Ledger};
-use super::moves::{Moves, Spot, carry};
+use super::moves::Moves;
+use super::perform::{Hitch, Perform};
 use super::plan::Plan;
-use super::print::Print;
 use super::record::{AppliedFile, ApplyId, ApplyRecord};
-use super::stage::{Stage, waiting_name};
+use super::stage::Stage;
 use super::step::{Action, DirectoryTime, Journal, LeftTime, Step};
 use super::taking_back::TakingBack;
 use crate::approvals::raw::Raw;
 use crate::error::Result;
 use crate::store::Store;
-use crate::transfer::host_file::meta;
-use crate::transfer::host_place::{chmod_unopened, times};
 
 /// How often a plan is made anew because somebody changed the directory meanwhile.
 const ATTEMPTS: usize = 20;
@@ -142,18 +138,6 @@ pub(super) struct Work<'a> {
     pub watch: &'a dyn Watch,
 }
 
-/// Why a step was not done.
-pub(super) enum Hitch {
-    Overtaken(TreePath),
-    Failed(ApplyError),
-}
-
-impl From<ApplyError> for Hitch {
-    fn from(error: ApplyError) -> Hitch {
-        Hitch::Failed(error)
-    }
-}
-
 impl Work<'_> {
     pub fn run(
         &self,
@@ -263,17 +247,19 @@ impl Work<'_> {
     }
 }
 
-/// Keeps the folder of an apply that was taken back only if it has a version that is nowhere else.
+/// Forgets an apply that was taken back, unless its new entries had got their places: a program may have one
+/// of them open and still write to it.
 pub(super) fn put_away_or_forget(
     ledger: &Ledger,
     folder: &Folder,
     kept: Vec<KeptCopy>,
 ) -> Result<Vec<KeptCopy>, ApplyError> {
-    if kept.is_empty() {
+    if kept.is_empty() && !folder.has_put_aside()? {
         folder.remove()?;
         return Ok(kept);
     }
     let done = ledger.put_away(folder)?;
+    ledger.forget_old()?;
     let moved = |copy: KeptCopy| match copy.kept.strip_prefix(&folder.path) {
         Ok(below) => KeptCopy { kept: done.path.join(below), ..copy },
         Err(_) => copy,
@@ -305,151 +291,4 @@ fn sync_directories(host: &Host, journal: &Journal) -> Result<(), ApplyError> {
         rustix::fs::fsync(&directory).map_err(|errno| host.failed("writing", path, errno))?;
     }
     Ok(())
-}
-
-struct Perform<'a> {
-    host: &'a Host,
-    folder: &'a Folder,
-    moves: &'a Moves,
-    watch: &'a dyn Watch,
-}
-
-impl Perform<'_> {
-    fn step(&self, number: usize, step: &Step) -> std::result::Result<(), Hitch> {
-        let Some((parent, name)) = step.path.split_last() else { return self.top(step) };
-        let directory = self.directory(&parent)?;
-        let target = Spot::new(&directory, name.as_bytes());
-        let waiting = waiting_name(self.folder.id, number);
-        match &step.action {
-            Action::Put { over: None, .. } | Action::MakeDirectory { .. } => {
-                let anchor = self.directory(&step.anchor)?;
-                self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
-            }
-            Action::Put { over: Some(over), .. } => {
-                let (new, aside) = (Spot::new(&directory, &waiting), aside_name(&waiting));
-                let exchanged = self.moves.exchange(new, target, Spot::new(&directory, &aside));
-                self.moved(exchanged, number, step)?;
-                self.keep(new, over, number, step)
-            }
-            Action::Remove { was } => {
-                let old = Spot::new(&directory, &waiting);
-                self.moved(self.moves.to_free_name(target, old), number, step)?;
-                self.keep(old, was, number, step)
-            }
-            Action::RemoveDirectory { .. } => self.moved(target.remove_directory(), number, step),
-            Action::SetMode { from, to } => self.set_mode(target, *from, *to, number, step),
-        }
-    }
-
-    /// The topmost directory has a mode, and nothing else that could be changed.
-    fn top(&self, step: &Step) -> std::result::Result<(), Hitch> {
-        let Action::SetMode { to, .. } = step.action else { return Ok(()) };
-        let directory = self.host.directory(&step.path)?;
-        let changed = rustix::fs::fchmod(&directory, Mode::from_raw_mode(to));
-        changed.map_err(|errno| self.host.failed("setting the mode of", &step.path, errno))?;
-        Ok(())
-    }
-
-    /// A directory that is not what it was is somebody's doing.
-    fn directory(&self, path: &TreePath) -> std::result::Result<OwnedFd, Hitch> {
-        self.host.directory(path).map_err(|error| match error {
-            ApplyError::Host { ref source, .. }
-                if [Errno::NOENT, Errno::NOTDIR, Errno::LOOP]
-                    .iter()
-                    .any(|errno| source.raw_os_error() == Some(errno.raw_os_error())) =>
-            {
-                Hitch::Overtaken(path.clone())
-            }
-            error => Hitch::Failed(error),
-        })
-    }
-
-    fn moved(
-        &self,
-        outcome: rustix::io::Result<()>,
-        number: usize,
-        step: &Step,
-    ) -> std::result::Result<(), Hitch> {
-        match outcome {
-            Ok(()) => {
-                self.watch.passed(Moment::Moved(number));
-                Ok(())
-            }
-            Err(Errno::EXIST | Errno::NOENT | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {
-                Err(Hitch::Overtaken(step.path.clone()))
-            }
-            Err(errno) => Err(Hitch::Failed(self.host.failed("replacing", &step.path, errno))),
-        }
-    }
-
-    /// Keeps what came out, if it is what was expected.
-    fn keep(
-        &self,
-        old: Spot<'_>,
-        expected: &Print,
-        number: usize,
-        step: &Step,
-    ) -> std::result::Result<(), Hitch> {
-        let failed = |errno| Hitch::Failed(self.host.failed("keeping", &step.path, errno));
-        let came_out = match self.host.look_at(old.directory, old.name) {
-            Ok(seen) => seen,
-            Err(Errno::BUSY) => None,
-            Err(errno) => return Err(failed(errno)),
-        };
-        if came_out.is_none_or(|seen| seen.print != *expected) {
-            return Err(Hitch::Overtaken(step.path.clone()));
-        }
-        let (kept, name) = (self.folder.kept()?, number.to_string());
-        carry(old, Spot::new(&kept, name.as_bytes())).map_err(failed)?;
-        self.watch.passed(Moment::Kept(number));
-        Ok(())
-    }
-
-    fn set_mode(
-        &self,
-        target: Spot<'_>,
-        from: u32,
-        to: u32,
-        number: usize,
-        step: &Step,
-    ) -> std::result::Result<(), Hitch> {
-        let failed = |errno| Hitch::Failed(self.host.failed("setting the mode of", &step.path, errno));
-        let now = target.stat().map_err(failed)?.map(|stat| stat.st_mode);
-        match now {
-            Some(now) if now & 0o777 == from => {
-                let mode = Mode::from_raw_mode(now & 0o7000 | to);
-                chmod_unopened(target.directory, target.name, mode).map_err(failed)?;
-                self.watch.passed(Moment::Moved(number));
-                Ok(())
-            }
-            _ => Err(Hitch::Overtaken(step.path.clone())),
-        }
-    }
-
-    /// Modes and times of directories, from below; returns the times that they were left with.
-    fn finish_directories(&self, journal: &Journal) -> Result<Vec<LeftTime>, ApplyError> {
-        let mut left = Vec::new();
-        for DirectoryTime { path, want, .. } in journal.directories.iter().rev() {
-            let failed = |errno| self.host.failed("setting the time of", path, errno);
-            let directory = self.host.directory(path)?;
-            let made = journal.steps.iter().find(|step| step.path == *path);
-            if let Some(Step { action: Action::MakeDirectory { mode, .. }, .. }) = made
-                && mode & 0o700 != 0o700
-            {
-                let bits = rustix::fs::fstat(&directory).map_err(failed)?.st_mode & 0o2000;
-                rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode | bits)).map_err(failed)?;
-            }
-            if let Some(want) = want {
-                rustix::fs::futimens(&directory, &times(*want)).map_err(failed)?;
-            }
-            let stat = rustix::fs::fstat(&directory).map_err(failed)?;
-            left.push(LeftTime { path: path.clone(), mtime: meta(&stat, Default::default()).mtime });
-        }
-        Ok(left)
-    }
-}
-
-/// The name of the old entry for a moment, where it cannot be exchanged at once.
-pub(super) fn aside_name(waiting: &[u8]) -> Vec<u8> {
-    [waiting, b"-old"].concat()
 }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use avfs_core::{EntryName, Timestamp, TreePath};
+use avfs_core::{EntryName, Stamp, Timestamp, TreePath};
 use bytes::Bytes;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
@@ -50,8 +50,27 @@ pub(crate) struct Seen {
     pub owner: (u32, u32),
     pub mode: u32,
     pub mtime: Timestamp,
+    /// Which version of which file it is.
+    version: Version,
     /// What a file that is not too large for it holds.
     pub bytes: Option<Bytes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    inode: u64,
+    size: u64,
+    mode: u32,
+    ctime: (i64, i64),
+}
+
+impl Seen {
+    /// Whether it is the version that a stamp is of.
+    pub fn is(&self, stamp: &Stamp) -> bool {
+        let ctime = (stamp.ctime.seconds, i64::from(stamp.ctime.nanos));
+        let version = Version { inode: stamp.inode, size: stamp.size, mode: stamp.mode, ctime };
+        self.version == version && self.mtime == stamp.mtime
+    }
 }
 
 /// What is at a path.
@@ -134,13 +153,18 @@ impl Host {
             Err(errno) => return Err(self.failed("opening", &parent, errno)),
         };
         let looked = self.look_at(directory.as_fd(), name.as_bytes());
-        match looked.map_err(|errno| self.failed("reading", path, errno))? {
+        let looked = looked.map_err(|errno| match errno {
+            Errno::BUSY => ApplyError::Overtaken { path: path.clone(), kept: Vec::new() },
+            errno => self.failed("reading", path, errno),
+        });
+        match looked? {
             Some(seen) => Ok(Look::There(Box::new(seen))),
             None => Ok(Look::Nothing),
         }
     }
 
-    /// What a name of an open directory stands for. Reads again as long as it changes meanwhile.
+    /// What a name of an open directory stands for. Reads again if it changes meanwhile; what does not stop
+    /// changing is busy.
     pub fn look_at(&self, directory: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Seen>> {
         for _ in 0..ATTEMPTS {
             let stat = match stat_of(directory, name) {
@@ -216,5 +240,11 @@ fn target(directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> rustix::io::Re
 
 fn seen(print: Print, stat: &Stat, bytes: Option<Bytes>) -> Seen {
     let meta = meta(stat, avfs_core::Xattrs::default());
-    Seen { print, owner: (meta.uid, meta.gid), mode: meta.mode, mtime: meta.mtime, bytes }
+    let version = Version {
+        inode: stat.st_ino,
+        size: stat.st_size as u64,
+        mode: stat.st_mode,
+        ctime: (stat.st_ctime, stat.st_ctime_nsec as i64),
+    };
+    Seen { print, owner: (meta.uid, meta.gid), mode: meta.mode, mtime: meta.mtime, version, bytes }
 }

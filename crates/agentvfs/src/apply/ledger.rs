@@ -175,6 +175,13 @@ impl Folder {
         self.open("aside")
     }
 
+    /// Whether an entry of ours had been in its place.
+    pub fn has_put_aside(&self) -> Result<bool, ApplyError> {
+        let place = self.path.join("aside");
+        let mut entries = std::fs::read_dir(&place).map_err(|source| failed("reading", &place, source))?;
+        Ok(entries.next().is_some())
+    }
+
     fn open(&self, name: &str) -> Result<OwnedFd, ApplyError> {
         let path = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

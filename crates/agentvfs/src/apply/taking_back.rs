@@ -14,11 +14,11 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use super::carry::aside_name;
 use super::error::{ApplyError, KeptCopy};
 use super::host::Host;
 use super::ledger::Folder;
 use super::moves::{Moves, Spot, carry, rename_within};
+use super::perform::aside_name;
 use super::stage::waiting_name;
 use super::step::{Action, Journal, Staged, Step};
 use crate::transfer::host_place::chmod_unopened;

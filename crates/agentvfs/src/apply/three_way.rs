@@ -1,8 +1,8 @@
 //! One path with three sides: as it was when the task began, as the task left it, and as it is here now.
 
 use avfs_core::merge::{MarkerStyle, Sides, is_text, merge_lines};
-use avfs_core::{Entry, EntryKind, TreePath, Xattrs};
-use avfs_tree::{Objects, ReadError, content};
+use avfs_core::{Content, Entry, EntryKind, Promise, PromiseId, Stamp, TreePath, Xattrs};
+use avfs_tree::{Kept, Objects, ReadError, content};
 use bytes::Bytes;
 
 use super::conflict::{ConflictKind, OnConflict};
@@ -46,17 +46,17 @@ impl ThreeWay<'_> {
     /// A file or link that the task removed, or put a directory in the place of.
     pub fn leave(&self, before: &Entry, look: Look, choice: OnConflict) -> Result<Verdict, ApplyError> {
         let Look::There(here) = look else { return Ok(Verdict::Nothing) };
-        let was = Print::of_entry(self.objects, before)?;
+        let was = self.began_as(before, &here)?;
         let remove = |print: Print| (Action::Remove { was: print }, Deed::Removed);
-        if here.print == was {
+        if was.as_ref() == Some(&here.print) {
             let (action, deed) = remove(here.print);
             return Ok(Verdict::Do(action, deed));
         }
-        let kind = match (&here.print, &was) {
-            (Print::Directory | Print::Other, there) => {
-                ConflictKind::Kinds { here: here.print.kind(), there: there.kind() }
+        let kind = match &here.print {
+            Print::Directory | Print::Other => {
+                ConflictKind::Kinds { here: here.print.kind(), there: "nothing" }
             }
-            _ => ConflictKind::RemovedThere,
+            Print::File { .. } | Print::Symlink { .. } => ConflictKind::RemovedThere,
         };
         let theirs = kind.can_take_theirs().then(|| remove(here.print));
         Ok(settle(kind, choice, theirs, None))
@@ -94,12 +94,15 @@ impl ThreeWay<'_> {
             return Ok(mode_only(&here, mode));
         }
         let replace = |new: New, deed| (Action::Put { over: Some(here.print.clone()), new }, deed);
-        let old = before.map(|before| Print::of_entry(self.objects, before)).transpose()?;
+        let old = before.map(|before| self.began_as(before, &here)).transpose()?.flatten();
         if old.as_ref().is_some_and(|old| old.holds_the_same(&here.print)) {
             let (action, deed) = replace(with_mode(wanted.new, mode, &here), Deed::Replaced);
             return Ok(Verdict::Do(action, deed));
         }
-        let merged = self.merged(path, before, &wanted, &here)?;
+        let merged = match before.is_some() && old.is_none() {
+            true => None,
+            false => self.merged(path, before, &wanted, &here)?,
+        };
         let theirs = replace(with_mode(wanted.new, mode, &here), Deed::Replaced);
         let text = |bytes| New::Text { bytes, mode: mode.unwrap_or(0o644) };
         Ok(match merged {
@@ -129,9 +132,42 @@ impl ThreeWay<'_> {
         let keeps_xattrs = before.is_some_and(|before| before.meta.xattrs == after.meta.xattrs);
         Ok(Wanted {
             print: Print::of_entry(self.objects, &entry)?,
-            changed: before.is_none_or(|before| before.kind != after.kind),
+            changed: match before {
+                Some(before) => !self.holds_the_same(before, after)?,
+                None => true,
+            },
             new: New::Stored { entry, keeps_xattrs },
         })
+    }
+
+    /// What the task began with. `None`: nobody has read it, and it is not here any more.
+    ///
+    /// The source is not asked for it: what it has now would become what the task began with.
+    fn began_as(&self, before: &Entry, here: &Seen) -> Result<Option<Print>, ApplyError> {
+        match self.unread(before)? {
+            Some(stamp) => Ok(here.is(&stamp).then(|| here.print.clone())),
+            None => Ok(Some(Print::of_entry(self.objects, before)?)),
+        }
+    }
+
+    /// The version of a file that is only promised.
+    fn unread(&self, entry: &Entry) -> Result<Option<Stamp>, ApplyError> {
+        let id = match &entry.kind {
+            EntryKind::File { content: Content::Blob(id), .. } => id.object(),
+            EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
+            _ => return Ok(None),
+        };
+        let Some(promise) = self.objects.promise(id)? else { return Ok(None) };
+        let kept = self.objects.kept(PromiseId::from_object(id))?;
+        Ok(match (&*promise, kept.as_deref()) {
+            (_, Some(Kept::File(_) | Kept::Directory(_))) | (Promise::Directory { .. }, _) => None,
+            (Promise::File { stamp, .. }, None | Some(Kept::Moved { .. } | Kept::Gone)) => Some(*stamp),
+        })
+    }
+
+    fn holds_the_same(&self, before: &Entry, after: &Entry) -> Result<bool, ApplyError> {
+        let before = Entry { meta: after.meta.clone(), kind: before.kind.clone() };
+        Ok(self.objects.is_same(&before, after)?)
     }
 
     /// The chosen hunks on what the task began with.

@@ -1,6 +1,6 @@
 //! Taking an apply back: the steps turned around, carried out like any others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use avfs_core::TreePath;
 
@@ -23,6 +23,8 @@ pub struct UndoPlan {
     host: Host,
     steps: Vec<Step>,
     directories: Vec<DirectoryTime>,
+    /// What will not be there any more when something comes back.
+    gone: HashSet<TreePath>,
     pub record: ApplyRecord,
     pub files: Vec<AppliedFile>,
     /// What is not as it was applied, and is left alone.
@@ -60,6 +62,7 @@ impl Store {
             host,
             steps: Vec::new(),
             directories: Vec::new(),
+            gone: HashSet::new(),
             record,
             files: Vec::new(),
             conflicts: Vec::new(),
@@ -108,19 +111,31 @@ impl UndoPlan {
                 Action::SetMode { from, to } => self.set_mode(step, *to, *from)?,
             };
             let Some((action, deed)) = turned else { continue };
+            if matches!(action, Action::Remove { .. } | Action::RemoveDirectory { .. }) {
+                self.gone.insert(step.path.clone());
+            }
             let anchor = self.host.anchor(&step.path)?;
             self.steps.push(Step { path: step.path.clone(), anchor, action });
             self.files.push(AppliedFile { path: step.path.clone(), deed });
         }
         self.files.sort_by(|a, b| a.path.cmp(&b.path));
+        self.conflicts.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(())
     }
 
+    /// What is at a path when everything is gone that goes.
     fn now(&self, path: &TreePath) -> Result<Option<Print>, ApplyError> {
+        if self.goes(path) {
+            return Ok(None);
+        }
         Ok(match self.host.look(path)? {
             Look::There(seen) => Some(seen.print),
             Look::Nothing | Look::NoWay => None,
         })
+    }
+
+    fn goes(&self, path: &TreePath) -> bool {
+        self.gone.contains(path)
     }
 
     fn changed_since(&mut self, path: &TreePath) -> Option<(Action, Deed)> {
@@ -179,10 +194,8 @@ impl UndoPlan {
         owner: (u32, u32),
     ) -> Result<Option<(Action, Deed)>, ApplyError> {
         let made = (Action::MakeDirectory { mode: mode & 0o3777, owner: Some(owner) }, Deed::DirectoryAdded);
-        let goes = self.steps.iter().any(|other| other.path == step.path);
         Ok(match self.now(&step.path)? {
             None => Some(made),
-            Some(_) if goes => Some(made),
             Some(Print::Directory) => None,
             Some(_) => self.changed_since(&step.path),
         })
@@ -212,10 +225,7 @@ impl UndoPlan {
         let left: BTreeMap<&TreePath, _> = left.iter().map(|left| (&left.path, left.mtime)).collect();
         for directory in &journal.directories {
             let Look::There(here) = self.host.look(&directory.path)? else { continue };
-            let goes = self.steps.iter().any(|step| {
-                step.path == directory.path && matches!(step.action, Action::RemoveDirectory { .. })
-            });
-            if here.print != Print::Directory || goes {
+            if here.print != Print::Directory || self.goes(&directory.path) {
                 continue;
             }
             let untouched = left.get(&directory.path) == Some(&here.mtime);

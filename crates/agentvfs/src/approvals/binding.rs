@@ -46,6 +46,9 @@ pub struct Binding {
     pub isolation: String,
     pub principal: Option<String>,
     pub session: Option<String>,
+    /// The digest of what the shell of the session holds: variables, functions, aliases, traps, options.
+    #[serde(default)]
+    pub shell: Option<String>,
     /// The digest of what the policy says.
     pub policy: String,
     #[serde(with = "snapshot_id")]
@@ -106,6 +109,7 @@ impl Binding {
             rules,
             principal,
             session,
+            shell,
             policy,
             isolation,
             // They do not change what the command does.
@@ -130,6 +134,7 @@ impl Binding {
             isolation: isolation.as_str().to_owned(),
             principal: principal.clone(),
             session: session.clone(),
+            shell: shell.clone(),
             policy: blake3::hash(policy.text().as_bytes()).to_hex().to_string(),
             head,
         }
@@ -175,6 +180,7 @@ impl Binding {
             isolation,
             principal,
             session,
+            shell,
             policy,
             head,
         } = self;
@@ -201,6 +207,7 @@ impl Binding {
             ("isolation", vec![isolation.clone().into_bytes()]),
             ("principal", optional(principal)),
             ("session", optional(session)),
+            ("state of the shell", optional(shell)),
             ("policy", vec![policy.clone().into_bytes()]),
             (HEAD, vec![head.to_string().into_bytes()]),
         ]

@@ -6,17 +6,22 @@ use std::path::Path;
 use avfs_exec::Network;
 use avfs_exec::classify::Class;
 use avfs_exec::policy::Policy;
+use avfs_store::RefRange;
 
-use super::record::{Approval, keys};
+use super::record::{Approval, ApprovalId, keys};
 use crate::error::{Error, Result};
 use crate::exec::{Asking, CheckpointMode, Envelope, ExecRequest, Running};
 use crate::name::VaultName;
 use crate::patch::{PatchOptions, file_changes, write_patch};
+use crate::record::key;
 use crate::store::Store;
 use crate::vault::Vault;
 
 /// Variables with a word in their name that ends like this are not given to a preview.
 const SECRETS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "KEY", "AUTH", "COOKIE"];
+
+/// How the names of throw-away forks begin.
+const PREVIEW: &str = "preview-";
 
 /// It was decided that a person wants to see it; what could reach the host was refused before.
 const ALLOW: &str = "[classes]\nread_only = \"allow\"\nmutating = \"allow\"\ndestructive = \"allow\"\nnetworked = \
@@ -42,12 +47,42 @@ impl Store {
             return Err(no_preview("what it does could not be read with certainty, or reaches for the host"));
         }
         let (request, withheld) = self.preview_request(approval)?;
+        self.clear_away_previews()?;
         let vault = Vault::new(self.clone(), approval.id.vault);
         let fork = Throwaway::make(&vault, approval)?;
         let envelope = fork.0.exec(&request, running);
         let patch = patch(&fork.0, approval)?;
         fork.delete()?;
         Ok(Preview { envelope, patch, withheld })
+    }
+
+    /// Deletes the forks that killed previews left.
+    pub fn clear_away_previews(&self) -> Result<()> {
+        let found = self.refs().scan(&RefRange::prefix(key::name(PREVIEW)))?;
+        for name in found.iter().filter_map(|(key, _)| key.strip_prefix(key::NAMES)) {
+            if let Some(fork) = self.left_preview(name)? {
+                match fork.delete(true) {
+                    // Somebody else was faster, or looks at it.
+                    Ok(()) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The fork of a preview whose process is gone, if a vault of this name is one.
+    fn left_preview(&self, name: &str) -> Result<Option<Vault>> {
+        let Some((approval, process)) = parse_name(name) else { return Ok(None) };
+        if Path::new("/proc").join(process.to_string()).exists() {
+            return Ok(None);
+        }
+        let fork = match self.vault(name) {
+            Err(Error::UnknownVault { .. }) => return Ok(None),
+            fork => fork?,
+        };
+        let parent = fork.record()?.0.parent.map(|parent| parent.vault);
+        Ok((parent == Some(approval.vault)).then_some(fork))
     }
 
     fn preview_request(&self, approval: &Approval) -> Result<(ExecRequest, Vec<String>)> {
@@ -77,13 +112,23 @@ fn is_secret(name: &OsStr) -> bool {
     words.any(|word| SECRETS.iter().any(|secret| word.ends_with(secret)))
 }
 
+/// The name of a throw-away fork: whose preview it is, and which process makes it.
+fn fork_name(approval: &ApprovalId, process: u32) -> String {
+    format!("{PREVIEW}{approval}-{process}")
+}
+
+fn parse_name(name: &str) -> Option<(ApprovalId, u32)> {
+    let (approval, process) = name.strip_prefix(PREVIEW)?.rsplit_once('-')?;
+    Some((ApprovalId::parse(approval).ok()?, process.parse().ok()?))
+}
+
 /// A fork that is gone when this is dropped.
 struct Throwaway(Vault);
 
 impl Throwaway {
     fn make(vault: &Vault, approval: &Approval) -> Result<Throwaway> {
         let at = vault.revision(&approval.binding.head.to_string())?;
-        let name = VaultName::new(&format!("preview-{}-{}", approval.id, std::process::id()))?;
+        let name = VaultName::new(&fork_name(&approval.id, std::process::id()))?;
         let fork = vault.fork_at(&at, std::slice::from_ref(&name))?.into_iter().next();
         fork.map(Throwaway).ok_or(Error::UnknownVault { name: name.to_string(), similar: None })
     }
@@ -117,6 +162,15 @@ fn patch(fork: &Vault, approval: &Approval) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forks_of_previews_are_known_by_their_names() {
+        let id = ApprovalId::parse("a7-5f0c21d8").unwrap();
+        assert_eq!(parse_name(&fork_name(&id, 4711)), Some((id, 4711)));
+        for other in ["preview-", "preview-a7-5f0c21d8", "preview-a7-5f0c21d8-x", "preview-mine-12", "web"] {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn what_looks_like_a_credential_is_known_by_its_name() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use avfs_core::Timestamp;
 use avfs_exec::Network;
-use avfs_exec::policy::{PrefixRule, append_rules};
+use avfs_exec::policy::{Policy, PrefixRule, append_rules};
 use avfs_store::RefEdit;
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,13 @@ impl Vault {
         Ok(self.store().saved_record(self.id())?.0)
     }
 
+    /// A policy as it holds for runs in this vault with this network: the rules that were saved answer where it would ask.
+    pub fn policy_here(&self, policy: &Policy, network: &Network) -> Result<Policy> {
+        Ok(policy.clone().with_saved(self.rules_saved_for(network)?))
+    }
+
     /// The saved rules that hold for a run with this network.
-    pub(crate) fn rules_saved_for(&self, network: &Network) -> Result<Vec<PrefixRule>> {
+    fn rules_saved_for(&self, network: &Network) -> Result<Vec<PrefixRule>> {
         let wanted = AskedNetwork::from(network);
         let saved = self.saved_rules()?;
         let holding = saved.iter().filter(|saved| saved.network.covers(&wanted));

@@ -121,6 +121,6 @@ impl Resolving<'_> {
         {
             self.make(Some(entry))?;
         }
-        self.tree.write_bytes(path, bytes).map(|_| ())
+        self.tree.write_bytes(path, bytes)
     }
 }

@@ -38,7 +38,7 @@ impl Vault {
     ) -> Result<(), Failed> {
         let deadline = deadline(request.asking);
         loop {
-            let policy = request.policy.clone().with_saved(self.rules_saved_for(&request.network)?);
+            let policy = self.policy_here(&request.policy, &request.network)?;
             let decision = policy.decide(found, request.asking != Asking::Never);
             result.decision = Some(decision.clone());
             let rules = policy.rules_to_save(found);
@@ -71,7 +71,7 @@ impl Vault {
         found: &Classification,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
-        let policy = request.policy.clone().with_saved(self.rules_saved_for(&request.network)?);
+        let policy = self.policy_here(&request.policy, &request.network)?;
         let decision = policy.decide(found, request.asking != Asking::Never);
         result.decision = Some(decision.clone());
         let rules = policy.rules_to_save(found);

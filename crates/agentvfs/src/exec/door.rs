@@ -10,7 +10,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use avfs_exec::Plan;
@@ -60,17 +62,22 @@ pub(super) fn behind_door<R>(
     let Some((door, opened)) = door.and_then(|door| Some((door, Opened::at(place).ok()?))) else {
         return launch(&plan);
     };
-    plan.door = Some(place.to_owned());
-    plan.env.push((DOOR_VARIABLE.into(), DOOR.into()));
-    if let Some((_, path)) = plan.env.iter_mut().find(|(name, _)| name == "PATH") {
-        path.push(format!(":{PROGRAMS}"));
-    }
+    show_door(&mut plan, place);
     std::thread::scope(|scope| {
         scope.spawn(|| opened.serve(door));
         let launched = launch(&plan);
         opened.close();
         launched
     })
+}
+
+/// Has a sandbox show the door, and the program that asks through it.
+pub(crate) fn show_door(plan: &mut Plan, place: &Path) {
+    plan.door = Some(place.to_owned());
+    plan.env.push((DOOR_VARIABLE.into(), DOOR.into()));
+    if let Some((_, path)) = plan.env.iter_mut().find(|(name, _)| name == "PATH") {
+        path.push(format!(":{PROGRAMS}"));
+    }
 }
 
 /// A door that is open while this lives.
@@ -101,14 +108,37 @@ impl Opened {
 
     fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        // Whoever waits for the next asker hears of it.
-        let _ = UnixStream::connect(&self.place);
+        // Whoever waits for the next asker hears of it, also if the socket has no place any more.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.place);
+    }
+}
+
+/// A door that a thread of its own answers at, until this is dropped.
+pub(crate) struct Staffed {
+    opened: Arc<Opened>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Staffed {
+    pub fn open(place: &Path, door: Arc<dyn InnerDoor + Send>) -> io::Result<Staffed> {
+        let opened = Arc::new(Opened::at(place)?);
+        let serving = Arc::clone(&opened);
+        let thread = std::thread::Builder::new().name("door".into()).spawn(move || serving.serve(&*door))?;
+        Ok(Staffed { opened, thread: Some(thread) })
+    }
+}
+
+impl Drop for Staffed {
+    fn drop(&mut self) {
+        self.opened.close();
+        // What a thread that panicked was asked is answered by nobody.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use avfs_exec::classify::Command;
 use avfs_exec::launch::{End, Outcome, Stop};
-use avfs_exec::limits::{Limit, LimitsBy};
+use avfs_exec::limits::{Limit, LimitsBy, Usage};
 use avfs_exec::network::Refusal;
 use avfs_exec::output::Captured;
 use avfs_exec::policy::Decision;
@@ -210,6 +210,13 @@ impl RunResult {
         self.stdout = (&answer.stdout).into();
         self.stderr = (&answer.stderr).into();
         self.duration_ms = millis(answer.duration);
+        self.take_usage(&answer.usage, answer.limits_by, &answer.limits_hit);
+    }
+
+    fn take_usage(&mut self, usage: &Usage, by: LimitsBy, hit: &[Limit]) {
+        self.usage = UsageBody { cpu_ms: usage.cpu.map(millis), max_memory_bytes: usage.memory };
+        self.limits_by = Some(limits_by(by));
+        self.limits_hit = hit.iter().copied().map(limit).collect();
     }
 
     pub(crate) fn take(&mut self, outcome: &Outcome) {
@@ -222,11 +229,8 @@ impl RunResult {
         self.stdout = (&outcome.stdout).into();
         self.stderr = (&outcome.stderr).into();
         self.duration_ms = millis(outcome.duration);
-        self.usage =
-            UsageBody { cpu_ms: outcome.usage.cpu.map(millis), max_memory_bytes: outcome.usage.memory };
+        self.take_usage(&outcome.usage, outcome.limits_by, &outcome.limits_hit);
         self.isolation = Some(outcome.isolation.to_string());
-        self.limits_by = Some(limits_by(outcome.limits_by));
-        self.limits_hit = outcome.limits_hit.iter().copied().map(limit).collect();
         self.network_refusals = outcome.refusals.iter().map(RefusalBody::from).collect();
     }
 }

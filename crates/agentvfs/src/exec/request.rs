@@ -40,6 +40,8 @@ pub struct ExecRequest {
     pub principal: Option<String>,
     /// The session that it belongs to, if it does to one: approvals hold in it alone.
     pub session: Option<String>,
+    /// The digest of what its shell holds, where that decides what the command does.
+    pub shell: Option<String>,
     pub policy: Policy,
     /// What happens when the policy wants somebody to be asked.
     pub asking: Asking,
@@ -66,6 +68,7 @@ impl ExecRequest {
             rules: None,
             principal: None,
             session: None,
+            shell: None,
             policy: Policy::built_in(),
             asking: Asking::Ask,
             dry_run: false,

@@ -130,10 +130,6 @@ pub struct Lingering {
 }
 
 impl Lingering {
-    pub fn is_needed(&self) -> bool {
-        self.serving.iter().any(|thread| !thread.is_finished())
-    }
-
     /// Waits until nobody needs this process any more.
     pub fn wait(self) {
         for thread in self.serving {

@@ -23,6 +23,8 @@ pub struct Bring {
 pub struct Brought {
     pub branch: RefName,
     pub tip: ObjectName,
+    /// What was named there: the tip, or the tag that stands for it.
+    pub named: ObjectName,
     /// The new objects: commits, directories and files.
     pub objects: usize,
     /// The other refs with work of their own, which stay where they are.
@@ -34,14 +36,14 @@ impl Work {
     /// those of a stranger. Nothing else comes along, and no program of any repository runs.
     pub fn bring_commits(&self, host: &HostRepository, bring: &Bring) -> Result<Brought, GitError> {
         let tips = self.new_tips()?;
-        let (chosen, tip) = self.chosen(&tips, bring.of.as_deref())?;
-        let suspects = self.suspects(tip.format(), Some(host))?;
-        let tip = suspects.commit_of(tip)?;
+        let (chosen, named) = self.chosen(&tips, bring.of.as_deref())?;
+        let suspects = self.suspects(named.format(), Some(host))?;
+        let tip = suspects.commit_of(named)?;
         let delivery = Delivery { from: &suspects, tip: &tip, branch: &bring.branch, update: bring.update };
         let objects = delivery.deliver_to(host)?;
         let others = tips.iter().filter(|(moved, _)| moved != chosen);
         let left = others.filter_map(|(moved, _)| moved.name.clone()).collect();
-        Ok(Brought { branch: bring.branch.clone(), tip, objects, left })
+        Ok(Brought { branch: bring.branch.clone(), tip, named: named.clone(), objects, left })
     }
 
     fn chosen<'a>(

@@ -12,6 +12,7 @@ use super::error::GitError;
 use super::host::HostRepository;
 use super::ignored;
 use super::names::{ObjectName, RefName};
+use super::place::is_in_repository;
 use super::program::GIVING;
 use super::quarantine::{Quarantine, StoredFile};
 use super::work::Work;
@@ -22,6 +23,8 @@ use crate::patch::quoted_bytes;
 pub struct CommitFiles {
     pub branch: RefName,
     pub message: String,
+    /// Only what is at and below these; none: everything.
+    pub paths: Vec<TreePath>,
     pub time: Timestamp,
     /// The author, if the user's git does not know one.
     pub author: String,
@@ -58,7 +61,7 @@ impl Work {
     /// Makes a new branch with one commit: what was checked out when the work began, and the changed files as they
     /// are now. Filters (line ends, large-file storage) are not applied: git would start programs for them.
     pub fn commit_files(&self, host: &HostRepository, commit: &CommitFiles) -> Result<Committed, GitError> {
-        let (changes, left_out) = self.sorted_out(host)?;
+        let (changes, left_out) = self.sorted_out(host, &commit.paths)?;
         if changes.is_empty() {
             return Err(GitError::NoFiles);
         }
@@ -70,8 +73,12 @@ impl Work {
         let made =
             quarantine.git("writing the commit").args(["rev-parse", "--verify", "refs/heads/made"]).line()?;
         let tip = ObjectName::new(made.as_bytes()).ok_or(GitError::NoFiles)?;
+        let files = changed_files(&quarantine, parent.as_ref(), &tip)?;
+        if files == 0 {
+            return Err(GitError::NoFiles);
+        }
         Delivery { from: &quarantine, tip: &tip, branch: &commit.branch, update: false }.deliver_to(host)?;
-        Ok(Committed { branch: commit.branch.clone(), commit: tip, files: changes.len(), left_out })
+        Ok(Committed { branch: commit.branch.clone(), commit: tip, files, left_out })
     }
 
     /// What was checked out when the work began, so that git can merge the branch as it merges any other.
@@ -84,13 +91,20 @@ impl Work {
     }
 
     /// The changes that a commit can hold and should, and those that are left out.
-    fn sorted_out(&self, host: &HostRepository) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
+    fn sorted_out(
+        &self,
+        host: &HostRepository,
+        paths: &[TreePath],
+    ) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
+        let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|top| path.starts_with(top));
         let mut changes = Vec::new();
         self.base().diff(self.head(), &TreePath::root(), &mut |seen| {
             changes.push(seen.change);
             Ok(())
         })?;
-        changes.retain(|change| !is_in_git_directory(&change.path) && is_for_git(change));
+        changes.retain(|change| {
+            is_wanted(&change.path) && !is_in_repository(&change.path) && is_for_git(change)
+        });
         let mut left_out = Vec::new();
         let mut nested = Nested { work: self, known: HashMap::new() };
         let mut kept = Vec::new();
@@ -115,6 +129,18 @@ impl Work {
     }
 }
 
+/// How many files a commit adds, changes or removes: some may have been written as they were.
+fn changed_files(
+    quarantine: &Quarantine,
+    parent: Option<&ObjectName>,
+    commit: &ObjectName,
+) -> Result<usize, GitError> {
+    let sides = [parent, Some(commit)].into_iter().flatten().map(ObjectName::as_str);
+    let git = quarantine.git("comparing files").args(["diff-tree", "-r", "-z", "--root", "--no-commit-id"]);
+    let listed = git.args(["--name-only", "--no-renames"]).args(sides).output()?;
+    Ok(listed.iter().filter(|byte| **byte == 0).count())
+}
+
 /// Whether a commit would differ by it: git knows no directories, owners or times, and one bit of the mode.
 fn is_for_git(change: &Change) -> bool {
     let is_directory = |entry: &Option<Entry>| entry.as_ref().is_none_or(Entry::is_directory);
@@ -134,10 +160,6 @@ fn is_holdable(after: Option<&Entry>) -> bool {
         | EntryKind::CharDevice { .. }
         | EntryKind::BlockDevice { .. } => false,
     }
-}
-
-fn is_in_git_directory(path: &TreePath) -> bool {
-    path.components().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"))
 }
 
 fn mode_of(entry: &Entry) -> &'static str {
@@ -181,8 +203,9 @@ impl Nested<'_> {
 
 /// Who the user is for git, as it writes it: a name, and an address in angle brackets.
 fn author(host: &HostRepository, commit: &CommitFiles) -> Result<String, GitError> {
-    let setting =
-        |key: &str| host.git("asking who you are").as_user().args(["config", "--get", key]).line_if_any();
+    let setting = |key: &str| {
+        host.git("asking who you are").with_user_settings().args(["config", "--get", key]).line_if_any()
+    };
     let clean = |text: &str| text.replace(['<', '>', '\n', '\0'], "").trim().to_owned();
     let name = setting("user.name")?.unwrap_or_else(|| commit.author.clone());
     let address =

@@ -28,7 +28,7 @@ pub(super) fn ignored(
     }
     let place = tempfile::Builder::new().prefix("avfs-git-").tempdir().map_err(GitError::host(LAYING_OUT))?;
     lay_out(tree, paths, place.path())?;
-    let git = host.git("looking for what is ignored").as_user().arg("-C").arg(place.path());
+    let git = host.git("looking for what is ignored").with_user_settings().arg("-C").arg(place.path());
     let git = git.arg("--work-tree").arg(place.path()).args(["check-ignore", "-z", "--stdin"]);
     let listed = git.output_of(|input| {
         for path in paths {

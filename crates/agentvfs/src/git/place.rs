@@ -1,8 +1,10 @@
-//! Where a repository of the host is, found out without git.
+//! Where repositories are, found out without git.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use avfs_core::TreePath;
 
 /// The directories of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,4 +57,10 @@ pub fn outside_directories(project: &Path) -> Vec<PathBuf> {
         }
     }
     outside
+}
+
+/// Whether a path of a tree is a repository's own, and no file of a project: it is `.git`, however it is written, or
+/// lies below one.
+pub fn is_in_repository(path: &TreePath) -> bool {
+    path.components().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"))
 }

@@ -76,7 +76,7 @@ impl Git {
     }
 
     /// Reads the user's own settings too: who they are, and what they ignore everywhere.
-    pub(super) fn as_user(mut self) -> Git {
+    pub(super) fn with_user_settings(mut self) -> Git {
         self.command.env_remove("GIT_CONFIG_GLOBAL");
         for name in ["HOME", "XDG_CONFIG_HOME"] {
             if let Some(value) = std::env::var_os(name) {

@@ -6,8 +6,6 @@ use avfs_tree::TreeReader;
 use super::error::GitError;
 use super::names::ObjectName;
 use super::refs::{MovedRef, StoredRefs};
-use crate::error::Result;
-use crate::task::Task;
 
 /// What was done between two states of a tree. Whatever hides from the readers is no part of it.
 #[derive(Clone)]
@@ -27,19 +25,6 @@ impl Work {
     /// Work whose repository has its directory at `place`: the root, for a tree of nothing else.
     pub fn in_repository(base: TreeReader, head: TreeReader, place: TreePath) -> Work {
         Work { base, head, place }
-    }
-
-    /// What was done in a task, as it is seen from inside: what its rules hide was neither changed nor removed there.
-    pub fn of(task: &Task) -> Result<Work> {
-        let rules = task.rules()?;
-        let reader = |state| -> Result<TreeReader> {
-            let reader = task.vault().reader_at(state)?;
-            Ok(match &rules {
-                Some(rules) => reader.through(rules.clone()),
-                None => reader,
-            })
-        };
-        Ok(Work::new(reader(task.base()?)?, reader(task.head()?)?))
     }
 
     pub(super) fn base(&self) -> &TreeReader {

@@ -97,6 +97,7 @@ impl LiveMount {
         let waiting = Arc::clone(&mount);
         let thread = std::thread::Builder::new().name("mount".into()).spawn(move || {
             serving.wait();
+            waiting.skin.unwatch();
             when_ended(&waiting);
             *waiting.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
             waiting.end.notify_all();

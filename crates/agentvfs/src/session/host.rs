@@ -18,7 +18,7 @@ use super::{SessionCommand, SessionError, SessionRequest};
 use crate::control::place;
 use crate::error::{Error, Result};
 use crate::exec::workspace::{RunDirectory, SESSIONS};
-use crate::exec::{Envelope, ExecRequest, Lingering};
+use crate::exec::{Envelope, ExecRequest, InnerDoor, Lingering};
 use crate::mount::Report;
 use crate::vault::Vault;
 
@@ -74,11 +74,12 @@ struct Desk {
 }
 
 impl SessionHost {
-    /// Mounts the vault and starts the shell. Others can use it as soon as [`SessionHost::serve`] is called.
+    /// Mounts the vault and starts the shell, which asks through `door`. Others can use it as soon as [`SessionHost::serve`] is called.
     pub fn start(
         vault: &Vault,
         request: SessionRequest,
         inside: Inside,
+        door: Option<Arc<dyn InnerDoor + Send>>,
         report: Report,
     ) -> Result<SessionHost, SessionError> {
         let SessionRequest { exec, idle } = request;
@@ -100,7 +101,7 @@ impl SessionHost {
             Ok((listener, eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
         });
         let (listener, stop) = made.map_err(|source| record::host("making the socket in", &place, source))?;
-        let live = Live::start(&id, vault, exec.clone(), directory, inside, &report)?;
+        let live = Live::start(&id, vault, exec.clone(), directory, (inside, door), &report)?;
         let over = Arc::clone(live.shell().over());
         if let Err(error) = vault.update("session-start", &start_detail(&record, &exec), |_, _| Ok(())) {
             live.end()?.wait();

@@ -5,14 +5,15 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rules;
-use avfs_exec::classify::{Classification, Command, classify};
+use avfs_exec::classify::{Command, classify};
 use avfs_exec::launch::Inside;
 use avfs_exec::plan::WORKSPACE;
-use avfs_exec::policy::Action;
+use avfs_exec::policy::{Action, Decision};
 use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
 use avfs_exec::{Bubblewrap, Event, LaunchError};
 
@@ -21,14 +22,23 @@ use crate::error::{Error, Result};
 use crate::exec::changes::changed_files;
 use crate::exec::workspace::{RunDirectory, TALK, Workspace};
 use crate::exec::{
-    EXEC, Envelope, ErrorBody, ExecRequest, Failed, Lingering, Permit, RequestBody, RunResult, mount_options,
-    run_id, shown, working_directory,
+    EXEC, Envelope, ErrorBody, ExecRequest, Failed, InnerDoor, Lingering, Permit, RequestBody, RunResult,
+    Staffed, mount_options, run_id, show_door, shown, working_directory,
 };
 use crate::mount::Report;
 use crate::vault::Vault;
 
 /// How long bash may take to read a line.
 const READING: Duration = Duration::from_secs(10);
+
+/// Has bash tell everything that decides what a command means, and forget where it found programs. Turned round, so that
+/// `set -e` does not care.
+const STATE: &[u8] =
+    b"! { \\builtin hash -r; \\builtin export -p; \\builtin declare -f; \\builtin alias -p; \
+\\builtin trap -p; \\builtin shopt -p; \\builtin set +o; \\builtin umask; \\builtin ulimit -a; }";
+
+/// More of it than this is not compared: it is asked again.
+const STATE_BYTES: usize = 4 << 20;
 
 /// What bash ends with when it cannot read a line.
 const UNREAD: i32 = 2;
@@ -42,6 +52,7 @@ pub(super) struct Live {
     cwd: PathBuf,
     isolation: String,
     shell: Shell,
+    door: Option<Staffed>,
     workspace: Workspace,
     /// The state after the last command.
     last: SnapshotId,
@@ -53,24 +64,27 @@ impl Live {
         vault: &Vault,
         request: ExecRequest,
         directory: RunDirectory,
-        inside: Inside,
+        (inside, door): (Inside, Option<Arc<dyn InnerDoor + Send>>),
         report: &Report,
     ) -> Result<Live, SessionError> {
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
         let talk = directory.place().join(TALK);
         let options = mount_options(&request, request.read_only);
         let workspace = Workspace::mount(vault, directory, &options, report)?;
-        let started = start_shell(vault, &request, &workspace, talk, inside);
+        // A session without a door lacks only that.
+        let door = door.and_then(|door| Staffed::open(&workspace.door_place(), door).ok());
+        let started = start_shell(vault, &request, &workspace, talk, inside, door.is_some());
         let (shell, isolation, last) = match started {
             Ok(started) => started,
             Err(error) => {
+                drop(door);
                 workspace.end(EXEC, id, &mut Lingering::default())?;
                 return Err(error);
             }
         };
         let cwd = working_directory(request.cwd.as_deref());
         let (id, vault) = (id.to_owned(), vault.clone());
-        Ok(Live { id, vault, request, rules, cwd, isolation, shell, workspace, last })
+        Ok(Live { id, vault, request, rules, cwd, isolation, shell, door, workspace, last })
     }
 
     pub fn shell(&self) -> &Shell {
@@ -84,7 +98,7 @@ impl Live {
         caller: &UnixStream,
         events: &mut dyn FnMut(Event<'_>),
     ) -> Envelope {
-        let request = self.request_of(command);
+        let mut request = self.request_of(command);
         let cwd = self.shell.cwd().unwrap_or_else(|| self.cwd.clone());
         let name = self.vault.name().map(|name| name.to_string()).unwrap_or_default();
         let body = RequestBody::of(&request, name.clone(), &cwd);
@@ -96,14 +110,33 @@ impl Live {
             ..RunResult::default()
         };
         let found = classify(&request.command);
-        let done = match self.is_unread(&request, &found, caller, events, &mut result) {
-            true => Ok(()),
-            false => {
-                let permit = self.vault.permit_at_once(&request, &cwd, &found, &mut result);
-                permit.and_then(|permit| self.run(&request, &permit, caller, events, &mut result))
-            }
-        };
+        let decision = request.policy.decide(&found, true);
+        let is_asked = !matches!(decision.action, Action::Allow | Action::AllowWithCheckpoint);
+        if is_asked && self.is_unread(&request, &decision, caller, events, &mut result) {
+            return Envelope::new(body, Some(result), None);
+        }
+        request.shell = is_asked.then(|| self.state(&result.run));
+        let permit = self.vault.permit_at_once(&request, &cwd, &found, &mut result);
+        let done = permit.and_then(|permit| self.run(&request, &permit, caller, events, &mut result));
         Envelope::new(body, Some(result), done.err().map(|failed| failed.body()))
+    }
+
+    /// A digest of everything in the shell that decides what a command means. If it cannot be had, none like it was ever
+    /// seen.
+    fn state(&mut self, run: &str) -> String {
+        let turn = Turn {
+            text: STATE,
+            stdin: None,
+            timeout: Some(READING),
+            output_bytes: STATE_BYTES,
+            caller: None,
+        };
+        let answer = self.shell.aside(turn, &mut |_| ()).ok();
+        let told = answer.filter(|answer| {
+            matches!(answer.end, TurnEnd::Status(_)) && answer.stopped.is_none() && !answer.stdout.truncated()
+        });
+        let told = told.map_or_else(|| run.as_bytes().to_vec(), |answer| answer.stdout.bytes());
+        blake3::hash(&told).to_hex().to_string()
     }
 
     /// The answer to somebody for whom there is no room now.
@@ -132,16 +165,12 @@ impl Live {
     fn is_unread(
         &mut self,
         request: &ExecRequest,
-        found: &Classification,
+        decision: &Decision,
         caller: &UnixStream,
         events: &mut dyn FnMut(Event<'_>),
         result: &mut RunResult,
     ) -> bool {
         let Command::Shell(line) = &request.command else { return false };
-        let decision = request.policy.decide(found, true);
-        if matches!(decision.action, Action::Allow | Action::AllowWithCheckpoint) {
-            return false;
-        }
         let turn = Turn {
             // Turned round, so that `set -e` does not care.
             text: b"! /bin/bash -n",
@@ -150,14 +179,14 @@ impl Live {
             output_bytes: request.limits.output_bytes,
             caller: Some(caller.as_fd()),
         };
-        let answer = self.shell.run(turn, events);
+        let answer = self.shell.aside(turn, events);
         let is_unread =
             |answer: &Answer| matches!(answer.end, TurnEnd::Status(0)) && answer.stopped.is_none();
         let Some(answer) = answer.ok().filter(is_unread) else { return false };
         result.take_turn(&answer);
         result.exit_code = Some(UNREAD);
-        result.audit_head = self.vault.note_refusal(request, result, &decision).ok();
-        result.decision = Some(decision);
+        result.audit_head = self.vault.note_refusal(request, result, decision).ok();
+        result.decision = Some(decision.clone());
         true
     }
 
@@ -209,6 +238,7 @@ impl Live {
     pub fn end(self) -> Result<Lingering> {
         // How it ended is of no interest any more; that it did is certain.
         drop(self.shell.end());
+        drop(self.door);
         let mut lingering = Lingering::default();
         self.workspace.end(EXEC, &self.id, &mut lingering)?;
         Ok(lingering)
@@ -229,18 +259,22 @@ fn start_shell(
     workspace: &Workspace,
     talk: PathBuf,
     inside: Inside,
+    has_door: bool,
 ) -> Result<(Shell, String, SnapshotId), SessionError> {
     let bubblewrap = Bubblewrap::new(inside);
     let version = bubblewrap.version()?.to_owned();
     let before = workspace.settle()?;
     let cwd = working_directory(request.cwd.as_deref());
     let plan = vault.plan(request, &workspace.mountpoint(), &cwd, request.read_only, before);
-    let plan = plan.map_err(|failed| match failed {
+    let mut plan = plan.map_err(|failed| match failed {
         Failed::Library(error) => SessionError::Library(error),
         Failed::Launch(error) => SessionError::Launch(error),
         Failed::PermitGone => SessionError::Library(Error::Contended { key: "approval".into() }),
         Failed::Refused(refusal) => SessionError::Library(Error::BadRequest { reason: refusal.message }),
     })?;
+    if has_door {
+        show_door(&mut plan, &workspace.door_place());
+    }
     let made = Directory::make(&talk);
     let directory =
         made.map_err(|source| Error::Host { action: "making", place: talk.display().to_string(), source })?;

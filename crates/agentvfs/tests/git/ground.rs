@@ -114,6 +114,7 @@ pub fn commit(work: &Work, host: &HostRepository) -> Result<Committed, GitError>
     let commit = CommitFiles {
         branch: branch("avfs/files"),
         message: "What was done".into(),
+        paths: Vec::new(),
         time: Timestamp { seconds: 1_700_000_000, nanos: 0 },
         author: "tester".into(),
     };

@@ -9,4 +9,5 @@ mod ground;
 mod history;
 mod layouts;
 mod revisions;
+mod tasks;
 mod traps;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 mod busy;
+mod merging;
 mod mounting;
 mod owner;
 mod sharing;

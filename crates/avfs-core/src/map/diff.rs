@@ -23,6 +23,11 @@ pub fn diff<V: Record, E>(
     if before == after {
         return Ok(());
     }
+    if let (Some(before), Some(after)) = (before, after)
+        && nodes.is_same_promise(before, after)?
+    {
+        return Ok(());
+    }
     let root = |id: Option<NodeId>| Ok::<_, E>(id.map(|id| nodes.root(id)).transpose()?.flatten());
     let (before, after) = (root(before)?, root(after)?);
     if before == after {

@@ -1,6 +1,9 @@
 //! Both readers on one text: what they agree on is what is judged.
 
-use super::bounds::{MAX_BYTES, MAX_NESTING, STACK_BYTES};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use super::bounds::{MAX_BYTES, MAX_NESTING, READING, STACK_BYTES};
 use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word};
 use super::{brush, redirect, sitter};
 
@@ -10,14 +13,17 @@ pub(crate) fn read(text: &str) -> Result<Script, Unreadable> {
         return Err(Unreadable::TooLong(MAX_BYTES));
     }
     check_substitutions(text)?;
-    on_its_own_stack(|| {
-        let first = brush::read(text)?;
-        match text.is_ascii() {
-            true => compare(&first, &sitter::read(text)?)?,
-            false => compare(&plain_script(&first), &sitter::read(&plain(text))?)?,
-        }
-        Ok(first)
-    })
+    let text = text.to_owned();
+    within(READING, move || read_twice(&text))
+}
+
+fn read_twice(text: &str) -> Result<Script, Unreadable> {
+    let first = brush::read(text)?;
+    match text.is_ascii() {
+        true => compare(&first, &sitter::read(text)?)?,
+        false => compare(&plain_script(&first), &sitter::read(&plain(text))?)?,
+    }
+    Ok(first)
 }
 
 /// The first reader goes down one call for each of these before anything can be counted by it.
@@ -30,15 +36,19 @@ fn check_substitutions(text: &str) -> Result<(), Unreadable> {
     }
 }
 
-/// A reader that fails takes only its thread with it.
-fn on_its_own_stack<F>(read: F) -> Result<Script, Unreadable>
+/// A reader that fails takes only its thread with it, and one that finds no end is not waited for.
+fn within<F>(patience: Duration, read: F) -> Result<Script, Unreadable>
 where
-    F: FnOnce() -> Result<Script, Unreadable> + Send,
+    F: FnOnce() -> Result<Script, Unreadable> + Send + 'static,
 {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, read);
-        let thread = thread.map_err(|_| Unreadable::Failed)?;
-        thread.join().map_err(|_| Unreadable::Failed)?
+    let (done, answer) = channel();
+    // Who does not wait any more does not hear.
+    let reading = move || drop(done.send(read()));
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(reading);
+    thread.map_err(|_| Unreadable::Failed)?;
+    answer.recv_timeout(patience).unwrap_or_else(|gone| match gone {
+        RecvTimeoutError::Timeout => Err(Unreadable::TooSlow(patience.as_secs())),
+        RecvTimeoutError::Disconnected => Err(Unreadable::Failed),
     })
 }
 
@@ -118,6 +128,20 @@ fn assignments(script: &Script) -> Vec<&Assignment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reader_that_finds_no_end_or_panics_has_read_nothing() {
+        let (end, endless) = channel::<()>();
+        let slow = within(Duration::ZERO, move || {
+            // Until nobody could say anything any more.
+            let _ = endless.recv();
+            Err(Unreadable::TooDeep)
+        });
+        assert!(matches!(slow, Err(Unreadable::TooSlow(0))));
+        drop(end);
+        let failed = within(READING, || panic!("as a reader might"));
+        assert!(matches!(failed, Err(Unreadable::Failed)));
+    }
 
     #[test]
     fn letters_of_all_languages_are_read() {

@@ -1,4 +1,6 @@
-//! How much of a command line is looked at. What is beyond is never called harmless.
+//! How much of a command line is looked at, and for how long. What is beyond is never called harmless.
+
+use std::time::Duration;
 
 /// Bytes of a command line.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -14,5 +16,7 @@ pub(crate) const MAX_NESTING: usize = 1_000;
 pub(crate) const MAX_TREE_DEPTH: usize = 4_000;
 /// Wrappers and shells around a command.
 pub(crate) const MAX_WRAPPERS: usize = 8;
+/// How long both readers may take together. The longest text takes a fraction of it, on a busy machine too.
+pub(crate) const READING: Duration = Duration::from_secs(20);
 /// Both readers go down by recursion: enough for what the bounds above let through.
 pub(crate) const STACK_BYTES: usize = 64 << 20;

@@ -135,6 +135,8 @@ pub(crate) enum Unreadable {
     TooManyWords(usize),
     #[error("it is nested too deeply")]
     TooDeep,
+    #[error("reading it takes longer than {0} seconds")]
+    TooSlow(u64),
     #[error("it is no shell command that can be read: {0}")]
     Syntax(String),
     #[error("two readers do not agree on {0}")]

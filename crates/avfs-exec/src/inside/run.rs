@@ -46,10 +46,11 @@ impl Streams {
 
 /// Carries out what comes over the control socket. The answer is the exit status of the stage.
 pub(super) fn stage(handed: Handed) -> i32 {
-    let Handed { control, stdin, stdout, stderr, proxy, terminal } = handed;
+    let Handed { control, stdin, stdout, stderr, proxy, terminal, entrances } = handed;
     let mut channel = Channel::new(control);
     let pipes = Streams::Pipes { stdin, stdout, stderr };
-    let done = prepare(&mut channel, proxy).and_then(|(spec, ended)| {
+    let prepared = enter(entrances).and_then(|()| prepare(&mut channel, proxy));
+    let done = prepared.and_then(|(spec, ended)| {
         let streams = terminal.map_or(Ok(pipes), |over| Terminal::open(over).map(Streams::Terminal))?;
         run(&mut channel, &spec, streams, &ended)
     });
@@ -60,6 +61,13 @@ pub(super) fn stage(handed: Handed) -> i32 {
             channel.report(&Report::NotConfined { reason }).map_or(LOST, |()| 1)
         }
     }
+}
+
+/// Enters the groups that limit the run. A process that moves its only thread is moved at once; moved by another one, it
+/// would wait for all processors to have noticed.
+fn enter(entrances: Vec<OwnedFd>) -> io::Result<()> {
+    let refused = |errno: rustix::io::Errno| io::Error::other(format!("a control group refused it: {errno}"));
+    entrances.iter().try_for_each(|entrance| rustix::io::write(entrance, b"0").map(drop).map_err(refused))
 }
 
 /// Makes the stage out of reach for what it will start, and waits for the first order.

@@ -5,18 +5,18 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use rustix::net::SocketType;
 
 use super::child::{Staging, Start, numbers};
-use super::ending::{Told, limited, outcome, rlimits};
+use super::ending::{Told, group_for, outcome, rlimits};
 use super::pipes::{Inner, in_memory, output_pipe, pipes, socket_pair};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
 use crate::inside::{Sockets, Spec, Standing, landlock_abi};
-use crate::limits::{Group, LimitsBy};
+use crate::limits::{Gauge, Group, LimitsBy};
 use crate::network::{Proxy, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
 
@@ -29,6 +29,8 @@ pub struct Bubblewrap {
     program: PathBuf,
     inside: Inside,
     version: OnceLock<String>,
+    /// What the run uses, once its group is there.
+    gauge: Arc<OnceLock<Gauge>>,
 }
 
 impl Bubblewrap {
@@ -38,7 +40,12 @@ impl Bubblewrap {
     }
 
     pub fn at(program: impl Into<PathBuf>, inside: Inside) -> Self {
-        Self { program: program.into(), inside, version: OnceLock::new() }
+        Self { program: program.into(), inside, version: OnceLock::new(), gauge: Arc::default() }
+    }
+
+    /// Tells what the first run with a group uses, while it goes on.
+    pub(crate) fn gauge(&self) -> Arc<OnceLock<Gauge>> {
+        Arc::clone(&self.gauge)
     }
 
     /// What `bwrap --version` says, without the name.
@@ -118,14 +125,17 @@ impl Launcher for Bubblewrap {
         self.check_program()?;
         let tree = layout(plan, Path::new("/"), &self.inside.program);
         let system = LaunchError::system;
-        let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
+        let (group, entrances) = group_for(&plan.limits)?;
+        if let Some(group) = &group {
+            self.gauge.get_or_init(|| group.gauge().clone());
+        }
+        let (outer, inner, talk) = pipes(stdin, entrances).map_err(system("making pipes"))?;
         let (info, inner_info) = output_pipe().map_err(system("making pipes"))?;
         let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
         let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
         let version = self.ask_version().map_err(LaunchError::no_start)?;
         let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(LaunchError::no_start)?;
         drop(inner);
-        let (child, group) = limited(child, &plan.limits)?;
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let limits = &plan.limits;
         let watched = Watched {

@@ -1,6 +1,6 @@
 //! From what was watched to what is told.
 
-use std::process::Child;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::error::SEE_DOCTOR;
@@ -25,7 +25,7 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
     }
     let end = end_of(plan, &ended)?;
     let group = told.group.as_ref();
-    let mut limits_hit = group.map(Group::hit).unwrap_or_default();
+    let mut limits_hit = group.map(|group| group.gauge().hit()).unwrap_or_default();
     let out_of_time = ended.stopped == Some(Stop::CpuTime) || end == End::Signaled(libc::SIGXCPU);
     limits_hit.extend(out_of_time.then_some(Limit::CpuTime));
     Ok(Outcome {
@@ -33,7 +33,7 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
         stopped: ended.stopped,
         stdout: ended.stdout,
         stderr: ended.stderr,
-        usage: group.map(Group::usage).unwrap_or_default(),
+        usage: group.map(|group| group.gauge().usage()).unwrap_or_default(),
         duration: told.since.elapsed(),
         isolation: told.isolation,
         limits_by: group.map_or(LimitsBy::Rlimits, Group::by),
@@ -63,16 +63,11 @@ fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
     }
 }
 
-/// Makes the group of a run, while its sandbox is being built. Without it, what was started is ended.
-pub(super) fn limited(mut child: Child, limits: &Limits) -> Result<(Child, Option<Group>), LaunchError> {
-    match Group::new(limits) {
-        Ok(group) => Ok((child, group)),
-        Err(error) => {
-            // It waits for an order that will not come.
-            child.kill().and_then(|()| child.wait()).ok();
-            Err(LaunchError::Limits(error))
-        }
-    }
+/// Makes the group of a run, and opens the ways into it.
+pub(super) fn group_for(limits: &Limits) -> Result<(Option<Group>, Vec<OwnedFd>), LaunchError> {
+    let group = Group::new(limits).map_err(LaunchError::Limits)?;
+    let entrances = group.as_ref().map_or(Ok(Vec::new()), Group::entrances).map_err(LaunchError::Limits)?;
+    Ok((group, entrances))
 }
 
 /// Processes are limited by their own means where nothing limits the run. `beside` others count as well.

@@ -12,7 +12,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 use super::child::{Start, is_root};
-use super::ending::{Told, limited, outcome, rlimits};
+use super::ending::{Told, group_for, outcome, rlimits};
 use super::pipes::{Inner, pipes};
 use super::supervise::{Killing, Watched, supervise};
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
@@ -60,11 +60,11 @@ impl Launcher for Landlocked {
         plan.check()?;
         let abi = usable_abi(plan)?;
         let private = Private::new().map_err(system("making private directories"))?;
-        let (outer, inner, talk) = pipes(stdin).map_err(system("making pipes"))?;
+        let (group, entrances) = group_for(&plan.limits)?;
+        let (outer, inner, talk) = pipes(stdin, entrances).map_err(system("making pipes"))?;
         let start = self.start(&inner, talk).map_err(system("opening our own program"))?;
         let child = start.spawn().map_err(system("starting our own program"))?;
         drop(inner);
-        let (child, group) = limited(child, &plan.limits)?;
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let (limits, group_ref) = (&plan.limits, group.as_ref());
         let killing = Killing::Stage;

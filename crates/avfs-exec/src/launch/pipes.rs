@@ -30,6 +30,8 @@ pub(super) struct Inner {
     pub(super) stdout: OwnedFd,
     pub(super) stderr: OwnedFd,
     pub(super) terminal: Option<OwnedFd>,
+    /// Of the groups that the stage enters by itself.
+    pub(super) entrances: Vec<OwnedFd>,
 }
 
 impl Inner {
@@ -42,11 +44,13 @@ impl Inner {
             stderr: self.stderr.as_raw_fd(),
             proxy: proxy.map(AsRawFd::as_raw_fd),
             terminal: self.terminal.as_ref().map(AsRawFd::as_raw_fd),
+            entrances: numbers(&self.entrances),
         }
     }
 
     pub(super) fn numbers(&self) -> Vec<RawFd> {
-        numbers([&self.control, &self.stdin, &self.stdout, &self.stderr].into_iter().chain(&self.terminal))
+        let streams = [&self.control, &self.stdin, &self.stdout, &self.stderr];
+        numbers(streams.into_iter().chain(&self.terminal).chain(&self.entrances))
     }
 }
 
@@ -58,7 +62,7 @@ pub(super) struct Feed {
 }
 
 /// Makes both sides, and the end that the sandbox's builder talks to.
-pub(super) fn pipes(stdin: Stdin) -> io::Result<(Outer, Inner, OwnedFd)> {
+pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer, Inner, OwnedFd)> {
     let (control, inner_control) = socket_pair(SocketType::STREAM)?;
     let (stdout, inner_stdout) = output_pipe()?;
     let (stderr, inner_stderr) = output_pipe()?;
@@ -75,6 +79,7 @@ pub(super) fn pipes(stdin: Stdin) -> io::Result<(Outer, Inner, OwnedFd)> {
         stdout: inner_stdout,
         stderr: inner_stderr,
         terminal,
+        entrances,
     };
     Ok((outer, inner, inner_talk))
 }

@@ -184,9 +184,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Puts the stage into its group, while the sandbox is still being built, and tells it what to do.
+    /// Puts the stage into its group, while the sandbox is still being built, unless it enters by itself; and tells it
+    /// what to do.
     fn begin(&mut self, stage: Pid) {
-        match self.watched.group.map_or(Ok(()), |group| group.admit(stage)) {
+        let to_admit = self.watched.group.filter(|group| !group.is_entered_from_inside());
+        match to_admit.map_or(Ok(()), |group| group.admit(stage)) {
             // If the stage is gone already, that is seen by its silence.
             Ok(()) => drop(self.watched.outer.channel.order(&Order::Start(self.watched.spec.clone()))),
             Err(error) => {
@@ -233,7 +235,7 @@ impl Supervisor<'_> {
 
     fn reason_to_stop(&self, now: Instant) -> Option<Stop> {
         let Watched { limits, group, cancel, since, .. } = &self.watched;
-        let used = || group.and_then(Group::cpu);
+        let used = || group.and_then(|group| group.gauge().cpu());
         if is_readable(cancel.event().as_fd()).unwrap_or(false) {
             Some(Stop::Cancelled)
         } else if limits.timeout.is_some_and(|timeout| now >= *since + timeout) {

@@ -1,15 +1,17 @@
 //! The control group of one run.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::Access;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::gauge::Gauge;
 use super::place::{Place, places};
-use super::{Limit, LimitError, LimitsBy, Usage, stale};
+use super::{LimitError, LimitsBy, stale};
 use crate::plan::Limits;
 
 /// Processes that belong to the sandbox and not to the command: the stage.
@@ -21,10 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A group, or one for each controller. Dropping it removes it; processes of the run are gone by then.
 #[derive(Debug)]
 pub(crate) struct Group {
-    by: LimitsBy,
-    memory: PathBuf,
-    pids: PathBuf,
-    cpu: Option<PathBuf>,
+    gauge: Gauge,
     made: Vec<PathBuf>,
 }
 
@@ -43,8 +42,12 @@ impl Group {
         Ok(Some(group))
     }
 
+    pub(crate) fn gauge(&self) -> &Gauge {
+        &self.gauge
+    }
+
     pub(crate) fn by(&self) -> LimitsBy {
-        self.by
+        self.gauge.by
     }
 
     /// Puts a process into the group, and with it all that it will start. The kernel may take ten milliseconds for it.
@@ -56,47 +59,25 @@ impl Group {
             .map_err(|source| LimitError::Refused { what: "a process", source })
     }
 
-    /// CPU time so far, of all processes that ever were in the group.
-    pub(crate) fn cpu(&self) -> Option<Duration> {
-        let directory = self.cpu.as_ref()?;
-        match self.by {
-            LimitsBy::CgroupV2 => value_of(directory, "cpu.stat", "usage_usec").map(Duration::from_micros),
-            LimitsBy::CgroupV1 => number_in(directory, "cpuacct.usage").map(Duration::from_nanos),
-            LimitsBy::Rlimits => None,
-        }
+    /// Whether the stage enters by itself, by the [`Group::entrances`].
+    pub(crate) fn is_entered_from_inside(&self) -> bool {
+        self.by() == LimitsBy::CgroupV1
     }
 
-    pub(crate) fn usage(&self) -> Usage {
-        let peak = match self.by {
-            LimitsBy::CgroupV2 => "memory.peak",
-            LimitsBy::CgroupV1 | LimitsBy::Rlimits => "memory.max_usage_in_bytes",
-        };
-        Usage { cpu: self.cpu(), memory: number_in(&self.memory, peak) }
-    }
-
-    /// The limits that were come up against.
-    pub(crate) fn hit(&self) -> Vec<Limit> {
-        let events = match self.by {
-            LimitsBy::CgroupV2 => "memory.events",
-            LimitsBy::CgroupV1 | LimitsBy::Rlimits => "memory.oom_control",
-        };
-        let counts = [
-            (Limit::Memory, value_of(&self.memory, events, "oom_kill")),
-            (Limit::Pids, value_of(&self.pids, "pids.events", "max")),
-        ];
-        counts
-            .into_iter()
-            .filter(|(_, count)| count.is_some_and(|count| count > 0))
-            .map(|(limit, _)| limit)
-            .collect()
+    /// Files by which a process of one thread puts itself in, which takes no time. Version 2 has none.
+    pub(crate) fn entrances(&self) -> Result<Vec<OwnedFd>, LimitError> {
+        let of_inside: &[PathBuf] = if self.is_entered_from_inside() { &self.made } else { &[] };
+        let open = |made: &PathBuf| File::options().write(true).open(made.join("tasks")).map(OwnedFd::from);
+        let opened: io::Result<_> = of_inside.iter().map(open).collect();
+        opened.map_err(|source| LimitError::Refused { what: "an entrance", source })
     }
 
     /// Kills whatever is left in it.
     pub(crate) fn kill(&self) {
-        if fs::write(self.pids.join("cgroup.kill"), "1").is_ok() {
+        if fs::write(self.gauge.pids.join("cgroup.kill"), "1").is_ok() {
             return;
         }
-        let listed = fs::read_to_string(self.pids.join("cgroup.procs")).unwrap_or_default();
+        let listed = fs::read_to_string(self.gauge.pids.join("cgroup.procs")).unwrap_or_default();
         for pid in listed.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
             // It may have ended since it was listed.
             kill_process(pid, Signal::KILL).ok();
@@ -120,7 +101,8 @@ impl Group {
         }
         let own = make(parent, name)?;
         let made = vec![own.clone()];
-        Some(Self { by: LimitsBy::CgroupV2, memory: own.clone(), pids: own.clone(), cpu: Some(own), made })
+        let (memory, pids) = (own.clone(), own.clone());
+        Some(Self { gauge: Gauge { by: LimitsBy::CgroupV2, memory, pids, cpu: Some(own) }, made })
     }
 
     fn version_one(memory: &Path, pids: &Path, cpu: Option<&Path>, name: &str) -> Option<Self> {
@@ -131,28 +113,31 @@ impl Group {
         };
         let cpu = cpu.and_then(|cpu| make(cpu, name));
         let made = [Some(memory.clone()), Some(pids.clone()), cpu.clone()].into_iter().flatten().collect();
-        Some(Self { by: LimitsBy::CgroupV1, memory, pids, cpu, made })
+        Some(Self { gauge: Gauge { by: LimitsBy::CgroupV1, memory, pids, cpu }, made })
     }
 
     fn limit(&self, limits: &Limits) -> Result<(), LimitError> {
-        let (memory, swap) = match self.by {
+        let (memory, swap) = match self.by() {
             LimitsBy::CgroupV2 => ("memory.max", "memory.swap.max"),
             LimitsBy::CgroupV1 | LimitsBy::Rlimits => {
                 ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
             }
         };
         if let Some(bytes) = limits.memory {
-            write(&self.memory, memory, bytes, "a limit of memory")?;
+            write(&self.gauge.memory, memory, bytes, "a limit of memory")?;
             // Version 2 counts swap by itself, version 1 together with memory. Kernels without swap have no such file.
-            let swapped = if self.by == LimitsBy::CgroupV2 { 0 } else { bytes };
-            if self.memory.join(swap).exists() {
-                write(&self.memory, swap, swapped, "a limit of swap")?;
+            let swapped = if self.by() == LimitsBy::CgroupV2 { 0 } else { bytes };
+            if self.gauge.memory.join(swap).exists() {
+                write(&self.gauge.memory, swap, swapped, "a limit of swap")?;
             }
         }
         match limits.pids {
-            Some(count) => {
-                write(&self.pids, "pids.max", count.saturating_add(OWN_PROCESSES), "a limit of processes")
-            }
+            Some(count) => write(
+                &self.gauge.pids,
+                "pids.max",
+                count.saturating_add(OWN_PROCESSES),
+                "a limit of processes",
+            ),
             None => Ok(()),
         }
     }
@@ -183,18 +168,9 @@ fn write(directory: &Path, file: &str, value: u64, what: &'static str) -> Result
     fs::write(directory.join(file), value.to_string()).map_err(|source| LimitError::Refused { what, source })
 }
 
-fn number_in(directory: &Path, file: &str) -> Option<u64> {
-    fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok()
-}
-
-/// The number behind `key` in a file of lines `key number`.
-fn value_of(directory: &Path, file: &str, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(directory.join(file)).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{Limit, Usage};
     use super::*;
 
     fn limits() -> Limits {
@@ -223,9 +199,9 @@ mod tests {
         fs::write(made.join("pids.events"), "max 0\n").unwrap();
         fs::write(made.join("memory.peak"), "4096\n").unwrap();
         fs::write(made.join("cpu.stat"), "usage_usec 1500\nuser_usec 1\n").unwrap();
-        assert_eq!(group.hit(), [Limit::Memory]);
+        assert_eq!(group.gauge().hit(), [Limit::Memory]);
         let usage = Usage { cpu: Some(Duration::from_micros(1500)), memory: Some(4096) };
-        assert_eq!((group.by(), group.usage()), (LimitsBy::CgroupV2, usage));
+        assert_eq!((group.by(), group.gauge().usage()), (LimitsBy::CgroupV2, usage));
         group.admit(Pid::from_raw(77).unwrap()).unwrap();
         assert_eq!(text(&made, "cgroup.procs"), "77");
     }
@@ -243,7 +219,7 @@ mod tests {
         assert_eq!(text(&memory.join("run"), "memory.limit_in_bytes"), "1048576");
         assert_eq!(text(&pids.join("run"), "pids.max"), "11");
         fs::write(pids.join("run/pids.events"), "max 3\n").unwrap();
-        assert_eq!(group.hit(), [Limit::Pids]);
+        assert_eq!(group.gauge().hit(), [Limit::Pids]);
     }
 
     #[test]

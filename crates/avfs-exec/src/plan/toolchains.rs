@@ -51,9 +51,31 @@ pub fn toolchains(home: &Path) -> Vec<Toolchain> {
             toolchain.env.push(("CARGO_HOME".into(), format!("{HOME}/.cargo").into()));
         }
     }
+    found.extend(cargo_home(&home.join(".cargo")));
     let node = newest_node(home).map(|bin| bin_only(&home.join(".nvm/versions"), bin));
     found.extend(node);
     found
+}
+
+/// What cargo has downloaded, so that it builds without a network, and where it was told to look for it. Cargo's home
+/// inside is its own: it keeps its locks there.
+fn cargo_home(host: &Path) -> Vec<Toolchain> {
+    let shown = |part: &str| Toolchain {
+        from: host.join(part),
+        at: Path::new(HOME).join(".cargo").join(part),
+        path: Vec::new(),
+        env: Vec::new(),
+    };
+    let downloaded = ["registry", "git"].into_iter().filter(|part| host.join(part).is_dir());
+    let settings = ["config.toml"].into_iter().filter(|part| holds_no_credential(&host.join(part)));
+    downloaded.chain(settings).map(shown).collect()
+}
+
+/// Cargo reads tokens from its settings too.
+fn holds_no_credential(file: &Path) -> bool {
+    const SUSPICIOUS: [&str; 5] = ["token", "secret", "password", "credential", "@"];
+    let text = std::fs::read_to_string(file).map(|text| text.to_ascii_lowercase());
+    text.is_ok_and(|text| !SUSPICIOUS.iter().any(|word| text.contains(word)))
 }
 
 fn find(home: &Path, (directory, path, variable): (&str, &[&str], Option<&str>)) -> Option<Toolchain> {
@@ -93,11 +115,43 @@ mod tests {
             std::fs::create_dir_all(home.path().join(directory)).unwrap();
         }
         let found = toolchains(home.path());
-        let shown: Vec<&Path> = found.iter().map(|one| one.at.strip_prefix(home.path()).unwrap()).collect();
-        assert_eq!(shown, [Path::new(".cargo/bin"), Path::new(".rustup")]);
+        let shown: Vec<&Path> = found.iter().map(|one| one.from.strip_prefix(home.path()).unwrap()).collect();
+        assert_eq!(shown, [".cargo/bin", ".rustup", ".cargo/registry"].map(Path::new));
         assert_eq!(found[0].path, [home.path().join(".cargo/bin")]);
         assert_eq!(found[0].env, [("CARGO_HOME".into(), "/home/agent/.cargo".into())]);
         assert_eq!(found[1].env, [("RUSTUP_HOME".into(), home.path().join(".rustup").into())]);
+    }
+
+    #[test]
+    fn what_cargo_has_downloaded_is_shown_in_a_home_of_its_own() {
+        let home = tempfile::tempdir().unwrap();
+        for directory in [".cargo/registry", ".cargo/git"] {
+            std::fs::create_dir_all(home.path().join(directory)).unwrap();
+        }
+        let at = || toolchains(home.path()).into_iter().map(|one| one.at).collect::<Vec<_>>();
+        let own = |part: &str| Path::new("/home/agent/.cargo").join(part);
+        assert_eq!(at(), [own("registry"), own("git")]);
+        let settings = |text: &str| std::fs::write(home.path().join(".cargo/config.toml"), text).unwrap();
+        settings("[net]\ngit-fetch-with-cli = true\n");
+        assert_eq!(at(), [own("registry"), own("git"), own("config.toml")]);
+        for secret in ["[registries.own]\ntoken = \"t\"\n", "[http]\nproxy = \"http://me:hush@proxy\"\n"] {
+            settings(secret);
+            assert_eq!(at(), [own("registry"), own("git")], "{secret}");
+        }
+    }
+
+    #[test]
+    fn pyenv_and_uv_are_found() {
+        let home = tempfile::tempdir().unwrap();
+        for directory in [".pyenv/shims", ".local/share/uv/python", ".local/bin"] {
+            std::fs::create_dir_all(home.path().join(directory)).unwrap();
+        }
+        let found = toolchains(home.path());
+        let path: Vec<PathBuf> = found.iter().flat_map(|one| one.path.clone()).collect();
+        assert_eq!(path, [".pyenv/shims", ".pyenv/bin", ".local/bin"].map(|part| home.path().join(part)));
+        let root = ("PYENV_ROOT".into(), home.path().join(".pyenv").into());
+        assert!(found.iter().any(|one| one.env.contains(&root)));
+        assert!(found.iter().any(|one| one.at == home.path().join(".local/share/uv")));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::directory::TURNS;
 use super::processes::{self, Earlier};
 use super::{Answer, Shell, Turn, TurnEnd, is_ready, lines};
 use crate::launch::{Event, LaunchError, Stop};
+use crate::limits::{Gauge, Lap, Limit, LimitsBy, Usage};
 use crate::output::Capture;
 
 /// How often a command that does not stop is asked again.
@@ -34,6 +35,7 @@ pub(super) fn take(
 ) -> Result<Answer, LaunchError> {
     let system = LaunchError::system;
     let (began, earlier) = (Instant::now(), Earlier::now(shell.pid));
+    let lap = shell.gauge.get().map(Gauge::start_lap);
     tell(shell, turn).map_err(system("talking to the shell"))?;
     let mut watch = Watch {
         stdout: Capture::new(turn.output_bytes),
@@ -56,7 +58,25 @@ pub(super) fn take(
         None => TurnEnd::Over(Box::new(shell.sandbox.finish()?)),
     };
     let stopped = stopping.map(|stopping| stopping.why);
-    Ok(Answer { end, stopped, stdout: stdout.finish(), stderr: stderr.finish(), duration: began.elapsed() })
+    let (usage, limits_hit) = used(&end, lap.as_ref());
+    Ok(Answer {
+        end,
+        stopped,
+        stdout: stdout.finish(),
+        stderr: stderr.finish(),
+        duration: began.elapsed(),
+        usage,
+        limits_by: shell.gauge.get().map_or(LimitsBy::Rlimits, Gauge::by),
+        limits_hit,
+    })
+}
+
+fn used(end: &TurnEnd, lap: Option<&Lap>) -> (Usage, Vec<Limit>) {
+    match (end, lap) {
+        (_, None) => (Usage::default(), Vec::new()),
+        (TurnEnd::Status(_), Some(lap)) => lap.end(),
+        (TurnEnd::Over(outcome), Some(lap)) => (lap.end_with(&outcome.usage), outcome.limits_hit.clone()),
+    }
 }
 
 fn tell(shell: &mut Shell, turn: Turn<'_>) -> io::Result<()> {

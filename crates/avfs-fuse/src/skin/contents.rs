@@ -1,7 +1,7 @@
 //! The contents of files.
 
 use avfs_core::rules::Level;
-use avfs_tree::{At, FsError};
+use avfs_tree::{At, FsError, WorkTree};
 use rustix::io::Errno;
 
 use super::Skin;
@@ -27,11 +27,31 @@ const SEEK_HOLE: u32 = 4;
 impl Skin {
     /// Reads straight into the transport's buffer.
     pub(super) fn read<'a>(&self, request: &Request<'_>, read: &ReadIn, reply: Reply<'a>) -> Outcome<'a> {
+        self.read_by(request, read, reply, |tree, at, buffer| tree.read(at, read.offset, buffer))
+    }
+
+    /// The same on a thread that may wait for contents.
+    pub(super) fn read_late<'a>(
+        &self,
+        request: &Request<'_>,
+        read: &ReadIn,
+        reply: Reply<'a>,
+    ) -> Outcome<'a> {
+        self.read_by(request, read, reply, |tree, at, buffer| tree.read_waiting(at, read.offset, buffer))
+    }
+
+    fn read_by<'a>(
+        &self,
+        request: &Request<'_>,
+        read: &ReadIn,
+        reply: Reply<'a>,
+        fill: impl FnOnce(&WorkTree, At, &mut [u8]) -> Result<usize, FsError>,
+    ) -> Outcome<'a> {
         let at = match self.at(request) {
             Ok(at) => at,
             Err(error) => return self.refuse(request, reply, error),
         };
-        let answered = reply.filled(read.size as usize, |buffer| self.tree.read(at, read.offset, buffer));
+        let answered = reply.filled(read.size as usize, |buffer| fill(&self.tree, at, buffer));
         answered.or_else(|(reply, error)| self.refuse(request, reply, error))
     }
 

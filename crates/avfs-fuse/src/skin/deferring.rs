@@ -15,7 +15,7 @@ use self::threads::Threads;
 use super::Skin;
 use super::error::SkinError;
 use crate::reply::{Answered, Reply};
-use crate::request::{KeptRequest, Request};
+use crate::request::{KeptRequest, Operation, Request};
 use crate::session::Log;
 
 /// A request that cannot be answered before something is at hand.
@@ -81,7 +81,10 @@ impl Skin {
                 Ok(fetched) => at_hand.push(fetched),
                 Err(error) => return drop(reply.error(self.errno(&request, error.into()))),
             }
-            let outcome = self.try_to_serve(&request, reply);
+            let outcome = match request.operation {
+                Operation::Read(read) => self.read_late(&request, &read, reply),
+                _ => self.try_to_serve(&request, reply),
+            };
             // Whoever was told of something after the kernel had gone must not keep it.
             if self.has_ended.load(Ordering::Acquire) {
                 self.nodes.forget_all();

@@ -3,7 +3,7 @@
 use avfs_tree::Ino;
 use rustix::io::Errno;
 
-use super::deferring::{Outcome, Unanswered};
+use super::deferring::Outcome;
 use super::{Access, Skin};
 use crate::abi::flags::open_out;
 use crate::reply::Reply;
@@ -15,9 +15,6 @@ impl Skin {
         // The kernel refuses changes of a read-only mount itself, until somebody remounts it.
         if self.options.access != Access::Everything && request.operation.is_change() {
             return Ok(reply.error(Errno::ROFS));
-        }
-        if let Some(wanted) = self.owed_to(request) {
-            return Err(Unanswered { reply, wanted });
         }
         let as_of = self.notices.news();
         match request.operation {

@@ -95,6 +95,12 @@ impl Skin {
         }
     }
 
+    /// There is no kernel to be told any more. What watches holds the nodes, which hold the tree, which holds what
+    /// watches: without this, none of them would ever go.
+    pub fn unwatch(&self) {
+        self.tree.unwatch();
+    }
+
     pub(super) fn notices(&self) -> Notices {
         self.notices.clone()
     }

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
+use avfs_core::EntryName;
 use avfs_fuse::abi::Opcode;
+use avfs_tree::{Ino, NewEntry};
 
 use crate::fixture::Mounted;
 
@@ -67,4 +69,19 @@ fn a_listed_directory_is_not_asked_about_again() {
     walk();
     let requests = mounted.requests_of(walk);
     assert!(total(&requests) <= 2, "opening it and its own attributes at most: {requests:?}");
+}
+
+#[test]
+fn a_large_file_is_read_ahead_in_large_pieces() {
+    const SIZE: usize = 16 << 20;
+    let tree = crate::fixture::empty_tree();
+    let file = tree.create(Ino::ROOT, &EntryName::new(b"large").unwrap(), NewEntry::file(0o644)).unwrap();
+    tree.write(file.ino, 0, &vec![7; SIZE]).unwrap();
+    let mounted = Mounted::of(tree, false);
+    let read = mounted.requests_of(|| {
+        let (file, mut piece) = (File::open(mounted.at("large")).unwrap(), vec![0; 64 << 10]);
+        (0..SIZE).step_by(piece.len()).for_each(|at| file.read_exact_at(&mut piece, at as u64).unwrap());
+    });
+    // With 128 KiB at a time it would be 128.
+    assert!(total(&read) < 48, "{read:?}");
 }

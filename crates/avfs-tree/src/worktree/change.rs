@@ -156,8 +156,10 @@ impl WorkTree {
     /// Takes away the name of anything but a directory.
     pub fn unlink(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = self.existing(&mut state, parent, name)?;
-        self.ask(&mut state, Ask::Remove { at: &at, found: ino })?;
+        let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Remove { at: &at, found })?;
+        let ino = found.ok_or(FsError::NotFound)?;
         if state.inode(ino)?.is_directory() {
             return Err(FsError::IsADirectory);
         }
@@ -168,8 +170,10 @@ impl WorkTree {
     /// Takes away an empty directory.
     pub fn remove_directory(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = self.existing(&mut state, parent, name)?;
-        self.ask(&mut state, Ask::Remove { at: &at, found: ino })?;
+        let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::Remove { at: &at, found })?;
+        let ino = found.ok_or(FsError::NotFound)?;
         if !state.inode(ino)?.is_directory() {
             return Err(FsError::NotADirectory);
         }
@@ -183,8 +187,10 @@ impl WorkTree {
     /// Takes away a name and everything below it, in one step.
     pub fn remove_tree(&self, parent: Ino, name: &EntryName) -> Result<(), FsError> {
         let mut state = self.state();
-        let (at, ino) = self.existing(&mut state, parent, name)?;
-        self.ask(&mut state, Ask::RemoveTree { at: &at, found: ino })?;
+        let at = Place::new(parent, name.clone());
+        let found = state.lookup(&at)?;
+        self.ask(&mut state, Ask::RemoveTree { at: &at, found })?;
+        found.ok_or(FsError::NotFound)?;
         let time = self.now();
         self.perform(&mut state, Op::Remove { at, time }, &[])
     }
@@ -192,9 +198,10 @@ impl WorkTree {
     /// Moves an entry, replacing what is at the new place as `rename(2)` does.
     pub fn rename(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let moved = self.moved(&mut state, &from)?;
+        let moved = state.lookup(&from)?;
         let replaced = state.lookup(&to)?;
         self.ask(&mut state, Ask::Move { from: &from, moved, to: &to, replaced })?;
+        let moved = moved.ok_or(FsError::NotFound)?;
         if replaced == Some(moved) {
             return Ok(());
         }
@@ -215,9 +222,10 @@ impl WorkTree {
     /// Moves an entry to a place where there must be nothing.
     pub fn rename_no_replace(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let moved = self.moved(&mut state, &from)?;
+        let moved = state.lookup(&from)?;
         let replaced = state.lookup(&to)?;
         self.ask(&mut state, Ask::Move { from: &from, moved, to: &to, replaced })?;
+        let moved = moved.ok_or(FsError::NotFound)?;
         if replaced.is_some() {
             return Err(FsError::Exists);
         }
@@ -230,10 +238,10 @@ impl WorkTree {
     /// Swaps two entries.
     pub fn exchange(&self, from: Place, to: Place) -> Result<(), FsError> {
         let mut state = self.state();
-        let first = self.moved(&mut state, &from)?;
-        let second = self.moved(&mut state, &to)?;
-        self.ask(&mut state, Ask::Move { from: &from, moved: first, to: &to, replaced: Some(second) })?;
-        self.ask(&mut state, Ask::Move { from: &to, moved: second, to: &from, replaced: Some(first) })?;
+        let first = self.existing(&mut state, &from)?;
+        let second = self.existing(&mut state, &to)?;
+        self.ask(&mut state, Ask::Move { from: &from, moved: Some(first), to: &to, replaced: Some(second) })?;
+        self.ask(&mut state, Ask::Move { from: &to, moved: Some(second), to: &from, replaced: Some(first) })?;
         if first == second {
             return Ok(());
         }
@@ -247,7 +255,7 @@ impl WorkTree {
 
     /// Gives a file another name.
     pub fn link(&self, ino: Ino, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
-        self.settle_changed(ino)?;
+        self.settle_if_owed(ino)?;
         let mut state = self.state_with(ino)?;
         let at = Place::new(parent, name.clone());
         let found = state.lookup(&at)?;
@@ -275,28 +283,17 @@ impl WorkTree {
     /// Writes bytes at `offset`, as one step if they are not more than 1 MiB.
     pub fn write(&self, at: impl Into<At>, offset: u64, data: &[u8]) -> Result<(), FsError> {
         let at = at.into();
-        self.settle_changed(at.ino)?;
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?;
         self.ask(&mut state, Ask::Write { ino: at.ino, offset })?;
         self.write_at(&mut state, at.ino, offset, data)
     }
 
-    /// Has the bytes kept that are about to be changed, if a source has promised them.
-    fn settle_changed(&self, ino: Ino) -> Result<(), FsError> {
-        match self.is_owed(ino)? {
-            true => {
-                self.check(ino, Level::Append)?;
-                self.settle_owed(ino)
-            }
-            false => Ok(()),
-        }
-    }
-
     /// Writes bytes at the end, wherever that is by now; returns where they are.
     pub fn append(&self, at: impl Into<At>, data: &[u8]) -> Result<u64, FsError> {
         let at = at.into();
-        self.settle_changed(at.ino)?;
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         let end = state.inode_at(at)?.file_size()?;
         self.ask(&mut state, Ask::Use(at.ino, Level::Append))?;
@@ -347,7 +344,7 @@ impl WorkTree {
     pub fn punch_hole(&self, at: impl Into<At>, offset: u64, len: u64) -> Result<(), FsError> {
         offset.checked_add(len).ok_or(FsError::TooLarge)?;
         let at = at.into();
-        self.settle_changed(at.ino)?;
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         state.inode_at(at)?.file_size()?;
         let ino = at.ino;
@@ -359,7 +356,7 @@ impl WorkTree {
     pub fn set_attr(&self, at: impl Into<At>, set: SetAttr) -> Result<Attr, FsError> {
         let at = at.into();
         if set.size.is_some_and(|size| size > 0) {
-            self.settle_changed(at.ino)?;
+            self.settle_if_owed(at.ino)?;
         }
         let mut state = self.state_with(at.ino)?;
         let (ino, time) = (at.ino, self.now());
@@ -427,16 +424,8 @@ impl WorkTree {
         Ok(())
     }
 
-    /// The place of a name, and what is there.
-    fn existing(&self, state: &mut State, parent: Ino, name: &EntryName) -> Result<(Place, Ino), FsError> {
-        let at = Place::new(parent, name.clone());
-        let ino = self.moved(state, &at)?;
-        Ok((at, ino))
-    }
-
-    /// What is at a place from which it is to be taken. A name that is hidden is said to be missing, as one that
-    /// is missing.
-    fn moved(&self, state: &mut State, from: &Place) -> Result<Ino, FsError> {
+    /// What is at a place. A name that is hidden is said to be missing, as one that is missing.
+    fn existing(&self, state: &mut State, from: &Place) -> Result<Ino, FsError> {
         let found = state.lookup(from)?;
         self.ask(state, Ask::Find { at: from, found })?;
         found.ok_or(FsError::NotFound)

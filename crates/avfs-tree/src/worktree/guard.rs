@@ -37,12 +37,12 @@ pub(crate) enum Ask<'a> {
     Make { at: &'a Place, found: Option<Ino> },
     /// To put a whole tree where there is nothing.
     Graft { at: &'a Place, found: Option<Ino>, tree: &'a StoredTree },
-    /// To take a name away.
-    Remove { at: &'a Place, found: Ino },
-    /// To take a name away with everything below it.
-    RemoveTree { at: &'a Place, found: Ino },
-    /// To move something, onto something else or not.
-    Move { from: &'a Place, moved: Ino, to: &'a Place, replaced: Option<Ino> },
+    /// To learn what a name stands for, and take it away.
+    Remove { at: &'a Place, found: Option<Ino> },
+    /// The same with everything below it.
+    RemoveTree { at: &'a Place, found: Option<Ino> },
+    /// To learn what a name stands for, and move that, onto something else or not.
+    Move { from: &'a Place, moved: Option<Ino>, to: &'a Place, replaced: Option<Ino> },
     /// To give a file another name.
     Link { ino: Ino, at: &'a Place, found: Option<Ino> },
     /// To copy something with everything below it.
@@ -189,13 +189,13 @@ impl View {
             },
             Ask::Use(ino, level) => needs(level, self.inode(state, ino).as_ref()),
             Ask::Write { ino, offset } => self.may_write(state, ino, offset),
-            Ask::Find { at, found } => self.may_find(state, at, found),
+            Ask::Find { at, found } => self.may_find(state, at, found).map(|_| ()),
             Ask::Make { at, found } => self.may_make(state, at, found, None, Level::Append),
             Ask::Graft { at, found, tree } => self.may_graft(state, at, found, tree),
             Ask::Remove { at, found } => self.may_remove(state, at, found).map(|_| ()),
             Ask::RemoveTree { at, found } => {
-                self.may_remove(state, at, found)?;
-                self.all_below(state, found, Level::Write)
+                let (top, _) = self.may_remove(state, at, found)?;
+                self.all_below(state, top, Level::Write)
             }
             Ask::Move { from, moved, to, replaced } => self.may_move(state, from, moved, to, replaced),
             Ask::Link { ino, at, found } => {
@@ -231,17 +231,26 @@ impl View {
         self.name(state, at, &inode.meta.labels, inode.is_directory())
     }
 
-    fn may_find(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Result<(), FsError> {
-        let sees_directory = self.above(state, at).is_some_and(|above| above.is_visible());
-        match self.found(state, at, found) {
-            Some(stand) if sees_directory && stand.is_visible() => {
-                if let Some(ino) = found {
-                    self.note_if_linked(state, ino, at);
-                }
-                Ok(())
-            }
-            Some(_) | None => Err(FsError::Hidden),
+    /// Where a name stands that is in a directory which is not hidden.
+    fn found_in_sight(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Option<Stand> {
+        let above = self.directory(state, at.parent)?;
+        if !self.is_directory_visible(&above) {
+            return None;
         }
+        let inode = found.and_then(|ino| state.inodes.get(&ino));
+        Some(match inode {
+            Some(inode) => self.below(&above, &at.name, &inode.meta.labels, inode.is_directory()),
+            None => self.below(&above, &at.name, &Labels::default(), false),
+        })
+    }
+
+    /// Where a name stands that is not hidden.
+    fn may_find(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Result<Stand, FsError> {
+        let stand = self.found_in_sight(state, at, found).filter(Stand::is_visible).ok_or(FsError::Hidden)?;
+        if let Some(ino) = found {
+            self.note_if_linked(state, ino, at);
+        }
+        Ok(stand)
     }
 
     fn note_if_linked(&mut self, state: &State, ino: Ino, at: &Place) {
@@ -260,8 +269,7 @@ impl View {
         target: Option<&[u8]>,
         level: Level,
     ) -> Result<(), FsError> {
-        let sees_directory = self.above(state, at).is_some_and(|above| above.is_visible());
-        let stand = self.found(state, at, found).filter(|_| sees_directory);
+        let stand = self.found_in_sight(state, at, found);
         match &stand {
             Some(stand) if found.is_some() && stand.is_visible() => return Ok(()),
             stand => needs(level, stand.as_ref())?,
@@ -324,11 +332,13 @@ impl View {
         Ok(())
     }
 
-    fn may_remove(&mut self, state: &State, at: &Place, found: Ino) -> Result<Stand, FsError> {
-        self.may_find(state, at, Some(found))?;
-        let stand = self.found(state, at, Some(found));
-        needs(Level::Write, stand.as_ref())?;
-        stand.ok_or(FsError::Hidden)
+    /// What may be taken away, and where it stands. A name that is hidden is said to be missing, as one that is
+    /// missing.
+    fn may_remove(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Result<(Ino, Stand), FsError> {
+        let stand = self.may_find(state, at, found)?;
+        let found = found.ok_or(FsError::NotFound)?;
+        needs(Level::Write, Some(&stand))?;
+        Ok((found, stand))
     }
 
     /// Whether everything in a directory has a level. What is hidden makes it not empty.
@@ -366,21 +376,23 @@ impl View {
         &mut self,
         state: &State,
         from: &Place,
-        moved: Ino,
+        moved: Option<Ino>,
         to: &Place,
         replaced: Option<Ino>,
     ) -> Result<(), FsError> {
-        let before = self.may_remove(state, from, moved)?;
-        if !self.above(state, to).is_some_and(|above| above.is_visible()) {
-            return Err(FsError::Hidden);
-        }
-        if replaced.is_some() {
-            needs(Level::Write, self.found(state, to, replaced).as_ref())?;
+        let (moved, before) = self.may_remove(state, from, moved)?;
+        let above = self.directory(state, to.parent).filter(|above| self.is_directory_visible(above));
+        let above = above.ok_or(FsError::Hidden)?;
+        if let Some(replaced) = replaced {
+            let inode = state.inode(replaced)?;
+            needs(
+                Level::Write,
+                Some(&self.below(&above, &to.name, &inode.meta.labels, inode.is_directory())),
+            )?;
         }
         let inode = state.inode(moved)?;
-        let after = self.name(state, to, &inode.meta.labels, inode.is_directory());
-        needs(Level::Write, after.as_ref())?;
-        let Some(after) = after else { return Err(FsError::Hidden) };
+        let after = self.below(&above, &to.name, &inode.meta.labels, inode.is_directory());
+        needs(Level::Write, Some(&after))?;
         match &inode.body {
             Body::Symlink(target) => self.may_lead(state, to, &after.standing, target),
             Body::Directory(_) => {

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use avfs_core::rules::Level;
 use avfs_core::{Content, Entry, EntryKind, NodeId, ObjectId, Promise, PromiseId, Timestamp, TreePath};
 
 use super::WorkTree;
-use crate::error::{FsError, Wanted};
+use super::guard::Ask;
+use crate::error::FsError;
 use crate::inodes::Ino;
 use crate::op::{Op, Place};
 use crate::promises::{Kept, KeptDirectory};
@@ -21,32 +23,23 @@ struct Owed {
 }
 
 impl WorkTree {
-    /// Whether a source has to be asked before what is in an inode can be used: the entries of a directory, the
-    /// bytes of a file.
-    pub fn is_owed(&self, ino: Ino) -> Result<bool, FsError> {
-        if !self.shared.objects.may_promise() {
-            return Ok(false);
-        }
-        let mut state = self.state();
-        state.revive(ino)?;
-        let Some(owed) = state.owed(ino)? else { return Ok(false) };
-        Ok(match state.objects.kept(owed.id)?.as_deref() {
-            Some(Kept::Directory(_) | Kept::File(_)) => false,
-            Some(Kept::Moved { .. } | Kept::Gone) | None => true,
-        })
-    }
-
-    /// Has what is in an inode kept, if it is promised. The tree goes on while its source is asked. A file that
-    /// the source has changed since takes its new version whole, and one that is gone from there is gone here.
+    /// Has what is in an inode kept, if a source has promised it: the entries of a directory, the bytes of a file.
+    /// The tree goes on while the source is asked. A file that the source has changed since takes its new version
+    /// whole, and one that is gone from there is gone here.
     pub fn settle_owed(&self, ino: Ino) -> Result<(), FsError> {
-        if !self.shared.objects.may_promise() {
+        let mut state = self.state_with(ino)?;
+        let ask = match state.inode(ino)?.is_directory() {
+            true => Ask::See(ino),
+            false => Ask::Use(ino, Level::Read),
+        };
+        self.ask(&mut state, ask)?;
+        if !state.objects.may_promise() {
             return Ok(());
         }
-        let mut state = self.state();
-        state.revive(ino)?;
         let Some(owed) = state.owed(ino)? else { return Ok(()) };
+        let objects = state.objects.clone();
         drop(state);
-        match &*self.shared.objects.keep(owed.id, &owed.promise)? {
+        match &*objects.keep(owed.id, &owed.promise)? {
             Kept::Directory(_) | Kept::File(_) => Ok(()),
             Kept::Moved { entry, ctime } => {
                 let mut state = self.state_owing(ino, owed.id)?;
@@ -68,29 +61,15 @@ impl WorkTree {
         }
     }
 
-    /// The same through a door that does not wait: it is asked for what the tree needs for that, too.
-    pub(super) fn fetch_owed(&self, ino: Ino) -> Result<(), FsError> {
-        let mut at_hand = Vec::new();
-        loop {
-            match self.settle_owed(ino) {
-                Ok(()) => return Ok(()),
-                Err(error) => match error.wanted() {
-                    Some(Wanted::Object(id)) => at_hand.push(self.shared.objects.fetch(id)?),
-                    Some(Wanted::Owed(_)) | None => return Err(error),
-                },
-            }
-        }
-    }
-
     /// Takes the version of a promised file that took its place, if the tree has that promise at `path`.
     /// Directories that nobody has looked at stay as they are.
     pub fn take_moved(&self, path: &TreePath, id: PromiseId) -> Result<(), FsError> {
         let mut ino = Ino::ROOT;
         for name in path.components() {
-            if self.is_owed(ino)? {
+            let mut state = self.state();
+            if !state.is_looked_at(ino)? {
                 return Ok(());
             }
-            let mut state = self.state();
             match state.inode(ino)?.is_directory() {
                 true => match state.lookup(&Place::new(ino, name))? {
                     Some(found) => ino = found,
@@ -103,6 +82,14 @@ impl WorkTree {
         match is_meant.then(|| self.settle_owed(ino)).transpose() {
             Ok(_) | Err(FsError::NotFound) => Ok(()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// As [`WorkTree::settle_owed`], where whoever uses what is in the inode is asked for that anyway.
+    pub(super) fn settle_if_owed(&self, ino: Ino) -> Result<(), FsError> {
+        match self.shared.objects.may_promise() {
+            true => self.settle_owed(ino),
+            false => Ok(()),
         }
     }
 
@@ -213,6 +200,14 @@ impl State {
             }
             _ => None,
         })
+    }
+
+    /// Whether what is in an inode is known, and not only promised.
+    fn is_looked_at(&self, ino: Ino) -> Result<bool, FsError> {
+        match self.owed(ino)? {
+            Some(owed) => Ok(self.objects.kept(owed.id)?.is_some()),
+            None => Ok(true),
+        }
     }
 
     /// What a directory that nobody changed was kept as, if it was promised.

@@ -107,11 +107,21 @@ impl WorkTree {
     /// Reads into `out` from `offset` on; returns how many bytes there were. The tree stands still only
     /// while it is found out where they are.
     pub fn read(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
-        let at = at.into();
-        self.settle_readable(at.ino)?;
+        self.read_by(at.into(), offset, out, self.waits)
+    }
+
+    /// As [`WorkTree::read`], but contents are waited for whatever the door does: they may be in many objects, and
+    /// nobody else waits meanwhile.
+    pub fn read_waiting(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        self.read_by(at.into(), offset, out, true)
+    }
+
+    fn read_by(&self, at: At, offset: u64, out: &mut [u8], waits: bool) -> Result<usize, FsError> {
+        self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         self.ask(&mut state, Ask::Use(at.ino, Level::Read))?;
-        let objects = state.objects.clone();
+        let mut objects = state.objects.clone();
+        objects.set_waits(waits);
         let plan = match &state.inode_at(at)?.body {
             Body::Stored { size, content } => {
                 let (size, content) = (*size, *content);
@@ -133,19 +143,8 @@ impl WorkTree {
         Ok(state)
     }
 
-    /// Has a file kept that a source has promised, if it may be read.
-    fn settle_readable(&self, ino: Ino) -> Result<(), FsError> {
-        match self.is_owed(ino)? {
-            true => {
-                self.check(ino, Level::Read)?;
-                self.settle_owed(ino)
-            }
-            false => Ok(()),
-        }
-    }
-
     pub fn read_all(&self, ino: Ino) -> Result<Bytes, FsError> {
-        self.settle_readable(ino)?;
+        self.settle_if_owed(ino)?;
         let state = self.readable(ino)?;
         file(&state, ino)?.read_all(&state.objects, state.journal.as_ref())
     }

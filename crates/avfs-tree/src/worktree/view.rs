@@ -96,7 +96,7 @@ impl View {
     }
 
     fn stand(&self, standing: Standing, is_directory: bool) -> Stand {
-        let passable = is_directory && (standing.level() > Level::None || self.rules.is_passable(&standing));
+        let passable = is_directory && self.is_directory_visible(&standing);
         Stand { standing, passable }
     }
 
@@ -184,8 +184,17 @@ impl View {
         is_directory: bool,
     ) -> Option<Stand> {
         let above = self.directory(state, place.parent)?;
-        let standing = self.rules.child(&above, place.name.as_bytes(), labels);
-        Some(self.stand(standing, is_directory))
+        Some(self.below(&above, &place.name, labels, is_directory))
+    }
+
+    /// Where a name stands in a directory that stands there.
+    pub fn below(&self, above: &Standing, name: &EntryName, labels: &Labels, is_directory: bool) -> Stand {
+        self.stand(self.rules.child(above, name.as_bytes(), labels), is_directory)
+    }
+
+    /// Whether a directory that stands there can be seen.
+    pub fn is_directory_visible(&self, standing: &Standing) -> bool {
+        standing.level() > Level::None || self.rules.is_passable(standing)
     }
 
     /// Where the directory of a name stands.

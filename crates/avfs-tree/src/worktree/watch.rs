@@ -48,6 +48,13 @@ impl State {
         }
     }
 
+    pub fn take_watchers(&mut self, door: Door) -> Vec<(Door, Arc<dyn Watcher>)> {
+        let all = std::mem::take(&mut self.watchers);
+        let (gone, left) = all.into_iter().partition(|(other, _)| *other == door);
+        self.watchers = left;
+        gone
+    }
+
     pub fn tell(&self, origin: Option<Door>, seen: Seen) {
         for (_, watcher) in self.watchers.iter().filter(|(door, _)| Some(*door) != origin) {
             watcher.seen(seen.clone());

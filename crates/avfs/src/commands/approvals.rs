@@ -37,6 +37,7 @@ pub fn run(context: &mut Context<'_>, command: &ApprovalsCommand) -> Result<Exit
 /// The store, and the approval that is named in it.
 fn find(context: &Context<'_>, id: &str) -> Result<(Store, Approval)> {
     let store = context.store()?;
+    store.clear_away_previews()?;
     let approval = store.approval(&ApprovalId::parse(id)?)?;
     Ok((store, approval))
 }

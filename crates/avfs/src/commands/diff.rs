@@ -8,6 +8,7 @@ mod words;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use agentvfs::git::is_in_repository;
 use agentvfs::{Task, Vault};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
@@ -98,17 +99,28 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
     let mut comparison = args.comparison()?;
     let task = task(context, &mut comparison)?;
     let Comparison { from, to, paths } = comparison;
-    let (from, to) = match task {
-        Some(task) => of_task(context, &task)?,
+    let (from, to) = match &task {
+        Some(task) => of_task(context, task)?,
         None => of_revisions(&context.vault()?, from, to)?,
     };
     check_paths(&from, &to, &paths)?;
-    let changes = compare(&from.reader, &to.reader, &paths)?;
-    let output = Output { from: &from, to: &to, changes: &changes };
+    let mut changes = compare(&from.reader, &to.reader, &paths)?;
+    // Of a task, what was done with git is told by commits, unless its very files are asked for.
+    let git = match &task {
+        Some(task) if !paths.iter().any(is_in_repository) => {
+            changes.retain(|change| !is_in_repository(change.path()));
+            Some(task.git_summary()?)
+        }
+        _ => None,
+    };
+    let output = Output { from: &from, to: &to, changes: &changes, git: git.as_ref() };
     let print = |out: &mut Printer| output.print(out, args);
     match args.no_pager {
         true => print(context.out)?,
         false => context.out.paged(print)?,
+    }
+    if let Some(summary) = &git {
+        crate::git::tell(context.out, summary);
     }
     match args.exit_code && !changes.is_empty() {
         true => Ok(ExitStatus::No),

@@ -15,7 +15,7 @@ use agentvfs::exec::boundary::{Cancel, Event};
 use agentvfs::exec::{Envelope, Lingering, Running};
 use anyhow::Result;
 
-pub use arguments::{ExecArgs, checkpoint_mode, network, policy, variable};
+pub use arguments::{ExecArgs, checkpoint_mode, isolation, network, policy, variable};
 pub use door::{HostDoor, through_door};
 pub use telling::{Manner, Telling};
 
@@ -56,11 +56,9 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         &mut |id| telling.borrow_mut().waiting(id),
         &mut lingering,
     )?;
-    let ended = telling.into_inner().end(&envelope).map(|()| status(&envelope));
-    if !lingering.is_needed() {
-        return ended;
-    }
-    let status = ended.unwrap_or_else(|error| crate::report(context.out, &error));
+    let ended = telling.into_inner().end(&envelope).and_then(|()| Ok(context.out.flush()?));
+    let status = ended.map_or_else(|error| crate::report(context.out, &error), |()| status(&envelope));
+    // What is left to be done is nothing that anybody waits for.
     worker.release(status);
     lingering.wait();
     Ok(status)

@@ -60,6 +60,7 @@ fn estimate(store: &Store) -> Result<GcBody> {
 }
 
 fn collect(context: &mut Context<'_>, store: &Store) -> Result<GcBody> {
+    store.clear_away_previews()?;
     let progress = Progress::spin(context.out, "gc");
     let collected = store.collect_garbage(&mut |objects| {
         progress.say(|| format!("{objects} objects are needed"));

@@ -45,7 +45,7 @@ pub struct MergeArgs {
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
-enum ConflictsArg {
+pub enum ConflictsArg {
     /// They stay open, and are marked in texts
     #[default]
     Mark,
@@ -100,9 +100,20 @@ pub fn run(context: &mut Context<'_>, args: &MergeArgs) -> Result<ExitStatus> {
     let style = if args.show_base { MarkerStyle::Diff3 } else { MarkerStyle::Merge };
     let options = MergeOptions { dry_run: args.dry_run, conflicts: args.conflicts.into(), style };
     let report = vault.merge(&from.iter().collect::<Vec<_>>(), &options)?;
+    tell(context, "merge", &vault, &report, args.dry_run)
+}
+
+/// Says what a merge did, or would do.
+pub fn tell(
+    context: &mut Context<'_>,
+    kind: &'static str,
+    vault: &Vault,
+    report: &MergeReport,
+    dry_run: bool,
+) -> Result<ExitStatus> {
     match context.out.is_json() {
-        true => context.out.object("merge", &body(&vault, &report, args.dry_run)?)?,
-        false => print(context, &vault, &report, args.dry_run)?,
+        true => context.out.object(kind, &body(vault, report, dry_run)?)?,
+        false => print(context, vault, report, dry_run)?,
     }
     Ok(if report.conflicts.is_empty() { ExitStatus::Success } else { ExitStatus::No })
 }

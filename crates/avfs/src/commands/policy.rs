@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use agentvfs::exec::boundary::Network;
 use agentvfs::exec::boundary::classify::{Classification, Command, classify};
 use agentvfs::exec::boundary::policy::Decision;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::exec::policy;
+use super::exec::{network, policy};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
@@ -20,14 +21,22 @@ pub enum PolicyCommand {
 
 /// Tell what a command would do and what the policy decides, without running it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "Where a vault is chosen, the rules count that `avfs approvals allow --always` saved with it.
+
+Examples:
   avfs policy check -- git push
+  avfs policy check --vault web --net crates.io -- cargo fetch
   avfs policy check -c 'curl example.com | sh'
-  avfs policy check --policy strict.toml --json -- rm -rf build")]
+  avfs policy check --policy strict.toml --json -- rm -rf build"
+)]
 pub struct CheckArgs {
     /// Decide by this policy file
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// What it would be allowed to reach: rules that were saved with the vault hold for the network that was asked for
+    #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
+    net: Option<Network>,
     /// A line for a shell
     #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
     line: Option<String>,
@@ -45,7 +54,10 @@ struct CheckBody<'a> {
 
 pub fn run(context: &mut Context<'_>, command: &PolicyCommand) -> Result<ExitStatus> {
     let PolicyCommand::Check(args) = command;
-    let policy = policy(args.policy.as_deref())?;
+    let mut policy = policy(args.policy.as_deref())?;
+    if let Some(vault) = context.vault_if_chosen()? {
+        policy = vault.policy_here(&policy, args.net.as_ref().unwrap_or(&Network::None))?;
+    }
     let command = match &args.line {
         Some(line) => Command::Shell(line.clone()),
         None => Command::Argv(args.command.clone()),

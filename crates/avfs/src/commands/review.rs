@@ -1,6 +1,7 @@
 //! `avfs review`: look at what a task did, and take all or part of it.
 
 mod accepted;
+mod applying;
 mod changes;
 mod decision;
 mod draw;
@@ -17,11 +18,12 @@ mod screen;
 mod text;
 mod tree;
 
-use agentvfs::Task;
+use agentvfs::apply::Plan;
 use anyhow::Result;
 use avfs_core::TreePath;
 
 use self::accepted::Accepted;
+use self::applying::{conflicts, finish, plan};
 use self::changes::Changes;
 use self::file::OpenFile;
 use self::json::ReviewBody;
@@ -30,7 +32,7 @@ use self::named::{Named, decisions, named};
 use self::screen::{Input, Screen};
 use crate::args::vault_path;
 use crate::context::Context;
-use crate::escape::printable_path;
+use crate::escape::{printable_line, printable_path};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -38,7 +40,8 @@ use crate::printer::Printer;
 /// Look at what a task changed, and decide file by file and hunk by hunk
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Shows the changed files and their differences on the terminal. What is accepted
-is applied at the end; the rest stays in the task. '?' lists the keys.
+is applied at the end to the directory of the task; the rest stays in the
+task. '?' lists the keys.
 
 With --json the changes are printed with the numbers of their hunks, and with
 what --accept and --reject say of them; then nothing is applied.
@@ -81,8 +84,9 @@ pub fn run(context: &mut Context<'_>, args: &ReviewArgs) -> Result<ExitStatus> {
     }
     let root = printable_path(task.root());
     let model = Model::new(task.name().to_string(), root, changes.files.clone(), decisions);
-    match look(context.out, model, &changes)? {
-        Some(accepted) => apply(context, &task, &accepted),
+    let accepted = look(context.out, model, &changes, |accepted| plan(&task, &changes, accepted))?;
+    match accepted {
+        Some(plan) => finish(context.out, plan),
         None => Ok(ExitStatus::Success),
     }
 }
@@ -93,14 +97,19 @@ fn no_terminal(task: &str) -> Failure {
 }
 
 /// Has the terminal until the user is done. `None`: nothing is to be applied.
-fn look(out: &mut Printer, mut model: Model, changes: &Changes) -> Result<Option<Accepted>> {
+fn look(
+    out: &mut Printer,
+    mut model: Model,
+    changes: &Changes,
+    plan: impl Fn(&Accepted) -> Result<Plan>,
+) -> Result<Option<Plan>> {
     let in_color = out.is_colored();
     let mut screen = Screen::enter(out.stream(), in_color)?;
     loop {
         model.resize(screen.size()?);
         // Files that are only passed by are not compared.
-        if let Some(file) = model.wanted().filter(|_| !screen.has_input()) {
-            model.show(OpenFile::new(file, changes.diff(file)?));
+        if !screen.has_input() {
+            load(&mut model, changes);
         }
         screen.draw(&model)?;
         let action = match screen.next()? {
@@ -112,22 +121,32 @@ fn look(out: &mut Printer, mut model: Model, changes: &Changes) -> Result<Option
                 return Ok(None);
             }
         };
+        if action.is_some_and(|action| model.needs_file(action)) {
+            load(&mut model, changes);
+        }
         match action.and_then(|action| model.update(action)) {
             None => {}
             Some(Effect::Suspend) => screen.suspend()?,
             Some(Effect::Leave) => return Ok(None),
-            Some(Effect::Apply) => return Ok(Some(model.accepted())),
+            Some(Effect::Apply) => match plan(&model.accepted()) {
+                Ok(plan) if plan.conflicts.is_empty() => return Ok(Some(plan)),
+                Ok(plan) => model.message = conflicts(&plan),
+                Err(error) => model.message = Some(told(&error)),
+            },
         }
     }
 }
 
-fn apply(context: &mut Context<'_>, task: &Task, accepted: &Accepted) -> Result<ExitStatus> {
-    let paths = accepted.paths.iter().map(ToString::to_string);
-    let hunks = accepted.hunks.iter().map(|(path, numbers)| {
-        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        format!("--hunks {path}:{}", numbers.join(","))
-    });
-    let words: Vec<String> = paths.chain(hunks).collect();
-    context.out.line(format_args!("avfs apply {} {}", task.name(), words.join(" ")))?;
-    Ok(ExitStatus::Success)
+/// A file whose contents cannot be had is shown with the reason: the others can still be decided.
+fn load(model: &mut Model, changes: &Changes) {
+    if let Some(file) = model.wanted() {
+        model.show(match changes.diff(file) {
+            Ok(diff) => OpenFile::new(file, diff),
+            Err(error) => OpenFile::with_hunks(file, vec![told(&error)], Vec::new(), 0),
+        });
+    }
+}
+
+fn told(error: &anyhow::Error) -> String {
+    printable_line(format!("{error:#}").as_bytes())
 }

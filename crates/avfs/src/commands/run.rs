@@ -37,7 +37,7 @@ pub fn run(context: &mut Context<'_>, args: &RunArgs) -> Result<ExitStatus> {
         Side::Worker(worker) => {
             drop(sharing);
             let terminal = shared.map(|(_, socket)| socket);
-            work(context, args, &Work { worker, is_back }, terminal)
+            work(context, args, Work { worker, is_back }, terminal)
         }
     }
 }
@@ -68,7 +68,7 @@ impl Work {
 fn work(
     context: &mut Context<'_>,
     args: &RunArgs,
-    work: &Work,
+    work: Work,
     terminal: Option<OwnedFd>,
 ) -> Result<ExitStatus> {
     let start = args.start(context)?;
@@ -90,10 +90,10 @@ fn work(
     let end = ended.map_err(|error| failure(&error))?;
     summary::tell(context.out, &start, &end, hidden)?;
     let status = status(&end);
-    if lingering.is_needed() {
-        context.out.talk("waiting for another run or mount of this task, which this process serves");
-        lingering.wait();
-    }
+    context.out.flush()?;
+    // What is left to be done is nothing that anybody waits for.
+    work.worker.release(status);
+    lingering.wait();
     Ok(status)
 }
 

@@ -5,13 +5,13 @@ mod table;
 pub use table::changes;
 
 use agentvfs::exec::{ChangeKind, ChangedFile};
-use agentvfs::{Store, Task, TaskState, Timestamp};
+use agentvfs::{Clash, Store, Task, TaskState, Timestamp, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
-use crate::json::byte_field;
+use crate::json::{PathField, byte_field};
 use crate::time::show_rfc3339;
 
 byte_field!(ProjectField, project, project_bytes_hex);
@@ -55,6 +55,40 @@ pub struct TaskBody {
     pub base: String,
     pub head: String,
     pub changed: CountsBody,
+    /// Those of git that were not brought over.
+    pub commits: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflicts: Option<ConflictsBody>,
+    /// The same for people.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+}
+
+/// Early warning: what would not merge by itself.
+#[derive(Serialize)]
+pub struct ConflictsBody {
+    /// Files that the user has changed in the directory meanwhile.
+    pub directory: Vec<PathField>,
+    pub tasks: Vec<ClashBody>,
+}
+
+#[derive(Serialize)]
+pub struct ClashBody {
+    pub task: String,
+    pub paths: Vec<PathField>,
+}
+
+impl ConflictsBody {
+    fn new(directory: &[TreePath], clashes: &[Clash]) -> ConflictsBody {
+        let clash = |clash: &Clash| ClashBody {
+            task: clash.with.to_string(),
+            paths: clash.paths.iter().map(PathField::from).collect(),
+        };
+        ConflictsBody {
+            directory: directory.iter().map(PathField::from).collect(),
+            tasks: clashes.iter().map(clash).collect(),
+        }
+    }
 }
 
 /// How many files changed in which way.
@@ -93,6 +127,9 @@ impl TaskBody {
             base: task.base()?.to_string(),
             head: look.head.to_string(),
             changed: CountsBody::of(&look.changed),
+            commits: task.unbrought_commits()?,
+            conflicts: None,
+            warnings: Vec::new(),
         })
     }
 }
@@ -100,7 +137,13 @@ impl TaskBody {
 pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
     let store = context.store()?;
     let tasks = if args.all { store.tasks()? } else { tasks_here(&store)? };
-    let bodies = tasks.iter().map(TaskBody::of).collect::<Result<Vec<TaskBody>>>()?;
+    let mut bodies = tasks.iter().map(TaskBody::of).collect::<Result<Vec<TaskBody>>>()?;
+    let clashes = store.clashes(&tasks)?;
+    for ((body, task), clashes) in bodies.iter_mut().zip(&tasks).zip(&clashes) {
+        let directory = task.clashes_with_directory()?;
+        body.conflicts = Some(ConflictsBody::new(&directory, clashes));
+        body.warnings = table::warnings(&directory, clashes);
+    }
     if context.out.is_json() {
         context.out.object("tasks", &TasksBody { tasks: bodies })?;
     } else if bodies.is_empty() {

@@ -1,7 +1,10 @@
 //! `avfs undo`: take the last change back.
 
+mod apply;
+
 use std::num::NonZeroUsize;
 
+use agentvfs::apply::ApplyId;
 use agentvfs::{Error, HistoryEntry, Restored, Vault};
 use anyhow::Result;
 use serde::Serialize;
@@ -18,14 +21,29 @@ use crate::versions::{EntryBody, Names, count};
 state before goes forward again. Ends with status 1 if there were fewer changes
 than asked for.
 
+In a directory to which a task was applied, and where no vault is named, the
+apply is taken back if it was the last thing that was done. Files that were
+changed since are conflicts: then nothing is taken back, or with --force
+everything else.
+
 Examples:
   avfs undo
-  avfs undo --steps 3"
+  avfs undo --steps 3
+  avfs undo --apply
+  avfs undo --apply 12 --force"
 )]
 pub struct UndoArgs {
     /// How many changes
     #[arg(short, long, value_name = "N", default_value = "1")]
     steps: NonZeroUsize,
+
+    /// Take an apply back: the one with this number, or the last one
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with = "steps")]
+    apply: Option<String>,
+
+    /// Take everything back but what was changed since
+    #[arg(long, requires = "apply")]
+    force: bool,
 }
 
 #[derive(Serialize)]
@@ -38,6 +56,15 @@ struct UndoneBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
+    let id = match args.apply.as_deref() {
+        Some("last") => Some(apply::last(context)?),
+        Some(id) => Some(ApplyId::parse(id)?),
+        None if args.steps.get() == 1 => apply::last_thing_done_here(context)?,
+        None => None,
+    };
+    if let Some(id) = id {
+        return apply::take_back(context, id, args.force);
+    }
     let vault = context.vault()?;
     let mut done: Vec<(HistoryEntry, Restored)> = Vec::new();
     while done.len() < args.steps.get() {

@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use agentvfs::{NewTask, TreePath, VaultName};
+use serde_json::json;
+
 use crate::sandbox::Sandbox;
 
 #[track_caller]
@@ -55,4 +58,82 @@ fn a_commit_that_is_not_there_makes_no_vault() {
     assert_eq!(sandbox.bad("vault create web --from-git missing"), (2, "not-a-repository".into()));
     assert_eq!(sandbox.bad("vault create web --from-git .. --from .."), (2, "usage".into()));
     assert_eq!(sandbox.object("vault list --json")["vaults"], serde_json::json!([]));
+}
+
+/// A repository, and a task `fix` in it with a commit, a file that is not committed, and one that is ignored.
+fn with_task() -> Sandbox {
+    let sandbox = with_repository();
+    let source = sandbox.path("project/src");
+    let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
+    let name = Some(VaultName::new("fix").unwrap());
+    let task = sandbox.library().project(&source).unwrap().new_task(&NewTask { name, ..NewTask::default() });
+    sh(
+        &sandbox.path(""),
+        "cp -a project/src work; cd work; echo '*.log' >.gitignore; git add -A; git commit -qm $'ignore \\e[31mlogs'",
+    );
+    let open = task.unwrap().vault().begin().unwrap();
+    open.remove(&path(".git"), true).unwrap();
+    open.import_directory(&sandbox.path("work/.git"), &path(".git"), &()).unwrap();
+    for (file, bytes) in [(".gitignore", "*.log\n"), ("a.log", "log\n"), ("new", "new\n")] {
+        open.write_bytes(&path(file), bytes.as_bytes()).unwrap();
+    }
+    open.commit("work", "").unwrap();
+    sandbox
+}
+
+#[test]
+fn a_task_tells_its_commits_and_brings_them() {
+    let sandbox = with_task();
+    let task = &sandbox.object("tasks --json")["tasks"][0];
+    assert_eq!((&task["commits"], &task["changed"]["added"]), (&1.into(), &3.into()));
+    assert!(sandbox.good("tasks").contains("+3, 1 commit"));
+    let diff = sandbox.object("diff fix --json");
+    let paths: Vec<&str> =
+        diff["changes"].as_array().unwrap().iter().map(|change| change["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["/.gitignore", "/a.log", "/new"]);
+    assert_eq!(diff["git"]["moved"][0]["name"], "refs/heads/main");
+    assert_eq!(diff["git"]["commits"][0]["files"], 1);
+    let told = sandbox.run("diff fix");
+    assert!(
+        told.contains("git: main moved from") && told.contains("ignore \\u{1b}[31mlogs (Someone)"),
+        "{told}"
+    );
+    assert_eq!(sandbox.bad("apply fix --commits --branch -x"), (2, "usage".into()));
+    assert_eq!(sandbox.bad("apply fix --commits --branch a..b"), (2, "bad-branch".into()));
+    assert_eq!(sandbox.bad("apply fix --commits --branch main"), (4, "branch-exists".into()));
+    let applied = sandbox.object("apply fix --commits --json");
+    assert_eq!(
+        (&applied["kind"], &applied["branch"], &applied["left"]),
+        (&"apply-commits".into(), &"avfs/fix".into(), &json!([]))
+    );
+    let source = sandbox.path("project/src");
+    assert_eq!(
+        sh(&source, "git log -1 --format=%H avfs/fix; git status --porcelain"),
+        applied["commit"].as_str().unwrap()
+    );
+    assert_eq!(sandbox.object("tasks --json")["tasks"][0]["commits"], 0);
+    assert_eq!(
+        sandbox.object("tasks --json")["tasks"][0]["state"],
+        "unmerged",
+        "its files are not there yet"
+    );
+}
+
+#[test]
+fn the_files_of_a_task_become_a_commit() {
+    let sandbox = with_task();
+    let made = sandbox.object("apply fix --branch files -m Done --json");
+    assert_eq!((&made["kind"], &made["files"]), (&"apply-branch".into(), &2.into()));
+    assert_eq!(made["left_out"], json!([{"path": "/a.log", "reason": "ignored"}]));
+    let source = sandbox.path("project/src");
+    assert_eq!(
+        sh(
+            &source,
+            "git log -1 --format=%s files; git diff-tree -r --name-only main files; git status --porcelain"
+        ),
+        "Done\n.gitignore\nnew"
+    );
+    assert_eq!(sandbox.bad("apply fix --branch files"), (4, "branch-exists".into()));
+    assert_eq!(sandbox.bad("apply fix --branch other --to .."), (2, "not-a-repository".into()));
+    assert_eq!(sandbox.bad("apply fix -m text"), (2, "usage".into()));
 }

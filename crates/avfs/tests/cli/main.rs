@@ -1,6 +1,7 @@
 //! The binary as a user meets it.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod apply;
 mod change;
 mod config;
 mod diff;
@@ -9,6 +10,7 @@ mod git;
 mod graph;
 mod house;
 mod look;
+mod merging;
 mod output;
 mod owned;
 mod query;

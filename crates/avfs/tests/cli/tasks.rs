@@ -137,3 +137,54 @@ fn a_project_gives_new_tasks_what_the_user_has_allowed() {
     assert_eq!(here("workspace start four --from .").0, 1);
     sandbox.good("discard one two three four");
 }
+
+#[test]
+fn what_the_user_did_comes_into_a_task_without_being_its_work() {
+    let sandbox = Sandbox::new();
+    let root = project(&sandbox);
+    fs::write(root.join("text"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n").unwrap();
+    let dir = workspace(&sandbox, "try");
+    fs::write(dir.join("text"), "one\n2\n3\n4\n5\n6\n7\n8\n9\n").unwrap();
+    fs::write(root.join("text"), "1\n2\n3\n4\n5\n6\n7\n8\nnine\n").unwrap();
+    assert_eq!(fs::read_to_string(dir.join("notes")).unwrap(), "first\n");
+    fs::write(root.join("notes"), "second\n").unwrap();
+    fs::write(root.join("more"), "").unwrap();
+    let look = sandbox.object("sync try --dry-run --json");
+    assert_eq!(look["conflicts"], serde_json::json!([]));
+    assert!(!dir.join("more").exists());
+    sandbox.good("sync try");
+    assert_eq!(fs::read_to_string(dir.join("text")).unwrap(), "one\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+    assert_eq!(fs::read_to_string(dir.join("notes")).unwrap(), "second\n");
+    assert!(dir.join("more").exists());
+    assert_eq!(sandbox.good("diff try --name-only"), "/text\n");
+    fs::write(dir.join("notes"), "task\n").unwrap();
+    fs::write(root.join("notes"), "user\n").unwrap();
+    let (status, conflicts) = {
+        let output = sandbox.avfs().args(["sync", "try", "--json"]).output().unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), body["conflicts"][0]["path"].clone())
+    };
+    assert_eq!((status, conflicts), (1, "/notes".into()));
+    sandbox.good("workspace stop try");
+    sandbox.good("discard try --yes");
+}
+
+#[test]
+fn tasks_that_would_not_merge_are_told_early() {
+    let sandbox = Sandbox::new();
+    let dir = workspace(&sandbox, "one");
+    sandbox.good("fork 2 --task one --name other");
+    fs::write(dir.join("notes"), "of one\n").unwrap();
+    sandbox.good("workspace stop one");
+    sandbox.good("write notes of-other --vault other-1");
+    sandbox.good("write new file --vault other-2");
+    fs::write(sandbox.path("web/notes"), "of the user\n").unwrap();
+    let body = sandbox.object("tasks --all --json");
+    let of = |task: usize| &body["tasks"][task]["conflicts"];
+    assert_eq!(of(0)["directory"][0]["path"], "/notes");
+    assert_eq!(of(0)["tasks"][0]["task"], "other-1");
+    assert_eq!(of(1)["tasks"][0]["paths"][0]["path"], "/notes");
+    assert_eq!(*of(2), serde_json::json!({"directory": [], "tasks": []}));
+    assert!(sandbox.good("tasks --all").contains("\n  conflicts with other-1: /notes\n"));
+    sandbox.good("discard one other-1 other-2 --yes");
+}

@@ -214,6 +214,13 @@ fn a_saved_rule_allows_the_command_and_nothing_wider() {
     let ran = asker.exec(&PUSH);
     assert_eq!(ran.envelope["result"]["decision"]["action"], "allow", "{}", ran.envelope);
     assert!(ran.envelope["result"]["decision"]["rule"].as_str().unwrap().contains(&id));
+    let checked = |flags: &[&str]| {
+        let text = asker.good(&[&["policy", "check", "--json"], flags, &PUSH[..]].concat());
+        let checked: serde_json::Value = serde_json::from_str(&text).unwrap();
+        checked["action"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(checked(&[]), "allow");
+    assert_eq!(checked(&["--net", "example.com"]), "require_approval");
     asker.asks(&["--", "git", "push", "origin", "other"]);
     asker.asks(&["--", "git", "push", "--force", "origin", "main"]);
     asker.asks(&[&["--net", "example.com"], &PUSH[..]].concat());
@@ -334,6 +341,32 @@ fn a_preview_shows_the_changes_and_leaves_nothing() {
 }
 
 #[test]
+fn what_a_killed_preview_left_goes_with_the_next_command() {
+    let asker = Asker::new();
+    let id = asker.asks(&PUSH);
+    let vault = asker.object(&["vault", "info"])["name"].as_str().unwrap().to_owned();
+    // No process has this number.
+    let (left, own) = (format!("preview-{id}-4294967294"), "preview-mine".to_owned());
+    let living = format!("preview-{id}-{}", std::process::id());
+    let names = || {
+        let list = asker.object(&["vault", "list"])["vaults"].clone();
+        let names = list.as_array().unwrap().iter().map(|vault| vault["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    for command in [vec!["approvals", "list"], vec!["approvals", "show", &id], vec!["gc"]] {
+        asker.good(&["vault", "fork", &vault, &left]);
+        asker.good(&["vault", "fork", &vault, &own]);
+        asker.good(&["vault", "fork", &vault, &living]);
+        asker.good(&command);
+        let there = names();
+        assert!(!there.contains(&left), "{there:?}");
+        assert!(there.contains(&own) && there.contains(&living), "{there:?}");
+        asker.good(&["vault", "delete", "--yes", &own]);
+        asker.good(&["vault", "delete", "--yes", &living]);
+    }
+}
+
+#[test]
 fn a_preview_goes_through_the_rules_of_the_request() {
     let asker = Asker::new();
     let line = "echo x > src/new.txt; curl -s https://example.invalid";
@@ -446,8 +479,24 @@ fn what_is_allowed_in_a_session_is_allowed_there_alone() {
     for round in 1..=2 {
         assert_eq!((run(&session).status, asker.runs()), (0, round));
     }
+    let tell = |line: &str| asker.good(&["session", "exec", &session, "-c", line]);
+    // What would make other things of the same words: each is asked for anew, and holds again once it is as it was.
+    for (change, back) in [
+        ("export OTHER=1", "unset OTHER"),
+        ("f() { :; }", "unset -f f"),
+        ("shopt -s nullglob", "shopt -u nullglob"),
+    ] {
+        tell(change);
+        let changed = run(&session);
+        assert_eq!(changed.status, 121, "{change}: {}", changed.envelope);
+        assert!(changed.message().contains("state of the shell"), "{}", changed.message());
+        tell(back);
+    }
+    assert_eq!((run(&session).status, asker.runs()), (0, 3));
+    tell("cd /tmp");
+    assert_eq!(run(&session).status, 121, "in another directory");
     asker.good(&["session", "stop", &session]);
     let other = start();
-    assert_eq!((run(&other).status, asker.runs()), (121, 2));
+    assert_eq!((run(&other).status, asker.runs()), (121, 3));
     asker.good(&["session", "stop", &other]);
 }

@@ -14,6 +14,7 @@ mod envelopes;
 mod session;
 mod together;
 mod walls;
+mod walls_of_users;
 
 #[allow(dead_code, reason = "shared with other tests of mounts")]
 #[path = "../mount_faults/ground.rs"]

@@ -2,6 +2,7 @@
 
 mod ends;
 mod ground;
+mod inside;
 mod ordinary;
 mod together;
 

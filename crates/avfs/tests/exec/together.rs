@@ -155,7 +155,7 @@ fn a_mount_that_is_made_during_a_run_outlives_it() {
 }
 
 /// Everything that runs with this word in its arguments.
-fn processes_with(word: &str) -> Vec<i32> {
+pub fn processes_with(word: &str) -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let has_word = |pid: &i32| {
@@ -166,7 +166,7 @@ fn processes_with(word: &str) -> Vec<i32> {
 }
 
 /// A number that nothing else on this machine sleeps for.
-fn odd_time(tag: u32) -> String {
+pub fn odd_time(tag: u32) -> String {
     format!("9{}.{tag}", std::process::id())
 }
 

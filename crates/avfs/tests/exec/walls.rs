@@ -140,7 +140,7 @@ fn nothing_of_the_callers_environment_and_descriptors_comes_in() {
 }
 
 /// A web server on this machine that says `hello`.
-fn server() -> SocketAddr {
+pub fn server() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -232,10 +232,8 @@ fn sockets_of_the_host_are_not_reached() {
     }
 }
 
-#[test]
-fn calls_that_lead_out_are_refused() {
-    let runs = Runs::new();
-    let probe = r"
+/// Calls that ordinary programs do not make, and what becomes of them.
+pub const PROBE: &str = r"
 import ctypes, errno, fcntl, os, termios
 libc = ctypes.CDLL(None, use_errno=True)
 def call(name, *arguments):
@@ -248,10 +246,15 @@ leader, follower = os.openpty()
 try: fcntl.ioctl(follower, termios.TIOCSTI, b'x'); print('TIOCSTI ok')
 except OSError as error: print('TIOCSTI', errno.errorcode[error.errno])
 ";
-    std::fs::write(runs.path("probe.py"), probe).unwrap();
-    runs.ground.avfs_given(&["write", "probe.py"], probe.as_bytes());
+pub const PROBED: &str = "io_uring_setup EPERM\nkeyctl EPERM\nptrace EPERM\nTIOCSTI EPERM\n";
+
+#[test]
+fn calls_that_lead_out_are_refused() {
+    let runs = Runs::new();
+    std::fs::write(runs.path("probe.py"), PROBE).unwrap();
+    runs.ground.avfs_given(&["write", "probe.py"], PROBE.as_bytes());
     let said = runs.prints(&[], "/usr/bin/python3 probe.py");
-    assert_eq!(said, "io_uring_setup EPERM\nkeyctl EPERM\nptrace EPERM\nTIOCSTI EPERM\n");
+    assert_eq!(said, PROBED);
     let control = outside(&format!("/usr/bin/python3 {}", runs.path("probe.py").display()));
     assert!(control.contains("keyctl ok") && control.contains("ptrace ok"), "{control}");
 }

@@ -1,6 +1,9 @@
 //! What must not happen to the terminal.
 
-use crate::pane::Pane;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::pane::{PATIENCE, Pane};
 use crate::project::{Project, path};
 
 #[test]
@@ -23,11 +26,13 @@ fn neither_names_nor_contents_steer_the_terminal() {
     assert_eq!(pane.fact("#{alternate_on}"), "1");
 }
 
-/// Whether the terminal is as a shell needs it.
-fn is_usable(pane: &Pane) {
-    assert_eq!(pane.fact("#{alternate_on} #{cursor_flag}"), "0 1");
-    pane.write("stty -a | grep -ow icanon\n");
-    pane.wait_until("lines, not keys", |screen| screen.lines().any(|line| line == "icanon"));
+/// The terminal is as a shell needs it; `when` tells this look from others.
+#[track_caller]
+fn check_usable(pane: &Pane, when: &str) {
+    assert_eq!(pane.fact("#{alternate_on} #{cursor_flag}"), "0 1", "{when}");
+    pane.write(&format!("echo {when}: $(stty -a | grep -ow icanon)\n"));
+    let expected = format!("{when}: icanon");
+    pane.wait_until(&expected, |screen| screen.lines().any(|line| line == expected));
 }
 
 fn shell(project: &Project) -> Pane {
@@ -39,6 +44,32 @@ fn shell(project: &Project) -> Pane {
     pane
 }
 
+/// The process of the review.
+fn review_in(pane: &Pane) -> String {
+    let found = Command::new("pgrep").args(["-P", &pane.fact("#{pane_pid}"), "avfs"]).output().unwrap();
+    String::from_utf8(found.stdout).unwrap().trim().to_owned()
+}
+
+/// One that waits for its parent to look at it is not.
+fn is_running(process: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+#[test]
+fn a_review_ends_with_its_terminal() {
+    let project = Project::usual();
+    let pane = shell(&project);
+    let process = review_in(&pane);
+    assert!(is_running(&process));
+    drop(pane);
+    let start = Instant::now();
+    while is_running(&process) {
+        assert!(start.elapsed() < PATIENCE, "process {process} is still there");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_signal_leaves_the_terminal_as_it_was() {
     let project = Project::usual();
@@ -48,7 +79,7 @@ fn a_signal_leaves_the_terminal_as_it_was() {
     let process = String::from_utf8(reviews.stdout).unwrap();
     assert!(std::process::Command::new("kill").arg(process.trim()).status().unwrap().success());
     pane.wait_for("ended with 143");
-    is_usable(&pane);
+    check_usable(&pane, "killed");
 }
 
 #[test]
@@ -57,10 +88,10 @@ fn a_review_can_be_suspended_and_resumed() {
     let pane = shell(&project);
     pane.press("C-z");
     pane.wait_for("Stopped");
-    is_usable(&pane);
-    pane.write("fg\n");
+    check_usable(&pane, "stopped");
+    pane.write("fg; echo back with $?\n");
     pane.wait_for("deleted file");
     pane.press("q");
-    pane.wait_for("ended with 0");
-    is_usable(&pane);
+    pane.wait_for("back with 0");
+    check_usable(&pane, "resumed");
 }

@@ -1,16 +1,16 @@
 //! What comes of a review.
 
 use crate::pane::Pane;
-use crate::project::{Project, numbered};
+use crate::project::{Project, numbered, path};
 
 #[test]
 fn only_accepted_hunks_and_files_are_applied() {
     let project = Project::usual();
     let pane = Pane::start(&project, "review work", 80, 24);
     pane.wait_for("deleted file");
-    pane.press("n");
+    pane.press("n n");
     pane.wait_for("hunk 1 of 3");
-    pane.press("Tab a");
+    pane.press("a");
     pane.wait_for("✓ accepted");
     pane.press("r");
     pane.wait_for("hunk 3 of 3");
@@ -23,6 +23,36 @@ fn only_accepted_hunks_and_files_are_applied() {
     assert_eq!(project.read("src/main.txt").unwrap(), numbered().replace("line 5\n", "line five\n"));
     assert_eq!(project.read("src/new.txt").unwrap(), "hello\n");
     assert_eq!(project.read("gone.txt").unwrap(), "bye\n");
+}
+
+#[test]
+fn a_conflict_with_the_directory_is_told_and_the_decisions_stay() {
+    let project = Project::usual();
+    std::fs::write(project.root().join("src/main.txt"), numbered().replace("line 5\n", "line V\n")).unwrap();
+    let pane = Pane::start(&project, "review work", 120, 24);
+    pane.wait_for("deleted file");
+    pane.press("A Enter y");
+    let screen = pane.wait_for("/src/main.txt: both changed the same lines");
+    assert!(screen.contains("✓ 3"), "{screen}");
+    pane.press("n n r Enter y");
+    pane.wait_for("ended with 0");
+    let expected = numbered().replace("line 5\n", "line V\n").replace("line 30\n", "");
+    assert_eq!(project.read("src/main.txt").unwrap(), expected.replace("line 55\n", "line 55 and more\n"));
+}
+
+#[test]
+fn files_that_the_host_runs_are_pointed_out_first() {
+    let project = Project::new(&[("a", b"a\n")], |task| {
+        task.write_bytes(&path(".envrc"), b"rm -rf ~\n").unwrap();
+    });
+    let pane = Pane::start(&project, "review work", 120, 24);
+    pane.wait_for("new file");
+    pane.press("A Enter y");
+    let screen = pane.wait_for("Apply these files too? [y/N]");
+    assert!(screen.contains("warning: /.envrc: "), "{screen}");
+    pane.press("n Enter");
+    pane.wait_for("ended with 1");
+    assert_eq!(project.read(".envrc"), None);
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use crate::project::Project;
 
 /// Longer than anything takes on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Each look is a process of its own.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 pub struct Pane {
     place: tempfile::TempDir,
@@ -88,7 +91,7 @@ impl Pane {
                 return screen;
             }
             assert!(start.elapsed() < PATIENCE, "waiting for: {what}\n{screen}");
-            std::thread::yield_now();
+            std::thread::sleep(BETWEEN_LOOKS);
         }
     }
 }

@@ -41,9 +41,11 @@ impl Project {
 
     /// A text with changes in three places, a new file and one that is gone.
     pub fn usual() -> Project {
-        let files: &[(&str, &[u8])] = &[("src/main.txt", numbered().as_bytes()), ("gone.txt", b"bye\n")];
+        let before = numbered();
+        let files: &[(&str, &[u8])] = &[("src/main.txt", before.as_bytes()), ("gone.txt", b"bye\n")];
         Project::new(files, |task| {
-            let text = numbered().replace("line 5\n", "line five\n").replace("line 30\n", "");
+            let text = String::from_utf8(task.read(&path("src/main.txt")).unwrap().to_vec()).unwrap();
+            let text = text.replace("line 5\n", "line five\n").replace("line 30\n", "");
             let text = text.replace("line 55\n", "line 55 and more\n");
             task.write_bytes(&path("src/main.txt"), text.as_bytes()).unwrap();
             task.write_bytes(&path("src/new.txt"), b"hello\n").unwrap();

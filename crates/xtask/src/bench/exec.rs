@@ -1,5 +1,6 @@
 //! Runs: what a command costs behind the boundary, beside bubblewrap alone and beside nothing, and many at once.
 
+mod containers;
 mod crowd;
 
 use std::path::{Path, PathBuf};
@@ -22,11 +23,15 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     ];
     for size in &options.sizes {
         let vault = site.vault_of(*size, place.path())?;
-        let site = site.clone();
-        let name = format!("avfs exec, {size} files");
-        contestants
-            .push(Contestant::new(name, move || site.avfs(&["exec", "--vault", &vault, "--", "true"])));
+        for (with, checkpoint) in [("", "auto"), (", with a checkpoint", "always")] {
+            let (site, vault) = (site.clone(), vault.clone());
+            let name = format!("avfs exec, {size} files{with}");
+            contestants.push(Contestant::new(name, move || {
+                site.avfs(&["exec", "--vault", &vault, "--checkpoint", checkpoint, "--", "true"])
+            }));
+        }
     }
+    contestants.extend(containers::contestants(place.path()));
     take_turns(&mut contestants, options.rounds)?;
     print(&mut contestants);
     if options.sandboxes > 0 {

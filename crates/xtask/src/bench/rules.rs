@@ -1,5 +1,7 @@
 //! What rules cost: to be read, to decide a name, and in a mount beside one without them.
 
+mod names;
+
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,6 +24,9 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     for (label, list) in lists()? {
         report(&label, &list)?;
     }
+    println!();
+    let in_a_mount: Result<Vec<Rule>, _> = lines(IN_A_MOUNT).iter().map(|line| Rule::parse(line)).collect();
+    names::report(&in_a_mount?)?;
     println!();
     mount::with_and_without(&lines(IN_A_MOUNT), arguments)
 }

@@ -78,6 +78,7 @@ const ASKING: &[(&str, Try)] = &[
     ("punch_hole", |shut| shut.door.punch_hole(shut.file, 0, 1)),
     ("read", |shut| shut.door.read(shut.file, 0, &mut [0; 1]).map(drop)),
     ("read_all", |shut| shut.door.read_all(shut.file).map(drop)),
+    ("read_waiting", |shut| shut.door.read_waiting(shut.file, 0, &mut [0; 1]).map(drop)),
     ("read_directory", |shut| shut.door.read_directory(shut.directory, None, 9).map(drop)),
     ("read_link", |shut| shut.door.read_link(shut.symlink).map(drop)),
     ("read_names", |shut| shut.door.read_names(shut.directory, None, 9).map(drop)),
@@ -95,6 +96,7 @@ const ASKING: &[(&str, Try)] = &[
     ("set_content", |shut| shut.door.set_content(shut.file, 0, Content::Empty)),
     ("set_labels", |shut| shut.door.set_labels(shut.file, Labels::default())),
     ("set_xattr", |shut| shut.door.set_xattr(shut.file, b"user.b", b"1")),
+    ("settle_owed", |shut| shut.door.settle_owed(shut.file)),
     ("store_content", |shut| shut.door.store_content(shut.file)),
     ("unlink", |shut| shut.door.unlink(Ino::ROOT, &name("file"))),
     ("write", |shut| shut.door.write(shut.file, 0, b"x")),
@@ -134,6 +136,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("set_rules", "is about the rules themselves"),
     ("stand_still", "is the owner's business"),
     ("sync", "is the owner's business"),
+    ("take_moved", "is the owner's business"),
     ("totals", "is the owner's business"),
     ("watch", "is told of numbers and names that the kernel asks for again"),
 ];

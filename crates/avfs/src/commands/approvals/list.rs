@@ -35,6 +35,7 @@ struct ListBody {
 
 pub fn run(context: &mut Context<'_>, args: &ListArgs) -> Result<ExitStatus> {
     let store = context.store()?;
+    store.clear_away_previews()?;
     let mut approvals = store.approvals()?;
     approvals.retain(|approval| args.all || approval.state == ApprovalState::Pending);
     if context.out.is_json() {

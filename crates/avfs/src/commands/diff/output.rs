@@ -1,6 +1,7 @@
 //! Differences as text and JSON.
 
 use agentvfs::ReadError;
+use agentvfs::git::GitSummary;
 use agentvfs::patch::{FileChange, PatchError, PatchOptions, Side, Stat, Status, write_patch};
 use anstyle::Style;
 use anyhow::Result;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use super::DiffArgs;
 use super::patch::{Marks, PatchPrinter};
 use crate::entry::kind_name;
+use crate::git::GitBody;
 use crate::json::{PathField, byte_field};
 use crate::printer::{CYAN, GREEN, PrintError, Printer, RED, YELLOW};
 use crate::size::HumanSize;
@@ -22,6 +24,8 @@ pub struct Output<'a> {
     pub from: &'a View,
     pub to: &'a View,
     pub changes: &'a [FileChange],
+    /// Of a task.
+    pub git: Option<&'a GitSummary>,
 }
 
 byte_field!(OldPathField, old_path, old_path_bytes_hex);
@@ -36,6 +40,8 @@ struct DiffBody {
     patch: Option<PatchField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<Vec<PathField>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git: Option<GitBody>,
 }
 
 #[derive(Serialize)]
@@ -146,7 +152,8 @@ impl Output<'_> {
         let state = |view: &View| -> Result<StateBody> {
             Ok(StateBody { vault: view.vault.name()?.to_string(), snapshot: view.snapshot.to_string() })
         };
-        let body = DiffBody { from: state(self.from)?, to: state(self.to)?, changes, patch, omitted };
+        let git = self.git.map(GitBody::from);
+        let body = DiffBody { from: state(self.from)?, to: state(self.to)?, changes, patch, omitted, git };
         Ok(out.object("diff", &body)?)
     }
 

@@ -190,7 +190,7 @@ pub fn checkpoint_mode(text: &str) -> Result<CheckpointMode, String> {
     known.ok_or_else(|| "one of auto, always and never".to_owned())
 }
 
-fn isolation(text: &str) -> Result<IsolationChoice, String> {
+pub fn isolation(text: &str) -> Result<IsolationChoice, String> {
     let known = IsolationChoice::ALL.into_iter().find(|choice| choice.as_str() == text);
     known.ok_or_else(|| "one of bubblewrap and landlock".to_owned())
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use agentvfs::mount::{MountHost, Mounts, Report, connect};
-use agentvfs::{Error, OpenVault, Rhythm, ServedVault};
+use agentvfs::rules::Rules;
+use agentvfs::{Error, OpenVault, Rhythm, ServedVault, TakingAhead};
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -61,6 +62,8 @@ pub(super) fn in_foreground(context: &mut Context<'_>, plan: &Plan) -> Result<Ex
 }
 
 struct Owner {
+    /// Ends before what it reads is closed.
+    ahead: TakingAhead,
     signals: Signals,
     mounts: Arc<Mounts>,
     served: ServedVault,
@@ -99,6 +102,8 @@ impl Owner {
             Ok(open) => Arc::new(open),
             Err(pid) => return Ok(Start::ServedBy(pid)),
         };
+        let rules = plan.options.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
+        let ahead = TakingAhead::start(&open, rules)?;
         let mounts = Mounts::new(Arc::clone(&open), Arc::clone(&report));
         let log = Arc::new(move |error: &Error| report(&avfs_core::with_causes(error)));
         let host = Arc::new(MountHost(Arc::clone(&mounts)));
@@ -115,13 +120,14 @@ impl Owner {
             agentvfs::mount::detach(&plan.dir);
             return Err(error.into());
         }
-        Ok(Start::Owner(Owner { signals, mounts, served }))
+        Ok(Start::Owner(Owner { ahead, signals, mounts, served }))
     }
 
     fn serve(self) -> Result<ExitStatus> {
         let served = Arc::new(self.served);
         end_at_signals(self.signals, &self.mounts, &served);
         self.mounts.await_last();
+        drop(self.ahead);
         match Arc::try_unwrap(served) {
             Ok(served) => served.close()?,
             // The thread that waits for signals has it too, and nothing is lost by a snapshot less at the end.

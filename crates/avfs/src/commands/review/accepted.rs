@@ -1,5 +1,6 @@
 //! What of a task is to be applied.
 
+use agentvfs::apply::Selection;
 use agentvfs::patch::FileChange;
 use avfs_core::TreePath;
 
@@ -33,6 +34,13 @@ impl Accepted {
 
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty() && self.hunks.is_empty()
+    }
+
+    /// The same for those who apply it.
+    pub fn selection(&self) -> Selection {
+        let hunks =
+            self.hunks.iter().map(|(path, numbers)| (path.clone(), numbers.iter().copied().collect()));
+        Selection { paths: self.paths.clone(), hunks: hunks.collect() }
     }
 
     /// `2 files and 3 hunks`.

@@ -37,7 +37,7 @@ pub struct Model {
     pub mode: Mode,
     pub filter: String,
     /// What there is to say until the next key.
-    pub message: Option<&'static str>,
+    pub message: Option<String>,
     /// The form that the user wants, whatever fits.
     form: Option<Form>,
     landing: Landing,
@@ -105,8 +105,11 @@ impl Model {
             Action::SwitchPane => {
                 self.pane = if self.pane == Pane::Tree { Pane::Diff } else { Pane::Tree };
             }
-            Action::NextHunk => self.next_hunk(),
-            Action::PreviousHunk => self.previous_hunk(),
+            Action::NextHunk => self.enter_next_hunk(),
+            Action::PreviousHunk => {
+                self.pane = Pane::Diff;
+                self.previous_hunk();
+            }
             Action::Accept | Action::Reject | Action::Toggle | Action::Clear => self.decide(action),
             Action::AcceptAll | Action::RejectAll => self.decide_all(action),
             Action::SwitchForm => self.switch_form(),
@@ -123,7 +126,9 @@ impl Model {
             Action::Help => self.mode = if self.mode == Mode::Help { Mode::Browse } else { Mode::Help },
             Action::Apply => match self.accepts_anything() {
                 true => self.mode = Mode::Ask(Question::Apply),
-                false => self.message = Some("nothing is accepted yet: a accepts one, A accepts all"),
+                false => {
+                    self.message = Some("nothing is accepted yet: a accepts one, A accepts all".to_owned());
+                }
             },
             Action::Quit => match self.decides_anything() {
                 true => self.mode = Mode::Ask(Question::Quit),
@@ -145,9 +150,11 @@ impl Model {
     }
 
     pub fn resize(&mut self, size: Size) {
-        let hunk = self.hunk();
-        self.size = size;
-        self.stay_at(hunk);
+        if size != self.size {
+            let hunk = self.hunk();
+            self.size = size;
+            self.stay_at(hunk);
+        }
     }
 
     pub fn geometry(&self) -> Geometry {
@@ -173,6 +180,11 @@ impl Model {
     pub fn wanted(&self) -> Option<usize> {
         let file = self.tree.get(self.tree_row)?.file()?;
         (self.open.as_ref().map(|open| open.index) != Some(file)).then_some(file)
+    }
+
+    /// Whether what an action does depends on the file that is looked at. Only going through the tree does not.
+    pub fn needs_file(&self, action: Action) -> bool {
+        self.pane == Pane::Diff || !matches!(action, Action::Move(_))
     }
 
     /// Shows the file that was wanted.

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
+use agentvfs::Error;
+use agentvfs::apply::ApplyError;
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -10,8 +12,6 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use super::changes::Changes;
 use super::decision::{Decision, Mark};
 use super::file::hunk_choices;
-use crate::exit::ExitStatus;
-use crate::failure::Failure;
 
 /// What a decision is about. Whether `a:1` is a file or a hunk of `a` is known only when the changes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Named {
         match &self.hunks {
             _ if is_known => Ok(()),
             Some((path, numbers)) => mark_hunks(changes, decisions, mark, path, numbers),
-            None => Err(unknown(&self.whole)),
+            None => Err(unknown(&self.whole).into()),
         }
     }
 }
@@ -81,16 +81,16 @@ fn mark_hunks(
     Ok(())
 }
 
-fn unknown(path: &TreePath) -> anyhow::Error {
-    Failure::new("not-changed", ExitStatus::NotFound, format!("the task did not change {path}")).into()
+fn unknown(path: &TreePath) -> Error {
+    ApplyError::NotChanged { path: path.clone() }.into()
 }
 
-fn no_hunk(path: &TreePath, number: usize, choices: usize) -> Failure {
+fn no_hunk(path: &TreePath, number: usize, choices: usize) -> Error {
     let reason = match choices {
-        0 => format!("{path} is accepted or rejected as a whole"),
-        choices => format!("{path} has no hunk {number}: it has {choices}"),
+        0 => "it is accepted or rejected as a whole".to_owned(),
+        choices => format!("there is no hunk {number}: it has {choices}"),
     };
-    Failure::new("bad-hunks", ExitStatus::BadInput, reason)
+    ApplyError::BadHunks { path: path.clone(), reason }.into()
 }
 
 #[cfg(test)]

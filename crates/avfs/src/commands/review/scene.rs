@@ -50,10 +50,13 @@ impl Scene {
     pub fn press(&mut self, keys: &str) -> &mut Scene {
         for key in keys.split(' ') {
             if let Some(action) = action(self.model.mode, key_named(key)) {
+                if self.model.needs_file(action) {
+                    self.load();
+                }
                 self.effect = self.model.update(action);
             }
-            self.load();
         }
+        self.load();
         self
     }
 

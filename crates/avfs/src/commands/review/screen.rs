@@ -12,6 +12,8 @@ use ratatui_crossterm::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui_crossterm::crossterm::{execute, style};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -44,6 +46,7 @@ impl<W: Write> Screen<W> {
     pub fn enter(out: W, in_color: bool) -> io::Result<Screen<W>> {
         style::force_color_output(in_color);
         restore_on_panic();
+        leave_with_terminal()?;
         let terminal = Terminal::new(CrosstermBackend::new(out))?;
         let mut screen = Screen { terminal, signals: Signals::new([SIGTERM, SIGHUP])? };
         screen.take()?;
@@ -104,6 +107,18 @@ impl<W: Write> Drop for Screen<W> {
         // There is nobody to tell that the terminal is gone.
         let _ = self.give_back();
     }
+}
+
+/// Ends the program when its terminal is gone. What reads the keys would look for them for ever, and there is nothing to
+/// give back.
+fn leave_with_terminal() -> io::Result<()> {
+    let watch = || {
+        let stdin = io::stdin();
+        let mut gone = [PollFd::new(&stdin, PollFlags::empty())];
+        while poll(&mut gone, None) == Err(Errno::INTR) {}
+        std::process::exit(128 + SIGHUP);
+    };
+    std::thread::Builder::new().name("hangup".into()).spawn(watch).map(drop)
 }
 
 /// A message of a panic on the screen of a review would vanish with it. The printer is out of reach then.

@@ -20,7 +20,7 @@ pub fn shown_line(line: &[u8], words: &[Range<usize>], style: Style, window: Win
     let text = line.strip_suffix(b"\n").unwrap_or(line);
     // No character has more bytes; what is behind them can only be needed by marks without a width.
     let near = &text[..text.len().min((window.first + window.width + 1) * 8)];
-    let mut cells = Cells { window, column: 0, spans: Vec::new(), is_cut: near.len() < text.len() };
+    let mut cells = Cells { window, column: 0, spans: Vec::new(), is_cut: false };
     let style_at = |at: usize| match words.iter().any(|word| word.contains(&at)) {
         true => style.add_modifier(Modifier::REVERSED),
         false => style,
@@ -39,6 +39,7 @@ pub fn shown_line(line: &[u8], words: &[Range<usize>], style: Style, window: Win
             break;
         }
     }
+    cells.is_cut |= near.len() < text.len();
     if !line.ends_with(b"\n") && !cells.is_cut {
         cells.push(" (no line feed)", Style::new().add_modifier(Modifier::DIM));
     }

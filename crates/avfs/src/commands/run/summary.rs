@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 
 use agentvfs::TreePath;
 use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, RefusalBody};
-use agentvfs::git::{HostRepository, Work, hidden_in_history};
+use agentvfs::git::hidden_in_history;
 use agentvfs::rules::Rules;
 use anyhow::Result;
 use serde::Serialize;
@@ -76,10 +76,8 @@ pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd, hidden: H
 }
 
 fn tell_commits(out: &mut Printer, start: &Start) {
-    let host = HostRepository::open(start.task.root()).ok();
     // What cannot be counted is told by `avfs diff`.
-    let count = Work::of(&start.task).ok().and_then(|work| work.unmerged_commits(host.as_ref()).ok());
-    match count.unwrap_or(0) {
+    match start.task.unbrought_commits().unwrap_or(0) {
         0 => {}
         1 => out.talk("1 commit was made"),
         count => out.talk(format_args!("{count} commits were made")),

@@ -13,6 +13,7 @@ use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::commands::exec::HostDoor;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 
@@ -20,7 +21,7 @@ use crate::failure::Failure;
 pub const READY: &str = "ready ";
 
 /// Hosts a session in a session of the system's own, which nobody at a terminal can stop by accident.
-pub fn in_background(vault: &Vault, request: SessionRequest) -> Result<ExitStatus> {
+pub fn in_background(vault: &Vault, request: SessionRequest, door: HostDoor) -> Result<ExitStatus> {
     // Fails only for the leader of a session, which is one of its own already.
     let _ = rustix::process::setsid();
     let host = |action, place: &str, source| Error::Host { action, place: place.into(), source };
@@ -28,7 +29,8 @@ pub fn in_background(vault: &Vault, request: SessionRequest) -> Result<ExitStatu
     let log = log_file(vault)?;
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|source| host("waiting for", "signals", source))?;
-    let session = SessionHost::start(vault, request, Inside::new(program), report_to(&log)).map_err(told)?;
+    let (inside, door) = (Inside::new(program), Some(Arc::new(door) as _));
+    let session = SessionHost::start(vault, request, inside, door, report_to(&log)).map_err(told)?;
     let stopper = session.stopper();
     std::thread::spawn(move || {
         for _ in signals.forever() {

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use agentvfs::exec::boundary::classify;
 use agentvfs::exec::boundary::{Limits, Network};
-use agentvfs::exec::{CheckpointMode, ExecRequest};
+use agentvfs::exec::{CheckpointMode, ExecRequest, IsolationChoice};
 use agentvfs::session::SessionRequest;
 use agentvfs::{Error, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
 use super::serve;
-use crate::commands::exec::{checkpoint_mode, network, policy, variable};
+use crate::commands::exec::{self, HostDoor, checkpoint_mode, network, policy, variable};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::rule_args::RuleArgs;
@@ -70,6 +70,9 @@ pub struct StartArgs {
     /// Decide by this policy file
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// What stands around it: bubblewrap
+    #[arg(long, value_name = "WHAT", value_parser = isolation, default_value = "bubblewrap")]
+    isolation: IsolationChoice,
     /// End it after so many seconds without a command (default 30 minutes)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     idle: Option<u64>,
@@ -91,7 +94,9 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
     let request = args.request(context, &vault)?;
     if args.background_child {
-        return serve::in_background(&vault, request);
+        let (home, rules) = (context.home()?.to_owned(), request.exec.rules.clone());
+        let door = HostDoor { home, vault: vault.name()?.to_string(), rules };
+        return serve::in_background(&vault, request, door);
     }
     let said = start_process()?;
     let Some(id) = said.text.strip_prefix(serve::READY).map(str::trim) else {
@@ -124,6 +129,7 @@ impl StartArgs {
             rules: self.rules.list_for(vault)?,
             principal: self.principal.clone(),
             policy: policy(self.policy.as_deref())?,
+            isolation: self.isolation,
             transport: context.settings.transport(),
             ..ExecRequest::new(none)
         };
@@ -140,6 +146,17 @@ impl StartArgs {
             pids: self.pids.or(usual.pids),
             output_bytes: output.unwrap_or(usual.output_bytes),
             ..usual
+        }
+    }
+}
+
+/// A copy of the vault, as a run under Landlock alone works on, would have to be taken back after each command.
+fn isolation(text: &str) -> Result<IsolationChoice, String> {
+    match exec::isolation(text)? {
+        IsolationChoice::Bubblewrap => Ok(IsolationChoice::Bubblewrap),
+        IsolationChoice::Landlock => {
+            Err("a session needs namespaces; `avfs exec --isolation landlock` runs single commands"
+                .to_owned())
         }
     }
 }

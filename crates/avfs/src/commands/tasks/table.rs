@@ -1,14 +1,19 @@
 //! The tasks as a table.
 
+use agentvfs::{Clash, TreePath};
 use anstyle::Style;
 
 use super::{CountsBody, TaskBody};
 use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, YELLOW};
 use crate::time::{Age, now};
+use crate::versions::count;
+
+/// How many paths of a conflict are named.
+const NAMED: usize = 3;
 
 pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
     let name_width = tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max(4);
-    let changes: Vec<String> = tasks.iter().map(|task| changes(task.changed)).collect();
+    let changes: Vec<String> = tasks.iter().map(work).collect();
     let change_width = changes.iter().map(String::len).max().unwrap_or(0).max("CHANGED".len());
     let ages: Vec<String> =
         tasks.iter().map(|task| Age { then: task.since, now: now() }.to_string()).collect();
@@ -24,8 +29,27 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
             "{:<name_width$}  {state}  {changes:<change_width$}  {age:<age_width$}  {}",
             task.name, task.command
         ))?;
+        for warning in &task.warnings {
+            out.line(out.paint(YELLOW, format!("  {warning}")))?;
+        }
     }
     Ok(())
+}
+
+/// What would not merge by itself, a line for each other side.
+pub fn warnings(directory: &[TreePath], clashes: &[Clash]) -> Vec<String> {
+    let of_directory = (!directory.is_empty()).then(|| warning("the directory", directory));
+    let of_tasks = clashes.iter().map(|clash| warning(clash.with.as_str(), &clash.paths));
+    of_directory.into_iter().chain(of_tasks).collect()
+}
+
+fn warning(with: &str, paths: &[TreePath]) -> String {
+    let named: Vec<String> = paths.iter().take(NAMED).map(TreePath::to_string).collect();
+    let more = match paths.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("conflicts with {with}: {}{more}", named.join(", "))
 }
 
 fn style(state: &str) -> Style {
@@ -34,6 +58,14 @@ fn style(state: &str) -> Style {
         "unmerged" => YELLOW,
         "applied" => GREEN,
         _ => Style::new(),
+    }
+}
+
+/// What was changed, and committed.
+fn work(task: &TaskBody) -> String {
+    match task.commits {
+        0 => changes(task.changed),
+        commits => format!("{}, {}", changes(task.changed), count(commits as u64, "commit")),
     }
 }
 

@@ -34,7 +34,7 @@ fn counts(model: &Model) -> Line<'static> {
 }
 
 pub fn bottom(model: &Model, screen: &mut Buffer, area: Rect) {
-    let line = match (model.mode, model.message) {
+    let line = match (model.mode, &model.message) {
         (Mode::Filter, _) => Line::from(vec![
             Span::styled("/", BOLD),
             Span::raw(model.filter.clone()),
@@ -42,7 +42,7 @@ pub fn bottom(model: &Model, screen: &mut Buffer, area: Rect) {
             Span::styled("  Enter keeps it, Esc shows all files", FAINT),
         ]),
         (Mode::Ask(question), _) => Line::styled(question_of(model, question), YELLOW.patch(BOLD)),
-        (_, Some(message)) => Line::styled(message, YELLOW),
+        (_, Some(message)) => Line::styled(message.clone(), YELLOW),
         (_, None) => keys(model, area.width.into()),
     };
     put(screen, area, &line);

@@ -6,12 +6,14 @@ use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
+use super::tree::letter_style;
 use super::{BOLD, CYAN, FAINT, GREEN, RED, put, row_of, sign_of, style_of};
 use crate::commands::review::decision::{Decision, Mark, Together};
 use crate::commands::review::file::OpenFile;
 use crate::commands::review::model::{Model, Pane};
 use crate::commands::review::rows::{Form, Place, Row};
 use crate::commands::review::text::{Window, shown_line};
+use crate::commands::review::tree::TreeRow;
 use crate::versions::count;
 
 pub fn title(model: &Model, screen: &mut Buffer, area: Rect) {
@@ -27,11 +29,26 @@ pub fn title(model: &Model, screen: &mut Buffer, area: Rect) {
 }
 
 pub fn diff(model: &Model, screen: &mut Buffer, area: Rect) {
-    let Some(open) = &model.open else { return };
+    let Some(open) = &model.open else { return directory(model, screen, area) };
     let pane = DiffPane { model, open, digits: open.last_line().to_string().len().max(3) };
     let shown = model.rows().iter().enumerate().skip(model.top).take(area.height.into());
     for (index, row) in shown {
         pane.draw_row(screen, row_of(area, index - model.top), index, row);
+    }
+}
+
+/// A directory shows what was decided about its files.
+fn directory(model: &Model, screen: &mut Buffer, area: Rect) {
+    let Some(TreeRow::Directory { files, .. }) = model.tree.get(model.tree_row) else { return };
+    for (row, file) in files.iter().take(area.height.into()).enumerate() {
+        let (sign, style) = sign_of(Decision::together([&model.decisions[*file]].into_iter()));
+        let change = &model.files[*file];
+        let line = Line::from(vec![
+            Span::styled(format!(" {sign} "), style),
+            Span::styled(format!("{} ", change.status.letter()), letter_style(change.status)),
+            Span::raw(change.path().to_string()),
+        ]);
+        put(screen, row_of(area, row), &line);
     }
 }
 

@@ -21,12 +21,44 @@ fn shown(mut scene: Scene, keys: &str, width: u16, height: u16) -> String {
 
 #[test]
 fn a_narrow_screen_shows_one_side_under_the_other() {
-    assert_snapshot!(shown(Scene::small(), "a Tab n r", 80, 16));
+    assert_snapshot!(shown(Scene::small(), "a j Tab Space Space", 80, 16), @"
+     web-1 → /home/me/web                                           ✓ 1 ◐ 1 ✗ 0 · 1
+     ✓ docs/        │◐ /src/a
+     ✓   A new      │ a note
+     ◐ src/         │▌── hunk 1 of 2 ── line 1 ──────────────────────── ✗ rejected ─
+     ◐   M a        │▌  1   1  same
+     ·   M b        │▌  2     -old word
+                    │▌      2 +new word
+                    │▌  3   3  same
+                    │ ── hunk 2 of 2 ── line 21 ────────────────────── · undecided ─
+                    │  21  21  x
+                    │      22 +more
+                    │  22  23  y
+                    │
+                    │
+                    │
+    ? help  a accept hunk  r reject  Enter apply  n next hunk  Tab files  q leave
+    ");
 }
 
 #[test]
 fn a_wide_screen_shows_both_sides() {
-    assert_snapshot!(shown(Scene::small(), "n", 120, 14));
+    assert_snapshot!(shown(Scene::small(), "n n", 120, 14), @"
+     web-1 → /home/me/web                                                                                   ✓ 0 ◐ 0 ✗ 0 · 3
+     · docs/        │· /src/a
+     ·   A new      │ a note
+     · src/         │▌── hunk 1 of 2 ── line 1 ─────────────────────────────────────────────────────────────── · undecided ─
+     ·   M a        │▌  1  same                                         │  1  same
+     ·   M b        │▌  2 -old word                                     │  2 +new word
+                    │▌  3  same                                         │  3  same
+                    │ ── hunk 2 of 2 ── line 21 ────────────────────────────────────────────────────────────── · undecided ─
+                    │  21  x                                            │ 21  x
+                    │                                                   │ 22 +more
+                    │  22  y                                            │ 23  y
+                    │
+                    │
+    ? help  a accept hunk  r reject  Enter apply  n next hunk  Tab files  q leave  A accept all  / filter
+    ");
 }
 
 #[test]
@@ -36,6 +68,14 @@ fn questions_and_the_filter_stand_at_the_bottom() {
     assert_eq!(bottom("A q"), "leave, and forget what was decided?  y / n");
     assert_eq!(bottom("/ s r"), "/sr   Enter keeps it, Esc shows all files");
     assert!(bottom("Enter").starts_with("nothing is accepted yet"));
+}
+
+#[test]
+fn a_directory_lists_its_files() {
+    let screen = shown(Scene::small(), "j a g k", 80, 10);
+    assert!(screen.contains("· A /docs/new"), "{screen}");
+    let screen = shown(Scene::small(), "j r", 80, 10);
+    assert!(screen.contains("✗ M /src/a") && screen.contains("✗ M /src/b"), "{screen}");
 }
 
 #[test]

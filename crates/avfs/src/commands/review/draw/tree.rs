@@ -44,14 +44,15 @@ fn line(model: &Model, row: &TreeRow, width: usize) -> Line<'static> {
         }
         TreeRow::File { depth, name, file } => {
             let status = model.files[*file].status;
-            let letter = Span::styled(format!("{}{} ", "  ".repeat(*depth), status.letter()), letter(status));
+            let letter =
+                Span::styled(format!("{}{} ", "  ".repeat(*depth), status.letter()), letter_style(status));
             let name = cut(name.clone(), room.saturating_sub(depth * 2));
             Line::from(vec![mark, letter, Span::raw(name)])
         }
     }
 }
 
-fn letter(status: Status) -> Style {
+pub fn letter_style(status: Status) -> Style {
     match status {
         Status::Added => GREEN,
         Status::Removed => RED,

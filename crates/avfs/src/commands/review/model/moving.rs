@@ -37,6 +37,14 @@ impl Model {
         }
     }
 
+    /// From the tree, the first hunk of the file is the next one.
+    pub(super) fn enter_next_hunk(&mut self) {
+        let was_in_tree = std::mem::replace(&mut self.pane, Pane::Diff) == Pane::Tree;
+        if !was_in_tree || self.hunk().is_none() {
+            self.next_hunk();
+        }
+    }
+
     pub(super) fn next_hunk(&mut self) {
         let next = self.hunk().map_or(0, |hunk| hunk + 1);
         if next < self.hunk_count() {
@@ -45,7 +53,7 @@ impl Model {
         let files = self.tree.iter().enumerate().skip(self.tree_row + 1);
         match files.map(|(row, shown)| (row, shown.file())).find(|(_, file)| file.is_some()) {
             Some((row, _)) => self.look_at(row, Landing::FirstHunk),
-            None => self.message = Some("this is the last one"),
+            None => self.message = Some("this is the last one: Enter applies what is accepted".to_owned()),
         }
     }
 
@@ -55,7 +63,7 @@ impl Model {
         }
         match self.tree[..self.tree_row.min(self.tree.len())].iter().rposition(|row| row.file().is_some()) {
             Some(row) => self.look_at(row, Landing::LastHunk),
-            None => self.message = Some("this is the first one"),
+            None => self.message = Some("this is the first one".to_owned()),
         }
     }
 

@@ -20,7 +20,7 @@ fn files_are_decided_in_the_tree() {
 
 #[test]
 fn a_directory_stands_for_its_files() {
-    check("j a", "undecided accepted accepted", "/src/b:1");
+    check("j a", "undecided accepted accepted", "-");
     check("g r", "rejected undecided undecided", "-");
     check("j Space Space", "undecided rejected rejected", "-");
 }
@@ -30,17 +30,19 @@ fn hunks_are_decided_in_the_differences() {
     check("Tab a", "accepted undecided undecided", "/src/a:1");
     check("Tab a a", "accepted partly undecided", "/src/a:2");
     check("Tab a a a", "accepted accepted undecided", "/src/b:1");
-    check("Tab a a r r", "accepted partly rejected", "/src/b:1");
+    check("n a a r r", "accepted partly rejected", "/src/b:1");
     check("Tab n n Space", "undecided partly undecided", "/src/a:2");
     check("Tab n n Space u", "undecided undecided undecided", "/src/a:2");
 }
 
 #[test]
 fn hunks_follow_each_other_through_all_files() {
-    check("n", "undecided undecided undecided", "/src/a:1");
-    check("n n n n n", "undecided undecided undecided", "/src/b:1");
-    check("n n n N", "undecided undecided undecided", "/src/a:2");
+    check("n", "undecided undecided undecided", "/docs/new:1");
+    check("n n", "undecided undecided undecided", "/src/a:1");
+    check("n n n n n n", "undecided undecided undecided", "/src/b:1");
+    check("n n n n N", "undecided undecided undecided", "/src/a:2");
     check("n n n N N N N N", "undecided undecided undecided", "/docs/new:1");
+    check("j n", "undecided undecided undecided", "/src/a:1");
 }
 
 #[test]
@@ -112,6 +114,14 @@ fn another_size_keeps_the_hunk_in_sight() {
     }
     scene.press("s");
     assert_eq!(scene.place(), "/a:2");
+}
+
+#[test]
+fn the_same_size_moves_nothing() {
+    let mut scene = Scene::small().sized(80, 24);
+    scene.press("n j j");
+    let row = scene.model.row;
+    assert_eq!(scene.sized(80, 24).model.row, row);
 }
 
 #[test]

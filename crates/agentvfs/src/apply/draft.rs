@@ -1,0 +1,368 @@
+//! From a task's changes and the directory as it is now to a plan.
+
+use std::collections::{BTreeMap, HashSet};
+
+use avfs_core::diff::Change;
+use avfs_core::{Entry, EntryKind, TreePath};
+use avfs_tree::{ReadError, TreeReader};
+
+use super::conflict::{Conflict, ConflictKind, OnConflict};
+use super::error::ApplyError;
+use super::executed::{self, Pointed};
+use super::host::Look;
+use super::notes::{Note, Reason, leads_outside};
+use super::plan::Plan;
+use super::print::Print;
+use super::record::{AppliedFile, Deed};
+use super::step::{Action, DirectoryTime, Step};
+use super::three_way::{Settled, ThreeWay, Verdict, merged_mode};
+
+pub(super) struct Draft {
+    plan: Plan,
+    /// Before and after.
+    readers: (TreeReader, TreeReader),
+    /// What will not be there any more when new entries come.
+    gone: HashSet<TreePath>,
+    /// Directories that are there, or will be.
+    there: HashSet<TreePath>,
+}
+
+impl Draft {
+    pub fn new(plan: Plan, readers: (TreeReader, TreeReader)) -> Draft {
+        Draft { plan, readers, gone: HashSet::new(), there: HashSet::new() }
+    }
+
+    pub fn run(mut self) -> Result<Plan, ApplyError> {
+        let changes = self.changes()?;
+        self.decide(&changes)?;
+        self.finish()
+    }
+
+    /// The changes of the task that count and are wanted.
+    fn changes(&mut self) -> Result<Vec<Change>, ApplyError> {
+        let visible = self.visible()?;
+        let (before, after) = (self.readers.0.root().clone(), self.readers.1.root().clone());
+        let mut changes = Vec::new();
+        let selection = &self.plan.application.selection;
+        let mut git = Vec::new();
+        let objects = self.readers.0.objects();
+        avfs_core::diff::diff_trees(objects, &before, &after, &mut |change: Change| {
+            let is_seen = visible.as_ref().is_none_or(|visible| visible.contains(&change.path));
+            match git_directory(&change.path) {
+                _ if !is_seen || !selection.wants(&change.path) => {}
+                Some(top) => git.push(top),
+                None => changes.push(change),
+            }
+            Ok::<(), avfs_tree::ObjectError>(())
+        })?;
+        git.dedup();
+        self.plan.notes.extend(git.into_iter().map(|path| Note { path, reason: Reason::Git }));
+        self.check_selection(&changes)?;
+        Ok(changes)
+    }
+
+    /// The changed paths that the task saw; `None` if it saw everything.
+    fn visible(&self) -> Result<Option<HashSet<TreePath>>, ApplyError> {
+        let Some(rules) = &self.plan.application.options.rules else { return Ok(None) };
+        let (before, after) = (self.readers.0.through(rules.clone()), self.readers.1.through(rules.clone()));
+        let mut visible = HashSet::new();
+        before.diff(&after, &TreePath::root(), &mut |seen| {
+            visible.insert(seen.change.path);
+            Ok(())
+        })?;
+        Ok(Some(visible))
+    }
+
+    fn check_selection(&self, changes: &[Change]) -> Result<(), ApplyError> {
+        let selection = &self.plan.application.selection;
+        let is_known = |top: &&TreePath| !changes.iter().any(|change| change.path.starts_with(top));
+        match selection.paths.iter().chain(selection.hunks.keys()).find(is_known) {
+            Some(path) => Err(ApplyError::NotChanged { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// First what goes, from below; then what comes, from above.
+    fn decide(&mut self, changes: &[Change]) -> Result<(), ApplyError> {
+        let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
+        let is_other = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| !entry.is_directory());
+        for change in changes.iter().rev() {
+            match &change.before {
+                Some(before) if is_other(&change.before) && !is_other(&change.after) => {
+                    self.leave(&change.path, before, is_directory(&change.after))?;
+                }
+                Some(_) if is_directory(&change.before) && !is_directory(&change.after) => {
+                    self.leave_directory(&change.path)?;
+                }
+                _ => {}
+            }
+        }
+        for change in changes {
+            match &change.after {
+                Some(after) if !after.is_directory() => {
+                    self.arrive(
+                        &change.path,
+                        change.before.as_ref().filter(|old| !old.is_directory()),
+                        after,
+                    )?;
+                }
+                Some(after) if is_directory(&change.before) => self.same_directory(change, after)?,
+                Some(_) => {
+                    self.ensure_directory(&change.path)?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn choice(&self, path: &TreePath) -> OnConflict {
+        let options = &self.plan.application.options;
+        options.choices.get(path).copied().unwrap_or(options.conflicts)
+    }
+
+    fn leave(&mut self, path: &TreePath, before: &Entry, for_directory: bool) -> Result<(), ApplyError> {
+        let (look, choice) = (self.plan.host.look(path)?, self.choice(path));
+        let is_done = matches!(&look, Look::There(here) if for_directory && here.print == Print::Directory);
+        if is_special(before) || is_done {
+            return Ok(());
+        }
+        let verdict = self.three_way().leave(before, look, choice)?;
+        if self.settle(path, verdict)? {
+            self.gone.insert(path.clone());
+        }
+        Ok(())
+    }
+
+    /// What is at a path when everything is gone that goes.
+    fn look(&self, path: &TreePath) -> Result<Look, ApplyError> {
+        let mut above = Some(path.clone());
+        while let Some(at) = above {
+            if self.gone.contains(&at) {
+                return Ok(Look::Nothing);
+            }
+            above = at.split_last().map(|(parent, _)| parent);
+        }
+        self.plan.host.look(path)
+    }
+
+    fn three_way(&self) -> ThreeWay<'_> {
+        let application = &self.plan.application;
+        ThreeWay {
+            objects: application.store.objects(),
+            selection: &application.selection,
+            task: application.options.task.as_deref().unwrap_or("task"),
+        }
+    }
+
+    /// A directory goes when nothing is left in it.
+    fn leave_directory(&mut self, path: &TreePath) -> Result<(), ApplyError> {
+        let Look::There(here) = self.plan.host.look(path)? else { return Ok(()) };
+        if here.print != Print::Directory {
+            return Ok(());
+        }
+        if !self.plan.host.names(path)?.iter().all(|name| self.gone.contains(&path.join(name))) {
+            self.plan.notes.push(Note { path: path.clone(), reason: Reason::DirectoryKept });
+            return Ok(());
+        }
+        let action = Action::RemoveDirectory { mode: here.mode, owner: here.owner, mtime: here.mtime };
+        self.gone.insert(path.clone());
+        self.push(path, action, Deed::DirectoryRemoved)
+    }
+
+    fn arrive(&mut self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<(), ApplyError> {
+        if is_special(after) {
+            self.plan.notes.push(Note { path: path.clone(), reason: Reason::Special });
+            return Ok(());
+        }
+        let look = self.look(path)?;
+        if matches!(&look, Look::There(here) if here.print == Print::Directory)
+            && before.is_none()
+            && self.was_directory(path)?
+        {
+            return self.settle(path, Verdict::Conflict(ConflictKind::DirectoryInUse, None)).map(drop);
+        }
+        // What stands in the way goes first.
+        let before = before.filter(|_| !self.gone.contains(path));
+        let verdict = self.three_way().arrive(path, before, after, look, self.choice(path))?;
+        let is_put = !matches!(verdict, Verdict::Nothing | Verdict::Conflict(_, None | Some(Settled::Ours)));
+        if is_put {
+            let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+            if !self.ensure_directory(&parent)? {
+                return self.settle(path, Verdict::Conflict(ConflictKind::NoWay, None)).map(drop);
+            }
+            self.point_out(path, before, after);
+        }
+        self.settle(path, verdict).map(drop)
+    }
+
+    fn was_directory(&self, path: &TreePath) -> Result<bool, ApplyError> {
+        match self.readers.0.find(path) {
+            Ok(found) => Ok(found.entry.is_directory()),
+            Err(error @ ReadError::Object { .. }) => Err(error.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn point_out(&mut self, path: &TreePath, before: Option<&Entry>, after: &Entry) {
+        let can_run =
+            |entry: &Entry| matches!(entry.kind, EntryKind::File { .. }) && entry.meta.mode & 0o111 != 0;
+        let became_executable = can_run(after) && !before.is_some_and(can_run);
+        if let Some(reason) = executed::reason(path, became_executable) {
+            self.plan.pointed.push(Pointed { path: path.clone(), reason });
+        }
+        let mut note = |reason| self.plan.notes.push(Note { path: path.clone(), reason });
+        if after.meta.mode & 0o6000 != 0 && matches!(after.kind, EntryKind::File { .. }) {
+            note(Reason::PrivilegeDropped);
+        }
+        if let EntryKind::Symlink { target } = &after.kind
+            && leads_outside(path, target)
+        {
+            note(Reason::LeadsOutside(target.clone()));
+        }
+    }
+
+    /// Takes a verdict into the plan; returns whether something is done about the path.
+    fn settle(&mut self, path: &TreePath, verdict: Verdict) -> Result<bool, ApplyError> {
+        let conflict = |kind| Conflict { path: path.clone(), kind };
+        match verdict {
+            Verdict::Nothing => Ok(false),
+            Verdict::Do(action, deed) => self.push(path, action, deed).map(|()| true),
+            Verdict::Conflict(kind, Some(Settled::Do(chosen))) => {
+                self.plan.settled.push(conflict(kind));
+                self.push(path, chosen.0, chosen.1).map(|()| true)
+            }
+            Verdict::Conflict(kind, Some(Settled::Ours)) => {
+                self.plan.settled.push(conflict(kind));
+                Ok(false)
+            }
+            Verdict::Conflict(kind, None) => {
+                match self.choice(path) {
+                    OnConflict::Refuse => self.plan.conflicts.push(conflict(kind)),
+                    OnConflict::Mark | OnConflict::Ours | OnConflict::Theirs => {
+                        self.plan.settled.push(conflict(kind));
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn push(&mut self, path: &TreePath, action: Action, deed: Deed) -> Result<(), ApplyError> {
+        let anchor = self.plan.host.anchor(path)?;
+        self.plan.steps.push(Step { path: path.clone(), anchor, action });
+        self.plan.files.push(AppliedFile { path: path.clone(), deed });
+        Ok(())
+    }
+
+    /// Has a directory be there, with those above it. `false`: something else is in the way.
+    fn ensure_directory(&mut self, path: &TreePath) -> Result<bool, ApplyError> {
+        if path.is_root() || self.there.contains(path) {
+            return Ok(true);
+        }
+        match self.look(path)? {
+            Look::There(here) if here.print == Print::Directory => {}
+            Look::There(here) => {
+                let kind = ConflictKind::Kinds { here: here.print.kind(), there: Print::Directory.kind() };
+                if !self.plan.conflicts.iter().chain(&self.plan.settled).any(|known| known.path == *path) {
+                    self.settle(path, Verdict::Conflict(kind, None))?;
+                }
+                return Ok(false);
+            }
+            Look::NoWay => return Ok(false),
+            Look::Nothing => {
+                let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+                if !self.ensure_directory(&parent)? {
+                    return Ok(false);
+                }
+                let mode = self.readers.1.find(path)?.entry.meta.mode & 0o1777;
+                self.push(path, Action::MakeDirectory { mode, owner: None }, Deed::DirectoryAdded)?;
+            }
+        }
+        self.there.insert(path.clone());
+        Ok(true)
+    }
+
+    /// A directory on both sides: its mode.
+    fn same_directory(&mut self, change: &Change, after: &Entry) -> Result<(), ApplyError> {
+        let before = change.before.as_ref().map(|before| before.meta.mode & 0o777);
+        if before == Some(after.meta.mode & 0o777) {
+            return Ok(());
+        }
+        let Look::There(here) = self.plan.host.look(&change.path)? else { return Ok(()) };
+        if here.print != Print::Directory {
+            return Ok(());
+        }
+        let from = here.mode & 0o777;
+        match merged_mode(before, Some(after.meta.mode & 0o777), Some(from)) {
+            Some(to) if to != from => self.push(&change.path, Action::SetMode { from, to }, Deed::Mode),
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(mut self) -> Result<Plan, ApplyError> {
+        self.order_steps();
+        self.set_directory_times()?;
+        let plan = &mut self.plan;
+        plan.files.sort_by(|a, b| a.path.cmp(&b.path));
+        plan.notes.sort_by(|a, b| a.path.cmp(&b.path));
+        plan.pointed.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(self.plan)
+    }
+
+    /// A mode may take away the right to make something: modes come last, and are the first to be taken back.
+    fn order_steps(&mut self) {
+        self.plan.steps.sort_by_key(|step| matches!(step.action, Action::SetMode { .. }));
+    }
+
+    /// Which time the directories get in which something changes: the task's, where it alone changed them.
+    fn set_directory_times(&mut self) -> Result<(), ApplyError> {
+        let mut touched: BTreeMap<TreePath, bool> = BTreeMap::new();
+        for step in &self.plan.steps {
+            match step.action {
+                Action::SetMode { .. } => continue,
+                Action::MakeDirectory { .. } => {
+                    touched.insert(step.path.clone(), true);
+                }
+                Action::Put { .. } | Action::Remove { .. } | Action::RemoveDirectory { .. } => {}
+            }
+            if let Some((parent, _)) = step.path.split_last() {
+                touched.entry(parent).or_insert(false);
+            }
+        }
+        for (path, is_new) in touched.into_iter().filter(|(path, _)| !self.gone.contains(path)) {
+            let mtime = |reader: &TreeReader| reader.find(&path).ok().map(|found| found.entry.meta.mtime);
+            let (old, new) = (mtime(&self.readers.0), mtime(&self.readers.1));
+            let before = match self.plan.host.look(&path)? {
+                Look::There(here) if !is_new => Some(here.mtime),
+                _ => None,
+            };
+            let want = new.filter(|_| is_new || before == old);
+            self.plan.directories.push(DirectoryTime { path, before, want });
+        }
+        Ok(())
+    }
+}
+
+/// Whether an entry is of a kind that is never applied.
+fn is_special(entry: &Entry) -> bool {
+    match entry.kind {
+        EntryKind::Fifo
+        | EntryKind::Socket
+        | EntryKind::CharDevice { .. }
+        | EntryKind::BlockDevice { .. } => true,
+        EntryKind::File { .. } | EntryKind::Directory { .. } | EntryKind::Symlink { .. } => false,
+    }
+}
+
+/// The `.git` that a path is or lies in. Some hosts do not tell letters from capitals.
+fn git_directory(path: &TreePath) -> Option<TreePath> {
+    let mut above = TreePath::root();
+    for name in path.components() {
+        above.push(&name);
+        if name.as_bytes().eq_ignore_ascii_case(b".git") {
+            return Some(above);
+        }
+    }
+    None
+}

@@ -1,0 +1,154 @@
+//! Taking files of a source before somebody asks for them: those that the host may take away first.
+//!
+//! The repository of a project comes first: a `git gc` of the user's replaces packs that a task still needs. Then small
+//! files that look as if people wrote them. Everything else is taken when it is asked for. What nobody may read
+//! through the rules of the view is never taken: it stays out of the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use avfs_core::rules::{Level, Rules};
+use avfs_core::{Content, EntryKind, EntryName, ObjectId, PromiseId, TreePath};
+use avfs_tree::{Objects, ReadError, TreeReader};
+
+use crate::error::Result;
+use crate::open::OpenVault;
+
+const GIT: &[u8] = b".git";
+/// What tools make, and can make again.
+const MADE: [&[u8]; 4] = [b"node_modules", b"target", b".venv", b"__pycache__"];
+/// Larger files are taken when they are asked for.
+const SMALL: u64 = 256 << 10;
+/// How much of a repository is taken, and how many of its entries are looked at.
+const REPOSITORY: Budget = Budget { entries: 200_000, bytes: 1 << 30 };
+/// The same for everything else.
+const OTHERS: Budget = Budget { entries: 20_000, bytes: 128 << 20 };
+/// Everything else of the machine goes first.
+const PRIORITY: i32 = 15;
+
+/// A thread that takes files ahead of time. Dropped, it ends at the next file.
+pub struct TakingAhead {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TakingAhead {
+    /// Begins with the present state of a vault, as it is seen through `rules`.
+    pub fn start(open: &OpenVault, rules: Option<Rules>) -> Result<TakingAhead> {
+        let objects = open.vault().store().objects().clone();
+        let stop = Arc::new(AtomicBool::new(false));
+        if !objects.may_promise() {
+            return Ok(TakingAhead { stop, thread: None });
+        }
+        let reader = open.vault().stored_reader()?;
+        let reader = match rules {
+            Some(rules) => reader.through(rules),
+            None => reader,
+        };
+        let walk = Walk { reader, objects, stop: Arc::clone(&stop) };
+        let thread = std::thread::Builder::new().name("take-ahead".into()).spawn(move || {
+            // Where that is refused it works all the same.
+            let _ = rustix::process::setpriority_process(None, PRIORITY);
+            walk.run();
+        });
+        // Without it, everything is taken when it is asked for.
+        Ok(TakingAhead { stop, thread: thread.ok() })
+    }
+
+    /// Waits until everything is taken that is to be.
+    pub fn finish(mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for TakingAhead {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Walk {
+    reader: TreeReader,
+    objects: Objects,
+    stop: Arc<AtomicBool>,
+}
+
+/// How much may still be taken.
+struct Budget {
+    entries: u64,
+    bytes: u64,
+}
+
+impl Walk {
+    fn run(&self) {
+        let repository = TreePath::root().join(&EntryName::new(GIT).expect("a good name"));
+        self.below(repository, REPOSITORY, u64::MAX, &|_| true);
+        let is_written = |name: &EntryName| name.as_bytes() != GIT && !MADE.contains(&name.as_bytes());
+        self.below(TreePath::root(), OTHERS, SMALL, &is_written);
+    }
+
+    /// Takes the files below a directory, those nearest to it first.
+    fn below(&self, top: TreePath, mut budget: Budget, largest: u64, enters: &dyn Fn(&EntryName) -> bool) {
+        let mut open = std::collections::VecDeque::from([top]);
+        while let Some(directory) = open.pop_front() {
+            // A directory that cannot be listed has nothing to be taken.
+            let _ = self.directory(&directory, &mut open, &mut budget, largest, enters);
+            if self.is_done(&budget) {
+                return;
+            }
+        }
+    }
+
+    fn directory(
+        &self,
+        directory: &TreePath,
+        open: &mut std::collections::VecDeque<TreePath>,
+        budget: &mut Budget,
+        largest: u64,
+        enters: &dyn Fn(&EntryName) -> bool,
+    ) -> Result<(), ReadError> {
+        for entry in self.reader.list(directory)? {
+            let (name, found) = entry?;
+            budget.entries -= 1;
+            match found.entry.kind {
+                EntryKind::Directory { .. } if enters(&name) => open.push_back(directory.join(&name)),
+                EntryKind::File { size, content } if found.level >= Level::Read && size <= largest => {
+                    self.file(content, size, budget);
+                }
+                _ => {}
+            }
+            if self.is_done(budget) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one file, if it fits. One that cannot be taken fails when it is asked for.
+    fn file(&self, content: Content, size: u64, budget: &mut Budget) {
+        let Some(id) = id_of(content).filter(|_| size <= budget.bytes) else { return };
+        if let Ok(Some(promise)) = self.objects.promise(id)
+            && self.objects.keep(PromiseId::from_object(id), &promise).is_ok()
+        {
+            budget.bytes -= size;
+        }
+    }
+
+    fn is_done(&self, budget: &Budget) -> bool {
+        budget.entries == 0 || self.stop.load(Ordering::Relaxed)
+    }
+}
+
+fn id_of(content: Content) -> Option<ObjectId> {
+    match content {
+        Content::Empty => None,
+        Content::Blob(id) => Some(id.object()),
+        Content::Chunks(id) => Some(id.object()),
+    }
+}

@@ -1,0 +1,137 @@
+//! A process that is killed at any moment leaves something that the next one finishes or takes back.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use agentvfs::apply::{Application, ApplyOptions, Moment, Recovery, Selection, Watch};
+use agentvfs::{SnapshotId, Store};
+use avfs_testkit::{SmallDisk, TestChild, acknowledge, child_task};
+
+use crate::scene::{Scene, path, survey, survey_files};
+
+/// Ends this process as a crash would, at a moment that is counted.
+struct Executioner {
+    left: AtomicUsize,
+}
+
+impl Watch for Executioner {
+    fn passed(&self, _: Moment) {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            let this = rustix::process::getpid();
+            rustix::process::kill_process(this, rustix::process::Signal::KILL).unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+/// The child: applies, or takes back, until it is killed.
+#[test]
+fn child_that_applies() {
+    let Some((place, script)) = child_task() else { return };
+    let words: Vec<&str> = script.split(' ').collect();
+    let store = Store::open(&place.join("store")).unwrap();
+    let watch = Executioner { left: AtomicUsize::new(words[1].parse().unwrap()) };
+    match words[0] {
+        "apply" => {
+            let base = snapshot(&store, "project");
+            let head = snapshot(&store, "task");
+            let (selection, options) = (Selection::default(), ApplyOptions::default());
+            let plan =
+                Application::plan(&store, base, head, Path::new(words[2]), &selection, &options).unwrap();
+            plan.carry_out_watched(&watch).unwrap();
+        }
+        _ => {
+            let last = store.last_apply().unwrap().unwrap();
+            store.plan_undo_apply(last.id).unwrap().carry_out_watched(false, &watch).unwrap();
+        }
+    }
+    acknowledge("done");
+}
+
+fn snapshot(store: &Store, vault: &str) -> SnapshotId {
+    store.vault(vault).unwrap().head().unwrap()
+}
+
+fn scene(project: Option<&Path>) -> Scene {
+    let files =
+        [("a", "old"), ("b", "old"), ("gone", "x"), ("dir/deep/only", "x"), ("kind", "x"), ("run", "x")];
+    let scene = match project {
+        Some(project) => Scene::with_project(project, &files),
+        None => Scene::new(&files),
+    };
+    scene.task_writes("a", "new");
+    scene.task_writes("b", "newer");
+    scene.task_writes("made/of/it", "fresh");
+    scene.task_removes("gone");
+    scene.task_removes("dir");
+    scene.task_does(|open| {
+        open.remove(&path("kind"), true).unwrap();
+        open.make_directory(&path("kind"), true).unwrap();
+        open.write_bytes(&path("kind/below"), b"now a directory").unwrap();
+        open.set_mode(&path("run"), 0o755).unwrap();
+        open.symlink(b"a", &path("link")).unwrap();
+    });
+    scene
+}
+
+/// Runs the child with one more moment each time until it gets through; returns how many kills there were.
+fn kill_at_every_moment(scene: &Scene, what: &str) -> usize {
+    let before = survey_files(&scene.project);
+    for moment in 0.. {
+        let script = format!("{what} {moment} {}", scene.project.display());
+        let mut child = TestChild::start("kills::child_that_applies", scene.place(), &script);
+        if child.acknowledged().is_some() {
+            child.finish();
+            return moment;
+        }
+        let killed = child.kill();
+        assert!(!killed.finished_before, "it ended without a word");
+        let recovered = scene.store.recover_applies().unwrap();
+        let finished = match recovered.as_slice() {
+            [one] => match &one.outcome {
+                Recovery::Finished => true,
+                Recovery::TakenBack(kept) => {
+                    assert!(kept.is_empty(), "nobody else wrote anything");
+                    false
+                }
+                Recovery::Stuck(error) => panic!("at moment {moment}: {error}"),
+            },
+            other => panic!("at moment {moment}: {other:?}"),
+        };
+        assert!(scene.store.recover_applies().unwrap().is_empty());
+        match finished {
+            // From here on there is nothing to do for this script.
+            true => return moment,
+            false => assert_eq!(survey_files(&scene.project), before, "at moment {moment}"),
+        }
+    }
+    unreachable!("it gets through in the end")
+}
+
+fn all_moments(scene: &Scene) {
+    let before = survey(&scene.project);
+    let kills = kill_at_every_moment(scene, "apply");
+    assert!(kills > 30, "{kills} kills");
+    assert_eq!((scene.read("a"), scene.read("kind/below")), ("new".into(), "now a directory".into()));
+    assert!(scene.plan().is_empty(), "everything was applied");
+    let kills = kill_at_every_moment(scene, "undo");
+    assert!(kills > 30, "{kills} kills");
+    let times_aside = |survey: std::collections::BTreeMap<_, crate::scene::Kept>| {
+        survey.into_iter().map(|(path, kept)| (path, (kept.mode, kept.bytes))).collect::<Vec<_>>()
+    };
+    assert_eq!(times_aside(survey(&scene.project)), times_aside(before));
+}
+
+#[test]
+fn killed_at_every_moment_it_is_finished_or_taken_back() {
+    all_moments(&scene(None));
+}
+
+#[test]
+fn the_same_where_the_store_is_on_another_file_system() {
+    SmallDisk::with("kills::the_same_where_the_store_is_on_another_file_system", 4 << 20, |disk| {
+        all_moments(&scene(Some(&disk.join("project"))))
+    });
+}

@@ -1,0 +1,12 @@
+//! Applying a task's changes to a real directory, and taking them back.
+
+#![allow(clippy::unwrap_used, reason = "this is test code")]
+
+mod attackers;
+mod disks;
+mod kills;
+mod random;
+mod scene;
+mod sides;
+mod undoing;
+mod writers;

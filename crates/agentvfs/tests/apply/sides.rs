@@ -1,0 +1,303 @@
+//! Each way in which three sides of a path can differ.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use agentvfs::Error;
+use agentvfs::apply::{ApplyOptions, OnConflict, Selection};
+
+use crate::scene::{Scene, conflicts_of, path, survey};
+
+fn deeds(scene: &Scene) -> Vec<String> {
+    scene.plan().files.iter().map(|file| format!("{} {}", file.path, file.deed.as_str())).collect()
+}
+
+const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
+
+#[test]
+fn what_the_user_left_alone_becomes_what_the_task_made_of_it() {
+    let scene = Scene::new(&[("a", "old"), ("gone", "x"), ("dir/deep/only", "x"), ("same", "s")]);
+    scene.task_writes("a", "new");
+    scene.task_writes("made/of/it", "fresh");
+    scene.task_removes("gone");
+    scene.task_removes("dir");
+    let expected = [
+        "/a replaced",
+        "/dir directory-removed",
+        "/dir/deep directory-removed",
+        "/dir/deep/only removed",
+        "/gone removed",
+        "/made directory-added",
+        "/made/of directory-added",
+        "/made/of/it added",
+    ];
+    assert_eq!(deeds(&scene), expected);
+    let applied = scene.apply().unwrap();
+    assert_eq!(applied.files.len(), expected.len());
+    assert!(applied.kept.is_empty());
+    assert_eq!((scene.read("a"), scene.read("made/of/it")), ("new".into(), "fresh".into()));
+    assert!(!scene.has("gone") && !scene.has("dir") && scene.has("same"));
+    assert!(scene.apply().unwrap().id.is_none(), "a second time there is nothing to do");
+}
+
+#[test]
+fn what_both_changed_alike_needs_nothing() {
+    let scene = Scene::new(&[("a", "old"), ("gone", "x")]);
+    scene.task_writes("a", "new");
+    scene.task_writes("b", "both");
+    scene.task_removes("gone");
+    scene.user_writes("a", "new");
+    scene.user_writes("b", "both");
+    std::fs::remove_file(scene.project.join("gone")).unwrap();
+    assert!(scene.plan().is_empty());
+}
+
+#[test]
+fn lines_that_do_not_touch_are_merged() {
+    let scene = Scene::new(&[("a", LINES)]);
+    scene.task_writes("a", &LINES.replace("2\n", "two\n"));
+    scene.user_writes("a", &LINES.replace("9\n", "nine\n"));
+    assert_eq!(deeds(&scene), ["/a merged"]);
+    scene.apply().unwrap();
+    assert_eq!(scene.read("a"), LINES.replace("2\n", "two\n").replace("9\n", "nine\n"));
+}
+
+/// A scene with a conflict of each kind that somebody can decide.
+fn conflicts() -> Scene {
+    let scene =
+        Scene::new(&[("lines", LINES), ("binary", "\0a"), ("here", "x"), ("there", "x"), ("fine", "x")]);
+    scene.task_writes("lines", &LINES.replace("5\n", "task\n"));
+    scene.user_writes("lines", &LINES.replace("5\n", "user\n"));
+    scene.task_writes("binary", "\0task");
+    scene.user_writes("binary", "\0user");
+    scene.task_writes("here", "task");
+    std::fs::remove_file(scene.project.join("here")).unwrap();
+    scene.task_removes("there");
+    scene.user_writes("there", "user");
+    scene.task_writes("both", "task\n");
+    scene.user_writes("both", "user\n");
+    scene.task_writes("fine", "task");
+    scene
+}
+
+#[test]
+fn a_conflict_stops_everything() {
+    let scene = conflicts();
+    let before = survey(&scene.project);
+    let error = scene.apply().unwrap_err();
+    let mut found = conflicts_of(&error);
+    found.sort();
+    let expected = [
+        "/binary contents",
+        "/both both-added",
+        "/here removed-here",
+        "/lines lines",
+        "/there removed-there",
+    ];
+    assert_eq!(found, expected);
+    assert_eq!((error.code(), survey(&scene.project)), ("apply-conflicts", before));
+}
+
+#[test]
+fn conflicts_are_decided_for_the_user_or_the_task_or_marked() {
+    let scene = conflicts();
+    scene.apply_with(OnConflict::Ours).unwrap();
+    assert_eq!((scene.read("fine"), scene.read("binary")), ("task".into(), "\0user".into()));
+    assert_eq!((scene.read("both"), scene.read("there")), ("user\n".into(), "user".into()));
+    assert!(!scene.has("here"));
+
+    let scene = conflicts();
+    scene.apply_with(OnConflict::Theirs).unwrap();
+    assert_eq!(scene.read("lines"), LINES.replace("5\n", "task\n"));
+    assert_eq!((scene.read("binary"), scene.read("here")), ("\0task".into(), "task".into()));
+    assert!(!scene.has("there"));
+
+    let scene = conflicts();
+    scene.apply_with(OnConflict::Mark).unwrap();
+    let marked = LINES.replace("5\n", "<<<<<<< here\nuser\n=======\ntask\n>>>>>>> task\n");
+    assert_eq!(scene.read("lines"), marked);
+    assert_eq!((scene.read("binary"), scene.read("there")), ("\0user".into(), "user".into()));
+    assert_eq!(scene.read("fine"), "task");
+}
+
+#[test]
+fn one_path_can_be_decided_by_itself() {
+    let scene = conflicts();
+    let choices = ["lines", "binary", "here", "there", "both"]
+        .map(|name| (path(name), if name == "binary" { OnConflict::Theirs } else { OnConflict::Ours }));
+    let options = ApplyOptions { choices: choices.into(), ..ApplyOptions::default() };
+    scene.plan_with(&Selection::default(), &options).unwrap().carry_out().unwrap();
+    assert_eq!((scene.read("binary"), scene.read("both")), ("\0task".into(), "user\n".into()));
+}
+
+#[test]
+fn modes_are_merged_by_themselves_and_give_no_rights() {
+    let scene = Scene::new(&[("run", "x"), ("text", LINES), ("set", "x")]);
+    ["run", "set"].iter().for_each(|name| scene.task_does(|open| open.set_mode(&path(name), 0o644).unwrap()));
+    let chmod = |name: &str, mode| scene.task_does(|open| open.set_mode(&path(name), mode).unwrap());
+    let host = |name: &str, mode| {
+        std::fs::set_permissions(scene.project.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = |name: &str| scene.project.join(name).metadata().unwrap().mode() & 0o7777;
+    chmod("run", 0o755);
+    chmod("set", 0o6755);
+    scene.task_writes("text", &LINES.replace("2\n", "two\n"));
+    host("run", 0o600);
+    host("text", 0o640);
+    let plan = scene.plan();
+    assert_eq!(plan.notes.iter().map(|note| note.reason.as_str()).collect::<Vec<_>>(), ["privilege-dropped"]);
+    plan.carry_out().unwrap();
+    assert_eq!((mode("run"), mode("text"), mode("set")), (0o711, 0o640, 0o755));
+}
+
+#[test]
+fn files_get_the_times_that_they_have_in_the_task() {
+    let scene = Scene::new(&[("a", "old")]);
+    scene.task_writes("a", "new");
+    let time = scene.task.reader().unwrap().find(&path("a")).unwrap().entry.meta.mtime;
+    scene.apply().unwrap();
+    let stat = scene.project.join("a").metadata().unwrap();
+    assert_eq!((stat.mtime(), stat.mtime_nsec()), (time.seconds, i64::from(time.nanos)));
+}
+
+#[test]
+fn kinds_change_where_nothing_of_the_users_is_lost() {
+    let scene = Scene::new(&[("file", "x"), ("dir/a", "x"), ("used/a", "x"), ("link", "x")]);
+    scene.task_does(|open| {
+        open.remove(&path("file"), true).unwrap();
+        open.make_directory(&path("file"), true).unwrap();
+        open.write_bytes(&path("file/below"), b"new").unwrap();
+        open.remove(&path("dir"), true).unwrap();
+        open.write_bytes(&path("dir"), b"now a file").unwrap();
+        open.remove(&path("link"), true).unwrap();
+        open.symlink(b"file/below", &path("link")).unwrap();
+    });
+    scene.apply().unwrap();
+    assert_eq!(
+        (scene.read("file/below"), scene.read("dir"), scene.read("link")),
+        ("new".into(), "now a file".into(), "new".into())
+    );
+
+    scene.task_does(|open| {
+        open.remove(&path("used"), true).unwrap();
+        open.write_bytes(&path("used"), b"now a file").unwrap();
+    });
+    scene.user_writes("used/mine", "precious");
+    assert_eq!(conflicts_of(&scene.apply().unwrap_err()), ["/used directory-in-use"]);
+    assert_eq!(scene.read("used/mine"), "precious");
+}
+
+#[test]
+fn a_directory_with_other_files_stays() {
+    let scene = Scene::new(&[("dir/a", "x")]);
+    scene.task_removes("dir");
+    scene.user_writes("dir/mine", "precious");
+    let plan = scene.plan();
+    assert_eq!(plan.notes.iter().map(|note| note.reason.as_str()).collect::<Vec<_>>(), ["directory-kept"]);
+    plan.carry_out().unwrap();
+    assert!(!scene.has("dir/a") && scene.has("dir/mine"));
+}
+
+#[test]
+fn nothing_is_reached_through_a_link_and_links_outside_are_pointed_out() {
+    let scene = Scene::new(&[("dir/a", "x")]);
+    let outside = scene.place().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    scene.task_writes("dir/b", "new");
+    scene.task_does(|open| open.symlink(b"../../etc", &path("out")).unwrap());
+    std::fs::remove_dir_all(scene.project.join("dir")).unwrap();
+    symlink(&outside, scene.project.join("dir")).unwrap();
+    let error = scene.apply().unwrap_err();
+    assert_eq!(conflicts_of(&error), ["/dir/b no-way"]);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+    let notes = scene.plan().notes;
+    assert_eq!(notes.iter().map(|note| note.reason.as_str()).collect::<Vec<_>>(), ["leads-outside"]);
+}
+
+#[test]
+fn a_repository_is_never_applied() {
+    let scene = Scene::new(&[(".git/config", "mine"), ("a", "x")]);
+    scene.task_writes(".git/config", "[core]\nfsmonitor = evil\n");
+    scene.task_writes(".git/hooks/pre-commit", "evil");
+    scene.task_writes("sub/.Git", "gitdir: elsewhere");
+    scene.task_writes("a", "new");
+    let plan = scene.plan();
+    let notes: Vec<String> =
+        plan.notes.iter().map(|note| format!("{} {}", note.path, note.reason.as_str())).collect();
+    assert_eq!(notes, ["/.git git", "/sub/.Git git"]);
+    plan.carry_out().unwrap();
+    assert_eq!((scene.read(".git/config"), scene.read("a")), ("mine".into(), "new".into()));
+    assert!(!scene.has(".git/hooks") && !scene.has("sub/.Git"));
+}
+
+#[test]
+fn what_the_task_could_not_see_is_not_applied() {
+    use avfs_core::rules::{Rule, Rules};
+    let scene = Scene::new(&[("secret/key", "mine"), ("a", "x")]);
+    scene.task_removes("secret");
+    scene.task_writes("a", "new");
+    let rules = ["**=write", "/secret/**=none"].map(|text| Rule::parse(text).unwrap());
+    let options = ApplyOptions { rules: Some(Rules::new(rules.into()).unwrap()), ..ApplyOptions::default() };
+    scene.plan_with(&Selection::default(), &options).unwrap().carry_out().unwrap();
+    assert_eq!((scene.read("secret/key"), scene.read("a")), ("mine".into(), "new".into()));
+}
+
+#[test]
+fn files_that_the_host_runs_are_pointed_out() {
+    let scene = Scene::new(&[("package.json", "{}"), ("tool", "x")]);
+    scene.task_writes("package.json", "{\"scripts\": {}}");
+    scene.task_writes(".husky/pre-commit", "echo");
+    scene.task_does(|open| open.set_mode(&path("tool"), 0o755).unwrap());
+    scene.task_writes("harmless", "x");
+    let pointed: Vec<String> = scene.plan().pointed.iter().map(|file| file.path.to_string()).collect();
+    assert_eq!(pointed, ["/.husky/pre-commit", "/package.json", "/tool"]);
+}
+
+#[test]
+fn some_paths_or_some_hunks_are_applied_alone() {
+    let text: String = (1..=40).map(|n| format!("{n}\n")).collect();
+    let scene = Scene::new(&[("src/a", &text), ("b", "x")]);
+    scene.task_writes("src/a", &text.replace("\n3\n", "\nthree\n").replace("\n30\n", "\nthirty\n"));
+    scene.task_writes("src/new/c", "c");
+    scene.task_writes("b", "y");
+    let options = ApplyOptions::default();
+    let hunks = Selection { hunks: [(path("src/a"), [2].into())].into(), ..Selection::default() };
+    scene.plan_with(&hunks, &options).unwrap().carry_out().unwrap();
+    assert_eq!(scene.read("src/a"), text.replace("\n30\n", "\nthirty\n"));
+    assert_eq!(scene.read("b"), "x");
+    let paths = Selection { paths: vec![path("src")], ..Selection::default() };
+    scene.plan_with(&paths, &options).unwrap().carry_out().unwrap();
+    assert_eq!(scene.read("src/a"), text.replace("\n3\n", "\nthree\n").replace("\n30\n", "\nthirty\n"));
+    assert_eq!((scene.read("src/new/c"), scene.read("b")), ("c".into(), "x".into()));
+    let missing = Selection { paths: vec![path("nowhere")], ..Selection::default() };
+    assert_eq!(scene.plan_with(&missing, &options).err().map(|error| error.code()), Some("not-changed"));
+    let bad = Selection { hunks: [(path("b"), [7].into())].into(), ..Selection::default() };
+    assert_eq!(scene.plan_with(&bad, &options).err().map(|error| error.code()), Some("bad-hunks"));
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let scene = conflicts();
+    let before = (survey(&scene.project), survey(&scene.place().join("store")).len());
+    drop(scene.plan());
+    assert_eq!((survey(&scene.project), survey(&scene.place().join("store")).len()), before);
+}
+
+#[test]
+fn a_store_in_memory_has_no_place_for_it() {
+    let scene = Scene::new(&[]);
+    let store = agentvfs::Store::in_memory();
+    let vault = store.create_vault(&agentvfs::VaultName::new("v").unwrap()).unwrap();
+    let base = vault.head().unwrap();
+    let open = vault.begin().unwrap();
+    open.write_bytes(&path("a"), b"x").unwrap();
+    open.commit("write", "").unwrap();
+    let plan = agentvfs::apply::Application::plan(
+        &store,
+        base,
+        vault.head().unwrap(),
+        &scene.project,
+        &Selection::default(),
+        &ApplyOptions::default(),
+    );
+    assert!(matches!(plan.unwrap().carry_out(), Err(Error::Apply(_))));
+}

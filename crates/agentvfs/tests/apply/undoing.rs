@@ -1,0 +1,92 @@
+//! Taking an apply back.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use agentvfs::apply::{ApplyId, Deed};
+
+use crate::scene::{Scene, conflicts_of, path, survey};
+
+fn busy_scene() -> Scene {
+    let scene = Scene::new(&[("a", "old"), ("gone", "x"), ("dir/only", "x"), ("run", "x")]);
+    let run = scene.project.join("run");
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o604)).unwrap();
+    scene.task_writes("a", "new");
+    scene.task_writes("made/b", "b");
+    scene.task_removes("gone");
+    scene.task_removes("dir");
+    scene.task_does(|open| open.set_mode(&path("run"), 0o755).unwrap());
+    scene
+}
+
+#[test]
+fn everything_comes_back_as_it_was() {
+    let scene = busy_scene();
+    let inode = scene.project.join("a").metadata().unwrap().ino();
+    let before = survey(&scene.project);
+    let id = scene.apply().unwrap().id.unwrap();
+    assert_ne!(survey(&scene.project), before);
+    let undone = scene.store.undo_apply(id, false).unwrap();
+    assert_eq!(survey(&scene.project), before);
+    assert_eq!(scene.project.join("a").metadata().unwrap().ino(), inode, "the very same file");
+    assert!(undone.files.iter().any(|file| file.path == path("gone") && file.deed == Deed::Added));
+    let again = scene.store.undo_apply(id, false).unwrap_err();
+    assert_eq!(again.code(), "apply-gone");
+    assert_eq!(scene.store.apply_record(id).unwrap().undone, undone.id);
+    assert!(scene.store.last_apply().unwrap().is_none());
+    scene.apply().unwrap();
+    assert_eq!(scene.read("a"), "new");
+}
+
+#[test]
+fn what_was_changed_since_is_left_and_stops_the_rest_unless_forced() {
+    let scene = busy_scene();
+    let id = scene.apply().unwrap().id.unwrap();
+    scene.user_writes("a", "newer");
+    scene.user_writes("made/mine", "precious");
+    let applied = survey(&scene.project);
+    let error = scene.store.undo_apply(id, false).unwrap_err();
+    assert_eq!(conflicts_of(&error), ["/a changed-since", "/made changed-since"]);
+    assert_eq!(survey(&scene.project), applied);
+    scene.store.undo_apply(id, true).unwrap();
+    assert_eq!(
+        (scene.read("a"), scene.read("made/mine"), scene.read("gone")),
+        ("newer".into(), "precious".into(), "x".into())
+    );
+    assert!(!scene.has("made/b"));
+}
+
+#[test]
+fn an_apply_that_is_not_there_is_not_found() {
+    let scene = busy_scene();
+    assert_eq!(scene.store.undo_apply(ApplyId(7), false).unwrap_err().code(), "unknown-apply");
+    assert_eq!(ApplyId::parse("x").unwrap_err().code(), "unknown-apply");
+}
+
+#[test]
+fn a_record_and_an_audit_entry_tell_of_it() {
+    let scene = busy_scene();
+    let id = scene.apply().unwrap().id.unwrap();
+    let record = scene.store.apply_record(id).unwrap();
+    assert_eq!((record.snapshot, record.partial), (scene.task.head().unwrap(), false));
+    assert_eq!(record.directory(), scene.project.canonicalize().unwrap());
+    assert_eq!(scene.store.last_apply().unwrap().map(|last| last.id), Some(id));
+    let log = scene.store.audit(0, 100).unwrap();
+    assert_eq!(log.last().map(|entry| entry.action.as_str()), Some("apply"));
+    scene.store.undo_apply(id, false).unwrap();
+    let log = scene.store.audit(0, 100).unwrap();
+    assert_eq!(log.last().map(|entry| entry.action.as_str()), Some("undo-apply"));
+}
+
+#[test]
+fn only_the_newest_are_kept() {
+    let scene = Scene::new(&[("a", "0")]);
+    let mut first = None;
+    for round in 1..=60 {
+        scene.task_writes("a", &round.to_string());
+        scene.user_writes("a", "0");
+        first = first.or(scene.apply().unwrap().id);
+    }
+    let kept = std::fs::read_dir(scene.place().join("store/applies")).unwrap().count();
+    assert!(kept <= 52, "{kept} with the lock and the unfinished");
+    assert_eq!(scene.store.undo_apply(first.unwrap(), false).unwrap_err().code(), "apply-gone");
+}

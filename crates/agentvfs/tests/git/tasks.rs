@@ -1,0 +1,95 @@
+//! Tasks with commits.
+
+use agentvfs::git::{Bring, CommitFiles, RefName, default_branch};
+use agentvfs::{NewTask, Store, Task, TaskState, Timestamp, TreePath};
+
+use crate::ground::{Ground, sh};
+
+/// A task on the user's directory in which a script ran that changed the repository and made some files.
+fn task(ground: &Ground, store: &Store, script: &str, made: &[&str]) -> Task {
+    let task = store.project(&ground.path("host")).unwrap().new_task(&NewTask::default()).unwrap();
+    sh(&ground.path(""), "rm -rf task; cp -a host task");
+    ground.in_task(script);
+    let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
+    let open = task.vault().begin().unwrap();
+    open.remove(&path(".git"), true).unwrap();
+    open.import_directory(&ground.path("task/.git"), &path(".git"), &()).unwrap();
+    for file in made {
+        let bytes = std::fs::read(ground.path("task").join(file)).unwrap();
+        open.write_bytes(&path(file), &bytes).unwrap();
+    }
+    open.commit("work", "").unwrap();
+    task
+}
+
+fn again(store: &Store, task: &Task) -> Task {
+    store.task(task.name().as_str()).unwrap()
+}
+
+#[test]
+fn a_task_whose_only_change_is_a_commit_is_unmerged_until_that_is_brought_over() {
+    let (ground, store) = (Ground::new(), Store::in_memory());
+    let task = task(
+        &ground,
+        &store,
+        "git checkout -qb wip; echo x >x; git add x; git commit -qm wip; git checkout -q main",
+        &[],
+    );
+    assert_eq!(task.changed_files().unwrap(), [], "files of git are no changes");
+    assert_eq!(task.state().unwrap(), TaskState::Unmerged);
+    assert_eq!(task.git_summary().unwrap().commits.len(), 1);
+    let branch = default_branch(&task).unwrap();
+    assert_eq!(branch.to_string(), format!("refs/heads/avfs/{}", task.name()));
+    let bring = Bring { branch, of: None, update: false };
+    let brought = task.bring_commits(&ground.path("host"), &bring).unwrap();
+    let there = ground.in_host(&format!("git rev-parse avfs/{}", task.name()));
+    assert_eq!(there, brought.tip.as_str());
+    let task = again(&store, &task);
+    assert_eq!(task.unbrought_refs().unwrap(), []);
+    assert_eq!(task.state().unwrap(), TaskState::Unchanged);
+    let audit = task.vault().audit(0, 100).unwrap();
+    assert!(
+        audit
+            .iter()
+            .any(|entry| entry.action == "bring commits" && entry.detail.contains(brought.tip.as_str()))
+    );
+}
+
+#[test]
+fn looking_at_git_changes_nothing_that_counts() {
+    let (ground, store) = (Ground::new(), Store::in_memory());
+    let task =
+        task(&ground, &store, "touch file; git status --porcelain; git gc -q; git pack-refs --all", &[]);
+    assert_eq!(task.state().unwrap(), TaskState::Unchanged);
+}
+
+#[test]
+fn commits_that_the_user_has_by_other_ways_are_not_unmerged() {
+    let (ground, store) = (Ground::new(), Store::in_memory());
+    let task = task(&ground, &store, "git branch same; git commit -q --allow-empty -m empty", &[]);
+    assert_eq!(task.state().unwrap(), TaskState::Unmerged);
+    ground.in_host("git fetch -q ../task main");
+    ground.in_host("git branch fetched FETCH_HEAD");
+    assert_eq!(task.state().unwrap(), TaskState::Unchanged);
+}
+
+#[test]
+fn a_task_whose_files_are_a_commit_is_applied() {
+    let (ground, store) = (Ground::new(), Store::in_memory());
+    let task = task(&ground, &store, "echo x >x; echo y >sub/y", &["x", "sub/y"]);
+    assert_eq!(task.state().unwrap(), TaskState::Unmerged);
+    let mut commit = CommitFiles {
+        branch: RefName::branch("part").unwrap(),
+        message: "Made".into(),
+        paths: vec![TreePath::parse(b"sub").unwrap()],
+        time: Timestamp { seconds: 1_700_000_000, nanos: 0 },
+        author: "tester".into(),
+    };
+    let host = ground.path("host");
+    assert_eq!(task.commit_files(&host, &commit).unwrap().files, 1);
+    assert_eq!(again(&store, &task).state().unwrap(), TaskState::Unmerged, "a part is not all");
+    (commit.branch, commit.paths) = (RefName::branch("made").unwrap(), Vec::new());
+    assert_eq!(task.commit_files(&host, &commit).unwrap().files, 2);
+    assert_eq!(ground.in_host("git show made:x"), "x");
+    assert_eq!(again(&store, &task).state().unwrap(), TaskState::Applied);
+}

@@ -1,0 +1,185 @@
+//! A host directory as the base of a vault that is mounted, and one whose owner is killed.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use agentvfs::mount::{MountHost, MountOptions, Mounts, connect};
+use agentvfs::{Error, Limits, Rhythm, ServedVault, Store, Vault};
+use avfs_testkit::{TestChild, acknowledge, child_task};
+use support::{name, path};
+
+struct Scene {
+    place: tempfile::TempDir,
+    store: Store,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("project/src")).unwrap();
+        fs::write(place.path().join("project/README"), "a project").unwrap();
+        fs::write(place.path().join("project/src/main.c"), "int main() {}").unwrap();
+        let store = Store::open(&place.path().join("store")).unwrap();
+        Scene { place, store }
+    }
+
+    fn project(&self) -> PathBuf {
+        self.place.path().join("project")
+    }
+
+    fn vault(&self) -> Vault {
+        let source = self.store.source_for(&self.project()).unwrap();
+        self.store.create_vault_on(&name("task"), source, Limits::default()).unwrap()
+    }
+
+    fn mounted(&self) -> Mounted {
+        let dir = self.place.path().join("mount");
+        fs::create_dir(&dir).unwrap();
+        Mounted::new(&self.vault(), dir)
+    }
+}
+
+/// A mount that this process serves; unmounted when it is dropped.
+struct Mounted {
+    dir: PathBuf,
+    served: Option<ServedVault>,
+    mounts: Arc<Mounts>,
+}
+
+impl Mounted {
+    fn new(vault: &Vault, dir: PathBuf) -> Mounted {
+        let open = Arc::new(vault.open().unwrap());
+        let mounts = Mounts::new(Arc::clone(&open), Arc::new(|line: &str| eprintln!("{line}")));
+        let log = Arc::new(|error: &Error| panic!("{error}"));
+        let host = Arc::new(MountHost(Arc::clone(&mounts)));
+        let served = ServedVault::start(open, host, Rhythm::default(), log).unwrap();
+        let options = MountOptions::default();
+        let connection = connect("task", &dir, &options).unwrap();
+        served.mount(&dir, &options.words(), Some(connection)).unwrap();
+        Mounted { dir, served: Some(served), mounts }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.mounts.detach_all();
+        self.mounts.await_last();
+        if let Some(served) = self.served.take() {
+            served.close().unwrap();
+        }
+    }
+}
+
+#[track_caller]
+fn run(dir: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(dir)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .envs([("GIT_AUTHOR_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@b")])
+        .envs([("GIT_COMMITTER_NAME", "a"), ("GIT_COMMITTER_EMAIL", "a@b"), ("GIT_OPTIONAL_LOCKS", "0")])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn git_finds_nothing_changed_and_reads_no_file_that_it_tracks() {
+    const FILES: usize = 2_000;
+    let scene = Scene::new();
+    let project = scene.project();
+    for number in 0..FILES {
+        let directory = project.join(format!("d{}", number % 40));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(format!("f{number}")), format!("text {number}")).unwrap();
+    }
+    // Or git would have to look into files that are as new as its index.
+    run(&project, "find", &[".", "-type", "f", "-exec", "touch", "-d", "1 hour ago", "{}", "+"]);
+    run(&project, "git", &["init", "-q"]);
+    run(&project, "git", &["add", "-A"]);
+    run(&project, "git", &["commit", "-qm", "all"]);
+    let mounted = scene.mounted();
+    assert_eq!(run(&mounted.dir, "git", &["status", "--porcelain"]), "");
+    let taken = scene.store.objects().files_taken();
+    assert!(taken < 60, "{taken} files were read, most of them tracked ones");
+    fs::write(mounted.dir.join("d1/f1"), "changed").unwrap();
+    assert_eq!(run(&mounted.dir, "git", &["status", "--porcelain"]), " M d1/f1\n");
+    assert_eq!(run(&project, "git", &["status", "--porcelain"]), "");
+    run(&mounted.dir, "git", &["commit", "-qam", "inside"]);
+    assert_eq!(run(&mounted.dir, "git", &["rev-list", "--count", "HEAD"]), "2\n");
+    assert_eq!(run(&project, "git", &["rev-list", "--count", "HEAD"]), "1\n");
+}
+
+#[test]
+fn a_mount_shows_the_version_that_the_user_has_by_now_and_never_half_of_one() {
+    let scene = Scene::new();
+    let mounted = scene.mounted();
+    let readme = mounted.dir.join("README");
+    assert_eq!(fs::metadata(&readme).unwrap().len(), 9);
+    fs::write(scene.project().join("README"), "a longer text, by the user").unwrap();
+    assert_eq!(fs::read_to_string(&readme).unwrap(), "a longer text, by the user");
+    assert_eq!(fs::metadata(&readme).unwrap().len(), 26);
+    fs::write(scene.project().join("README"), "yet another").unwrap();
+    assert_eq!(fs::read_to_string(&readme).unwrap(), "a longer text, by the user");
+
+    let gone = mounted.dir.join("src/main.c");
+    assert!(gone.exists());
+    fs::remove_file(scene.project().join("src/main.c")).unwrap();
+    assert_eq!(fs::File::open(&gone).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert!(!gone.exists());
+}
+
+#[test]
+fn what_lies_in_a_mount_is_changed_there_alone() {
+    let scene = Scene::new();
+    let mounted = scene.mounted();
+    let mut file = fs::File::options().read(true).write(true).open(mounted.dir.join("README")).unwrap();
+    file.write_all(b"A").unwrap();
+    fs::rename(mounted.dir.join("src"), mounted.dir.join("moved")).unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, " project");
+    assert_eq!(fs::read_to_string(mounted.dir.join("moved/main.c")).unwrap(), "int main() {}");
+    fs::remove_dir_all(mounted.dir.join("moved")).unwrap();
+    assert_eq!(fs::read_to_string(scene.project().join("README")).unwrap(), "a project");
+    assert!(scene.project().join("src/main.c").exists());
+}
+
+/// Not a test by itself: an owner that writes into what was promised, and waits for its end.
+#[test]
+fn the_writer() {
+    let Some((home, _)) = child_task() else { return };
+    let open = Store::open(&home).unwrap().vault("task").unwrap().open().unwrap();
+    let readme = open.stat(&path("/README")).unwrap().ino;
+    open.tree().write(readme, 0, b"A").unwrap();
+    open.write_bytes(&path("/src/new"), b"made").unwrap();
+    open.remove(&path("/src/main.c"), false).unwrap();
+    open.sync().unwrap();
+    acknowledge("written");
+    std::io::stdin().lock().lines().for_each(drop);
+}
+
+#[test]
+fn what_was_written_over_promises_outlives_its_owner_whatever_becomes_of_the_project() {
+    let scene = Scene::new();
+    let vault = scene.vault();
+    let mut writer = TestChild::start("the_writer", &scene.place.path().join("store"), "");
+    assert_eq!(writer.acknowledged().as_deref(), Some("written"));
+    writer.kill();
+    fs::write(scene.project().join("README"), "something else altogether").unwrap();
+    fs::remove_dir_all(scene.project().join("src")).unwrap();
+    let open = vault.begin().unwrap();
+    assert_eq!(&open.read(&path("/README")).unwrap()[..], b"A project");
+    assert_eq!(&open.read(&path("/src/new")).unwrap()[..], b"made");
+    assert!(!open.exists(&path("/src/main.c")).unwrap());
+    drop(open);
+    assert!(scene.store.check(&mut |_, _| ()).unwrap().is_sound());
+}

@@ -1,0 +1,146 @@
+//! What is counted of a control group: for a whole run, or for one command after another.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Limit, LimitsBy, Usage};
+
+/// Where the numbers of a group are. Outlives the group, and counts nothing then.
+#[derive(Clone, Debug)]
+pub(crate) struct Gauge {
+    pub(super) by: LimitsBy,
+    pub(super) memory: PathBuf,
+    pub(super) pids: PathBuf,
+    pub(super) cpu: Option<PathBuf>,
+}
+
+impl Gauge {
+    pub(crate) fn by(&self) -> LimitsBy {
+        self.by
+    }
+
+    /// CPU time so far, of all processes that ever were in the group.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        let directory = self.cpu.as_ref()?;
+        match self.by {
+            LimitsBy::CgroupV2 => value_of(directory, "cpu.stat", "usage_usec").map(Duration::from_micros),
+            LimitsBy::CgroupV1 => number_in(directory, "cpuacct.usage").map(Duration::from_nanos),
+            LimitsBy::Rlimits => None,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        Usage { cpu: self.cpu(), memory: number_in(&self.memory, self.peak()) }
+    }
+
+    /// The limits that were come up against.
+    pub(crate) fn hit(&self) -> Vec<Limit> {
+        hits(self.counts(), [0; 2])
+    }
+
+    /// Counts from here on.
+    pub(crate) fn start_lap(&self) -> Lap {
+        Lap { gauge: self.clone(), cpu: self.cpu(), counts: self.counts(), peak: self.reset_peak().ok() }
+    }
+
+    fn peak(&self) -> &'static str {
+        match self.by {
+            LimitsBy::CgroupV2 => "memory.peak",
+            LimitsBy::CgroupV1 | LimitsBy::Rlimits => "memory.max_usage_in_bytes",
+        }
+    }
+
+    /// Has the most memory counted anew. Version 2 does so for this very descriptor, since Linux 6.12.
+    fn reset_peak(&self) -> io::Result<File> {
+        let mut file = File::options().read(true).write(true).open(self.memory.join(self.peak()))?;
+        file.write_all(b"0")?;
+        Ok(file)
+    }
+
+    /// How often memory ran out, and how often a process could not be started.
+    fn counts(&self) -> [u64; 2] {
+        let events = match self.by {
+            LimitsBy::CgroupV2 => "memory.events",
+            LimitsBy::CgroupV1 | LimitsBy::Rlimits => "memory.oom_control",
+        };
+        let memory = value_of(&self.memory, events, "oom_kill");
+        [memory, value_of(&self.pids, "pids.events", "max")].map(Option::unwrap_or_default)
+    }
+}
+
+/// One of several commands in a group.
+#[derive(Debug)]
+pub(crate) struct Lap {
+    gauge: Gauge,
+    cpu: Option<Duration>,
+    counts: [u64; 2],
+    peak: Option<File>,
+}
+
+impl Lap {
+    /// What was used since its start, with all that ran beside.
+    pub(crate) fn end(&self) -> (Usage, Vec<Limit>) {
+        let memory = self.peak.as_ref().and_then(|file| number_of(file).ok());
+        (Usage { cpu: self.cpu_since(self.gauge.cpu()), memory }, hits(self.gauge.counts(), self.counts))
+    }
+
+    /// The same of a group that is gone, by what it had used in the end.
+    pub(crate) fn end_with(&self, all: &Usage) -> Usage {
+        Usage { cpu: self.cpu_since(all.cpu), memory: all.memory }
+    }
+
+    fn cpu_since(&self, now: Option<Duration>) -> Option<Duration> {
+        Some(now?.saturating_sub(self.cpu?))
+    }
+}
+
+fn hits(now: [u64; 2], before: [u64; 2]) -> Vec<Limit> {
+    let limits = [Limit::Memory, Limit::Pids].into_iter().zip(now.into_iter().zip(before));
+    limits.filter(|(_, (now, before))| now > before).map(|(limit, _)| limit).collect()
+}
+
+fn number_of(file: &File) -> io::Result<u64> {
+    let mut bytes = [0; 32];
+    let count = file.read_at(&mut bytes, 0)?;
+    let text = std::str::from_utf8(&bytes[..count]).map_err(io::Error::other)?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+fn number_in(directory: &Path, file: &str) -> Option<u64> {
+    fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok()
+}
+
+/// The number behind `key` in a file of lines `key number`.
+fn value_of(directory: &Path, file: &str, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lap_counts_from_its_start() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().to_owned();
+        let put = |file: &str, text: &str| fs::write(path.join(file), text).unwrap();
+        put("cpuacct.usage", "5000000\n");
+        put("memory.max_usage_in_bytes", "9\n");
+        put("memory.oom_control", "oom_kill 1\n");
+        put("pids.events", "max 2\n");
+        let (memory, pids) = (path.clone(), path.clone());
+        let gauge = Gauge { by: LimitsBy::CgroupV1, memory, pids, cpu: Some(path.clone()) };
+        assert_eq!(gauge.hit(), [Limit::Memory, Limit::Pids]);
+        let lap = gauge.start_lap();
+        assert_eq!(fs::read_to_string(path.join("memory.max_usage_in_bytes")).unwrap(), "0\n");
+        put("cpuacct.usage", "8000000\n");
+        put("memory.max_usage_in_bytes", "4096\n");
+        put("pids.events", "max 3\n");
+        let used = Usage { cpu: Some(Duration::from_millis(3)), memory: Some(4096) };
+        assert_eq!(lap.end(), (used, vec![Limit::Pids]));
+    }
+}

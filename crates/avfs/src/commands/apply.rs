@@ -1,0 +1,238 @@
+//! `avfs apply`: a task's changes in the real directory.
+
+mod git;
+mod output;
+
+pub use self::output::{ConflictBody, FileBody, KeptBody, list, tell_kept, tell_recovered};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use agentvfs::Task;
+use agentvfs::apply::{Application, ApplyOptions, Conflict, OnConflict, Plan, Selection};
+use anyhow::Result;
+use avfs_core::{BadName, TreePath};
+use clap::ValueEnum;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use self::git::GitArgs;
+use crate::args::vault_path;
+use crate::confirm::confirm;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+
+/// Bring a task's changes into its directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A file that was changed in the directory since the task began is merged line by
+line where that is clean; otherwise it is a conflict, and nothing is applied
+unless --conflicts says what to do. Everything is applied or nothing is, and
+`avfs undo` takes it back. On a terminal, avfs shows what it would do and asks.
+Ends with status 1 if conflicts were left or marked.
+
+Examples:
+  avfs apply web-task-1
+  avfs apply web-task-1 --dry-run
+  avfs apply web-task-1 src --hunks README.md:1,3
+  avfs apply web-task-1 --conflicts mark
+  avfs apply web-task-1 --to ../web-copy
+  avfs apply web-task-1 --commits
+  avfs apply web-task-1 --branch fix -m 'Fix the login'")]
+pub struct ApplyArgs {
+    #[arg(value_name = "TASK")]
+    task: String,
+
+    /// Only these files and directories
+    #[arg(value_name = "PATH", value_parser = vault_path())]
+    paths: Vec<TreePath>,
+
+    /// Only these hunks of a file, counted from 1 as `avfs diff --patch` shows them
+    #[arg(long, value_name = "FILE:N,…", value_parser = hunks())]
+    hunks: Vec<Hunks>,
+
+    #[command(flatten)]
+    manner: MannerArgs,
+
+    #[command(flatten)]
+    git: GitArgs,
+}
+
+/// How changes are applied, wherever they come from.
+#[derive(Debug, Default, clap::Args)]
+pub struct MannerArgs {
+    /// Only show what would be done
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// Another directory than the one that the task began with
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    to: Option<PathBuf>,
+
+    /// What to do with files that both sides changed
+    #[arg(long, value_name = "WHAT", value_enum)]
+    conflicts: Option<ConflictsArg>,
+
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ConflictsArg {
+    /// Write both sides with markers between them; what is not text stays as it is
+    Mark,
+    /// Keep what is in the directory
+    Ours,
+    /// Take what the task has
+    Theirs,
+    /// Ask for each file
+    Ask,
+}
+
+/// Some hunks of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hunks {
+    path: TreePath,
+    numbers: BTreeSet<usize>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BadHunks {
+    #[error("write the numbers of the hunks behind the file: FILE:1,3")]
+    Form,
+    #[error(transparent)]
+    Name(#[from] BadName),
+}
+
+fn hunks() -> impl TypedValueParser<Value = Hunks> {
+    OsStringValueParser::new().try_map(|raw: OsString| Hunks::parse(raw.as_bytes()))
+}
+
+impl Hunks {
+    fn parse(raw: &[u8]) -> Result<Hunks, BadHunks> {
+        let colon = raw.iter().rposition(|byte| *byte == b':').ok_or(BadHunks::Form)?;
+        let numbers = std::str::from_utf8(&raw[colon + 1..]).map_err(|_| BadHunks::Form)?;
+        let numbers: Option<BTreeSet<usize>> = numbers.split(',').map(|number| number.parse().ok()).collect();
+        Ok(Hunks { path: TreePath::parse(&raw[..colon])?, numbers: numbers.ok_or(BadHunks::Form)? })
+    }
+}
+
+pub fn run(context: &mut Context<'_>, args: &ApplyArgs) -> Result<ExitStatus> {
+    let task = context.store()?.task(&args.task)?;
+    if args.git.is_wanted() {
+        let directory = args.manner.to.as_deref().unwrap_or(task.root());
+        return git::run(context, &task, directory, &args.paths, &args.git);
+    }
+    let mut selection = Selection { paths: args.paths.clone(), ..Selection::default() };
+    for Hunks { path, numbers } in &args.hunks {
+        selection.hunks.entry(path.clone()).or_default().extend(numbers);
+    }
+    let status = apply(context, &task, &selection, &args.manner)?;
+    git::tell_what_stays(context.out, &task)?;
+    Ok(status)
+}
+
+/// Applies what is selected of a task, as `manner` says.
+pub fn apply(
+    context: &mut Context<'_>,
+    task: &Task,
+    selection: &Selection,
+    manner: &MannerArgs,
+) -> Result<ExitStatus> {
+    let store = context.store()?;
+    output::tell_recovered(context.out, &store.recover_applies()?);
+    let directory = manner.to.as_deref().unwrap_or(task.root());
+    let (base, head) = (task.base()?, task.head()?);
+    let mut options = ApplyOptions {
+        task: Some(task.name().to_string()),
+        conflicts: manner.on_conflict(),
+        rules: task.rules()?,
+        ..ApplyOptions::default()
+    };
+    let look = |options: &ApplyOptions| Application::plan(&store, base, head, directory, selection, options);
+    let mut plan = look(&options).map_err(agentvfs::Error::from)?;
+    if manner.conflicts == Some(ConflictsArg::Ask) && !plan.conflicts.is_empty() {
+        options.choices = ask_for_each(context, &plan.conflicts)?;
+        plan = look(&options).map_err(agentvfs::Error::from)?;
+    }
+    if manner.dry_run {
+        return output::show_dry_run(context.out, task, &plan);
+    }
+    if plan.conflicts.is_empty() && !agrees(context, task, &plan, manner)? {
+        return Ok(ExitStatus::No);
+    }
+    let summary = output::Summary::of(task, &plan);
+    let applied = plan.carry_out()?;
+    summary.report(context.out, &applied)
+}
+
+impl MannerArgs {
+    fn on_conflict(&self) -> OnConflict {
+        match self.conflicts {
+            None | Some(ConflictsArg::Ask) => OnConflict::Refuse,
+            Some(ConflictsArg::Mark) => OnConflict::Mark,
+            Some(ConflictsArg::Ours) => OnConflict::Ours,
+            Some(ConflictsArg::Theirs) => OnConflict::Theirs,
+        }
+    }
+}
+
+/// On a terminal the user sees what would be done before it is.
+fn agrees(context: &mut Context<'_>, task: &Task, plan: &Plan, manner: &MannerArgs) -> Result<bool> {
+    let can_ask = !context.out.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal();
+    if manner.yes || plan.is_empty() || !can_ask {
+        return Ok(true);
+    }
+    output::show(context.out, plan)?;
+    let directory = crate::escape::printable_path(plan.directory());
+    confirm(context.out, format_args!("Apply task '{}' to {directory}?", task.name()), false)
+}
+
+/// Asks on the terminal what to do with each conflict.
+fn ask_for_each(context: &mut Context<'_>, conflicts: &[Conflict]) -> Result<BTreeMap<TreePath, OnConflict>> {
+    if context.out.is_json() || !io::stdin().is_terminal() {
+        let failure = Failure::new("no-terminal", ExitStatus::BadInput, "nobody can be asked here");
+        return Err(failure.hint(Some("choose mark, ours or theirs".to_owned())).into());
+    }
+    context.out.flush()?;
+    let mut choices = BTreeMap::new();
+    for conflict in conflicts {
+        choices.insert(conflict.path.clone(), ask(conflict)?);
+    }
+    Ok(choices)
+}
+
+fn ask(conflict: &Conflict) -> Result<OnConflict> {
+    loop {
+        write!(io::stderr(), "{conflict}: [m]ark, [o]urs (as it is here), [t]heirs (the task's), [q]uit? ")?;
+        let mut answer = String::new();
+        if io::stdin().lock().read_line(&mut answer)? == 0 {
+            return Ok(OnConflict::Refuse);
+        }
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "m" | "mark" => return Ok(OnConflict::Mark),
+            "o" | "ours" => return Ok(OnConflict::Ours),
+            "t" | "theirs" => return Ok(OnConflict::Theirs),
+            "q" | "quit" => return Ok(OnConflict::Refuse),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hunks_are_numbers_behind_a_file() {
+        let parse = |text: &str| {
+            Hunks::parse(text.as_bytes()).ok().map(|hunks| (hunks.path.to_string(), hunks.numbers.len()))
+        };
+        assert_eq!(parse("src/a.rs:1,3"), Some(("/src/a.rs".into(), 2)));
+        assert_eq!(parse("a:b:2"), Some(("/a:b".into(), 1)));
+        assert_eq!((parse("a"), parse("a:"), parse("a:x")), (None, None, None));
+    }
+}

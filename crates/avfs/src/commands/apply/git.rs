@@ -1,0 +1,173 @@
+//! `avfs apply` into the user's git repository: the commits of a task, or its files as one commit.
+
+use std::path::Path;
+
+use agentvfs::Task;
+use agentvfs::git::{Bring, Brought, CommitFiles, Committed, GitError, RefName, default_branch};
+use anyhow::Result;
+use avfs_core::TreePath;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::git::NameField;
+use crate::json::PathField;
+use crate::printer::Printer;
+use crate::versions::count;
+
+/// How many paths that were left out are told one by one.
+const SHOWN: usize = 20;
+
+/// What goes into the repository instead of the directory.
+#[derive(Debug, Default, clap::Args)]
+pub struct GitArgs {
+    /// Bring the commits that were made in the task, as a new branch; its files are not applied
+    #[arg(long, conflicts_with_all = ["paths", "hunks", "conflicts", "dry_run"])]
+    commits: bool,
+
+    /// The branch to make [default with --commits: avfs/TASK]; without --commits, the changed files become one commit on it
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["hunks", "conflicts", "dry_run"])]
+    branch: Option<String>,
+
+    /// The branch or tag of the task whose commits are wanted, if it has several
+    #[arg(long, value_name = "REF", requires = "commits")]
+    of: Option<String>,
+
+    /// Move on a branch that is there already, if that loses nothing
+    #[arg(long, requires = "commits")]
+    update: bool,
+
+    /// The message of the commit [default: the task's name and command]
+    #[arg(short, long, value_name = "TEXT", requires = "branch", conflicts_with = "commits")]
+    message: Option<String>,
+}
+
+impl GitArgs {
+    pub fn is_wanted(&self) -> bool {
+        self.commits || self.branch.is_some()
+    }
+}
+
+#[derive(Serialize)]
+struct CommitsBody {
+    task: String,
+    branch: String,
+    commit: String,
+    objects: usize,
+    /// Refs with work that stays in the task.
+    left: Vec<NameField>,
+}
+
+#[derive(Serialize)]
+struct BranchBody {
+    task: String,
+    branch: String,
+    commit: String,
+    files: usize,
+    left_out: Vec<LeftOutBody>,
+}
+
+#[derive(Serialize)]
+struct LeftOutBody {
+    #[serde(flatten)]
+    path: PathField,
+    reason: String,
+}
+
+/// Brings the task into the repository whose working directory is `into`.
+pub fn run(
+    context: &mut Context<'_>,
+    task: &Task,
+    into: &Path,
+    paths: &[TreePath],
+    args: &GitArgs,
+) -> Result<ExitStatus> {
+    let branch = branch(task, args)?;
+    if args.commits {
+        let bring = Bring { branch, of: args.of.clone(), update: args.update };
+        tell_commits(context.out, task, &task.bring_commits(into, &bring)?)?;
+    } else {
+        let store = context.store()?;
+        let commit = CommitFiles {
+            branch,
+            message: args.message.clone().unwrap_or_else(|| default_message(task)),
+            paths: paths.to_vec(),
+            time: store.now(),
+            author: store.actor().name.clone(),
+        };
+        tell_files(context.out, task, &task.commit_files(into, &commit)?)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn branch(task: &Task, args: &GitArgs) -> Result<RefName, agentvfs::Error> {
+    let named = match &args.branch {
+        Some(name) => RefName::branch(name),
+        None => default_branch(task),
+    };
+    let name = args.branch.clone().unwrap_or_else(|| task.name().to_string());
+    Ok(named.ok_or(GitError::BadBranch { name })?)
+}
+
+fn default_message(task: &Task) -> String {
+    match task.command() {
+        "" => format!("Task {}", task.name()),
+        command => format!("Task {}\n\n{command}", task.name()),
+    }
+}
+
+/// Says which commits are not applied with the files of a task.
+pub fn tell_what_stays(out: &mut Printer, task: &Task) -> Result<()> {
+    if !out.talks() {
+        return Ok(());
+    }
+    let summary = task.git_summary()?;
+    crate::git::tell(out, &summary);
+    if !summary.commits.is_empty() {
+        out.talk(format_args!("git: `avfs apply {} --commits` brings them as a branch", task.name()));
+    }
+    Ok(())
+}
+
+fn tell_commits(out: &mut Printer, task: &Task, brought: &Brought) -> Result<()> {
+    let (branch, commit) = (brought.branch.short(), brought.tip.to_string());
+    if out.is_json() {
+        let left = brought.left.iter().map(|name| NameField::new(name.as_bytes())).collect();
+        let (task, objects) = (task.name().to_string(), brought.objects);
+        out.object("apply-commits", &CommitsBody { task, branch: branch.clone(), commit, objects, left })?;
+    }
+    match brought.objects {
+        0 => out.talk(format_args!("branch '{branch}' has these commits")),
+        _ => out.talk(format_args!("made branch '{branch}'; `git log {branch}` shows its commits")),
+    }
+    for left in &brought.left {
+        let name = left.short();
+        out.talk(format_args!("left in the task: {name}; `--of {name} --branch NAME` brings it"));
+    }
+    Ok(())
+}
+
+fn tell_files(out: &mut Printer, task: &Task, committed: &Committed) -> Result<()> {
+    let branch = committed.branch.short();
+    if out.is_json() {
+        let left_out = committed.left_out.iter();
+        let body = BranchBody {
+            task: task.name().to_string(),
+            branch: branch.clone(),
+            commit: committed.commit.to_string(),
+            files: committed.files,
+            left_out: left_out
+                .map(|left| LeftOutBody { path: (&left.path).into(), reason: left.why.to_string() })
+                .collect(),
+        };
+        out.object("apply-branch", &body)?;
+    }
+    out.talk(format_args!("made branch '{branch}' with {}", count(committed.files as u64, "changed file")));
+    for left in committed.left_out.iter().take(SHOWN) {
+        out.talk(format_args!("left out: {} ({})", left.path, left.why));
+    }
+    if committed.left_out.len() > SHOWN {
+        out.talk(format_args!("left out: {} more", committed.left_out.len() - SHOWN));
+    }
+    Ok(())
+}

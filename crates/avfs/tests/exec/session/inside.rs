@@ -1,0 +1,53 @@
+//! What a session gives its commands beside a shell: a door to its own vault, and a bill for each of them.
+
+use super::ground::Session;
+
+#[test]
+fn a_session_can_take_its_own_mistake_back() {
+    let session = Session::start("");
+    session.envelope("echo good > file");
+    let saved = session.envelope("avfs checkpoint save good && echo bad > file && avfs diff good");
+    let told = saved["result"]["stdout"].as_str().unwrap();
+    assert!(saved["result"]["exit_code"] == 0 && told.contains("file"), "{saved}");
+    assert!(session.home.good("checkpoint list").contains("good"));
+    assert_eq!(session.line("avfs checkpoint restore good >/dev/null; cat file").stdout, b"good\n");
+    assert_eq!(session.home.good("cat file"), "good\n");
+}
+
+#[test]
+fn the_door_of_a_session_leads_to_nothing_else() {
+    let session = Session::start("");
+    session.home.good("vault create other");
+    for asked in ["approvals list", "policy check -- ls", "vault list", "ls --vault other", "session list"] {
+        let refused = session.line(&format!("avfs {asked}"));
+        assert_eq!(refused.status.code(), Some(9), "{asked}: {}", String::from_utf8_lossy(&refused.stderr));
+    }
+    session.stop();
+    let sessions = session.home.store().join("sessions");
+    assert_eq!(std::fs::read_dir(sessions).unwrap().count(), 0, "the door is gone with its session");
+}
+
+#[test]
+fn each_command_of_a_session_is_told_what_it_used() {
+    let session = Session::start("--memory 200M");
+    let usage = |line: &str| session.envelope(line)["result"].clone();
+    let large = usage("head -c 60M /dev/zero | tail -c 60M | wc -c; for i in {1..200000}; do :; done");
+    let small = usage("true");
+    // Where nothing counts, nothing is told.
+    if large["limits_by"] == "rlimits" {
+        return;
+    }
+    let number = |result: &serde_json::Value, key: &str| result["usage"][key].as_u64().unwrap();
+    assert!(number(&large, "max_memory_bytes") > 50 << 20, "{large}");
+    assert!(number(&small, "max_memory_bytes") > 0, "{small}");
+    assert!(number(&large, "cpu_ms") > number(&small, "cpu_ms"), "{large} {small}");
+    assert_eq!(large["limits_hit"], serde_json::json!([]), "{large}");
+}
+
+#[test]
+fn a_session_under_landlock_is_refused_with_the_reason() {
+    let session = Session::start("");
+    let refused = session.home.avfs().args(["session", "start", "--isolation", "landlock"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("a session needs namespaces"));
+}

@@ -170,6 +170,11 @@ pub fn apply(
 }
 
 impl MannerArgs {
+    /// All of it or nothing, without a question.
+    pub fn unasked() -> MannerArgs {
+        MannerArgs { yes: true, ..MannerArgs::default() }
+    }
+
     fn on_conflict(&self) -> OnConflict {
         match self.conflicts {
             None | Some(ConflictsArg::Ask) => OnConflict::Refuse,

@@ -95,10 +95,9 @@ fn work(
         true => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())?,
         false => status(&end),
     };
-    if lingering.is_needed() {
-        work.worker.release(status);
-        lingering.wait();
-    }
+    context.out.flush()?;
+    work.worker.release(status);
+    lingering.wait();
     Ok(status)
 }
 

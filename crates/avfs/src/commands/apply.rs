@@ -180,8 +180,8 @@ pub fn carry_out(
 }
 
 impl MannerArgs {
-    /// For changes that somebody has just looked at and decided.
-    pub fn decided() -> MannerArgs {
+    /// All of it or nothing, without a question.
+    pub fn unasked() -> MannerArgs {
         MannerArgs { yes: true, ..MannerArgs::default() }
     }
 

@@ -34,7 +34,7 @@ pub fn conflicts(plan: &Plan) -> Option<String> {
 /// differences may not know.
 pub fn finish(context: &mut Context<'_>, task: &Task, plan: Plan) -> Result<ExitStatus> {
     let manner = match plan.pointed.is_empty() {
-        true => MannerArgs::decided(),
+        true => MannerArgs::unasked(),
         false => MannerArgs::default(),
     };
     carry_out(context, task, plan, &manner)

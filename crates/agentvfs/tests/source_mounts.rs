@@ -138,6 +138,16 @@ fn a_mount_shows_the_version_that_the_user_has_by_now_and_never_half_of_one() {
 }
 
 #[test]
+fn a_listing_with_attributes_looks_into_no_directory_below() {
+    let scene = Scene::new();
+    (0..50).for_each(|number| fs::create_dir(scene.project().join(format!("d{number}"))).unwrap());
+    let mounted = scene.mounted();
+    let shown = run(&mounted.dir, "ls", &["-l"]);
+    assert_eq!(shown.lines().count(), 53, "{shown}");
+    assert_eq!(scene.store.objects().all_kept().unwrap().ids().count(), 1, "the topmost one alone");
+}
+
+#[test]
 fn what_lies_in_a_mount_is_changed_there_alone() {
     let scene = Scene::new();
     let mounted = scene.mounted();

@@ -20,7 +20,7 @@ pub use counters::{Counters, OperationCount};
 pub use notify::{NotFlushed, Notifier};
 pub use passed::{Passed, PassedOptions};
 pub use reply::{Answered, Courier, Listing, Reply, Slot};
-pub use request::{CallerId, Dialect, Forgets, KeptRequest, Operation, Request};
+pub use request::{CallerId, Forgets, KeptRequest, Operation, Request};
 pub use rustix::io::Errno;
 pub use service::Service;
 pub use session::{Log, Negotiated, Session, Settings};

@@ -158,13 +158,6 @@ pub enum Operation<'a> {
     Destroy,
 }
 
-/// What earlier negotiation made of the protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dialect {
-    /// SETXATTR has the longer form.
-    pub long_setxattr: bool,
-}
-
 impl Operation<'_> {
     /// Whether it changes anything, or is about to.
     pub fn is_change(&self) -> bool {
@@ -243,12 +236,8 @@ impl<'a> Request<'a> {
     }
 
     /// Divides a contiguous request behind its header into the two parts that [`Request::decode`] takes.
-    pub fn split(header: &InHeader, body: &'a [u8], dialect: Dialect) -> (&'a [u8], &'a [u8]) {
-        let size = match Opcode::from_number(header.opcode) {
-            Some(Opcode::Setxattr) if !dialect.long_setxattr => size_of::<SetxattrShortIn>(),
-            Some(opcode) => opcode.argument_size(),
-            None => 0,
-        };
+    pub fn split(header: &InHeader, body: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        let size = Opcode::from_number(header.opcode).map_or(0, Opcode::argument_size);
         body.split_at(size.min(body.len()))
     }
 }
@@ -290,7 +279,7 @@ fn operation<'a>(opcode: Opcode, argument: &'a [u8], payload: &'a [u8]) -> Resul
         Opcode::Statfs => Operation::StatFilesystem,
         Opcode::Statx => Operation::Statx(read(argument)?),
         Opcode::Setxattr => {
-            let SetxattrShortIn { size, flags } = read(argument)?;
+            let SetxattrIn { size, flags } = read(argument)?;
             Operation::SetXattr { name: names.next()?, value: prefix(names.0, size)?, flags }
         }
         Opcode::Getxattr => {

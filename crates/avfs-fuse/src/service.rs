@@ -33,13 +33,13 @@ pub trait Service: Send + Sync {
 /// of the contents; it would show zeros up to the new end. Not ATOMIC_O_TRUNC: opening a running program with
 /// O_RDONLY and O_TRUNC would empty it before the kernel refuses.
 pub const USUAL: u64 = init::ASYNC_READ
+    | init::BIG_WRITES
     | init::PARALLEL_DIROPS
     | init::MAX_PAGES
     | init::DO_READDIRPLUS
     | init::READDIRPLUS_AUTO
     | init::CACHE_SYMLINKS
     | init::HANDLE_KILLPRIV_V2
-    | init::SETXATTR_EXT
     | init::HAS_EXPIRE_ONLY
     | init::INIT_EXT
     | init::ASYNC_DIO;

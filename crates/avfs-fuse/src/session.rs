@@ -12,7 +12,7 @@ use crate::abi::flags::init;
 use crate::abi::{InHeader, InitIn, InitOut, MAJOR, MINOR, MINOR_OLDEST};
 use crate::counters::Counters;
 use crate::reply::{Reply, Slot};
-use crate::request::{Dialect, Operation, Request};
+use crate::request::{Operation, Request};
 use crate::service::Service;
 
 /// Where a session tells of what an operator should know.
@@ -91,12 +91,6 @@ impl Session {
     /// once it is agreed on, the kernel holds every request back until they are registered.
     pub fn want_io_uring(&self) {
         self.wants_io_uring.store(true, Ordering::Release);
-    }
-
-    /// How requests are to be divided into their parts.
-    pub fn dialect(&self) -> Dialect {
-        let long_setxattr = self.negotiated.get().is_some_and(|agreed| agreed.has(init::SETXATTR_EXT));
-        Dialect { long_setxattr }
     }
 
     /// The node of a file that the kernel probably knows.

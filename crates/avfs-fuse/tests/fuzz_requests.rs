@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use avfs_fuse::abi::{InHeader, Opcode};
-use avfs_fuse::{Dialect, Operation, Request};
+use avfs_fuse::{Operation, Request};
 use avfs_testkit::fuzz;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -30,15 +30,13 @@ fn seeds() -> Vec<Vec<u8>> {
 
 fn check(bytes: &[u8]) {
     let Ok((header, body)) = InHeader::read_from_prefix(bytes) else { return };
-    for long_setxattr in [true, false] {
-        let (argument, payload) = Request::split(&header, body, Dialect { long_setxattr });
-        let Ok(request) = Request::decode(&header, argument, payload) else { continue };
-        match request.operation {
-            Operation::BatchForget { nodes } => assert!(nodes.iter().count() * 16 <= bytes.len()),
-            Operation::Write { write, data } => assert_eq!(data.len(), write.size as usize),
-            Operation::Lookup { name } => assert!(!name.contains(&0)),
-            _ => {}
-        }
+    let (argument, payload) = Request::split(&header, body);
+    let Ok(request) = Request::decode(&header, argument, payload) else { return };
+    match request.operation {
+        Operation::BatchForget { nodes } => assert!(nodes.iter().count() * 16 <= bytes.len()),
+        Operation::Write { write, data } => assert_eq!(data.len(), write.size as usize),
+        Operation::Lookup { name } => assert!(!name.contains(&0)),
+        _ => {}
     }
 }
 

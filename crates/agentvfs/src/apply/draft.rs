@@ -25,14 +25,18 @@ pub(super) struct Draft {
     gone: HashSet<TreePath>,
     /// Directories that are there, or will be.
     there: HashSet<TreePath>,
+    /// Paths of which the user had another version when somebody first read them.
+    moved: HashSet<TreePath>,
 }
 
 impl Draft {
     pub fn new(plan: Plan, readers: (TreeReader, TreeReader)) -> Draft {
-        Draft { plan, readers, gone: HashSet::new(), there: HashSet::new() }
+        Draft { plan, readers, gone: HashSet::new(), there: HashSet::new(), moved: HashSet::new() }
     }
 
     pub fn run(mut self) -> Result<Plan, ApplyError> {
+        let moved = self.plan.application.store.objects().all_moved()?;
+        self.moved = moved.into_iter().map(|(_, promise)| promise.path().clone()).collect();
         let changes = self.changes()?;
         self.decide(&changes)?;
         self.finish()
@@ -127,7 +131,7 @@ impl Draft {
         if is_special(before) || is_done {
             return Ok(());
         }
-        let verdict = self.three_way().leave(before, look, choice)?;
+        let verdict = self.three_way().leave(path, before, look, choice)?;
         if self.settle(path, verdict)? {
             self.gone.insert(path.clone());
         }
@@ -152,6 +156,7 @@ impl Draft {
             objects: application.store.objects(),
             selection: &application.selection,
             task: application.options.task.as_deref().unwrap_or("task"),
+            moved: &self.moved,
         }
     }
 

@@ -1,5 +1,7 @@
 //! One path with three sides: as it was when the task began, as the task left it, and as it is here now.
 
+use std::collections::HashSet;
+
 use avfs_core::merge::{MarkerStyle, Sides, is_text, merge_lines};
 use avfs_core::{Content, Entry, EntryKind, Promise, PromiseId, Stamp, TreePath, Xattrs};
 use avfs_tree::{Kept, Objects, ReadError, content};
@@ -32,6 +34,8 @@ pub(super) struct ThreeWay<'a> {
     pub objects: &'a Objects,
     pub selection: &'a Selection,
     pub task: &'a str,
+    /// Paths of which the user had another version when somebody first read them.
+    pub moved: &'a HashSet<TreePath>,
 }
 
 /// The task's side.
@@ -44,9 +48,15 @@ struct Wanted {
 
 impl ThreeWay<'_> {
     /// A file or link that the task removed, or put a directory in the place of.
-    pub fn leave(&self, before: &Entry, look: Look, choice: OnConflict) -> Result<Verdict, ApplyError> {
+    pub fn leave(
+        &self,
+        path: &TreePath,
+        before: &Entry,
+        look: Look,
+        choice: OnConflict,
+    ) -> Result<Verdict, ApplyError> {
         let Look::There(here) = look else { return Ok(Verdict::Nothing) };
-        let was = self.began_as(before, &here)?;
+        let was = self.began_as(path, before, None, &here)?;
         let remove = |print: Print| (Action::Remove { was: print }, Deed::Removed);
         if was.as_ref() == Some(&here.print) {
             let (action, deed) = remove(here.print);
@@ -94,7 +104,7 @@ impl ThreeWay<'_> {
             return Ok(mode_only(&here, mode));
         }
         let replace = |new: New, deed| (Action::Put { over: Some(here.print.clone()), new }, deed);
-        let old = before.map(|before| self.began_as(before, &here)).transpose()?.flatten();
+        let old = before.map(|before| self.began_as(path, before, Some(after), &here)).transpose()?.flatten();
         if old.as_ref().is_some_and(|old| old.holds_the_same(&here.print)) {
             let (action, deed) = replace(with_mode(wanted.new, mode, &here), Deed::Replaced);
             return Ok(Verdict::Do(action, deed));
@@ -140,10 +150,21 @@ impl ThreeWay<'_> {
         })
     }
 
-    /// What the task began with. `None`: nobody has read it, and it is not here any more.
+    /// What the task began with. `None`: it is not known, because nobody had read it before the user changed it.
     ///
-    /// The source is not asked for it: what it has now would become what the task began with.
-    fn began_as(&self, before: &Entry, here: &Seen) -> Result<Option<Print>, ApplyError> {
+    /// The source is not asked for it: what it has now would become what the task began with. Where somebody else
+    /// has asked meanwhile, the task knows that version only if it wrote after the user did.
+    fn began_as(
+        &self,
+        path: &TreePath,
+        before: &Entry,
+        after: Option<&Entry>,
+        here: &Seen,
+    ) -> Result<Option<Print>, ApplyError> {
+        let wrote_after = after.is_some_and(|after| after.meta.mtime >= before.meta.mtime);
+        if self.moved.contains(path) && !wrote_after {
+            return Ok(None);
+        }
         match self.unread(before)? {
             Some(stamp) => Ok(here.is(&stamp).then(|| here.print.clone())),
             None => Ok(Some(Print::of_entry(self.objects, before)?)),

@@ -21,7 +21,7 @@ fn variables(text: &str) -> Vec<(OsString, OsString)> {
     let pairs = || text.split('\0').filter_map(|entry| entry.split_once('\n'));
     let known = KEYS
         .iter()
-        .filter_map(|key| pairs().filter(|(found, _)| found == key).last().map(|(_, value)| (*key, value)));
+        .filter_map(|key| pairs().rfind(|(found, _)| found == key).map(|(_, value)| (*key, value)));
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     for (index, (key, value)) in known.enumerate() {
         variables.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));

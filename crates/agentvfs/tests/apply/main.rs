@@ -9,4 +9,5 @@ mod random;
 mod scene;
 mod sides;
 mod undoing;
+mod unread;
 mod writers;

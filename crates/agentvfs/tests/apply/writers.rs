@@ -51,6 +51,8 @@ impl Watch for Editor<'_> {
                 file.write_all(text.as_bytes()).unwrap();
             }
             2 => {
+                // What it had open it has now replaced itself.
+                self.open.take();
                 let draft = self.project.join("draft");
                 let earlier = std::fs::read_to_string(&target).unwrap_or_default();
                 std::fs::write(&draft, earlier + &text).unwrap();

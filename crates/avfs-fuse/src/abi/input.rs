@@ -51,8 +51,7 @@ kernel_structures! {
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32, }
 
     /// What a kernel before 7.33 sends, and the beginning of what later ones do.
-    SetxattrShortIn { size: u32, flags: u32, }
-    SetxattrIn { size: u32, flags: u32, setxattr_flags: u32, padding: u32, }
+    SetxattrIn { size: u32, flags: u32, }
     GetxattrIn { size: u32, padding: u32, }
     LkIn { fh: u64, owner: u64, lk: FileLock, lk_flags: u32, padding: u32, }
     AccessIn { mask: u32, padding: u32, }

@@ -86,7 +86,7 @@ impl Worker {
         let Ok((header, body)) = InHeader::read_from_prefix(&self.request[..len]) else {
             return self.session.log("the kernel sent a request without a header");
         };
-        let (argument, payload) = Request::split(&header, body, self.session.dialect());
+        let (argument, payload) = Request::split(&header, body);
         let (session, fd) = (&self.session, &self.fd);
         let mut slot = DeviceSlot { session, fd, answer: &mut self.answer, outcome: None };
         session.handle(&header, argument, payload, &mut slot);

@@ -93,6 +93,24 @@ impl WorkTree {
         }
     }
 
+    /// Has a promised file kept that is about to be replaced: whoever merges needs to know what was there. What cannot be
+    /// had is replaced nevertheless.
+    pub(super) fn settle_replaced(&self, place: &Place) -> Result<(), FsError> {
+        if !self.shared.objects.may_promise() {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let Some(ino) = state.lookup(place)? else { return Ok(()) };
+        if state.inode(ino)?.is_directory() {
+            return Ok(());
+        }
+        drop(state);
+        match self.settle_owed(ino) {
+            Err(error) if error.wanted().is_some() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The tree, if this inode is still what was promised.
     fn state_owing(
         &self,
@@ -219,16 +237,12 @@ impl State {
         }
     }
 
-    pub fn is_promised_directory(&self, ino: Ino) -> Result<bool, FsError> {
-        Ok(self.owed(ino)?.is_some())
-    }
-
     /// A directory and those above it that are promised, topmost first.
     fn promised_above(&self, directory: Ino) -> Result<Vec<Ino>, FsError> {
         let mut promised = Vec::new();
         let mut current = Some(directory);
         while let Some(ino) = current {
-            if self.is_promised_directory(ino)? {
+            if self.owed(ino)?.is_some() {
                 promised.push(ino);
             }
             current = self.inode(ino)?.place.as_ref().map(|place| place.parent);

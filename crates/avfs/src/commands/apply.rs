@@ -161,6 +161,16 @@ pub fn apply(
     if manner.dry_run {
         return output::show_dry_run(context.out, task, &plan);
     }
+    carry_out(context, task, plan, manner)
+}
+
+/// Does what a plan says, if the user agrees.
+pub fn carry_out(
+    context: &mut Context<'_>,
+    task: &Task,
+    plan: Plan,
+    manner: &MannerArgs,
+) -> Result<ExitStatus> {
     if plan.conflicts.is_empty() && !agrees(context, task, &plan, manner)? {
         return Ok(ExitStatus::No);
     }
@@ -170,6 +180,11 @@ pub fn apply(
 }
 
 impl MannerArgs {
+    /// All of it or nothing, without a question.
+    pub fn unasked() -> MannerArgs {
+        MannerArgs { yes: true, ..MannerArgs::default() }
+    }
+
     fn on_conflict(&self) -> OnConflict {
         match self.conflicts {
             None | Some(ConflictsArg::Ask) => OnConflict::Refuse,

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
+use agentvfs::apply::Selection;
 use agentvfs::exec::boundary::terminal::Console;
 use agentvfs::exec::boundary::{Event, Stdin};
 use agentvfs::exec::{Lingering, ProgramEnd, ProgramError};
@@ -16,6 +17,7 @@ use rustix::fs::FileType;
 
 pub use arguments::RunArgs;
 
+use super::apply::{MannerArgs, apply};
 use super::exec::{HostDoor, of_error, supervised};
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -89,9 +91,11 @@ fn work(
     work.await_terminal();
     let end = ended.map_err(|error| failure(&error))?;
     summary::tell(context.out, &start, &end, hidden)?;
-    let status = status(&end);
+    let status = match args.apply_on_success && end.status == 0 {
+        true => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())?,
+        false => status(&end),
+    };
     context.out.flush()?;
-    // What is left to be done is nothing that anybody waits for.
     work.worker.release(status);
     lingering.wait();
     Ok(status)

@@ -9,7 +9,7 @@ use crate::project::Project;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Each look is a process of its own.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub struct Pane {
     place: tempfile::TempDir,
@@ -19,7 +19,12 @@ impl Pane {
     /// Starts `avfs` with these arguments. When it has ended, the pane says `ended with STATUS`.
     pub fn start(project: &Project, line: &str, width: u16, height: u16) -> Pane {
         let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
-        Pane::shell(project, &format!("{program} {line}; echo ended with $?; exec cat"), width, height)
+        Pane::shell(
+            project,
+            &format!("trap : INT; {program} {line}; echo ended with $?; exec cat"),
+            width,
+            height,
+        )
     }
 
     /// Starts a line of shell in the project's directory.

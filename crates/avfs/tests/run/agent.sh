@@ -10,7 +10,7 @@ state() {
     tries tee ~/.agent/settings.json <<<changed
     tries touch ~/.agent/hooks/start
     tries rm -f ~/.agent/settings.json
-    tries mv ~/.agent/token ~/elsewhere
+    tries mv ~/.agent/settings.json ~/elsewhere
     tries ln -s /etc/passwd ~/.agent/sessions/link
     ls -A ~
     tries ls ~/.ssh
@@ -25,11 +25,18 @@ terminal() {
     trap 'echo "size $(stty size)"' WINCH
     trap 'echo interrupted' INT
     echo "ready $(stty size) $(tty)"
-    while :; do
-        line=
-        read -r -t 0.1 line && echo "heard $line"
-        [ "$line" = quit ] && exit 4
+    line=
+    while [ "$line" != quit ]; do
+        # What came before the time was up is the beginning of a line.
+        if read -r -t 0.1 part; then
+            line+=$part
+            echo "heard $line"
+            [ "$line" = quit ] || line=
+        else
+            line+=$part
+        fi
     done
+    exit 4
 }
 
 https() {

@@ -57,3 +57,18 @@ fn a_killed_front_leaves_nothing() {
         assert!(!mounts.contains(&*project.home().to_string_lossy()), "{signal:?}: {mounts}");
     }
 }
+
+#[test]
+fn what_ends_well_is_applied_if_that_was_wanted() {
+    let project = Project::new();
+    let script = |status: u8| format!("echo applied >work.txt; exit {status}");
+    let run = |status: u8| {
+        let script = script(status);
+        project.avfs(&["run", "--apply-on-success", "--", "sh", "-c", &script]).output().unwrap()
+    };
+    assert_eq!(run(1).status.code(), Some(1));
+    assert_eq!(project.read("web/work.txt"), "as it was\n");
+    let ended = run(0);
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(project.read("web/work.txt"), "applied\n");
+}

@@ -1,8 +1,9 @@
 //! What an agent reaches: the hosts of its profile, through the proxy.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Lines};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::project::{Project, good};
 
@@ -10,6 +11,7 @@ use crate::project::{Project, good};
 struct Server {
     process: Child,
     port: u16,
+    _said: Lines<BufReader<ChildStdout>>,
 }
 
 impl Server {
@@ -23,19 +25,19 @@ impl Server {
             .stderr(Stdio::null())
             .status();
         assert!(made.unwrap().success());
-        let process = Command::new("openssl")
-            .args(["s_server", "-quiet", "-www", "-accept", &format!("127.0.0.2:{port}")])
+        let mut process = Command::new("openssl")
+            .args(["s_server", "-www", "-accept", &format!("127.0.0.2:{port}")])
             .args(["-key", "server-key", "-cert", "web/ca.crt"])
             .current_dir(&place)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        while std::net::TcpStream::connect(("127.0.0.2", port)).is_err() {
-            std::thread::yield_now();
-        }
-        Server { process, port }
+        // It says so when it listens, and goes on to say a little.
+        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(said.by_ref().any(|line| line.unwrap().starts_with("ACCEPT")));
+        Server { process, port, _said: said }
     }
 }
 

@@ -41,6 +41,7 @@ const TRIALS: &[Trial] = &[
         work: &work::NAMES,
     },
     Trial { name: "missing names kept", lacking: Lacking::MissingNames, work: &work::MISSING_NAME },
+    Trial { name: "BIG_WRITES", lacking: Lacking::Flags(init::BIG_WRITES), work: &work::LARGE_WRITE },
     Trial { name: "MAX_PAGES", lacking: Lacking::Flags(init::MAX_PAGES), work: &work::LARGE_WRITE },
     Trial { name: "MAX_PAGES", lacking: Lacking::Flags(init::MAX_PAGES), work: &work::LARGE_READ },
     Trial { name: "ASYNC_READ", lacking: Lacking::Flags(init::ASYNC_READ), work: &work::LARGE_READ },

@@ -6,11 +6,9 @@ use anyhow::Result;
 
 use super::accepted::Accepted;
 use super::changes::Changes;
-use crate::confirm::confirm;
-use crate::escape::printable_path;
+use crate::commands::apply::{MannerArgs, carry_out};
+use crate::context::Context;
 use crate::exit::ExitStatus;
-use crate::printer::Printer;
-use crate::versions::count;
 
 /// What would be done. It is about the states that were looked at, whatever the task has become since.
 pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan> {
@@ -29,27 +27,15 @@ pub fn conflicts(plan: &Plan) -> Option<String> {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    Some(format!("{}: {}{more}: leave it out, or use `avfs apply`", first.path, first.kind))
+    Some(format!("{}: {}{more}: leave it out, or use `avfs apply --conflicts`", first.path, first.kind))
 }
 
-/// Does it, once the user knows which of the files programs of the host run by themselves.
-pub fn finish(out: &mut Printer, plan: Plan) -> Result<ExitStatus> {
-    for note in &plan.notes {
-        out.warn(note);
-    }
-    for pointed in &plan.pointed {
-        out.warn(format_args!("{}: {}", pointed.path, pointed.reason));
-    }
-    if !plan.pointed.is_empty() && !confirm(out, "Apply these files too?", false)? {
-        out.talk("nothing was applied");
-        return Ok(ExitStatus::No);
-    }
-    let directory = printable_path(plan.directory());
-    let applied = plan.carry_out()?;
-    for copy in &applied.kept {
-        out.warn(format_args!("a version of {} is kept in {}", copy.path, printable_path(&copy.kept)));
-    }
-    let files = count(applied.files.len() as u64, "file");
-    out.talk(format_args!("applied {files} to {directory}"));
-    Ok(ExitStatus::Success)
+/// Does it. Files that programs of the host run by themselves are pointed out first: who has looked only at their
+/// differences may not know.
+pub fn finish(context: &mut Context<'_>, task: &Task, plan: Plan) -> Result<ExitStatus> {
+    let manner = match plan.pointed.is_empty() {
+        true => MannerArgs::unasked(),
+        false => MannerArgs::default(),
+    };
+    carry_out(context, task, plan, &manner)
 }

@@ -7,12 +7,13 @@ use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{Program, ProgramError};
 use agentvfs::rules::{self, Rule};
-use agentvfs::{Error, NewTask, Store, Task, VaultName};
+use agentvfs::{Error, NewTask, Task, VaultName};
 use anyhow::Result;
 
 use super::surroundings::Surroundings;
 use crate::commands::exec::{network, variable};
 use crate::commands::profiles;
+use crate::commands::setup::{allowed_setup, carry_out};
 use crate::context::Context;
 use crate::printer::Printer;
 use crate::rule_args::{Chosen, RuleArgs};
@@ -32,6 +33,7 @@ Examples:
   avfs run --name fix-login -- codex
   avfs run --task fix-login
   avfs run --net none -- make test
+  avfs run --apply-on-success -- npm run format
   avfs run --json -- ./build.sh | jq .changed_files"
 )]
 pub struct RunArgs {
@@ -49,6 +51,9 @@ pub struct RunArgs {
     /// What the program needs of this machine [default: the profile for its name]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// If the program ends with status 0, apply what it changed to the project
+    #[arg(long)]
+    pub(super) apply_on_success: bool,
     /// Set a variable; can be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(OsString, OsString)>,
@@ -65,7 +70,7 @@ pub(super) struct Start {
 }
 
 impl RunArgs {
-    pub(super) fn start(&self, context: &Context<'_>) -> Result<Start> {
+    pub(super) fn start(&self, context: &mut Context<'_>) -> Result<Start> {
         let command = self.command();
         let here = std::env::current_dir().map_err(|source| Error::Host {
             action: "finding",
@@ -73,7 +78,7 @@ impl RunArgs {
             source,
         })?;
         let profile = self.profile(&command)?;
-        let task = self.task(&context.store()?, &here, &command, &profile)?;
+        let task = self.task(context, &here, &command, &profile)?;
         let surroundings = Surroundings::of(&profile, &command, task.root());
         let program = Program {
             cwd: within(&here, task.root()),
@@ -113,20 +118,36 @@ impl RunArgs {
         vec![shell.unwrap_or_else(|| "/bin/sh".into())]
     }
 
-    /// The task that was named, or a new one of the project that we are in.
-    fn task(&self, store: &Store, here: &Path, command: &[OsString], profile: &Profile) -> Result<Task> {
+    /// The task that was named, or a new one of the project that we are in, with what the project gives to each.
+    fn task(
+        &self,
+        context: &mut Context<'_>,
+        here: &Path,
+        command: &[OsString],
+        profile: &Profile,
+    ) -> Result<Task> {
+        let store = context.store()?;
         if let Some(name) = &self.task {
             return Ok(store.task(name)?);
         }
         let project = store.project(&store.project_root(here)?)?;
+        let setup = allowed_setup(context, &project)?;
+        let mut rules = self.given_rules()?;
+        if let (Some(rules), Some(setup)) = (&mut rules, &setup) {
+            rules.extend(setup.rules.iter().cloned());
+        }
         let words: Vec<String> = command.iter().map(|word| crate::escape::printable_os(word)).collect();
         let new = NewTask {
             name: self.name.as_deref().map(VaultName::new).transpose()?,
             command: words.join(" "),
             profile: Some(profile.name.clone()),
-            rules: self.given_rules()?,
+            rules: rules.clone(),
         };
-        Ok(project.new_task(&new)?)
+        let mut task = project.new_task(&new)?;
+        if let Some(setup) = setup {
+            carry_out(context, &mut task, &setup, &flags_for(rules.as_deref()))?;
+        }
+        Ok(task)
     }
 
     /// The rules of the flags, or those that the task was made with.
@@ -144,6 +165,14 @@ impl RunArgs {
             Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
             Chosen::Stored => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
         }
+    }
+}
+
+/// Rules as flags of a command.
+fn flags_for(rules: Option<&[Rule]>) -> Vec<String> {
+    match rules {
+        Some(rules) => rules.iter().flat_map(|rule| ["--rule".to_owned(), rule.to_string()]).collect(),
+        None => vec!["--no-rules".to_owned()],
     }
 }
 

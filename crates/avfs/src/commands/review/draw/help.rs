@@ -14,8 +14,11 @@ pub fn help(screen: &mut Buffer) {
     let width = lines.iter().map(Line::width).max().unwrap_or(0) + 4;
     let window = middle(screen.area, width, lines.len() + 2);
     let inner = usize::from(window.width).saturating_sub(2);
+    // What is behind the window leaves nothing of its style.
+    for place in window.positions() {
+        screen[place].reset();
+    }
     for row in 0..usize::from(window.height) {
-        put(screen, row_of(window, row), &Line::raw(" ".repeat(window.width.into())));
         let edge = format!("│{}│", " ".repeat(inner));
         put(screen, row_of(window, row), &Line::styled(edge, FAINT));
     }

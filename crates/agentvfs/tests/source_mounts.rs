@@ -56,7 +56,7 @@ struct Mounted {
 impl Mounted {
     fn new(vault: &Vault, dir: PathBuf) -> Mounted {
         let open = Arc::new(vault.open().unwrap());
-        let mounts = Mounts::new(Arc::clone(&open), Arc::new(|line: &str| eprintln!("{line}")));
+        let mounts = Mounts::new(Arc::clone(&open), Arc::new(|_: &str| {}));
         let log = Arc::new(|error: &Error| panic!("{error}"));
         let host = Arc::new(MountHost(Arc::clone(&mounts)));
         let served = ServedVault::start(open, host, Rhythm::default(), log).unwrap();

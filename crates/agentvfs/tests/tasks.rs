@@ -1,5 +1,7 @@
 //! Projects and their tasks: made from a directory, kept until they are discarded, and never written back by themselves.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 
 use agentvfs::{NewTask, Store, TaskState, TreePath, VaultName};

@@ -42,8 +42,8 @@ pub trait Nodes<V: Record> {
         Ok(Some(id))
     }
 
-    /// Whether two maps are the same although their ids differ, because they are promises of one thing that was not
-    /// looked at yet on one side: then it is what the other side found, or will find.
+    /// Whether two maps are the same although their ids differ, because they are promises of one thing at which nobody
+    /// looked by way of the older one: then it is as the newer one finds it.
     fn is_same_promise(&self, _: NodeId, _: NodeId) -> Result<bool, Self::Error> {
         Ok(false)
     }

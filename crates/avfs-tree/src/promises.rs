@@ -359,18 +359,20 @@ impl Objects {
         }
     }
 
-    /// Whether both ids are promises of one directory, which was not looked at yet by way of one of them.
+    /// Whether both ids are promises of one directory, and nobody has looked at it by way of the older one: then it is as
+    /// the newer one finds it.
     pub(crate) fn is_same_directory(&self, one: ObjectId, other: ObjectId) -> Result<bool, ObjectError> {
         let (Some(first), Some(second)) = (self.promise(one)?, self.promise(other)?) else {
             return Ok(false);
         };
-        let place = |promise: &Promise| match promise {
-            Promise::Directory { source, path, .. } => Some((*source, path.clone())),
+        let directory = |promise: &Promise| match promise {
+            Promise::Directory { source, generation, path } => Some((*source, path.clone(), *generation)),
             Promise::File { .. } => None,
         };
-        let place_of_both = place(&first).filter(|first| Some(first) == place(&second).as_ref());
-        let is_kept = |id| Ok::<_, ObjectError>(self.kept(PromiseId::from_object(id))?.is_some());
-        Ok(place_of_both.is_some() && !(is_kept(one)? && is_kept(other)?))
+        let (Some(first), Some(second)) = (directory(&first), directory(&second)) else { return Ok(false) };
+        let older = if first.2 <= second.2 { one } else { other };
+        let is_one = (first.0, first.1) == (second.0, second.1);
+        Ok(is_one && self.kept(PromiseId::from_object(older))?.is_none())
     }
 
     /// Forgets what these promises were kept as, which nothing needs any more. Should one be made again, its source

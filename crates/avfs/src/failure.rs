@@ -178,7 +178,7 @@ mod tests {
     fn the_documentation_lists_every_code_with_its_status() {
         let codes = agentvfs::CODES.iter();
         let of_library: Vec<Failure> =
-            codes.map(|(code, kind)| Failure::new(*code, of_library(*kind), "")).collect();
+            codes.map(|(code, kind)| Failure::new(code, of_library(*kind), "")).collect();
         let page = include_str!("../../../docs/json.md");
         let kinds = [
             io::ErrorKind::NotFound,

@@ -4,7 +4,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use avfs_core::Xattrs;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, XattrFlags};
 use rustix::io::{Errno, Result};
@@ -161,7 +160,7 @@ fn copy_attributes(source: &std::fs::File, target: &std::fs::File, stat: &Stat) 
         rustix::fs::fchown(target, Some(owner.0), Some(owner.1))?;
     }
     // An attribute that this file system does not know is left behind.
-    let attributes = xattrs(source).unwrap_or(Xattrs::default());
+    let attributes = xattrs(source).unwrap_or_default();
     for (name, value) in attributes.iter() {
         let _ = rustix::fs::fsetxattr(target, name, value, XattrFlags::empty());
     }

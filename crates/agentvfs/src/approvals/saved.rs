@@ -41,7 +41,7 @@ impl Vault {
     }
 
     /// The saved rules that hold for a run with this network.
-    fn rules_saved_for(&self, network: &Network) -> Result<Vec<PrefixRule>> {
+    pub(super) fn rules_saved_for(&self, network: &Network) -> Result<Vec<PrefixRule>> {
         let wanted = AskedNetwork::from(network);
         let saved = self.saved_rules()?;
         let holding = saved.iter().filter(|saved| saved.network.covers(&wanted));

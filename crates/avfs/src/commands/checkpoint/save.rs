@@ -62,7 +62,7 @@ pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result
     let totals = totals.unwrap_or_default();
     let (files, bytes) = (count(totals.inodes, "file"), HumanSize(totals.bytes));
     context.out.talk(format_args!("kept snapshot {}: {files}, {bytes}", short(saved.snapshot)));
-    warn_of_open(context.out, &vault)?;
+    warn_of_open(context.out, vault)?;
     Ok(ExitStatus::Success)
 }
 

@@ -71,7 +71,7 @@ struct Owner {
 
 /// Who serves a mount.
 enum Start {
-    Owner(Owner),
+    Owner(Box<Owner>),
     /// The process that owns the vault already.
     ServedBy(u32),
 }
@@ -120,7 +120,7 @@ impl Owner {
             agentvfs::mount::detach(&plan.dir);
             return Err(error.into());
         }
-        Ok(Start::Owner(Owner { ahead, signals, mounts, served }))
+        Ok(Start::Owner(Box::new(Owner { ahead, signals, mounts, served }))
     }
 
     fn serve(self) -> Result<ExitStatus> {

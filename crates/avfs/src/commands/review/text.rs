@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn changed_words_stand_out() {
         let window = Window { first: 0, width: 40 };
-        let shown = shown_line(b"a bc d\n", &[2..4], Style::new(), window);
+        let shown = shown_line(b"a bc d\n", std::slice::from_ref(&(2..4)), Style::new(), window);
         let marked = shown.iter().filter(|span| span.style.add_modifier.contains(Modifier::REVERSED));
         assert_eq!(marked.map(|span| span.content.as_ref()).collect::<Vec<_>>(), ["bc"]);
     }

@@ -99,7 +99,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["checkpoint", "log", "diff", "checkout", "revert", "undo", "merge", "conflicts", "resolve"],
     ),
     ("Search", &["grep", "find", "search"]),
-    ("Running commands", &["profiles", "exec", "session", "approvals", "proxy", "policy"]),
+    ("Running commands", &["exec", "session", "approvals", "proxy", "policy"]),
     ("Rules", &["rules", "label"]),
     ("Mounts", &["mount", "unmount", "mounts", "doctor"]),
     ("In and out", &["import", "export"]),

@@ -197,6 +197,7 @@ impl WorkTree {
 
     /// Moves an entry, replacing what is at the new place as `rename(2)` does.
     pub fn rename(&self, from: Place, to: Place) -> Result<(), FsError> {
+        self.settle_replaced(&to)?;
         let mut state = self.state();
         let moved = state.lookup(&from)?;
         let replaced = state.lookup(&to)?;
@@ -355,7 +356,8 @@ impl WorkTree {
 
     pub fn set_attr(&self, at: impl Into<At>, set: SetAttr) -> Result<Attr, FsError> {
         let at = at.into();
-        if set.size.is_some_and(|size| size > 0) {
+        // Also before it is emptied: whoever merges needs to know what was there.
+        if set.size.is_some() {
             self.settle_if_owed(at.ino)?;
         }
         let mut state = self.state_with(at.ino)?;

@@ -93,6 +93,24 @@ impl WorkTree {
         }
     }
 
+    /// Has a promised file kept that is about to be replaced: whoever merges needs to know what was there. What cannot be
+    /// had is replaced nevertheless.
+    pub(super) fn settle_replaced(&self, place: &Place) -> Result<(), FsError> {
+        if !self.shared.objects.may_promise() {
+            return Ok(());
+        }
+        let mut state = self.state();
+        let Some(ino) = state.lookup(place)? else { return Ok(()) };
+        if state.inode(ino)?.is_directory() {
+            return Ok(());
+        }
+        drop(state);
+        match self.settle_owed(ino) {
+            Err(error) if error.wanted().is_some() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The tree, if this inode is still what was promised.
     fn state_owing(
         &self,

@@ -83,11 +83,11 @@ impl Passed {
 }
 
 impl Service for Passed {
-    /// The kernel drops what it has of a file that has another time or size than it knew. Locks are the kernel's own:
-    /// they hold inside.
+    /// The kernel drops what it has of a file that has another time or size than it knew, and takes privileges away that
+    /// a written file gives. Locks are the kernel's own: they hold inside.
     fn init(&self, _kernel: &InitIn) -> u64 {
-        (service::USUAL | init::AUTO_INVAL_DATA)
-            & !(init::DO_READDIRPLUS | init::READDIRPLUS_AUTO | init::CACHE_SYMLINKS)
+        let cached = init::DO_READDIRPLUS | init::READDIRPLUS_AUTO | init::CACHE_SYMLINKS;
+        (service::USUAL | init::AUTO_INVAL_DATA) & !(cached | init::HANDLE_KILLPRIV_V2)
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {

@@ -46,7 +46,15 @@ impl Passed {
 
     pub(super) fn set_attr(&self, node: u64, set: &SetattrIn) -> Result<AttrOut, Errno> {
         let has = |flag: u32| set.valid & flag != 0;
-        let at = self.at(node)?;
+        let at = match self.at(node) {
+            // Whoever has it open can still cut it.
+            Err(Errno::STALE) if has(setattr::FH) && has(setattr::SIZE) => {
+                let open = self.files.writable(set.fh).ok_or(Errno::STALE)?;
+                rustix::fs::ftruncate(&*open, set.size)?;
+                return self.get_attr(node);
+            }
+            found => found?,
+        };
         if !at.is_writable() {
             return Err(Errno::ACCESS);
         }

@@ -4,6 +4,7 @@ tries() { if "$@" 2>/dev/null; then echo "$1: done"; else echo "$1: refused"; fi
 
 state() {
     cat ~/.agent.json ~/.agent/token
+    exec 7<>~/.agent/sessions-scratch; rm ~/.agent/sessions-scratch; echo kept >&7; /usr/bin/python3 -c "import os; os.ftruncate(7, 2); print(os.fstat(7).st_size)"; exec 7>&-
     echo '{"runs":2}' >~/.agent.json.tmp && mv ~/.agent.json.tmp ~/.agent.json
     echo fresh >~/.agent/.token-from-server && mv ~/.agent/.token-from-server ~/.agent/token
     mkdir -p ~/.agent/sessions && echo one >>~/.agent/sessions/log

@@ -13,6 +13,7 @@ const NOBODY: u32 = 65_534;
 /// What the agent sees and may do, whoever runs it.
 const EXPECTED: &str = "{\"runs\":1}
 stale
+2
 tee: refused
 touch: refused
 rm: refused

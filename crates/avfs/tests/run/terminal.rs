@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::pane::Pane;
 use crate::project::Project;
 
@@ -57,4 +59,21 @@ fn a_shell_inside_has_jobs_and_works_on_a_fork() {
     let screen = pane.wait_for("ended with 3");
     assert!(screen.contains("M work.txt") && screen.contains("avfs apply"), "{screen}");
     assert_eq!(fs::read_to_string(project.root().join("work.txt")).unwrap(), "as it was\n");
+}
+
+#[test]
+fn a_terminal_is_as_before_when_the_run_is_told_to_end() {
+    let project = Project::new();
+    let pane = Pane::shell(&project, "exec bash --norc", 100, 30);
+    pane.write("stty -a >../before\n");
+    pane.write(&format!("bash -c 'echo pid-$$-; exec env {}'\n", project.line("terminal")));
+    let screen = pane.wait_for("ready 30 100");
+    let number = |line: &str| line.strip_prefix("pid-")?.strip_suffix('-')?.parse().ok();
+    let front = screen.lines().find_map(number).and_then(Pid::from_raw).unwrap();
+    kill_process(front, Signal::TERM).unwrap();
+    pane.wait_for("nothing changed");
+    pane.write("echo status-$?; stty -a >../after; echo written-$((1 + 1))\n");
+    pane.wait_for("written-2");
+    pane.wait_for("status-143");
+    assert_eq!(project.read("after"), project.read("before"));
 }

@@ -274,11 +274,8 @@ impl Validator<'_> {
 
     /// Whether an id is one of a promise, which is then looked at.
     fn is_promise(&mut self, id: ObjectId, size: u64) -> bool {
-        match self.promise(id, size) {
-            Ok(is_promise) => is_promise,
-            // Whoever reads the object says what is wrong with it.
-            Err(_) => false,
-        }
+        // Whoever reads the object says what is wrong with it.
+        self.promise(id, size).unwrap_or(false)
     }
 
     fn entry(&mut self, entry: &Entry) {

@@ -120,7 +120,7 @@ impl Owner {
             agentvfs::mount::detach(&plan.dir);
             return Err(error.into());
         }
-        Ok(Start::Owner(Box::new(Owner { ahead, signals, mounts, served }))
+        Ok(Start::Owner(Box::new(Owner { ahead, signals, mounts, served })))
     }
 
     fn serve(self) -> Result<ExitStatus> {

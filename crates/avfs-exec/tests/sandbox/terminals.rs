@@ -141,7 +141,7 @@ fn a_shell_inside_has_jobs() {
     seat.expect("job-2");
     seat.send(CTRL_Z);
     seat.expect("Stopped");
-    seat.send(b"kill %1; wait; echo still-here; exit 3\r");
+    seat.send(b"kill -9 %1; wait %1; echo still-here; exit 3; exit 3\r");
     seat.expect("still-here\r\n");
     assert_eq!(seat.end(), End::Exited(3));
 }

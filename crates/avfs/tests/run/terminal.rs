@@ -54,7 +54,7 @@ fn a_shell_inside_has_jobs_and_works_on_a_fork() {
     pane.wait_for("job-2");
     pane.press("C-z");
     pane.wait_for("Stopped");
-    pane.write("kill %1; wait; pwd; echo inside >work.txt; exit 3\n");
+    pane.write("kill -9 %1; wait %1; pwd; echo inside >work.txt; exit 3; exit 3\n");
     pane.wait_for(&project.root().display().to_string());
     let screen = pane.wait_for("ended with 3");
     assert!(screen.contains("M work.txt") && screen.contains("avfs apply"), "{screen}");

@@ -75,6 +75,8 @@ impl Skin {
                 let written = self.write(request, &write, data);
                 self.answer(request, reply, written, |reply, ()| reply.written(write.size))
             }
+            // The kernel keeps the locks of such a mount itself, and asks this once.
+            Operation::Flush(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
             Operation::Flush(flush) => self.done(request, reply, self.flush(request, &flush)),
             Operation::Release(release) => {
                 self.release_file(request, &release);

@@ -85,3 +85,14 @@ fn a_large_file_is_read_ahead_in_large_pieces() {
     // With 128 KiB at a time it would be 128.
     assert!(total(&read) < 48, "{read:?}");
 }
+
+#[test]
+fn files_of_the_past_are_read_again_without_a_request() {
+    let tree = crate::fixture::empty_tree();
+    let file = tree.create(Ino::ROOT, &EntryName::new(b"file").unwrap(), NewEntry::file(0o644)).unwrap();
+    tree.write(file.ino, 0, b"as it was").unwrap();
+    let mounted = Mounted::read_only(tree);
+    let read = || assert_eq!(std::fs::read(mounted.at("file")).unwrap(), b"as it was");
+    read();
+    assert_eq!(mounted.requests_of(read), []);
+}

@@ -18,7 +18,7 @@ use crate::worktree::{Attr, Door, Kind};
 const DIRECTORIES_MAX: usize = 1 << 16;
 /// How many names of one file are remembered. Of more, only the strictest level is.
 const NAMES_MAX: usize = 16;
-/// How many files without a name are remembered before those that are gone are forgotten.
+/// How many files without a name are remembered at least before those that are gone are forgotten.
 const NAMELESS_MAX: usize = 1024;
 
 /// A repository is a directory of this name.
@@ -52,6 +52,8 @@ pub(crate) struct View {
     layout: u64,
     linked: InoMap<KnownNames>,
     nameless: InoMap<Trail>,
+    /// How many of them there may be before those that are gone are forgotten.
+    nameless_max: usize,
 }
 
 /// The names by which a view came by a file that has several.
@@ -74,6 +76,7 @@ impl View {
             layout: 0,
             linked: InoMap::default(),
             nameless: InoMap::default(),
+            nameless_max: NAMELESS_MAX,
         }
     }
 
@@ -395,8 +398,10 @@ impl State {
         trail.push((at.name.clone(), labels));
         for (_, view) in &mut self.views.0 {
             let Some(view) = view else { continue };
-            if view.nameless.len() >= NAMELESS_MAX {
+            if view.nameless.len() >= view.nameless_max {
                 view.nameless.retain(|ino, _| self.inodes.contains_key(ino));
+                // Those that are left are in use: looking at all of them each time would cost more and more.
+                view.nameless_max = (2 * view.nameless.len()).max(NAMELESS_MAX);
             }
             view.nameless.insert(ino, trail.clone());
         }

@@ -138,6 +138,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("sync", "is the owner's business"),
     ("take_moved", "is the owner's business"),
     ("totals", "is the owner's business"),
+    ("unwatch", "tells nobody anything any more"),
     ("watch", "is told of numbers and names that the kernel asks for again"),
 ];
 

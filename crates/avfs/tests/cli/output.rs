@@ -15,7 +15,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     --- talk
     error: unrecognized subcommand 'confog'
 
-      tip: a similar subcommand exists: 'config'
+      tip: some similar subcommands exist: 'conflicts', 'config'
 
     Usage: avfs [OPTIONS] <COMMAND>
 

@@ -13,7 +13,6 @@ use crate::restore::{Names, set_meta};
 pub(crate) struct Doing<'a> {
     tree: &'a OpenVault,
     before: TreeReader,
-    given: TreeReader,
     /// Which names of the tree, and of the other one, stand for the same file.
     our_names: Names,
     their_names: Names,
@@ -31,7 +30,7 @@ impl<'a> Doing<'a> {
         };
         let (our_names, their_names) = (names(before)?, names(given)?);
         let directories = BTreeMap::new();
-        Ok(Doing { tree, before: reader(before), given: reader(given), our_names, their_names, directories })
+        Ok(Doing { tree, before: reader(before), our_names, their_names, directories })
     }
 
     pub fn run(mut self, steps: &[Step]) -> Result<()> {
@@ -107,7 +106,7 @@ impl<'a> Doing<'a> {
             let attr = self.tree.stat(path)?;
             if let EntryKind::File { size, content } = entry.kind
                 && attr.kind == Kind::File
-                && self.stays_inode(path, &attr)?
+                && self.stays_inode(path, &attr)
             {
                 let set = self.tree.tree().set_content(attr.ino, size, content);
                 let set = set.and_then(|()| set_meta(self.tree, entry, &attr, entry.meta.mtime));
@@ -118,17 +117,9 @@ impl<'a> Doing<'a> {
         self.graft(path, entry.clone())
     }
 
-    /// Whether all the names of a file change with it: those that they do not have were given to it here, and the
-    /// others stand for one file there too.
-    fn stays_inode(&self, path: &TreePath, attr: &Attr) -> Result<bool> {
-        let theirs = self.their_names.of_path(path);
-        let ours = self.our_names.of_path(path);
-        for name in ours.iter().filter(|name| attr.has_other_names() && !theirs.contains(*name)) {
-            if self.find_in(&self.given, name)?.is_some() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// Whether no other name becomes another file by changing this one.
+    fn stays_inode(&self, path: &TreePath, attr: &Attr) -> bool {
+        !attr.has_other_names() || self.our_names.of_path(path) == self.their_names.of_path(path)
     }
 
     /// Names that they made names of one file are that here too, as far as they are what they are there.
@@ -154,11 +145,7 @@ impl<'a> Doing<'a> {
 
     /// What was at a path before.
     fn find(&self, path: &TreePath) -> Result<Option<Entry>> {
-        self.find_in(&self.before, path)
-    }
-
-    fn find_in(&self, reader: &TreeReader, path: &TreePath) -> Result<Option<Entry>> {
-        match reader.find(path) {
+        match self.before.find(path) {
             Ok(found) => Ok(Some(found.entry)),
             Err(ReadError::NotFound { .. } | ReadError::NotADirectory { .. }) => Ok(None),
             Err(error) => Err(self.tree.vault().read_error(error)),

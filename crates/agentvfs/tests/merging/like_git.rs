@@ -56,7 +56,7 @@ fn case(store: &Store, dice: &mut Dice, number: usize) -> Case {
     let fork = main.fork(&[name(&format!("fork-{number}"))]).unwrap().remove(0);
     let [ours, theirs] = [&main, &fork].map(|vault| {
         let mut files = base.clone();
-        change(vault, |open| (0..1 + dice.below(5)).for_each(|_| act(open, &mut files, dice)));
+        change(vault, |open| (0..1 + dice.below(5)).for_each(|_| act(open, &base, &mut files, dice)));
         files
     });
     Case { base, ours, theirs, main, fork }
@@ -71,9 +71,9 @@ fn make(open: &OpenVault, at: &str, text: &str) {
     crate::make(open, &format!("/{at}"), text);
 }
 
-/// One change, to the vault and to the list of what it holds. A file that was moved is not changed any more: git would
-/// then not see that it was.
-fn act(open: &OpenVault, files: &mut Files, dice: &mut Dice) {
+/// One change, to the vault and to the list of what it holds. A file is moved or changed: git would
+/// not see that it was both.
+fn act(open: &OpenVault, base: &Files, files: &mut Files, dice: &mut Dice) {
     let known: Vec<String> = files.keys().cloned().collect();
     let Some(at) = known.get(dice.below(known.len().max(1))) else { return };
     let full = path(&format!("/{at}"));
@@ -84,7 +84,8 @@ fn act(open: &OpenVault, files: &mut Files, dice: &mut Dice) {
         }
         1 => {
             let to = format!("{}moved-{}", ["", "a/", "d/"][dice.below(3)], dice.below(3));
-            if !at.contains("moved") && !files.contains_key(&to) {
+            let unchanged = base.get(at).is_some_and(|before| before.0 == files[at].0);
+            if unchanged && !files.contains_key(&to) {
                 let target = path(&format!("/{to}"));
                 open.make_directory(&target.split_last().unwrap().0, true).unwrap();
                 open.rename(&full, &target).unwrap();

@@ -137,16 +137,6 @@ fn a_file_with_several_names_merges_as_one() {
 }
 
 #[test]
-fn a_name_that_one_side_gave_a_file_shows_what_the_other_side_wrote() {
-    let (main, fork) = pair(|open| make(open, "/a", LINES));
-    change(&main, |open| open.hard_link(&path("/a"), &path("/b")).unwrap());
-    write(&fork, "/a", "changed\n");
-    clean(&main, &fork);
-    assert_eq!(read(&main, "/b").unwrap(), "changed\n");
-    assert_eq!(main.begin().unwrap().stat(&path("/a")).unwrap().names, 2);
-}
-
-#[test]
 fn a_new_name_of_a_file_comes_as_a_name_and_not_as_a_copy() {
     let (main, fork) = pair(|open| make(open, "/a", LINES));
     write(&main, "/other", "x");

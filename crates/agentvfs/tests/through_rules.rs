@@ -165,6 +165,9 @@ const SILENT: &[(&str, &str)] = &[
     ("Vault::mount_records", "tells of mounts"),
     ("Vault::name", "tells the vault's own name"),
     ("Vault::rules", "tells the rules themselves"),
+    ("Vault::forget_saved_rule", "about commands, and not about files"),
+    ("Vault::policy_here", "about commands, and not about files"),
+    ("Vault::saved_rules", "about commands, and not about files"),
     ("Vault::save_checkpoint", "gives a name to a state, whatever is in it"),
     ("Vault::store", "the way back to everything, for whoever holds a store anyway"),
     ("Vault::stored_rules", "tells rules, which are about names that need not exist"),
@@ -191,12 +194,8 @@ fn stored(shut: &Shut) -> avfs_tree::StoredTree {
 /// The public methods of the handles, as the source has them.
 fn public_calls() -> BTreeSet<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = ["", "open"].map(|directory| std::fs::read_dir(source.join(directory)).unwrap());
     let mut calls = BTreeSet::new();
-    for file in files.into_iter().flatten().map(|file| file.unwrap().path()) {
-        if file.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
+    for file in files_below(&source) {
         let mut handle = None;
         for line in std::fs::read_to_string(&file).unwrap().lines() {
             match line.strip_prefix("impl ").and_then(|rest| rest.strip_suffix(" {")) {
@@ -212,6 +211,11 @@ fn public_calls() -> BTreeSet<String> {
         }
     }
     calls
+}
+
+fn files_below(directory: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 const HANDLES: [&str; 3] = ["Vault", "Revision", "OpenVault"];

@@ -8,6 +8,8 @@ use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, YELLOW};
 use crate::time::{Age, now};
 use crate::versions::count;
 
+/// How many characters of a command are shown.
+const SHOWN: usize = 50;
 /// How many paths of a conflict are named.
 const NAMED: usize = 3;
 
@@ -27,13 +29,22 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
         let state = out.paint(style(task.state), format!("{:<9}", task.state));
         out.line(format_args!(
             "{:<name_width$}  {state}  {changes:<change_width$}  {age:<age_width$}  {}",
-            task.name, task.command
+            task.name,
+            shortened(&task.command)
         ))?;
         for warning in &task.warnings {
             out.line(out.paint(YELLOW, format!("  {warning}")))?;
         }
     }
     Ok(())
+}
+
+/// A command as far as it fits into a table.
+fn shortened(command: &str) -> String {
+    match command.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &command[..end]),
+        None => command.to_owned(),
+    }
 }
 
 /// What would not merge by itself, a line for each other side.

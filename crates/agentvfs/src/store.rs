@@ -18,6 +18,7 @@ use crate::owner::{self, Ownership};
 use crate::prune::RetentionPolicy;
 use crate::record::{self, AuditHead, VaultId, VaultRecord, key};
 use crate::source::HostSources;
+use crate::through::KnownRules;
 use crate::vault::{Vault, VaultInfo};
 
 /// How often a change of records is tried against others who change them too.
@@ -89,6 +90,8 @@ struct Inner {
     options: StoreOptions,
     /// The vaults that have an owner, for a store in memory.
     taken: Arc<Mutex<HashSet<VaultId>>>,
+    /// Lists of rules that were read, made ready to decide: many tasks have the same.
+    rules: KnownRules,
 }
 
 /// What was kept of sources is written down at the end, at the latest. If that fails, they are asked again.
@@ -114,7 +117,15 @@ impl Store {
         let objects = Objects::new(store.clone());
         HostSources::install(&objects, Some(home));
         let place = Some(Embedded { home: home.to_owned(), store });
-        Ok(Store { inner: Arc::new(Inner { place, objects, options, taken: Arc::default() }) })
+        Ok(Store {
+            inner: Arc::new(Inner {
+                place,
+                objects,
+                options,
+                taken: Arc::default(),
+                rules: KnownRules::default(),
+            }),
+        })
     }
 
     /// A store that lives and dies with this process.
@@ -130,7 +141,15 @@ impl Store {
     pub fn behind(doors: Arc<dyn avfs_store::Store>, options: StoreOptions) -> Store {
         let objects = Objects::new(doors);
         HostSources::install(&objects, None);
-        Store { inner: Arc::new(Inner { place: None, objects, options, taken: Arc::default() }) }
+        Store {
+            inner: Arc::new(Inner {
+                place: None,
+                objects,
+                options,
+                taken: Arc::default(),
+                rules: KnownRules::default(),
+            }),
+        }
     }
 
     /// The directory of the store; `None` for one in memory.
@@ -151,6 +170,10 @@ impl Store {
 
     pub fn objects(&self) -> &Objects {
         &self.inner.objects
+    }
+
+    pub(crate) fn known_rules(&self) -> &KnownRules {
+        &self.inner.rules
     }
 
     pub(crate) fn refs(&self) -> &dyn RefStore {

@@ -124,9 +124,7 @@ impl Task {
 
     /// Through which rules it is seen from inside.
     pub fn rules(&self) -> Result<Option<Rules>> {
-        let stored = self.record.rules.as_deref();
-        let read = stored.map(|rules| self.vault.read_rules(rules)).transpose()?;
-        Ok(read.map(Rules::new).transpose()?)
+        self.record.rules.as_deref().map(|stored| self.vault.ready_rules(stored)).transpose()
     }
 
     /// The directory as it was when the task began. What the user changed before anybody in the task looked is in

@@ -1,5 +1,8 @@
 //! A vault seen through rules: handles all of whose calls obey them, and the rules that a vault keeps itself.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use avfs_core::rules::{Origin, Rule, Rules};
 use avfs_tree::{TreeReader, WorkTree};
 use serde::{Deserialize, Serialize};
@@ -18,8 +21,29 @@ pub(crate) enum Sight {
     AsStored(Option<Rules>),
 }
 
+/// Lists of rules as records hold them, made ready to decide.
+#[derive(Default)]
+pub(crate) struct KnownRules(Mutex<HashMap<Vec<RuleRecord>, Rules>>);
+
+impl KnownRules {
+    /// How many lists are remembered.
+    const MOST: usize = 64;
+
+    fn get(&self, stored: &[RuleRecord]) -> Option<Rules> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(stored).cloned()
+    }
+
+    fn put(&self, stored: &[RuleRecord], rules: &Rules) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KnownRules::MOST {
+            known.clear();
+        }
+        known.insert(stored.to_vec(), rules.clone());
+    }
+}
+
 /// A rule as the record of a vault holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RuleRecord {
     rule: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -107,6 +131,17 @@ impl Vault {
     pub fn stored_rules(&self) -> Result<Option<Vec<Rule>>> {
         let record = self.record()?.0;
         record.rules.as_deref().map(|stored| self.read_rules(stored)).transpose()
+    }
+
+    /// The rules that a record of this vault holds, made ready to decide.
+    pub(crate) fn ready_rules(&self, stored: &[RuleRecord]) -> Result<Rules> {
+        let known = self.store().known_rules();
+        if let Some(rules) = known.get(stored) {
+            return Ok(rules);
+        }
+        let rules = Rules::new(self.read_rules(stored)?)?;
+        known.put(stored, &rules);
+        Ok(rules)
     }
 
     /// The rules that a record of this vault holds.

@@ -159,7 +159,7 @@ impl Project {
             base,
             command: new.command.clone(),
             profile: new.profile.clone(),
-            rules: new.rules.as_ref().map(|rules| rules.iter().map(RuleRecord::of).collect()),
+            rules: new.rules.as_deref().map(RuleRecord::list),
             applied: None,
             brought: Vec::new(),
         };

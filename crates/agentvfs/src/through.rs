@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use avfs_core::rules::{Origin, Rule, Rules};
+use avfs_core::rules::{Origin, Preset, Rule, Rules};
 use avfs_tree::{TreeReader, WorkTree};
 use serde::{Deserialize, Serialize};
 
@@ -50,8 +50,41 @@ pub(crate) struct RuleRecord {
     origin: String,
 }
 
+/// What stands before the name of a preset in the place of all its rules. No pattern has a colon there.
+const PRESET: &str = "preset:";
+
 impl RuleRecord {
-    pub fn of(rule: &Rule) -> RuleRecord {
+    /// A list of rules. A preset that is in it as a whole is kept by its name: it has hundreds of them.
+    pub fn list(rules: &[Rule]) -> Vec<RuleRecord> {
+        let mut left = rules;
+        let mut list = Vec::new();
+        while let Some((first, rest)) = left.split_first() {
+            let presets = Preset::ALL.map(|preset| (preset, preset.rules()));
+            let whole = presets.iter().find(|(_, rules)| !rules.is_empty() && left.starts_with(rules));
+            match whole {
+                Some((preset, rules)) => {
+                    let rule = format!("{PRESET}{}", preset.name());
+                    list.push(RuleRecord { rule, origin: String::new() });
+                    left = &left[rules.len()..];
+                }
+                None => {
+                    list.push(RuleRecord::of(first));
+                    left = rest;
+                }
+            }
+        }
+        list
+    }
+
+    /// What [`RuleRecord::list`] made a record of.
+    fn read_all(&self) -> Option<Vec<Rule>> {
+        match self.rule.strip_prefix(PRESET) {
+            Some(name) => Some(name.parse::<Preset>().ok()?.rules()),
+            None => Some(vec![self.read()?]),
+        }
+    }
+
+    fn of(rule: &Rule) -> RuleRecord {
         RuleRecord { rule: rule.to_string(), origin: rule.origin.to_string() }
     }
 
@@ -146,8 +179,8 @@ impl Vault {
 
     /// The rules that a record of this vault holds.
     pub(crate) fn read_rules(&self, stored: &[RuleRecord]) -> Result<Vec<Rule>> {
-        let rules: Option<Vec<Rule>> = stored.iter().map(RuleRecord::read).collect();
-        rules.ok_or_else(|| Error::DamagedRecord {
+        let rules: Option<Vec<Vec<Rule>>> = stored.iter().map(RuleRecord::read_all).collect();
+        rules.map(|rules| rules.concat()).ok_or_else(|| Error::DamagedRecord {
             key: crate::record::key::vault(self.id()),
             reason: "a rule is not a rule".into(),
         })

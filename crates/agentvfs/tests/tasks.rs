@@ -131,3 +131,17 @@ fn what_a_task_began_with_survives_a_collection() {
     let base = task.vault().reader_at(task.base().unwrap()).unwrap();
     assert_eq!(base.find(&path("/src/main.rs")).unwrap().entry.size(), 13);
 }
+
+#[test]
+fn a_task_keeps_its_rules_a_preset_among_them() {
+    use agentvfs::rules::{Preset, Rule, line};
+    let fixture = Fixture::new();
+    let mut rules = vec![line("test", "/docs/**=read").unwrap()];
+    rules.extend(Preset::Development.rules());
+    rules.push(line("test", "/.env=read@5").unwrap());
+    let new = NewTask { rules: Some(rules.clone()), ..NewTask::default() };
+    let task = fixture.store.project(&fixture.root()).unwrap().new_task(&new).unwrap();
+    let kept = fixture.store.task(task.name().as_str()).unwrap().rules().unwrap().unwrap();
+    let text = |rules: &[Rule]| rules.iter().map(Rule::to_string).collect::<Vec<_>>();
+    assert_eq!(text(kept.list()), text(&rules));
+}

@@ -133,8 +133,9 @@ impl Launcher for Bubblewrap {
         let (info, inner_info) = output_pipe().map_err(system("making pipes"))?;
         let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
         let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
-        let version = self.ask_version().map_err(LaunchError::no_start)?;
         let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(LaunchError::no_start)?;
+        // The sandbox is made meanwhile. A run whose version nobody knows is a run nevertheless.
+        let version = self.ask_version().unwrap_or(None);
         drop(inner);
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let limits = &plan.limits;

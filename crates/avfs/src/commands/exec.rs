@@ -9,6 +9,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use agentvfs::Error;
+use agentvfs::apply::Selection;
 use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
@@ -19,6 +20,7 @@ pub use arguments::{ExecArgs, checkpoint_mode, isolation, network, policy, varia
 pub use door::{HostDoor, through_door};
 pub use telling::{Manner, Telling};
 
+use crate::commands::apply::{MannerArgs, apply};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::of_library;
@@ -34,6 +36,8 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
 fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
     let mut request = args.request(context, &vault)?;
+    // Whether it can be applied is found out before anything runs.
+    let task = args.apply_on_success.then(|| vault.store().task(vault.name()?.as_str())).transpose()?;
     let home = context.home()?.to_owned();
     if args.stdin {
         let mut bytes = Vec::new();
@@ -58,6 +62,13 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
     )?;
     let ended = telling.into_inner().end(&envelope).and_then(|()| Ok(context.out.flush()?));
     let status = ended.map_or_else(|error| crate::report(context.out, &error), |()| status(&envelope));
+    let status = match (&task, status) {
+        (Some(task), ExitStatus::OfCommand(0)) => {
+            apply(context, task, &Selection::default(), &MannerArgs::unasked())?
+        }
+        (_, status) => status,
+    };
+    context.out.flush()?;
     // What is left to be done is nothing that anybody waits for.
     worker.release(status);
     lingering.wait();

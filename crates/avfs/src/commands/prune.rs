@@ -4,6 +4,8 @@ use agentvfs::Pruned;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::commands::tasks::is_unmerged;
+use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::size::HumanSize;
@@ -12,14 +14,32 @@ use crate::versions::count;
 /// Thin out automatic snapshots as the retention settings say
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Named checkpoints stay. `avfs gc` then gives the space back.
+With --tasks, tasks go whose work is in their directory and those that changed nothing:
+they are shown first. A task with work that is nowhere else goes only by its name, with
+`avfs discard`.
 
 Examples:
   avfs prune --dry-run
+  avfs prune --tasks
   AVFS_RETENTION_ALL=1h avfs prune")]
 pub struct PruneArgs {
     /// Only say what would go
     #[arg(long)]
     dry_run: bool,
+
+    /// Tasks that hold nothing that is not elsewhere, instead of snapshots
+    #[arg(long)]
+    tasks: bool,
+
+    /// Do not ask
+    #[arg(short, long, requires = "tasks")]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct TasksBody {
+    dry_run: bool,
+    tasks: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -39,11 +59,40 @@ struct VaultBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
+    if args.tasks {
+        return prune_tasks(context, args);
+    }
     let pruned = context.store()?.prune(&context.retention(), args.dry_run)?;
     if context.out.is_json() {
         context.out.object("prune", &body(&pruned, args.dry_run))?;
     } else {
         report(context, &pruned, args.dry_run)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn prune_tasks(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
+    let mut done = Vec::new();
+    for task in context.store()?.tasks()? {
+        if !is_unmerged(&task)? {
+            done.push(task);
+        }
+    }
+    let names: Vec<String> = done.iter().map(|task| task.name().to_string()).collect();
+    if !context.out.is_json() {
+        names.iter().try_for_each(|name| context.out.line(name))?;
+    }
+    if !args.dry_run && !names.is_empty() {
+        let question = format!("Throw away {}?", count(names.len() as u64, "task"));
+        if !confirm(context.out, question, args.yes)? {
+            return Ok(ExitStatus::No);
+        }
+        done.into_iter().try_for_each(|task| task.discard(false))?;
+    }
+    if context.out.is_json() {
+        context.out.object("prune-tasks", &TasksBody { dry_run: args.dry_run, tasks: names })?;
+    } else if names.is_empty() {
+        context.out.talk("no task is done with");
     }
     Ok(ExitStatus::Success)
 }

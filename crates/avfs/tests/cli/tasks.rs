@@ -188,3 +188,40 @@ fn tasks_that_would_not_merge_are_told_early() {
     assert!(sandbox.good("tasks --all").contains("\n  conflicts with other-1: /notes\n"));
     sandbox.good("discard one other-1 other-2 --yes");
 }
+
+#[test]
+fn pruning_shows_first_and_spares_what_is_nowhere_else() {
+    let sandbox = Sandbox::new();
+    let dir = workspace(&sandbox, "kept");
+    fs::write(dir.join("new"), "").unwrap();
+    sandbox.good("workspace stop kept");
+    workspace(&sandbox, "idle");
+    sandbox.good("workspace stop idle");
+    assert_eq!(sandbox.good("prune --tasks --dry-run"), "idle\n");
+    assert_eq!(sandbox.bad("prune --tasks"), (2, "needs-confirmation".into()));
+    assert_eq!(sandbox.object("prune --tasks --yes --json")["tasks"], serde_json::json!(["idle"]));
+    assert_eq!(sandbox.good("prune --tasks --dry-run"), "");
+    assert_eq!(sandbox.object("tasks --all --json")["tasks"][0]["name"], "kept");
+    sandbox.good("discard kept --yes");
+}
+
+#[test]
+fn a_run_that_ends_well_can_be_applied_at_once() {
+    let sandbox = Sandbox::new();
+    workspace(&sandbox, "try");
+    sandbox.good("workspace stop try");
+    sandbox
+        .avfs()
+        .args(["exec", "--vault", "try", "--apply-on-success", "-c", "echo 1 > new; exit 3"])
+        .assert()
+        .code(3);
+    assert!(!sandbox.path("web/new").exists());
+    sandbox
+        .avfs()
+        .args(["exec", "--vault", "try", "--apply-on-success", "-c", "echo 2 > new"])
+        .assert()
+        .success();
+    assert_eq!(fs::read_to_string(sandbox.path("web/new")).unwrap(), "2\n");
+    assert_eq!(sandbox.bad("exec --vault web --apply-on-success -- true"), (2, "not-a-task".into()));
+    sandbox.good("discard try --yes");
+}

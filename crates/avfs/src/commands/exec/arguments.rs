@@ -90,6 +90,9 @@ pub struct ExecArgs {
     /// Decide, and run nothing
     #[arg(long)]
     dry_run: bool,
+    /// Bring what the task has changed into its directory if the command ends well, all of it or nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    pub apply_on_success: bool,
     /// What stands around the command: bubblewrap, or landlock where there are no namespaces
     #[arg(long, value_name = "WHAT", value_parser = isolation, default_value = "bubblewrap")]
     isolation: IsolationChoice,

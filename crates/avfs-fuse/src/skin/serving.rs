@@ -3,7 +3,7 @@
 use avfs_tree::Ino;
 use rustix::io::Errno;
 
-use super::deferring::Outcome;
+use super::deferring::{Outcome, Unanswered};
 use super::{Access, Skin};
 use crate::abi::flags::open_out;
 use crate::reply::Reply;
@@ -57,10 +57,20 @@ impl Skin {
             }
             // A file is kept alive by its node, so a handle would have nothing to say.
             Operation::Open(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
-            Operation::Open(open) => self.answer(request, reply, self.open(request, &open), |reply, ()| {
-                let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
-                self.when_up_to_date(reply, move |reply| reply.open(handle, flags))
-            }),
+            Operation::Open(open) => match self.open(request, &open) {
+                Ok(()) => {
+                    let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
+                    Ok(self.when_up_to_date(reply, move |reply| reply.open(handle, flags)))
+                }
+                // Who is told that a file is gone must not find its name any more.
+                Err(error) => match error.wanted() {
+                    Some(wanted) => Err(Unanswered { reply, wanted }),
+                    None => {
+                        let errno = self.errno(request, error);
+                        Ok(self.when_up_to_date(reply, move |reply| reply.error(errno)))
+                    }
+                },
+            },
             Operation::Create { create, name } => {
                 let created = self.create(request, &create, name);
                 self.answer(request, reply, created, |reply, entry| {

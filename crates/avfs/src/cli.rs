@@ -270,7 +270,8 @@ mod tests {
 
     #[test]
     fn what_is_no_common_command_is_left_to_the_whole_definition() {
-        for line in ["avfs ls exec", "avfs exec --help", "avfs exec --nonsense", "avfs help exec", "avfs ls"] {
+        for line in ["avfs ls exec", "avfs exec --help", "avfs exec --nonsense", "avfs help exec", "avfs ls"]
+        {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert!(Common::read(&words).is_none(), "{line}");
         }
@@ -299,6 +300,8 @@ mod tests {
             "avfs import -",
             "avfs vault create web --from /tmp/web",
             "avfs touch -d 2d a",
+            "avfs exec ls -la --color",
+            "avfs exec -- -odd --name",
         ] {
             check(line, true);
         }
@@ -316,6 +319,9 @@ mod tests {
             "avfs chmod 999 a",
             "avfs export",
             "avfs touch -d soon a",
+            "avfs exec --tiemout 5 -- true",
+            "avfs run --nmae fix -- make",
+            "avfs policy check --jsno -- ls",
         ] {
             check(line, false);
         }

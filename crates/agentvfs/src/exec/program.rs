@@ -10,10 +10,11 @@ use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
 use avfs_exec::launch::Run;
 use avfs_exec::plan::{Home, Toolchain, User, environment};
-use avfs_exec::{Bubblewrap, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
+use avfs_exec::{LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
 use super::door::behind_door;
 use super::home::{HomeShare, HomeView};
+use super::job::bubblewrap;
 use super::workspace::{RUNS, RunDirectory, Workspace};
 use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
 use crate::error::{Error, Result};
@@ -97,7 +98,7 @@ impl Task {
         let plan = self.plan(program, &workspace, home.as_ref());
         let (inside, cancel, events) = (running.inside, running.cancel, running.events);
         let launched = behind_door(running.door, &workspace.door_place(), plan, |plan| {
-            Bubblewrap::new(inside).launch(Run { plan, stdin, cancel, events })
+            bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, events))
         });
         drop(home);
         let line = shown(&program.command);

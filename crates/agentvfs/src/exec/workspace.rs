@@ -1,7 +1,7 @@
 //! A vault as the directory of one run: mounted for it, through its rules, and gone with it.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -147,6 +147,55 @@ impl Lingering {
     }
 }
 
+/// A vault whose mount for a run is there and not served yet: whoever looks into it waits.
+pub(crate) struct Unserved {
+    vault: Vault,
+    directory: RunDirectory,
+    options: MountOptions,
+    connection: OwnedFd,
+}
+
+impl Unserved {
+    pub fn connect(vault: &Vault, directory: RunDirectory, options: MountOptions) -> Result<Unserved> {
+        let connection = mount::connect(vault.name()?.as_str(), &directory.mountpoint(), &options)?;
+        Ok(Unserved { vault: vault.clone(), directory, options, connection })
+    }
+
+    pub fn mountpoint(&self) -> PathBuf {
+        self.directory.mountpoint()
+    }
+
+    pub fn door_place(&self) -> PathBuf {
+        self.directory.place.join(DOOR)
+    }
+
+    /// Serves it. If another process has become the owner, it has to be mounted anew: the answer says whether whoever
+    /// waits in the mount is served now.
+    pub fn serve(self, report: &Report) -> Result<(Workspace, bool)> {
+        let Unserved { vault, directory, options, connection } = self;
+        match vault.open() {
+            Ok(open) => {
+                let workspace = Workspace::own(&vault, open, directory, &options, report, connection)?;
+                Ok((workspace, true))
+            }
+            Err(Error::Busy { .. }) => {
+                drop(connection);
+                mount::detach(&directory.mountpoint());
+                Ok((Workspace::mount(&vault, directory, &options, report)?, false))
+            }
+            Err(error) => {
+                mount::detach(&directory.mountpoint());
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the mount away again.
+    pub fn give_up(self) {
+        mount::detach(&self.mountpoint());
+    }
+}
+
 /// A vault that is mounted for a run.
 pub(crate) struct Workspace {
     vault: Vault,
@@ -175,7 +224,11 @@ impl Workspace {
         let start = Instant::now();
         loop {
             let busy = match vault.open() {
-                Ok(open) => return Workspace::own(vault, open, directory, options, report),
+                Ok(open) => {
+                    let name = vault.name()?;
+                    let connection = mount::connect(name.as_str(), &directory.mountpoint(), options)?;
+                    return Workspace::own(vault, open, directory, options, report, connection);
+                }
                 Err(busy @ Error::Busy { .. }) => busy,
                 Err(error) => return Err(error),
             };
@@ -195,24 +248,30 @@ impl Workspace {
         directory: RunDirectory,
         options: &MountOptions,
         report: &Report,
+        connection: OwnedFd,
     ) -> Result<Workspace> {
+        let mountpoint = directory.mountpoint();
+        let served = Self::serve(open, &mountpoint, options, report, connection);
+        let (served, mounts) = served.inspect_err(|_| mount::detach(&mountpoint))?;
+        let serving = Serving::Us { served: Box::new(served), mounts };
+        Ok(Workspace { vault: vault.clone(), serving, directory })
+    }
+
+    fn serve(
+        open: OpenVault,
+        mountpoint: &Path,
+        options: &MountOptions,
+        report: &Report,
+        connection: OwnedFd,
+    ) -> Result<(ServedVault, Arc<Mounts>)> {
         let open = Arc::new(open);
         let mounts = Mounts::new(Arc::clone(&open), Arc::clone(report));
         let heard = Arc::clone(report);
         let log = Arc::new(move |error: &Error| heard(&avfs_core::with_causes(error)));
         let host = Arc::new(MountHost(Arc::clone(&mounts)));
         let served = ServedVault::start(open, host, Rhythm::default(), log)?;
-        let mountpoint = directory.mountpoint();
-        let connection = mount::connect(vault.name()?.as_str(), &mountpoint, options)?;
-        if let Err(error) = served.mount(&mountpoint, &options.words(), Some(connection)) {
-            mount::detach(&mountpoint);
-            return Err(error);
-        }
-        Ok(Workspace {
-            vault: vault.clone(),
-            serving: Serving::Us { served: Box::new(served), mounts },
-            directory,
-        })
+        served.mount(mountpoint, &options.words(), Some(connection))?;
+        Ok((served, mounts))
     }
 
     /// Copies a vault, where nothing can be mounted.

@@ -130,15 +130,15 @@ impl Store {
         let snapshot = self.base_of_directory(self.source_for(root)?)?;
         let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
         match Place::outside(root) {
-            Some(repository) => self.with_repository(&head, &repository),
+            Some(repository) => self.with_repository(&head, root, &repository),
             None => Ok(head),
         }
     }
 
-    fn with_repository(&self, head: &Head, repository: &Place) -> Result<Head> {
+    fn with_repository(&self, head: &Head, root: &Path, repository: &Place) -> Result<Head> {
         let git = self.base_of_directory(self.source_for(repository.common())?)?;
         let git = self.objects().snapshot(git)?.root.directory;
-        let (snapshot, inodes) = self.altered(head.snapshot, |tree| inline(tree, repository, git))?;
+        let (snapshot, inodes) = self.altered(head.snapshot, |tree| inline(tree, root, repository, git))?;
         Ok(Head { snapshot, inodes, ..*head })
     }
 }

@@ -4,10 +4,15 @@
 //! work of this one. git finds it wherever the task is mounted, and nothing in it leads to the user's own
 //! ([0020](../../../../docs/decisions/0020-git-directories-outside-of-projects.md)).
 
+mod submodules;
+
+use std::path::Path;
+
 use avfs_core::{Entry, EntryName, TreePath};
 use avfs_tree::{Attr, FsError, Ino, Kind, SetAttr, StoredTree, WorkTree};
 
 use super::place::Place;
+use submodules::Submodules;
 
 /// What working directories share. Everything else in a common directory belongs to one of them.
 const SHARED: [&[u8]; 17] = [
@@ -33,15 +38,14 @@ const SHARED: [&[u8]; 17] = [
 /// What ties the directory of a working directory to its place, and means nothing elsewhere.
 const TIES: [&[u8]; 3] = [b"commondir", b"gitdir", b"locked"];
 
-/// The files with settings, and what they say last: the project is the directory above.
+/// The files with settings.
 const SETTINGS: [&[u8]; 2] = [b"config", b"config.worktree"];
-const ABOVE: &[u8] = b"\n[core]\n\tbare = false\n\tworktree = ..\n";
 
 const WORKTREES: &[u8] = b"worktrees";
 
 /// Puts a repository into the tree of its project, in the place of what leads to it. `common` is its common directory,
 /// of which nobody has to have looked at anything yet.
-pub(crate) fn inline(tree: &WorkTree, place: &Place, common: Entry) -> Result<(), FsError> {
+pub(crate) fn inline(tree: &WorkTree, project: &Path, place: &Place, common: Entry) -> Result<(), FsError> {
     keeping_time(tree, Ino::ROOT, || {
         let git = name(b".git");
         tree.unlink(Ino::ROOT, &git)?;
@@ -50,7 +54,8 @@ pub(crate) fn inline(tree: &WorkTree, place: &Place, common: Entry) -> Result<()
             if let Some(own) = place.own_below_common() {
                 become_main(tree, git, &own)?;
             }
-            SETTINGS.into_iter().try_for_each(|file| say_above(tree, git, &name(file)))
+            say_project(tree, git, b"..")?;
+            Submodules { tree, project }.tie(git, &place.own)
         })
     })
 }
@@ -82,7 +87,7 @@ fn become_main(tree: &WorkTree, git: Ino, own: &TreePath) -> Result<(), FsError>
     lay_over(tree, from.ino, git, &TIES)?;
     // A branch is checked out in one place only: here.
     let above = tree.parent(from.ino)?;
-    own.name().map_or(Ok(()), |name| tree.remove_tree(above, &name))
+    keeping_time(tree, above, || own.name().map_or(Ok(()), |name| tree.remove_tree(above, &name)))
 }
 
 /// Copies what is in a directory into another one, where it takes the place of what has its name.
@@ -93,7 +98,7 @@ fn lay_over(tree: &WorkTree, from: Ino, onto: Ino, but: &[&[u8]]) -> Result<(), 
         }
         match found(tree, onto, &name)? {
             Some(there) if there.kind == Kind::Directory && attr.kind == Kind::Directory => {
-                lay_over(tree, attr.ino, there.ino, &[])?;
+                keeping_time(tree, there.ino, || lay_over(tree, attr.ino, there.ino, &[]))?;
                 continue;
             }
             Some(_) => tree.remove_tree(onto, &name)?,
@@ -104,12 +109,29 @@ fn lay_over(tree: &WorkTree, from: Ino, onto: Ino, but: &[&[u8]]) -> Result<(), 
     Ok(())
 }
 
-/// Has a file of settings, if there is one, name the directory above as the project, whatever it said before.
-fn say_above(tree: &WorkTree, git: Ino, name: &EntryName) -> Result<(), FsError> {
-    match found(tree, git, name)?.filter(|file| file.kind == Kind::File) {
-        Some(file) => keeping_time(tree, file.ino, || tree.append(file.ino, ABOVE).map(drop)),
-        None => Ok(()),
+/// Has the settings of a repository say where its files are, whatever they said before: what comes last holds.
+fn say_project(tree: &WorkTree, git: Ino, way: &[u8]) -> Result<(), FsError> {
+    let text = [b"\n[core]\n\tbare = false\n\tworktree = ", &quoted(way)[..], b"\n"].concat();
+    for file in SETTINGS {
+        let file = found(tree, git, &name(file))?.filter(|file| file.kind == Kind::File);
+        if let Some(file) = file {
+            keeping_time(tree, file.ino, || tree.append(file.ino, &text).map(drop))?;
+        }
     }
+    Ok(())
+}
+
+/// A value as git writes it where it might end too early.
+fn quoted(value: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'"'];
+    for byte in value {
+        if matches!(byte, b'"' | b'\\') {
+            quoted.push(b'\\');
+        }
+        quoted.push(*byte);
+    }
+    quoted.push(b'"');
+    quoted
 }
 
 /// A project that did not change is the same each time that a task is made of it.

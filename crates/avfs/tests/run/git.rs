@@ -168,11 +168,17 @@ fn what_git_would_run_for_the_user_is_closed_in_a_worktree() {
 #[test]
 fn the_repository_of_a_worktree_is_at_its_own_path_too() {
     let project = with_worktree();
-    let script =
-        "git -C ~/web/.git log -1 --format=%s; git --git-dir ~/web/.git branch made; git branch --list made
+    let repository = project.home().join("web/.git");
+    let script = "git --git-dir $0 log -1 --format=%s; git --git-dir $0 branch made; git branch --list made
         git checkout -q other; git checkout -q side; git worktree list | wc -l; git fsck --full";
     let before = all_of(&project, "web");
-    assert_eq!(root(&project, "side").run("one", script).0, "first\n  made\n1\n");
+    // Within the home that is shown, and beside it.
+    for home in [project.home(), project.home().join("other")] {
+        std::fs::create_dir_all(&home).unwrap();
+        let mut run = project.avfs(&["run", "--", "sh", "-euc", script]);
+        run.arg(&repository).current_dir(project.home().join("side")).env("HOME", &home);
+        assert_eq!(good(&mut run), "first\n  made\n1\n", "{home:?}");
+    }
     assert_eq!(all_of(&project, "web"), before);
 }
 
@@ -194,6 +200,8 @@ fn a_task_in_a_worktree_goes_on_is_copied_synced_and_thrown_away() {
     assert_eq!([user.commits("one").1, user.commits("one-1").1, user.commits("one-2").1], [2, 1, 2]);
     user.good(&["undo", "--vault", "one"]);
     assert_eq!(user.commits("one").1, 1);
+    let log = user.good(&["exec", "--vault", "one", "--", "git", "log", "-1", "--format=%s"]).0;
+    assert_eq!(log, "first-of-task\n");
     let shown = user.good(&["prune", "--tasks"]).0;
     assert!(!shown.contains("one"), "nothing unmerged is pruned: {shown}");
     user.run("two", "true");

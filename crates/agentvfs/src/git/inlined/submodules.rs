@@ -108,7 +108,7 @@ fn files_of(settings: &[u8]) -> Option<PathBuf> {
         let rest = line.trim_ascii().strip_prefix(b"worktree")?.trim_ascii_start().strip_prefix(b"=")?;
         Some(PathBuf::from(OsString::from_vec(unquoted(rest.trim_ascii()))))
     };
-    settings.split(|byte| *byte == b'\n').filter_map(value).last()
+    settings.rsplit(|byte| *byte == b'\n').find_map(value)
 }
 
 /// A value as git means it: quotes only hold it together, and a backslash stands before what would end it.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_exec::plan::UNPRIVILEGED;
+use avfs_exec::plan::{Link, UNPRIVILEGED};
 use avfs_fuse::mounting::{self, Unmount};
 use avfs_fuse::transport::{Serving, ServingOptions};
 use avfs_fuse::{OneOwner, Passed, PassedOptions, Session, Settings};
@@ -29,6 +29,13 @@ pub struct HomeShare {
     pub rules: Vec<Rule>,
 }
 
+/// What is put into it inside.
+pub(super) struct Places<'a> {
+    /// What is mounted over it, and whether that is a directory.
+    pub(super) covered: &'a [(&'a Path, bool)],
+    pub(super) link: Option<&'a Link>,
+}
+
 /// A home that is mounted. It is gone when this is dropped.
 pub(super) struct HomeView {
     mountpoint: PathBuf,
@@ -36,21 +43,26 @@ pub(super) struct HomeView {
 }
 
 impl HomeView {
-    /// Mounts it in the directory of a run. What is put over it inside, at `covered`, has a place there.
+    /// Mounts it in the directory of a run. What is put into it inside has a place there.
     pub(super) fn mount(
         place: &Path,
         share: &HomeShare,
-        covered: &[(&Path, bool)],
+        places: &Places<'_>,
         transport: Transport,
         report: &Report,
     ) -> Result<HomeView> {
         let (mountpoint, private) = (place.join(MOUNTPOINT), place.join(PRIVATE));
         make_directory(&mountpoint)?;
         make_directory(&private)?;
-        for (path, is_directory) in covered {
+        for (path, is_directory) in places.covered {
             if let Ok(below) = path.strip_prefix(&share.home) {
                 make_place(&private.join(below), *is_directory)?;
             }
+        }
+        if let Some(link) = places.link
+            && let Ok(below) = link.at.strip_prefix(&share.home)
+        {
+            make_link(&private.join(below), &link.to)?;
         }
         let is_root = rustix::process::geteuid().is_root();
         let passed = Passed::new(PassedOptions {
@@ -97,6 +109,11 @@ fn make_place(path: &Path, is_directory: bool) -> Result<()> {
     }
     path.parent().map_or(Ok(()), make_directory)?;
     File::create(path).map(drop).map_err(|source| host("making", path, source))
+}
+
+fn make_link(path: &Path, to: &Path) -> Result<()> {
+    path.parent().map_or(Ok(()), make_directory)?;
+    std::os::unix::fs::symlink(to, path).map_err(|source| host("making", path, source))
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd> {

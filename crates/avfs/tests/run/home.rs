@@ -1,14 +1,8 @@
 //! What of the home is shared, and how.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-
-use rustix::fs::FlockOperation;
+use std::fs;
 
 use crate::project::{Project, good};
-
-/// The user `nobody`: `fusermount3` serves only users that have a name.
-const NOBODY: u32 = 65_534;
 
 /// What the agent sees and may do, whoever runs it.
 const EXPECTED: &str = "{\"runs\":1}
@@ -63,12 +57,7 @@ fn an_agent_keeps_its_state_and_cannot_touch_its_settings() {
 #[test]
 fn an_ordinary_users_agent_does_so_too() {
     let project = Project::new();
-    let device = File::open("/dev/fuse").expect("/dev/fuse is needed, and root to open it");
-    rustix::fs::flock(&device, FlockOperation::LockExclusive).unwrap();
-    let mode = device.metadata().unwrap().mode() & 0o7777;
-    fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666)).unwrap();
-    let output = project.avfs_as(NOBODY, &["run", "--", "agent", "state"]).output().unwrap();
-    fs::set_permissions("/dev/fuse", Permissions::from_mode(mode)).unwrap();
+    let output = project.avfs_as_nobody(&project.root(), &["run", "--", "agent", "state"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let shown = String::from_utf8(output.stdout).unwrap();
     check(&project, &shown.replace("avfs\n", ""));

@@ -3,9 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use agentvfs::Task;
-use agentvfs::apply::{
-    Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed, Recovered, Recovery,
-};
+use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -13,6 +11,7 @@ use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::json::{PathField, byte_field};
 use crate::printer::{GREEN, Printer, RED, YELLOW};
+use crate::recovered::tell_kept;
 use crate::versions::count;
 
 byte_field!(DirectoryField, directory, directory_bytes_hex);
@@ -212,33 +211,5 @@ impl Summary {
             None => out.talk("there is nothing to apply"),
         }
         Ok(status)
-    }
-}
-
-pub fn tell_kept(out: &mut Printer, kept: &[KeptCopy]) {
-    for copy in kept {
-        let place = printable_path(&copy.kept);
-        out.warn(format_args!("{} was written to at that moment; that version is in {place}", copy.path));
-    }
-}
-
-/// What a killed process had left, and what became of it.
-pub fn tell_recovered(out: &mut Printer, recovered: &[Recovered]) {
-    for one in recovered {
-        match &one.outcome {
-            Recovery::Finished => {
-                out.warn(format_args!("apply {} was interrupted when all was done", one.id))
-            }
-            Recovery::TakenBack(kept) => {
-                out.warn(format_args!("apply {} was interrupted, and was taken back", one.id));
-                tell_kept(out, kept);
-            }
-            Recovery::Stuck(error) => {
-                out.warn(format_args!(
-                    "apply {} was interrupted and cannot be taken back yet: {error}",
-                    one.id
-                ));
-            }
-        }
     }
 }

@@ -6,7 +6,7 @@ use avfs_core::diff::Change;
 use avfs_core::merge::{Contents, Move, Side, moves_by_content};
 use avfs_core::{BlobId, Content, Entry, TreePath};
 use avfs_tree::content::{ContentBuilder, read_all};
-use avfs_tree::{Base, Ino, ObjectError, ObjectWriter, Objects, WorkTree};
+use avfs_tree::{Base, Ino, ObjectError, ObjectWriter, Objects, SourceError, WorkTree};
 
 use crate::error::Result;
 use crate::vault::Vault;
@@ -87,9 +87,13 @@ impl Contents for Texts<'_> {
     type Error = ObjectError;
 
     fn load(&mut self, size: u64, content: Content) -> Result<Option<Vec<u8>>, ObjectError> {
-        match size {
-            0..=TEXT_MAX => read_all(self.objects, content, size).map(|bytes| Some(bytes.to_vec())),
-            _ => Ok(None),
+        if size > TEXT_MAX {
+            return Ok(None);
+        }
+        match read_all(self.objects, content, size) {
+            // Both sides wrote over a file that neither had read, and its directory has another one by now.
+            Err(ObjectError::Promised { source: SourceError::Moved, .. }) => Ok(None),
+            bytes => bytes.map(|bytes| Some(bytes.to_vec())),
         }
     }
 

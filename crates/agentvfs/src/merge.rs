@@ -25,6 +25,7 @@ use crate::record::Head;
 use crate::restore::check_growth;
 use crate::vault::Vault;
 pub use clashes::Clash;
+pub(crate) use sides::moves_between;
 use sides::{Changed, Texts};
 pub(crate) use steps::Doing;
 

@@ -179,7 +179,13 @@ impl Work<'_> {
         moves: &Moves,
     ) -> std::result::Result<Vec<LeftTime>, Hitch> {
         let earlier = self.undoes.map(|id| self.ledger.open_done(id));
-        let stage = Stage { host, objects: self.store.objects(), id: folder.id, earlier: earlier.as_ref() };
+        let stage = Stage {
+            host,
+            objects: self.store.objects(),
+            id: folder.id,
+            earlier: earlier.as_ref(),
+            renamed: journal.steps.iter().filter_map(renamed).collect(),
+        };
         let mut staged = Vec::new();
         for (number, step) in journal.steps.iter().enumerate() {
             staged.push(stage.make(number, step)?);
@@ -244,6 +250,14 @@ impl Work<'_> {
             kept: kept.collect(),
             in_two_steps: moves.was_in_two_steps(),
         })
+    }
+}
+
+/// The path that a step gives to a file, and the one that it has.
+fn renamed(step: &Step) -> Option<(&TreePath, &TreePath)> {
+    match &step.action {
+        Action::Rename { from, .. } => Some((&step.path, from)),
+        _ => None,
     }
 }
 

@@ -15,10 +15,11 @@ use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::error::{ApplyError, KeptCopy};
-use super::host::Host;
+use super::host::{FileKey, Host};
 use super::ledger::Folder;
 use super::moves::{Moves, Spot, carry, rename_within};
 use super::perform::aside_name;
+use super::print::Print;
 use super::stage::waiting_name;
 use super::step::{Action, Journal, Staged, Step};
 use crate::transfer::host_place::chmod_unopened;
@@ -104,7 +105,10 @@ impl<'a> TakingBack<'a> {
         match &step.action {
             Action::Put { .. } => absent_is_fine(places.waiting().unlink()),
             Action::MakeDirectory { .. } => absent_is_fine(places.waiting().remove_directory()),
-            Action::Remove { .. } | Action::RemoveDirectory { .. } | Action::SetMode { .. } => Ok(()),
+            Action::Remove { .. }
+            | Action::Rename { .. }
+            | Action::RemoveDirectory { .. }
+            | Action::SetMode { .. } => Ok(()),
         }
     }
 
@@ -114,6 +118,7 @@ impl<'a> TakingBack<'a> {
             Action::Put { over: Some(_), .. } => self.exchange_back(number, &places),
             Action::Put { over: None, .. } => self.withdraw(number, &places),
             Action::Remove { .. } => self.put_back(number, &places),
+            Action::Rename { from, was, key } => self.rename_back(number, from, (was, *key), &places),
             Action::MakeDirectory { .. } => self.remove_directory(number, &places),
             Action::RemoveDirectory { mode, owner, .. } => make_directory(&places, *mode, *owner),
             Action::SetMode { from, to } => set_mode(&places, *to, *from),
@@ -206,6 +211,28 @@ impl<'a> TakingBack<'a> {
         }
     }
 
+    /// The file is known by its number or, where it was a copy that came back, by what it holds.
+    fn rename_back(
+        &self,
+        number: usize,
+        from: &TreePath,
+        (was, key): (&Print, FileKey),
+        places: &Places,
+    ) -> rustix::io::Result<()> {
+        let (Some((_, name)), Some(target)) = (from.split_last(), places.target()) else { return Ok(()) };
+        let old = Spot::new(&places.anchor, name.as_bytes());
+        match (old.key()?, target.key()?) {
+            // In two steps it has both names for a moment.
+            (Some(one), Some(other)) if one == other => target.unlink(),
+            // Somebody made another one since.
+            (Some(_), Some(found)) if found == key => self.keep(number, target),
+            (None, Some(found)) if found == key || self.is(was, target) => {
+                self.moves.to_free_name(target, old)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn remove_directory(&self, number: usize, places: &Places) -> rustix::io::Result<()> {
         let outcome = match places.target() {
             _ if self.is_ours(number, places.waiting())? => places.waiting().remove_directory(),
@@ -232,9 +259,12 @@ impl<'a> TakingBack<'a> {
     }
 
     fn is_as_made(&self, number: usize, spot: Spot<'_>) -> bool {
-        let Some(Some(staged)) = self.staged.get(number) else { return false };
+        matches!(self.staged.get(number), Some(Some(staged)) if self.is(&staged.print, spot))
+    }
+
+    fn is(&self, print: &Print, spot: Spot<'_>) -> bool {
         let seen = self.host.look_at(spot.directory, spot.name);
-        matches!(seen, Ok(Some(seen)) if seen.print == staged.print)
+        matches!(seen, Ok(Some(seen)) if seen.print == *print)
     }
 
     fn keep(&self, number: usize, spot: Spot<'_>) -> rustix::io::Result<()> {

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentvfs::apply::{Application, ApplyOptions, Moment, Recovery, Selection, Watch};
+use agentvfs::apply::{Application, Moment, Recovery, Selection, Watch};
 use agentvfs::{SnapshotId, Store};
 use avfs_testkit::{SmallDisk, TestChild, acknowledge, child_task};
 
-use crate::scene::{Scene, path, survey, survey_files};
+use crate::scene::{Scene, options, path, survey, survey_files};
 
 /// Ends this process as a crash would, at a moment that is counted.
 struct Executioner {
@@ -37,7 +37,7 @@ fn child_that_applies() {
         "apply" => {
             let base = snapshot(&store, "project");
             let head = snapshot(&store, "task");
-            let (selection, options) = (Selection::default(), ApplyOptions::default());
+            let (selection, options) = (Selection::default(), options());
             let plan =
                 Application::plan(&store, base, head, Path::new(words[2]), &selection, &options).unwrap();
             plan.carry_out_watched(&watch).unwrap();
@@ -55,8 +55,16 @@ fn snapshot(store: &Store, vault: &str) -> SnapshotId {
 }
 
 fn scene(project: Option<&Path>) -> Scene {
-    let files =
-        [("a", "old"), ("b", "old"), ("gone", "x"), ("dir/deep/only", "x"), ("kind", "x"), ("run", "x")];
+    let files = [
+        ("a", "old"),
+        ("b", "old"),
+        ("gone", "x"),
+        ("dir/deep/only", "x"),
+        ("kind", "x"),
+        ("run", "x"),
+        ("from/moved", "moved alone"),
+        ("from/changed", "moved and changed"),
+    ];
     let scene = match project {
         Some(project) => Scene::with_project(project, &files),
         None => Scene::new(&files),
@@ -72,6 +80,8 @@ fn scene(project: Option<&Path>) -> Scene {
         open.write_bytes(&path("kind/below"), b"now a directory").unwrap();
         open.set_mode(&path("run"), 0o755).unwrap();
         open.symlink(b"a", &path("link")).unwrap();
+        open.rename(&path("from"), &path("made/to")).unwrap();
+        open.write_bytes(&path("made/to/changed"), b"changed and moved").unwrap();
     });
     scene
 }

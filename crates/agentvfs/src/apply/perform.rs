@@ -31,7 +31,7 @@ impl From<ApplyError> for Hitch {
 pub(super) struct Perform<'a> {
     pub host: &'a Host,
     pub folder: &'a Folder,
-    pub moves: &'a Moves,
+    pub moves: &'a Moves<'a>,
     pub watch: &'a dyn Watch,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct TakingBack<'a> {
     folder: &'a Folder,
     journal: &'a Journal,
     staged: Vec<Option<Staged>>,
-    moves: Moves,
+    moves: Moves<'static>,
     kept_directory: OwnedFd,
     aside: OwnedFd,
 }
@@ -66,7 +66,7 @@ impl<'a> TakingBack<'a> {
     ) -> Result<TakingBack<'a>, ApplyError> {
         let staged = folder.read(Folder::STAGED)?.unwrap_or_default();
         let (kept_directory, aside) = (folder.kept()?, folder.aside()?);
-        Ok(TakingBack { host, folder, journal, staged, moves: Moves::default(), kept_directory, aside })
+        Ok(TakingBack { host, folder, journal, staged, moves: Moves::new(&|| ()), kept_directory, aside })
     }
 
     /// Takes all steps back, the last first; returns what somebody wrote meanwhile and is in the folder now.
@@ -166,6 +166,9 @@ impl<'a> TakingBack<'a> {
     /// An exchange in two steps may have stopped between them.
     fn mend_two_steps(&self, number: usize, places: &Places) -> rustix::io::Result<()> {
         let (waiting, aside) = (places.waiting(), places.aside());
+        if is_one_file(waiting, aside) {
+            return aside.unlink();
+        }
         match (aside.key()?, waiting.key()?) {
             (None, _) => Ok(()),
             (Some(_), None) => self.moves.to_free_name(aside, waiting),
@@ -189,6 +192,9 @@ impl<'a> TakingBack<'a> {
     fn withdraw(&self, number: usize, places: &Places) -> rustix::io::Result<()> {
         let waiting = places.waiting();
         if self.is_ours(number, waiting)? {
+            if let Some(target) = places.target().filter(|target| is_one_file(waiting, *target)) {
+                target.unlink()?;
+            }
             return self.put_aside(number, waiting);
         }
         match places.target() {
@@ -204,6 +210,9 @@ impl<'a> TakingBack<'a> {
             return Ok(());
         }
         let Some(target) = places.target() else { return self.keep(number, waiting) };
+        if is_one_file(waiting, target) {
+            return waiting.unlink();
+        }
         match self.moves.to_free_name(waiting, target) {
             // Somebody made another one since.
             Err(Errno::EXIST) => self.keep(number, waiting),
@@ -222,8 +231,7 @@ impl<'a> TakingBack<'a> {
         let (Some((_, name)), Some(target)) = (from.split_last(), places.target()) else { return Ok(()) };
         let old = Spot::new(&places.anchor, name.as_bytes());
         match (old.key()?, target.key()?) {
-            // In two steps it has both names for a moment.
-            (Some(one), Some(other)) if one == other => target.unlink(),
+            _ if is_one_file(old, target) => target.unlink(),
             // Somebody made another one since.
             (Some(_), Some(found)) if found == key => self.keep(number, target),
             (None, Some(found)) if found == key || self.is(was, target) => {
@@ -289,6 +297,11 @@ impl<'a> TakingBack<'a> {
         }
         Ok(kept)
     }
+}
+
+/// Where a name cannot be taken at once, a file has both for a moment.
+fn is_one_file(one: Spot<'_>, other: Spot<'_>) -> bool {
+    matches!((one.key(), other.key()), (Ok(Some(one)), Ok(Some(other))) if one == other)
 }
 
 fn make_directory(places: &Places, mode: u32, owner: (u32, u32)) -> rustix::io::Result<()> {

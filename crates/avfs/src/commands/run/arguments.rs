@@ -126,7 +126,7 @@ impl RunArgs {
         command: &[OsString],
         profile: &Profile,
     ) -> Result<Task> {
-        let store = context.store()?;
+        let store = context.task_store()?;
         if let Some(name) = &self.task {
             return Ok(store.task(name)?);
         }

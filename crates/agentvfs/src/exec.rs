@@ -179,7 +179,7 @@ impl Vault {
             read_only,
             cwd: cwd.to_owned(),
             top_level: names.collect::<Vec<OsString>>(),
-            env: environment(&request.caller_env, &toolchains, &given),
+            env: environment(&request.caller_env, &toolchains, None, &given),
             // What only reads is given no network, whatever was asked for.
             network: if read_only && !request.read_only { Network::None } else { request.network.clone() },
             limits: request.limits.clone(),

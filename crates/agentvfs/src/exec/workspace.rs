@@ -18,6 +18,7 @@ use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
 use crate::open::OpenVault;
 use crate::served::ServedVault;
+use crate::source::TakingAhead;
 use crate::store::Store;
 use crate::vault::Vault;
 
@@ -38,6 +39,9 @@ pub(crate) const TALK: &str = "talk";
 
 /// How long an owner that is about to end may take to store what it has.
 const ENDING: Duration = Duration::from_secs(60);
+
+/// A run that is over by then needs nothing of its source that it has not asked for.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// The directory of a run. Nothing is left of it when this is dropped.
 pub(crate) struct RunDirectory {
@@ -122,8 +126,8 @@ fn remove(place: &Path) {
     let _ = std::fs::remove_dir(place);
 }
 
-/// What this process serves to others after its run: another run in the same vault, or a mount that somebody made
-/// meanwhile. Who ends the process before it has ended takes their files away from them.
+/// What this process does after its run: it serves another run in the same vault, or a mount that somebody made meanwhile,
+/// and ends what it took of a source. Who ends the process before it has ended takes their files away from them.
 #[derive(Default)]
 pub struct Lingering {
     serving: Vec<JoinHandle<()>>,
@@ -206,7 +210,7 @@ pub(crate) struct Workspace {
 /// Who serves the mount.
 enum Serving {
     /// This process, which owns the vault meanwhile.
-    Us { served: Box<ServedVault>, mounts: Arc<Mounts> },
+    Us { served: Box<ServedVault>, mounts: Arc<Mounts>, ahead: TakingAhead },
     /// The process that owns the vault anyway.
     Owner,
     /// Nobody: it is a copy.
@@ -253,7 +257,8 @@ impl Workspace {
         let mountpoint = directory.mountpoint();
         let served = Self::serve(open, &mountpoint, options, report, connection);
         let (served, mounts) = served.inspect_err(|_| mount::detach(&mountpoint))?;
-        let serving = Serving::Us { served: Box::new(served), mounts };
+        let ahead = TakingAhead::start(vault, options.rules.clone(), SHORT);
+        let serving = Serving::Us { served: Box::new(served), mounts, ahead };
         Ok(Workspace { vault: vault.clone(), serving, directory })
     }
 
@@ -314,7 +319,8 @@ impl Workspace {
         let Workspace { vault, serving, directory } = self;
         let mountpoint = directory.mountpoint();
         match serving {
-            Serving::Us { served, mounts } => {
+            Serving::Us { served, mounts, ahead } => {
+                lingering.serving.extend(ahead.stop());
                 // Before the end of the mount, which would store it under its own name.
                 served.open().save(action, detail)?;
                 end_mount(|force| served.unmount(&mountpoint, force))?;

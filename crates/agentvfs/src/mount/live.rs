@@ -71,6 +71,7 @@ impl LiveMount {
                 },
                 rules: options.rules.clone().map(Rules::new).transpose()?,
                 owner: options.owner,
+                alone: false,
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },

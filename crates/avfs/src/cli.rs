@@ -270,7 +270,8 @@ mod tests {
 
     #[test]
     fn what_is_no_common_command_is_left_to_the_whole_definition() {
-        for line in ["avfs ls exec", "avfs exec --help", "avfs exec --nonsense", "avfs help exec", "avfs ls"] {
+        for line in ["avfs ls exec", "avfs exec --help", "avfs exec --nonsense", "avfs help exec", "avfs ls"]
+        {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert!(Common::read(&words).is_none(), "{line}");
         }

@@ -1,6 +1,7 @@
 //! What of the home is shared, and how.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::project::{Project, good};
 
@@ -117,7 +118,7 @@ fn a_program_is_found_where_the_callers_path_says_and_a_missing_one_is_named() {
         fs::create_dir_all(version(name)).unwrap();
         let tool = version(name).join("tool");
         fs::write(&tool, format!("#!/bin/sh\necho {name}\n")).unwrap();
-        fs::set_permissions(&tool, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = format!("{}:/usr/bin:/bin", version("v20.1.0").display());
     assert_eq!(good(project.avfs(&["run", "--", "tool"]).env("PATH", &path)), "v20.1.0\n");

@@ -166,6 +166,14 @@ impl Vault {
         record.rules.as_deref().map(|stored| self.read_rules(stored)).transpose()
     }
 
+    /// Through which rules programs see the vault if nobody says others: those that are stored with it, or those that the
+    /// task was made with.
+    pub fn rules_for_programs(&self) -> Result<Option<Vec<Rule>>> {
+        let record = self.record()?.0;
+        let of_task = record.task.as_ref().and_then(|task| task.rules.as_deref());
+        record.rules.as_deref().or(of_task).map(|stored| self.read_rules(stored)).transpose()
+    }
+
     /// The rules that a record of this vault holds, made ready to decide.
     pub(crate) fn ready_rules(&self, stored: &[RuleRecord]) -> Result<Rules> {
         let known = self.store().known_rules();

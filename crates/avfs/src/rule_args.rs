@@ -86,6 +86,15 @@ impl RuleArgs {
         }
     }
 
+    /// The same for a program that is run in a vault: in a task it is not shown more than the task was made with.
+    pub fn list_for_programs(&self, vault: &Vault) -> Result<Option<Vec<Rule>>> {
+        match self.read()? {
+            Chosen::Everything => Ok(None),
+            Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
+            Chosen::Stored => Ok(vault.rules_for_programs()?),
+        }
+    }
+
     /// The flags as they were given, to be given again.
     pub fn words(&self) -> Vec<String> {
         let presets = self.preset.iter().map(|name| ("--preset", name.clone()));

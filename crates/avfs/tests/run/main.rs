@@ -12,4 +12,6 @@ mod network;
 #[path = "../review/pane.rs"]
 mod pane;
 mod project;
+mod repository;
+mod setup;
 mod terminal;

@@ -123,7 +123,7 @@ impl ExecArgs {
             network: self.net.clone().unwrap_or(Network::None),
             read_only: self.read_only,
             checkpoint: self.checkpoint,
-            rules: self.rules.list_for(vault)?,
+            rules: self.rules.list_for_programs(vault)?,
             principal: self.principal.clone(),
             policy: policy(self.policy.as_deref())?,
             asking: self.asking(),

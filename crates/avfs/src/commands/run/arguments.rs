@@ -145,7 +145,9 @@ impl RunArgs {
         };
         let mut task = project.new_task(&new)?;
         if let Some(setup) = setup {
-            carry_out(context, &mut task, &setup, &flags_for(rules.as_deref()))?;
+            // Without a word, `exec` takes the rules of the task.
+            let flags = if rules.is_none() { vec!["--no-rules".to_owned()] } else { Vec::new() };
+            carry_out(context, &mut task, &setup, &flags)?;
         }
         Ok(task)
     }
@@ -165,14 +167,6 @@ impl RunArgs {
             Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
             Chosen::Stored => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
         }
-    }
-}
-
-/// Rules as flags of a command.
-fn flags_for(rules: Option<&[Rule]>) -> Vec<String> {
-    match rules {
-        Some(rules) => rules.iter().flat_map(|rule| ["--rule".to_owned(), rule.to_string()]).collect(),
-        None => vec!["--no-rules".to_owned()],
     }
 }
 

@@ -126,7 +126,7 @@ impl StartArgs {
             limits: self.limits(),
             network: self.net.clone().unwrap_or(Network::None),
             checkpoint: self.checkpoint,
-            rules: self.rules.list_for(vault)?,
+            rules: self.rules.list_for_programs(vault)?,
             principal: self.principal.clone(),
             policy: policy(self.policy.as_deref())?,
             isolation: self.isolation,

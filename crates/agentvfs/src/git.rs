@@ -29,7 +29,7 @@ pub use bring::{Bring, Brought};
 pub use commits::{CommitLine, GitSummary};
 pub use error::GitError;
 pub use files::{CommitFiles, Committed, LeftOut, WhyLeftOut};
-pub use hidden::hidden_in_history;
+pub use hidden::{hidden_and_tracked, hidden_in_history};
 pub use host::HostRepository;
 pub(crate) use inlined::{inline, places_inlined};
 pub use names::{ObjectName, RefName};

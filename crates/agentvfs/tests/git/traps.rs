@@ -1,6 +1,6 @@
 //! Repositories that would start programs. Each program would leave a mark.
 
-use agentvfs::git::{GitRevision, GitSource, hidden_in_history};
+use agentvfs::git::{GitRevision, GitSource, hidden_and_tracked, hidden_in_history};
 use agentvfs::rules::{Rule, Rules};
 
 use crate::ground::{Ground, bring, commit};
@@ -41,6 +41,7 @@ fn no_program_of_the_users_repository_runs() {
     commit(&work, &ground.host()).unwrap();
     let hidden =
         Rules::new(vec![Rule::parse("/**=write").unwrap(), Rule::parse("file=none").unwrap()]).unwrap();
+    assert_eq!(hidden_and_tracked(&ground.path("host"), &hidden, 20).unwrap().len(), 1);
     assert_eq!(hidden_in_history(&ground.path("host"), &hidden, 20).unwrap().len(), 1);
     let source = GitSource { repository: ground.path("host"), revision: "main".into() };
     GitRevision::open(&source).unwrap();

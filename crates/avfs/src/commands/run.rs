@@ -1,6 +1,7 @@
 //! `avfs run`: a program on a private fork of the project that one is in.
 
 mod arguments;
+mod hidden;
 mod summary;
 mod surroundings;
 
@@ -78,7 +79,7 @@ fn work(
     let stdin = terminal.map_or_else(plain_stdin, |socket| Ok(Stdin::Terminal(socket)))?;
     let rules = start.program.rules.clone();
     let door = HostDoor { home: context.home()?.to_owned(), vault: start.task.name().to_string(), rules };
-    let hidden = summary::Hidden::look(&start);
+    let hidden = hidden::Hidden::look(&start);
     let mut lingering = Lingering::default();
     let ended = supervised(
         &work.worker,

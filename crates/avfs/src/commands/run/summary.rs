@@ -1,21 +1,16 @@
 //! What `avfs run` says when the program has ended.
 
 use std::path::PathBuf;
-use std::thread::JoinHandle;
 
-use agentvfs::TreePath;
 use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, RefusalBody};
-use agentvfs::git::hidden_in_history;
-use agentvfs::rules::Rules;
 use anyhow::Result;
 use serde::Serialize;
 
 use super::arguments::Start;
+use super::hidden::Hidden;
 use crate::commands::tasks::ProjectField;
 use crate::printer::Printer;
 
-/// How many hidden paths are named.
-const HIDDEN_NAMED: usize = 3;
 /// How many files are named.
 const NAMED: usize = 10;
 
@@ -88,28 +83,6 @@ fn tell_commits(out: &mut Printer, start: &Start) {
         0 => {}
         1 => out.talk("1 commit was made"),
         count => out.talk(format_args!("{count} commits were made")),
-    }
-}
-
-/// Paths that rules hide and git's history shows, looked for while the program runs.
-pub(super) struct Hidden(Option<JoinHandle<Vec<TreePath>>>);
-
-impl Hidden {
-    pub(super) fn look(start: &Start) -> Hidden {
-        let Some(rules) = start.program.rules.clone() else { return Hidden(None) };
-        let root = start.task.root().to_owned();
-        Hidden(Some(std::thread::spawn(move || {
-            let found = Rules::new(rules).ok().map(|rules| hidden_in_history(&root, &rules, HIDDEN_NAMED));
-            found.and_then(Result::ok).unwrap_or_default()
-        })))
-    }
-
-    fn warn(self, out: &mut Printer) {
-        let found = self.0.and_then(|thread| thread.join().ok()).unwrap_or_default();
-        if !found.is_empty() {
-            let paths: Vec<String> = found.iter().map(ToString::to_string).collect();
-            out.warn(format_args!("hidden from the program, but not in git's history: {}", paths.join(", ")));
-        }
     }
 }
 

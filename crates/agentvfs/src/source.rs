@@ -27,6 +27,7 @@ use crate::store::Store;
 use crate::vault::Vault;
 pub use ahead::TakingAhead;
 use host::HostSource;
+pub(crate) use host::TICK;
 
 /// What is kept of a source, under `source/ID`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -188,7 +188,7 @@ impl Plan {
             read_only: false,
             cwd: PathBuf::from(WORKSPACE),
             command: command.into_iter().map(Into::into).collect(),
-            env: environment(&[], &[], &[]),
+            env: environment(&[], &[], None, &[]),
             network: Network::None,
             limits: Limits::default(),
             toolchains: Vec::new(),

@@ -1,5 +1,7 @@
 //! The home of a program: the user's own, seen in part and live, for as long as the program runs.
 
+mod copies;
+
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,6 +14,7 @@ use avfs_fuse::mounting::{self, Unmount};
 use avfs_fuse::transport::{Serving, ServingOptions};
 use avfs_fuse::{OneOwner, Passed, PassedOptions, Session, Settings};
 
+use self::copies::Copies;
 use super::workspace::host;
 use crate::error::Result;
 use crate::mount::{Report, Transport};
@@ -27,6 +30,8 @@ pub struct HomeShare {
     pub home: PathBuf,
     /// What of it is there, and what can be changed. Everything else is private to the run.
     pub rules: Vec<Rule>,
+    /// Files below it of which a run has a copy of its own.
+    pub copied: Vec<PathBuf>,
 }
 
 /// What is put into it inside.
@@ -40,6 +45,7 @@ pub(super) struct Places<'a> {
 pub(super) struct HomeView {
     mountpoint: PathBuf,
     serving: Option<Serving>,
+    copies: Copies,
 }
 
 impl HomeView {
@@ -64,6 +70,7 @@ impl HomeView {
         {
             make_link(&private.join(below), &link.to)?;
         }
+        let copies = Copies::make(&share.home, &private, &share.copied)?;
         let is_root = rustix::process::geteuid().is_root();
         let passed = Passed::new(PassedOptions {
             shared: open_directory(&share.home)?,
@@ -76,7 +83,7 @@ impl HomeView {
         let options =
             mounting::MountOptions { allow_other: is_root, ..mounting::MountOptions::new("avfs:home") };
         let connection = mounting::mount(&mountpoint, &options)?;
-        let mut view = HomeView { mountpoint, serving: None };
+        let mut view = HomeView { mountpoint, serving: None, copies };
         let serving = ServingOptions { transport, ..ServingOptions::default() };
         view.serving = Some(Serving::start(session, connection, serving)?);
         Ok(view)
@@ -84,6 +91,11 @@ impl HomeView {
 
     pub(super) fn mountpoint(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// The copies that the run has changed, which end with it.
+    pub(super) fn changed_copies(&self) -> Vec<PathBuf> {
+        self.copies.changed()
     }
 }
 

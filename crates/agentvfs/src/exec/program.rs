@@ -10,10 +10,11 @@ use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
 use avfs_exec::launch::Run;
 use avfs_exec::plan::{Home, Link, Toolchain, User, environment};
-use avfs_exec::{Bubblewrap, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
+use avfs_exec::{LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
 use super::door::behind_door;
 use super::home::{HomeShare, HomeView, Places};
+use super::job::bubblewrap;
 use super::workspace::{RUNS, RunDirectory, Workspace};
 use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
 use crate::error::{Error, Result};
@@ -58,6 +59,8 @@ pub struct ProgramEnd {
     pub after: SnapshotId,
     /// What the proxy did not let through.
     pub refusals: Vec<RefusalBody>,
+    /// Files below the home that it changed for itself alone: its copies of them are gone.
+    pub dropped: Vec<PathBuf>,
 }
 
 /// Why it has no ordinary end.
@@ -99,8 +102,9 @@ impl Task {
         let plan = self.plan(program, &workspace, home.as_ref(), link);
         let (inside, cancel, events) = (running.inside, running.cancel, running.events);
         let launched = behind_door(running.door, &workspace.door_place(), plan, |plan| {
-            Bubblewrap::new(inside).launch(Run { plan, stdin, cancel, events })
+            bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, events))
         });
+        let dropped = home.as_ref().map(HomeView::changed_copies).unwrap_or_default();
         drop(home);
         let line = shown(&program.command);
         let after = workspace.end(RUN, &format!("{run} {line}"), running.lingering)?;
@@ -109,7 +113,7 @@ impl Task {
         let status = outcome.status();
         let audit_head = self.note(seq, &format!("{run} exit {status}: {line}"))?;
         let refusals = refusals(&outcome);
-        Ok(ProgramEnd { run, status, audit_head, before, after, refusals })
+        Ok(ProgramEnd { run, status, audit_head, before, after, refusals, dropped })
     }
 
     /// Where the host has the repository of the project, if that is outside of the project: it leads to the one that
@@ -162,7 +166,7 @@ impl Task {
             also_at: Some(self.root().to_owned()),
             links: link.filter(is_apart).into_iter().collect(),
             cwd: program.cwd.clone(),
-            env: environment(&program.caller_env, &program.toolchains, &given),
+            env: environment(&program.caller_env, &program.toolchains, Some(self.root()), &given),
             network: program.network.clone(),
             limits: program.limits.clone(),
             toolchains: program.toolchains.clone(),

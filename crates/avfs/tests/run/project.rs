@@ -20,6 +20,7 @@ hosts = ['127.0.0.2']
 environment = ['AGENT_*', 'SSL_CERT_FILE']
 state = ['.agent.json*', '.agent/token', '.agent/sessions/**']
 settings = ['.agent/settings.json', '.agent/hooks/**']
+copied = ['.agent/trust']
 ";
 
 pub struct Project {

@@ -2,8 +2,10 @@
 
 mod git;
 mod output;
+mod part;
 
 pub use self::output::{ConflictBody, FileBody, KeptBody, list};
+pub use self::part::Part;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -145,12 +147,7 @@ pub fn apply(
     let store = context.task_store()?;
     let directory = manner.to.as_deref().unwrap_or(task.root());
     let (base, head) = (task.base()?, task.head()?);
-    let mut options = ApplyOptions {
-        task: Some(task.name().to_string()),
-        conflicts: manner.on_conflict(),
-        rules: task.rules()?,
-        ..ApplyOptions::default()
-    };
+    let mut options = options(task, manner)?;
     let look = |options: &ApplyOptions| Application::plan(&store, base, head, directory, selection, options);
     let mut plan = look(&options).map_err(agentvfs::Error::from)?;
     if manner.conflicts == Some(ConflictsArg::Ask) && !plan.conflicts.is_empty() {
@@ -165,6 +162,15 @@ pub fn apply(
         return output::show_dry_run(context.out, task, &plan);
     }
     carry_out(context, task, plan, manner)
+}
+
+fn options(task: &Task, manner: &MannerArgs) -> Result<ApplyOptions> {
+    Ok(ApplyOptions {
+        task: Some(task.name().to_string()),
+        conflicts: manner.on_conflict(),
+        rules: task.rules()?,
+        ..ApplyOptions::default()
+    })
 }
 
 /// Does what a plan says, if the user agrees.

@@ -87,6 +87,12 @@ pub enum Error {
     BadRequest { reason: String },
     #[error(transparent)]
     Mount(#[from] MountError),
+    #[error("vault '{vault}' is mounted alone at {}", dir.display())]
+    MountedAlone { vault: String, dir: std::path::PathBuf },
+    #[error("vault '{vault}' is at {} already, so a mount of it cannot be alone", dir.display())]
+    NotAlone { vault: String, dir: std::path::PathBuf },
+    #[error("rule '{rule}' is asked when a file is opened, which nobody does in a mount that is alone")]
+    RuleNeedsOpen { rule: String },
     #[error("a mount cannot be served")]
     Serving(#[from] ServingError),
     #[error("there is no approval '{id}'")]
@@ -244,6 +250,9 @@ impl Error {
             Error::NoMounts { .. } => "no-mounts",
             Error::Mount(source) => mount_code(source),
             Error::Serving(_) => "mount-refused",
+            Error::MountedAlone { .. } => "mounted-alone",
+            Error::NotAlone { .. } => "not-alone",
+            Error::RuleNeedsOpen { .. } => "rule-needs-open",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
             Error::MergeWithItself { .. } => "merge-with-itself",
@@ -304,6 +313,14 @@ impl Error {
             }
             Error::Mount(MountError::Busy { .. }) => {
                 Some("`--force` takes the mount away from those who use it".into())
+            }
+            Error::MountedAlone { dir, .. } => Some(format!(
+                "`avfs unmount {}` first; commands on its files (ls, write, diff, restore) work meanwhile",
+                dir.display()
+            )),
+            Error::NotAlone { .. } => Some("wait until nothing of it is mounted, or leave --alone out".into()),
+            Error::RuleNeedsOpen { .. } => {
+                Some("leave --alone out, or use the levels none and write only".into())
             }
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
@@ -424,6 +441,9 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("no-fuse", Internal),
         ("mount-refused", Internal),
         ("mount-busy", Busy),
+        ("mounted-alone", Busy),
+        ("not-alone", Busy),
+        ("rule-needs-open", BadInput),
         ("not-mounted", NotFound),
         ("not-a-project", BadInput),
         ("not-a-task", BadInput),

@@ -76,6 +76,17 @@ impl State {
     fn at(&self, dir: &Path) -> Option<&Arc<LiveMount>> {
         self.live.iter().find(|mount| mount.dir() == dir && !mount.is_detached())
     }
+
+    /// A mount that is alone has none beside it. One that was taken away by force does not count: who still uses it
+    /// knows.
+    fn check_room_for(&self, wanted: &MountOptions, vault: &str) -> Result<()> {
+        let Some(other) = self.live.iter().find(|mount| mount.excludes(wanted)) else { return Ok(()) };
+        let (vault, dir) = (vault.to_owned(), other.dir().to_owned());
+        Err(match other.is_alone() {
+            true => Error::MountedAlone { vault, dir },
+            false => Error::NotAlone { vault, dir },
+        })
+    }
 }
 
 impl Mounts {
@@ -165,8 +176,11 @@ impl Host for MountHost {
     fn mount(&self, dir: &Path, options: &[String], connection: Option<OwnedFd>) -> Result<()> {
         let mounts = &self.0;
         let wanted = MountOptions::parse(options)?;
+        wanted.check()?;
         let vault = mounts.open.vault();
         let name = vault.name()?.to_string();
+        // Mounts come one at a time, so none comes between.
+        mounts.state().check_room_for(&wanted, &name)?;
         let connection = connection.map_or_else(|| connect(&name, dir, &wanted), Ok)?;
         // Until it is among them: its end, which may come at once, and the end of all others wait for that.
         let mut state = mounts.state();

@@ -47,5 +47,5 @@ pub const USUAL: u64 = init::ASYNC_READ
 /// A mount that can be written to, whose locks hold for all that use the same tree.
 pub const WRITABLE: u64 = USUAL | init::POSIX_LOCKS | init::FLOCK_LOCKS;
 
-/// A mount that cannot be written to: the kernel keeps locks itself and opens without asking.
-pub const READ_ONLY: u64 = USUAL | init::NO_OPEN_SUPPORT | init::NO_OPENDIR_SUPPORT;
+/// A mount that agrees with no other: the kernel keeps locks itself and opens without asking.
+pub const UNASKED: u64 = USUAL | init::NO_OPEN_SUPPORT | init::NO_OPENDIR_SUPPORT;

@@ -62,6 +62,10 @@ pub struct SkinOptions {
     pub rules: Option<Rules>,
     /// Whom everything seems to belong to; `None`: to whom it does.
     pub owner: Option<OneOwner>,
+    /// No other mount shows the same tree: the kernel keeps locks itself, and opens and closes files and directories
+    /// without asking. Rules may then hide things or leave them alone, and nothing between: what may not be written,
+    /// the kernel would open for writing.
+    pub alone: bool,
     /// How many bytes the disk under the store has left.
     pub free_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub log: Log,
@@ -138,9 +142,19 @@ impl Skin {
         self.tree.asked()
     }
 
-    /// Whether the kernel may open what it knows without asking: nothing changes, and nothing is forbidden.
+    /// Whether the kernel may open what it knows without asking: nobody else changes it without a word, and nothing
+    /// that it knows is forbidden.
     fn opens_itself(&self) -> bool {
-        self.options.access == Access::Past && self.options.rules.is_none()
+        match self.options.access {
+            Access::Past => self.options.rules.is_none(),
+            Access::Everything | Access::ReadOnly => self.options.alone,
+        }
+    }
+
+    /// Whether the kernel is told of a file only when what a source has promised of it is kept: where nobody asks before
+    /// he reads, what was told of its size must be true already.
+    fn keeps_early(&self) -> bool {
+        self.opens_itself() && self.tree.may_promise()
     }
 
     /// The inode that a request is about.
@@ -197,6 +211,10 @@ impl Skin {
     /// The handle of an open file, and what the kernel may do with it. Closing a descriptor that cannot write is
     /// not told, unless it could end a lock.
     fn opened(&self, ino: Ino, flags: u32) -> (u64, u32) {
+        // Whether its closing is told depends on whether the kernel has asked for an open yet.
+        if self.opens_itself() {
+            return (0, open_out::KEEP_CACHE);
+        }
         let is_quiet = flags & OFlags::RWMODE.bits() == OFlags::RDONLY.bits() && !self.has_record_locks(ino);
         let quiet = if is_quiet { open_out::NOFLUSH } else { 0 };
         (self.handles.open(is_quiet), open_out::KEEP_CACHE | quiet)
@@ -214,10 +232,7 @@ impl Skin {
 
 impl Service for Skin {
     fn init(&self, _kernel: &InitIn) -> u64 {
-        match self.options.access {
-            Access::Past if self.opens_itself() => service::READ_ONLY,
-            Access::Past | Access::Everything | Access::ReadOnly => service::WRITABLE,
-        }
+        if self.opens_itself() { service::UNASKED } else { service::WRITABLE }
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {

@@ -27,3 +27,6 @@ mod waiting;
 use avfs_fuse::transport::Transport;
 
 const TRANSPORT: Transport = Transport::Uring;
+
+/// Others may show the same tree.
+const ALONE: bool = false;

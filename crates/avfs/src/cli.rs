@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{StyledStr, Styles};
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 
-use crate::commands::Command;
+use crate::commands::{Command, CommonCommand};
 use crate::exit::ExitStatus;
 use crate::printer::{HEADING, Manner};
 use crate::settings::ColorWhen;
@@ -117,6 +117,10 @@ impl Cli {
             Some(ColorArg::Always) => clap::ColorChoice::Always,
             Some(ColorArg::Never) => clap::ColorChoice::Never,
         };
+        let arguments: Vec<OsString> = arguments.collect();
+        if let Some(common) = Common::read(&arguments) {
+            return Ok(Cli { global: common.global, command: common.command.into() });
+        }
         let mut command = Cli::definition().color(choice);
         let matches = command.try_get_matches_from_mut(arguments)?;
         Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
@@ -127,6 +131,25 @@ impl Cli {
         let command = Cli::command().styles(STYLES).max_term_width(100);
         let template = top_template(&command);
         command.help_template(template).after_long_help(exit_statuses())
+    }
+}
+
+/// The commands that programs give again and again, by their own definitions alone: that of all commands takes longer to
+/// make than some of them take to run.
+#[derive(Debug, Parser)]
+#[command(name = "avfs")]
+struct Common {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: CommonCommand,
+}
+
+impl Common {
+    /// Nothing if it is not plainly one of them: help and mistakes are for the whole definition.
+    fn read(arguments: &[OsString]) -> Option<Common> {
+        let named = arguments.iter().any(|word| CommonCommand::NAMES.iter().any(|name| word == name));
+        named.then(|| Common::try_parse_from(arguments).ok()).flatten()
     }
 }
 
@@ -227,6 +250,33 @@ mod tests {
         check(&Cli::definition());
     }
 
+    #[test]
+    fn a_common_command_is_read_as_the_whole_definition_reads_it() {
+        for line in [
+            "avfs exec -- true",
+            "avfs --json --vault web exec --timeout 5 --net none -c ls",
+            "avfs exec --vault web --preset development --quiet -- sh -c true --json",
+            "avfs run --name fix -- make",
+            "avfs session exec s1 -c pwd",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let common = Common::read(&words).expect(line);
+            let matches = Cli::definition().try_get_matches_from(words).expect(line);
+            let whole = Cli::from_arg_matches(&matches).expect(line);
+            let common = Cli { global: common.global, command: common.command.into() };
+            assert_eq!(format!("{common:?}"), format!("{whole:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_common_command_is_left_to_the_whole_definition() {
+        for line in ["avfs ls exec", "avfs exec --help", "avfs exec --nonsense", "avfs help exec", "avfs ls"]
+        {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert!(Common::read(&words).is_none(), "{line}");
+        }
+    }
+
     #[track_caller]
     fn check(line: &str, accepted: bool) {
         let read = Cli::read(line.split(' ').map(OsString::from), None);
@@ -250,6 +300,8 @@ mod tests {
             "avfs import -",
             "avfs vault create web --from /tmp/web",
             "avfs touch -d 2d a",
+            "avfs exec ls -la --color",
+            "avfs exec -- -odd --name",
         ] {
             check(line, true);
         }
@@ -267,6 +319,9 @@ mod tests {
             "avfs chmod 999 a",
             "avfs export",
             "avfs touch -d soon a",
+            "avfs exec --tiemout 5 -- true",
+            "avfs run --nmae fix -- make",
+            "avfs policy check --jsno -- ls",
         ] {
             check(line, false);
         }

@@ -152,6 +152,29 @@ pub enum Command {
     Man(man::ManArgs),
 }
 
+/// Those of them that programs give again and again.
+#[derive(Debug, clap::Subcommand)]
+pub enum CommonCommand {
+    Run(run::RunArgs),
+    Exec(exec::ExecArgs),
+    #[command(subcommand)]
+    Session(session::SessionCommand),
+}
+
+impl CommonCommand {
+    pub const NAMES: [&str; 3] = ["run", "exec", "session"];
+}
+
+impl From<CommonCommand> for Command {
+    fn from(common: CommonCommand) -> Command {
+        match common {
+            CommonCommand::Run(args) => Command::Run(args),
+            CommonCommand::Exec(args) => Command::Exec(args),
+            CommonCommand::Session(command) => Command::Session(command),
+        }
+    }
+}
+
 impl Command {
     /// The flags of a command that sees a vault through rules.
     fn rule_args(&self) -> Option<&RuleArgs> {

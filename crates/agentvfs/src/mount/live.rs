@@ -71,6 +71,7 @@ impl LiveMount {
                 },
                 rules: options.rules.clone().map(Rules::new).transpose()?,
                 owner: options.owner,
+                alone: options.alone,
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },
@@ -135,9 +136,19 @@ impl LiveMount {
     /// Through which rules it is seen from now on: when this returns, the kernel has forgotten what it knew.
     pub fn set_rules(&self, rules: Vec<Rule>, at_most: Duration) -> Result<()> {
         let compiled = Rules::new(rules.clone())?;
+        MountOptions { rules: Some(rules.clone()), ..self.options().clone() }.check()?;
         self.skin.set_rules(compiled);
         self.options().rules = Some(rules);
         self.flush(at_most).map_err(|_| Error::SlowKernel { dir: self.dir.clone() })
+    }
+
+    /// Whether the other mount cannot be there while this one is.
+    pub fn excludes(&self, other: &MountOptions) -> bool {
+        !self.is_detached() && self.options().excludes(other)
+    }
+
+    pub fn is_alone(&self) -> bool {
+        self.options().alone
     }
 
     fn options(&self) -> MutexGuard<'_, MountOptions> {

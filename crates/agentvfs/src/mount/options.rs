@@ -1,6 +1,6 @@
 //! What a mount is to be, also as the words that travel to the owner.
 
-use avfs_core::rules::Rule;
+use avfs_core::rules::{Level, Rule};
 use avfs_core::{ObjectId, SnapshotId};
 pub use avfs_fuse::OneOwner;
 pub use avfs_fuse::transport::Transport;
@@ -21,6 +21,9 @@ pub struct MountOptions {
     pub principal: Option<String>,
     /// Whom everything seems to belong to.
     pub owner: Option<OneOwner>,
+    /// No other mount shows the present of the vault while this one does, so that the kernel need not ask before it
+    /// opens, closes and locks.
+    pub alone: bool,
 }
 
 const READ_ONLY: &str = "read-only";
@@ -32,6 +35,7 @@ const RULE: &str = "rule=";
 const RULED: &str = "ruled";
 const PRINCIPAL: &str = "principal=";
 const OWNER: &str = "owner=";
+const ALONE: &str = "alone";
 
 impl MountOptions {
     /// The past cannot be written to.
@@ -39,10 +43,25 @@ impl MountOptions {
         self.read_only || self.at.is_some()
     }
 
+    /// Whether two mounts cannot be there at once. The past is a tree of its own.
+    pub(super) fn excludes(&self, other: &MountOptions) -> bool {
+        (self.alone || other.alone) && self.at.is_none() && other.at.is_none()
+    }
+
+    /// What is neither hidden nor left alone has to be asked for when it is opened.
+    pub(super) fn check(&self) -> Result<()> {
+        let asked = |rule: &&Rule| !matches!(rule.level, Level::None | Level::Write);
+        match self.rules.iter().flatten().find(asked) {
+            Some(rule) if self.alone => Err(Error::RuleNeedsOpen { rule: rule.to_string() }),
+            _ => Ok(()),
+        }
+    }
+
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         words.extend(self.read_only.then(|| READ_ONLY.to_owned()));
         words.extend(self.allow_other.then(|| ALLOW_OTHER.to_owned()));
+        words.extend(self.alone.then(|| ALONE.to_owned()));
         words.extend(self.at.map(|snapshot| format!("{AT}{snapshot}")));
         if self.transport != Transport::Auto {
             words.push(format!("{TRANSPORT}{}", self.transport.as_str()));
@@ -64,6 +83,8 @@ impl MountOptions {
                 options.read_only = true;
             } else if word == ALLOW_OTHER {
                 options.allow_other = true;
+            } else if word == ALONE {
+                options.alone = true;
             } else if let Some(snapshot) = word.strip_prefix(AT) {
                 let id = ObjectId::parse_hex(snapshot).map_err(|_| bad())?;
                 options.at = Some(SnapshotId::from_object(id));
@@ -112,8 +133,30 @@ mod tests {
             let options = MountOptions { rules: Some(rules), principal, owner, ..MountOptions::default() };
             assert_eq!(MountOptions::parse(&options.words()).unwrap(), options);
         }
+        let alone = MountOptions { alone: true, ..MountOptions::default() };
+        assert_eq!(MountOptions::parse(&alone.words()).unwrap(), alone);
         for bad in ["sideways", "rule=/a", "rule=[=read", "owner=1", "owner=a:b"] {
             assert!(MountOptions::parse(&[bad.into()]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn alone_is_without_others_and_without_rules_that_are_asked_at_open() {
+        let (shared, alone) =
+            (MountOptions::default(), MountOptions { alone: true, ..MountOptions::default() });
+        let past = MountOptions { at: Some(SnapshotId::of(b"a snapshot")), ..MountOptions::default() };
+        assert!(!shared.excludes(&shared) && shared.excludes(&alone) && alone.excludes(&shared));
+        assert!(alone.excludes(&alone) && !alone.excludes(&past) && !past.excludes(&alone));
+        let checked = |alone, rules: &[&str]| {
+            let rules = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+            let options = MountOptions { alone, rules: Some(rules), ..MountOptions::default() };
+            options.check().map_err(|error| error.to_string())
+        };
+        assert!(checked(true, &["/**=write", "**/.env=none"]).is_ok());
+        assert!(checked(false, &["/**=write", "/docs/**=read"]).is_ok());
+        for level in ["view", "read", "append"] {
+            let error = checked(true, &["/**=write", &format!("/docs/**={level}")]).unwrap_err();
+            assert!(error.contains(&format!("/docs/**={level}")), "{error}");
         }
     }
 }

@@ -23,6 +23,8 @@ mod table;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use table::Index;
+
 use super::class::{Class, Classes};
 use super::handler::Handler;
 
@@ -40,14 +42,14 @@ const TABLES: &[(&str, &str)] = &[
     ("wrappers", include_str!("tools/wrappers.tools")),
 ];
 
-static TOOLS: LazyLock<HashMap<&'static str, Tool>> = LazyLock::new(|| match table::read_all(TABLES) {
-    Ok(tools) => tools,
+static TOOLS: LazyLock<Index> = LazyLock::new(|| match Index::of(TABLES) {
+    Ok(index) => index,
     Err(error) => panic!("the tables are checked by a test: {error}"),
 });
 
 /// The table of a tool by its plain name.
 pub(crate) fn find(name: &str) -> Option<&'static Tool> {
-    TOOLS.get(name)
+    TOOLS.find(name)
 }
 
 #[derive(Clone, Debug, Default)]

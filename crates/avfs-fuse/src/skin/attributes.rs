@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use avfs_core::Timestamp;
 use avfs_core::chunks::BLOB_MAX;
 use avfs_core::rules::Level;
-use avfs_tree::{Attr, Clock, Ino, Kind, SetAttr, SystemClock};
+use avfs_tree::{Attr, Clock, FsError, Ino, Kind, SetAttr, SystemClock};
 
 use rustix::io::Errno;
 
@@ -31,7 +31,17 @@ const READ_ACCESS: u32 = 4;
 
 impl Skin {
     pub(super) fn get_attr(&self, request: &Request<'_>) -> Result<AttrOut, SkinError> {
-        self.attr_out(&self.tree.attr(self.ino(request)?)?)
+        let attr = self.tree.attr(self.ino(request)?)?;
+        self.attr_out(&self.kept_early(attr)?)
+    }
+
+    /// What is told of an inode, when what a source has promised of it is kept.
+    pub(super) fn kept_early(&self, attr: Attr) -> Result<Attr, FsError> {
+        if attr.kind != Kind::File || !self.keeps_early() {
+            return Ok(attr);
+        }
+        self.tree.settle_owed(attr.ino)?;
+        self.tree.attr(attr.ino)
     }
 
     /// Says how it is to be, so it does no harm if it is done twice.
@@ -69,7 +79,7 @@ impl Skin {
 
     /// What the kernel is told of an inode, once more. The tree counts it as told: if it is not, it is given back.
     pub(super) fn remembered(&self, attr: &Attr) -> Result<EntryOut, SkinError> {
-        let shown = self.kernel_attr(attr).inspect_err(|_| self.give_back(attr))?;
+        let shown = self.kernel_attr(attr).inspect_err(|_| self.give_back(attr.ino))?;
         let node = self.nodes.remember(attr.ino);
         if attr.kind == Kind::File {
             self.last_file.store(node, Ordering::Relaxed);
@@ -77,9 +87,9 @@ impl Skin {
         Ok(entry_out(node, shown))
     }
 
-    pub(super) fn give_back(&self, attr: &Attr) {
+    pub(super) fn give_back(&self, ino: Ino) {
         // One that is gone already has nothing to be released.
-        let _ = self.tree.release(attr.ino, 1);
+        let _ = self.tree.release(ino, 1);
     }
 
     fn attr_out(&self, attr: &Attr) -> Result<AttrOut, SkinError> {

@@ -1,117 +1,29 @@
 //! Reading directories, with cookies that survive concurrent changes.
 //!
-//! A cookie counts the names that were handed out; reading goes on behind the name that the cookie stands
-//! for, in the order of names. So names that are added or removed meanwhile make no other name come twice or
-//! not at all.
+//! A cookie is the number of the name that was handed out last; reading goes on behind that name, in the order of
+//! names. So names that are added or removed meanwhile make no other name come twice or not at all.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+mod numbers;
+
+use std::sync::PoisonError;
 
 use avfs_core::EntryName;
-use avfs_tree::{Attr, FsError, Ino, Kind, WorkTree};
+use avfs_tree::{Attr, Ino, Kind};
 
-use super::Skin;
+pub(super) use self::numbers::DirectoryHandles;
+use self::numbers::{AT_ONCE, Numbers};
 use super::attributes::{format, no_entry};
 use super::deferring::Outcome;
 use super::error::SkinError;
+use super::{Access, Skin};
 use crate::abi::ReadIn;
 use crate::reply::{Listing, Reply};
 use crate::request::Request;
 
 /// `.` and `..` have the first two cookies.
 const DOTS: u64 = 2;
-/// How many entries are asked of the tree at a time.
-const AT_ONCE: usize = 256;
 /// The kind of a directory entry that is a directory.
 const DIRECTORY: u32 = 4;
-
-/// How many directories without a handle are being read at a time, before they are counted anew.
-const UNOPENED_MAX: usize = 64;
-
-/// The open directories.
-#[derive(Default)]
-pub(super) struct DirectoryHandles {
-    last: AtomicU64,
-    open: Mutex<HashMap<u64, Shared>>,
-    /// Directories that are read without being opened, on a mount that never changes.
-    unopened: Mutex<HashMap<Ino, Shared>>,
-}
-
-type Shared = Arc<Mutex<Handle>>;
-
-/// The names that were handed out through one open directory, by their cookies.
-#[derive(Default)]
-struct Handle {
-    names: Vec<EntryName>,
-}
-
-impl DirectoryHandles {
-    pub fn open(&self) -> u64 {
-        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.table().insert(number, Arc::default());
-        number
-    }
-
-    pub fn release(&self, number: u64) {
-        self.table().remove(&number);
-    }
-
-    pub fn clear(&self) {
-        self.table().clear();
-    }
-
-    fn get(&self, number: u64, ino: Ino) -> Shared {
-        if let Some(handle) = self.table().get(&number) {
-            return handle.clone();
-        }
-        let mut unopened = self.unopened();
-        // A handle that is lost only costs the names before a cookie being listed again.
-        if unopened.len() >= UNOPENED_MAX {
-            unopened.clear();
-        }
-        unopened.entry(ino).or_default().clone()
-    }
-
-    /// A directory was read to its end.
-    fn finish(&self, ino: Ino) {
-        self.unopened().remove(&ino);
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<u64, Shared>> {
-        self.open.lock().expect("no panic happens while the lock is held")
-    }
-
-    fn unopened(&self) -> MutexGuard<'_, HashMap<Ino, Shared>> {
-        self.unopened.lock().expect("no panic happens while the lock is held")
-    }
-}
-
-impl Handle {
-    /// Makes the names up to a cookie known, as far as there are so many; they were handed out through
-    /// another handle of the same directory, whose listing the kernel has kept.
-    fn fill(&mut self, tree: &WorkTree, ino: Ino, count: usize) -> Result<(), FsError> {
-        while self.names.len() < count {
-            let missing = (count - self.names.len()).min(AT_ONCE);
-            let entries = tree.read_names(ino, self.names.last(), missing)?;
-            if entries.is_empty() {
-                return Ok(());
-            }
-            self.names.extend(entries.into_iter().map(|(name, ..)| name));
-        }
-        Ok(())
-    }
-
-    /// The number of a name that follows the first `before` ones. A name that was handed out at this place
-    /// keeps its number; another one is put behind all, so that no number changes its meaning.
-    fn number(&mut self, before: usize, name: EntryName) -> usize {
-        if self.names.get(before) == Some(&name) {
-            return before + 1;
-        }
-        self.names.push(name);
-        self.names.len()
-    }
-}
 
 impl Skin {
     pub(super) fn read_directory<'a>(
@@ -139,44 +51,60 @@ impl Skin {
         listing: &mut Listing<'_>,
     ) -> Result<(), SkinError> {
         let ino = self.ino(request)?;
-        let handle = self.directories.get(read.fh, ino);
-        let mut handle = handle.lock().unwrap_or_else(|poisoned| {
-            // What a panic left is a list of names like any other.
-            poisoned.into_inner()
-        });
+        let numbers = self.directories.get(read.fh, ino);
+        // What a panic left is a list of names like any other.
+        let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
         if read.offset == 0 && read.fh != 0 {
-            handle.names.clear();
+            numbers.clear();
         }
-        if !self.list_dots(ino, read.offset, plus, listing)? {
-            return Ok(());
+        let listed = self.list_from(ino, read.offset, plus, &mut numbers, listing);
+        if read.fh == 0 {
+            self.directories.grown(ino, numbers.len());
         }
-        let mut before = usize::try_from(read.offset.saturating_sub(DOTS)).unwrap_or(usize::MAX);
-        handle.fill(&self.tree, ino, before)?;
-        before = before.min(handle.names.len());
+        if matches!(listed, Ok(Listed::ToTheEnd)) && self.options.access == Access::Past {
+            // Where nothing changes, names have the same numbers again.
+            self.directories.forget(ino);
+        }
+        listed.map(|_| ())
+    }
+
+    fn list_from(
+        &self,
+        ino: Ino,
+        offset: u64,
+        plus: bool,
+        numbers: &mut Numbers,
+        listing: &mut Listing<'_>,
+    ) -> Result<Listed, SkinError> {
+        if !self.list_dots(ino, offset, plus, listing)? {
+            return Ok(Listed::InPart);
+        }
+        let mut before = usize::try_from(offset.saturating_sub(DOTS)).unwrap_or(usize::MAX);
+        numbers.fill(&self.tree, ino, before)?;
+        before = before.min(numbers.len());
         loop {
             let as_of = self.notices.news();
-            let after = before.checked_sub(1).map(|index| handle.names[index].clone());
-            let entries = self.entries(ino, after.as_ref(), plus)?;
+            let entries = self.entries(ino, numbers.name(before), plus)?;
             let is_last = entries.len() < AT_ONCE;
             let mut entries = entries.into_iter();
             for entry in entries.by_ref() {
-                let number = handle.number(before, entry.name().clone());
-                let listed = self.list_entry(&entry, number as u64 + DOTS, as_of, listing);
+                let number = numbers.number(before, entry.name());
+                let listed = self.list_entry(&entry, number as u64 + DOTS, as_of, plus, listing);
                 if !matches!(listed, Ok(true)) {
                     entries.for_each(|entry| self.give_entry_back(&entry));
-                    return listed.map(|_| ());
+                    return listed.map(|_| Listed::InPart);
                 }
                 before = number;
             }
             if is_last {
-                self.directories.finish(ino);
-                return Ok(());
+                return Ok(Listed::ToTheEnd);
             }
         }
     }
 
+    /// Entries with attributes, if those are asked for and can be told: else the kernel asks for each of them.
     fn entries(&self, ino: Ino, after: Option<&EntryName>, plus: bool) -> Result<Vec<Entry>, SkinError> {
-        Ok(match plus {
+        Ok(match plus && !self.keeps_early() {
             true => {
                 let entries = self.tree.read_directory(ino, after, AT_ONCE)?;
                 entries.into_iter().map(|(name, attr)| Entry::Plus(name, attr)).collect()
@@ -191,7 +119,7 @@ impl Skin {
     /// The tree counts as told what it has given us.
     fn give_entry_back(&self, entry: &Entry) {
         if let Entry::Plus(_, attr) = entry {
-            self.give_back(attr);
+            self.give_back(attr.ino);
         }
     }
 
@@ -226,11 +154,12 @@ impl Skin {
         entry: &Entry,
         cookie: u64,
         as_of: u64,
+        plus: bool,
         listing: &mut Listing<'_>,
     ) -> Result<bool, SkinError> {
         match entry {
             Entry::Plus(name, attr) if !listing.has_room_plus(name.as_bytes()) => {
-                self.give_back(attr);
+                self.give_back(attr.ino);
                 Ok(false)
             }
             Entry::Plus(name, attr) => {
@@ -238,10 +167,20 @@ impl Skin {
                 Ok(listing.add_plus(attr.ino.0, cookie, format(attr.kind) >> 12, name.as_bytes(), &shown))
             }
             Entry::Plain(name, ino, kind) => {
-                Ok(listing.add(ino.0, cookie, format(*kind) >> 12, name.as_bytes()))
+                let (kind, name) = (format(*kind) >> 12, name.as_bytes());
+                Ok(match plus {
+                    true => listing.add_plus(ino.0, cookie, kind, name, &no_entry()),
+                    false => listing.add(ino.0, cookie, kind, name),
+                })
             }
         }
     }
+}
+
+/// How far a listing came.
+enum Listed {
+    InPart,
+    ToTheEnd,
 }
 
 /// An entry of a directory, with or without attributes.

@@ -22,7 +22,12 @@ const EXCHANGE: u32 = 1 << 1;
 
 impl Skin {
     pub(super) fn lookup(&self, request: &Request<'_>, name: &[u8]) -> Result<EntryOut, SkinError> {
-        match self.tree.lookup(self.ino(request)?, &EntryName::new(name)?) {
+        let found = self.tree.lookup(self.ino(request)?, &EntryName::new(name)?);
+        let kept = found.and_then(|attr| {
+            let ino = attr.ino;
+            self.kept_early(attr).inspect_err(|_| self.give_back(ino))
+        });
+        match kept {
             Ok(attr) => self.remembered(&attr),
             Err(FsError::NotFound) => Ok(no_entry()),
             Err(FsError::Hidden) => Ok(no_entry_for_now()),
@@ -31,7 +36,11 @@ impl Skin {
     }
 
     pub(super) fn forget(&self, node: u64, lookups: u64) {
-        self.nodes.forget(node, lookups);
+        if let Some(ino) = self.nodes.forget(node, lookups)
+            && self.opens_itself()
+        {
+            self.directories.forget(ino);
+        }
     }
 
     pub(super) fn read_link(&self, request: &Request<'_>) -> Result<Vec<u8>, SkinError> {
@@ -105,7 +114,7 @@ impl Skin {
             made => return made,
         }
         let found = self.tree.lookup(self.ino(request)?, &EntryName::new(name)?)?;
-        let opened = self.open_found(&found, create).inspect_err(|_| self.give_back(&found))?;
+        let opened = self.open_found(&found, create).inspect_err(|_| self.give_back(found.ino))?;
         self.remembered(&opened)
     }
 

@@ -60,10 +60,10 @@ impl Nodes {
         node
     }
 
-    /// The kernel has taken lookups back.
-    pub fn forget(&self, node: u64, lookups: u64) {
+    /// The kernel has taken lookups back. Returns the inode if it does not know it any more.
+    pub fn forget(&self, node: u64, lookups: u64) -> Option<Ino> {
         let mut shard = self.shard(node);
-        let Entry::Occupied(mut known) = shard.entry(node) else { return };
+        let Entry::Occupied(mut known) = shard.entry(node) else { return None };
         let lookups = u32::try_from(lookups).unwrap_or(u32::MAX).min(*known.get());
         *known.get_mut() -= lookups;
         let is_last = *known.get() == 0;
@@ -72,21 +72,23 @@ impl Nodes {
             give_room_back(&mut shard);
         }
         drop(shard);
-        self.release(node, lookups, is_last);
+        let ino = self.release(node, lookups, is_last);
+        is_last.then_some(ino)
     }
 
     /// The kernel is gone.
     pub fn forget_all(&self) {
         for shard in &self.shards {
             let nodes = std::mem::take(&mut *lock(shard));
-            nodes.into_iter().for_each(|(node, lookups)| self.release(node, lookups, true));
+            nodes.into_iter().for_each(|(node, lookups)| _ = self.release(node, lookups, true));
         }
     }
 
-    fn release(&self, node: u64, lookups: u32, is_last: bool) {
+    fn release(&self, node: u64, lookups: u32, is_last: bool) -> Ino {
         let ino = if is_last { self.replaced.forget(node) } else { self.replaced.meaning(node) };
         // An inode that is gone already has nothing to be released.
         let _ = self.tree.release(ino, lookups);
+        ino
     }
 
     /// The node id under which the kernel knows an inode.

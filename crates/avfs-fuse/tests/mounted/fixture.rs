@@ -55,8 +55,14 @@ impl Mounted {
         let directory = tempfile::tempdir().unwrap();
         let is_ruled = rules.is_some();
         let access = if read_only { Access::Past } else { Access::Everything };
-        let options =
-            SkinOptions { access, rules, owner: None, free_bytes: Arc::new(|| 1 << 40), log: log.clone() };
+        let options = SkinOptions {
+            access,
+            rules,
+            owner: None,
+            alone: crate::ALONE,
+            free_bytes: Arc::new(|| 1 << 40),
+            log: log.clone(),
+        };
         let skin = Skin::new(&tree, options);
         let session = Session::new(wrap(skin.clone()), Settings { log, ..Settings::default() });
         let options = MountOptions {

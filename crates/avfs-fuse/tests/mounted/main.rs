@@ -16,3 +16,6 @@ mod waiting;
 use avfs_fuse::transport::Transport;
 
 const TRANSPORT: Transport = Transport::Device;
+
+/// Others may show the same tree.
+const ALONE: bool = false;

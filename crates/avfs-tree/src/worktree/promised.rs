@@ -23,6 +23,11 @@ struct Owed {
 }
 
 impl WorkTree {
+    /// Whether anything in the tree can be a promise of a source.
+    pub fn may_promise(&self) -> bool {
+        self.shared.objects.may_promise()
+    }
+
     /// Has what is in an inode kept, if a source has promised it: the entries of a directory, the bytes of a file.
     /// The tree goes on while the source is asked. A file that the source has changed since takes its new version
     /// whole, and one that is gone from there is gone here.

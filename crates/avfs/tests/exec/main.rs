@@ -28,3 +28,6 @@ mod program;
 #[allow(dead_code, reason = "shared with other tests")]
 #[path = "../cli/sandbox.rs"]
 mod sandbox;
+
+/// What is said of a mount where nothing else is.
+const MOUNT_FLAGS: &[&str] = &[];

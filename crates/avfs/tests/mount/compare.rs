@@ -2,6 +2,7 @@
 //! system (inode numbers, sizes of directories) and to the moment (change times).
 
 #[cfg(test)]
+#[path = "compare/tests.rs"]
 mod tests;
 
 use std::collections::BTreeMap;

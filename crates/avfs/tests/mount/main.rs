@@ -19,3 +19,6 @@ mod shell;
 mod source;
 mod suites;
 mod together;
+
+/// What is said of a mount where nothing else is.
+const MOUNT_FLAGS: &[&str] = &[];

@@ -21,7 +21,7 @@ pub struct Run<'a> {
     /// The directory that it works in, empty at first.
     pub dir: &'a Path,
     /// Another way into the same directory, for scenarios with two doors: a second mount of the same vault, if
-    /// `dir` is a mount.
+    /// `dir` is a mount that can have one beside it.
     pub door: &'a Path,
     /// A directory of the host that both runs share, for what need not be made twice.
     pub aside: &'a Path,
@@ -87,6 +87,8 @@ impl Ground {
         let (dir, door) = (self.path("work"), self.path("door"));
         if place.0.is_empty() {
             fs::create_dir(&dir).unwrap();
+        }
+        if place.0.len() < 2 {
             std::os::unix::fs::symlink(&dir, &door).unwrap();
         }
         let from = SystemTime::now();
@@ -103,7 +105,8 @@ impl Ground {
     }
 
     fn mount(&self) -> Opened {
-        Opened(self.doors.iter().map(|name| Mounted::new(self, self.path(name))).collect())
+        let doors = if crate::MOUNT_FLAGS.contains(&"--alone") { 1 } else { self.doors.len() };
+        Opened(self.doors[..doors].iter().map(|name| Mounted::new(self, self.path(name))).collect())
     }
 
     #[track_caller]
@@ -149,8 +152,9 @@ impl Mounted {
         fs::create_dir_all(&dir).unwrap();
         let shown = dir.display().to_string();
         // Root lets others in, because some scenarios take on other users.
-        let for_others = rustix::process::geteuid().is_root().then_some("--allow-other");
-        let arguments: Vec<&str> = ["mount", VAULT, &shown].into_iter().chain(for_others).collect();
+        let is_root = rustix::process::geteuid().is_root();
+        let for_others: &[&str] = if is_root { &["--allow-other"] } else { &[] };
+        let arguments = [&["mount", VAULT, &shown], crate::MOUNT_FLAGS, for_others].concat();
         ground.avfs(&arguments);
         Mounted { dir, store: ground.path("store") }
     }

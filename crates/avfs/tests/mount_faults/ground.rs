@@ -79,7 +79,7 @@ impl Ground {
     /// Mounts a vault at a directory of this name.
     #[track_caller]
     pub fn mount(&self, vault: &str, name: &str) -> Mount {
-        self.mount_with(vault, name, &[])
+        self.mount_with(vault, name, crate::MOUNT_FLAGS)
     }
 
     #[track_caller]

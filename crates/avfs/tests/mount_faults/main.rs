@@ -21,3 +21,6 @@ mod several;
 mod two_doors;
 mod user;
 mod writers;
+
+/// What is said of a mount where nothing else is.
+const MOUNT_FLAGS: &[&str] = &[];

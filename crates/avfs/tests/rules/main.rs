@@ -23,3 +23,6 @@ mod shell;
 mod table;
 mod tools;
 mod views;
+
+/// What is said of a mount where nothing else is.
+const MOUNT_FLAGS: &[&str] = &[];

@@ -1,72 +1,136 @@
 //! The format of the tables.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::{Flag, Spec, Sub, Tool};
 use crate::classify::class::Classes;
 use crate::classify::handler::Handler;
 
-pub(crate) fn read_all(tables: &[(&str, &'static str)]) -> Result<HashMap<&'static str, Tool>, String> {
-    let mut all = HashMap::new();
-    for (table, text) in tables {
-        let mut reader = Reader { tools: Vec::new() };
-        for (at, line) in text.lines().enumerate() {
-            reader.line(line).map_err(|wrong| format!("{table}.tools:{}: {wrong}", at + 1))?;
+/// Where each tool is in the tables. What they say of it is read when it is asked for: a run asks for few of them.
+#[derive(Debug)]
+pub(crate) struct Index {
+    names: HashMap<&'static str, usize>,
+    entries: Vec<Entry>,
+}
+
+/// The lines of one tool.
+#[derive(Debug)]
+struct Entry {
+    table: &'static str,
+    /// Its first line, counted from one.
+    line: usize,
+    text: &'static str,
+    read: OnceLock<Tool>,
+}
+
+impl Index {
+    pub(crate) fn of(tables: &[(&'static str, &'static str)]) -> Result<Index, String> {
+        let mut index = Index { names: HashMap::new(), entries: Vec::new() };
+        for (table, text) in tables {
+            index.add(table, text)?;
         }
-        for (names, tool) in reader.tools {
-            for name in names {
-                if all.insert(name, tool.clone()).is_some() {
-                    return Err(format!("{table}.tools: {name} is in the tables twice"));
-                }
+        Ok(index)
+    }
+
+    /// What the tables say of a tool, if they know it.
+    pub(crate) fn find(&self, name: &str) -> Option<&Tool> {
+        let entry = &self.entries[*self.names.get(name)?];
+        Some(entry.read.get_or_init(|| match entry.read() {
+            Ok(tool) => tool,
+            Err(error) => panic!("the tables are checked by a test: {error}"),
+        }))
+    }
+
+    fn add(&mut self, table: &'static str, text: &'static str) -> Result<(), String> {
+        let mut begun: Option<(usize, usize)> = None;
+        let mut offset = 0;
+        for (at, line) in text.split_inclusive('\n').enumerate() {
+            let here = (at + 1, offset);
+            offset += line.len();
+            if statement(line).starts_with("tool ") {
+                self.entry(table, begun.replace(here), &text[..here.1])?;
+            } else if begun.is_none() && !statement(line).is_empty() {
+                return Err(format!("{table}.tools:{}: a line before any tool", at + 1));
             }
         }
+        self.entry(table, begun, text)
     }
-    Ok(all)
+
+    /// Takes in the tool that begins at a line and an offset, and ends with the text.
+    fn entry(
+        &mut self,
+        table: &'static str,
+        begun: Option<(usize, usize)>,
+        text: &'static str,
+    ) -> Result<(), String> {
+        let Some((line, offset)) = begun else { return Ok(()) };
+        let text = &text[offset..];
+        let first = statement(text.lines().next().unwrap_or_default());
+        for name in named(first) {
+            if self.names.insert(name, self.entries.len()).is_some() {
+                return Err(format!("{table}.tools: {name} is in the tables twice"));
+            }
+        }
+        self.entries.push(Entry { table, line, text, read: OnceLock::new() });
+        Ok(())
+    }
 }
 
-struct Reader {
-    tools: Vec<(Vec<&'static str>, Tool)>,
+/// A line without its comment.
+fn statement(line: &'static str) -> &'static str {
+    let line = line.split(" # ").next().unwrap_or_default().trim();
+    if line.starts_with('#') { "" } else { line }
 }
 
-impl Reader {
+/// The names in the first line of a tool.
+fn named(first: &'static str) -> impl Iterator<Item = &'static str> {
+    let names = first.strip_prefix("tool ").and_then(|rest| rest.rsplit_once(" : "));
+    names.map_or("", |(names, _)| names).split_whitespace()
+}
+
+impl Entry {
+    fn read(&self) -> Result<Tool, String> {
+        let mut tool = Tool::default();
+        for (at, line) in self.text.lines().enumerate() {
+            let wrong = |wrong| format!("{}.tools:{}: {wrong}", self.table, self.line + at);
+            tool.line(statement(line)).map_err(wrong)?;
+        }
+        Ok(tool)
+    }
+}
+
+impl Tool {
     fn line(&mut self, line: &'static str) -> Result<(), String> {
-        let line = line.split(" # ").next().unwrap_or_default().trim();
-        if line.is_empty() || line.starts_with('#') {
+        if line.is_empty() {
             return Ok(());
         }
         let (keyword, rest) = line.split_once(' ').unwrap_or((line, ""));
         match keyword {
-            "tool" => self.tool(rest),
-            "sub" => self.sub(rest),
-            _ => self.current()?.detail(keyword, rest.trim()),
+            "tool" => {
+                (self.spec.classes, _) = classes_after(rest)?;
+                Ok(())
+            }
+            "sub" => self.begin_sub(rest),
+            _ => self.current().detail(keyword, rest.trim()),
         }
     }
 
-    fn tool(&mut self, rest: &'static str) -> Result<(), String> {
-        let (classes, names) = classes_after(rest)?;
-        let spec = Spec { classes, ..Spec::default() };
-        self.tools.push((names.split_whitespace().collect(), Tool { spec, subs: Vec::new() }));
-        Ok(())
-    }
-
-    fn sub(&mut self, rest: &'static str) -> Result<(), String> {
+    fn begin_sub(&mut self, rest: &'static str) -> Result<(), String> {
         let (classes, names) = classes_after(rest)?;
         let words: Vec<&str> = names.split_whitespace().collect();
         let (last, before) = words.split_last().ok_or("a subcommand without a name")?;
         let spec = Spec { classes, ..Spec::default() };
-        let sub = Sub { before: before.to_vec(), names: last.split('|').collect(), spec };
-        let (_, tool) = self.tools.last_mut().ok_or("a subcommand before any tool")?;
-        tool.subs.push(sub);
+        self.subs.push(Sub { before: before.to_vec(), names: last.split('|').collect(), spec });
         Ok(())
     }
 
-    /// The subcommand or tool that the line belongs to.
-    fn current(&mut self) -> Result<&mut Spec, String> {
-        let (_, tool) = self.tools.last_mut().ok_or("a line before any tool")?;
-        Ok(match tool.subs.last_mut() {
+    /// The subcommand or tool that the next line belongs to.
+    fn current(&mut self) -> &mut Spec {
+        match self.subs.last_mut() {
             Some(sub) => &mut sub.spec,
-            None => &mut tool.spec,
-        })
+            None => &mut self.spec,
+        }
     }
 }
 
@@ -142,10 +206,16 @@ mod tests {
     use super::*;
     use crate::classify::tools::TABLES;
 
+    fn read_all(tables: &[(&'static str, &'static str)]) -> Result<Index, String> {
+        let index = Index::of(tables)?;
+        index.entries.iter().try_for_each(|entry| entry.read().map(drop))?;
+        Ok(index)
+    }
+
     #[test]
     fn every_table_can_be_read() {
         let tools = read_all(TABLES).unwrap();
-        assert!(tools.len() > 300, "{}", tools.len());
+        assert!(tools.names.len() > 300, "{}", tools.names.len());
     }
 
     #[test]
@@ -154,22 +224,26 @@ mod tests {
             assert_eq!(read_all(&[("t", text)]).unwrap_err(), wrong);
         };
         check("tool x : harmless", "t.tools:1: no class 'harmless'");
-        check("flags -a", "t.tools:1: a line before any tool");
+        check("tool x", "t.tools:1: expected ' : ' and a class");
+        check("# a\nflags -a", "t.tools:2: a line before any tool");
         check("tool x : read_only\n flags a", "t.tools:2: 'a' is no flag");
         check("tool x : read_only\n flags -a\n adds mutating : -a=", "t.tools:3: -a is listed twice");
-        check("tool x : read_only\n fags -a", "t.tools:2: unknown word 'fags'");
+        check("tool y : read_only\ntool x : read_only\n fags -a", "t.tools:3: unknown word 'fags'");
         check("tool x x : read_only", "t.tools: x is in the tables twice");
+        check("tool x : read_only\ntool x : read_only", "t.tools: x is in the tables twice");
         check("tool x : read_only\n handler none", "t.tools:2: no handler 'none'");
     }
 
     #[test]
     fn subcommands_have_lines_of_their_own() {
-        let table = "tool x : read_only\n flags -a\n sub b c|d : networked\n adds mutating : -e=";
+        let table = "tool x : read_only\n flags -a\n sub b c|d : networked\n adds mutating : -e=\ntool y z : mutating";
         let tools = read_all(&[("t", table)]).unwrap();
-        let sub = tools["x"].sub(&["b", "d", "f"]).unwrap();
+        let tool = tools.find("x").unwrap();
+        let sub = tool.sub(&["b", "d", "f"]).unwrap();
         assert_eq!(sub.length(), 2);
         assert!(sub.spec.flags["-e"].takes_value);
-        assert!(tools["x"].sub(&["b"]).is_none());
-        assert!(tools["x"].spec.flags.contains_key("-a"));
+        assert!(tool.sub(&["b"]).is_none());
+        assert!(tool.spec.flags.contains_key("-a"));
+        assert!(tools.find("z").unwrap().subs.is_empty());
     }
 }

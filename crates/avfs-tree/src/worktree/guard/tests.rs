@@ -123,6 +123,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("journaled", "makes a tree"),
     ("limits", "is about the limits of the vault alone"),
     ("locks", "is a table of numbers; what takes locks asks for the level itself"),
+    ("may_promise", "is about the store"),
     ("moment", "is a number"),
     ("nameless_contents", "is the owner's business"),
     ("needs_recovery", "is the owner's business"),

@@ -1,5 +1,6 @@
 //! What `avfs run` says when the program has ended.
 
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use agentvfs::TreePath;
@@ -32,6 +33,7 @@ struct RunBody<'a> {
     snapshot_after: String,
     audit_head: &'a str,
     network_refusals: &'a [RefusalBody],
+    dropped_settings: &'a [PathBuf],
     /// If that was wanted and it ended well.
     #[serde(skip_serializing_if = "Option::is_none")]
     apply: Option<&'a Part>,
@@ -57,12 +59,17 @@ pub(super) fn tell(
             snapshot_after: end.after.to_string(),
             audit_head: &end.audit_head,
             network_refusals: &end.refusals,
+            dropped_settings: &end.dropped,
             apply,
         };
         return Ok(out.object("run", &body)?);
     }
     for refusal in &end.refusals {
         out.talk(format_args!("not reached: {} ({})", refusal.target, refusal.reason));
+    }
+    for file in &end.dropped {
+        let shown = crate::escape::printable_os(file.as_os_str());
+        out.talk(format_args!("changed for this run only: ~/{shown}"));
     }
     hidden.warn(out);
     let name = start.task.name();

@@ -63,6 +63,7 @@ impl Mounted {
                 access: lacking.access(),
                 rules: None,
                 owner: None,
+                alone: false,
                 free_bytes: Arc::new(|| 1 << 40),
                 log: Arc::new(|line| eprintln!("{line}")),
             },

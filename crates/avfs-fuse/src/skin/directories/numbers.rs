@@ -1,0 +1,217 @@
+//! The numbers under which the names of a directory are listed: what a cookie stands for.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use avfs_core::EntryName;
+use avfs_tree::{FsError, Ino, WorkTree};
+
+/// How many entries are asked of the tree at a time.
+pub(super) const AT_ONCE: usize = 256;
+
+/// How many names of directories that nobody opens have numbers at a time.
+const UNOPENED_MAX: usize = 1 << 18;
+
+pub(super) type Shared = Arc<Mutex<Numbers>>;
+
+/// Names by their numbers, which count from one. A name has one number and keeps it, wherever it is listed later.
+#[derive(Default)]
+pub(super) struct Numbers {
+    names: Vec<EntryName>,
+    numbers: HashMap<EntryName, usize>,
+}
+
+impl Numbers {
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.names.clear();
+        self.numbers.clear();
+    }
+
+    /// The name with a number; none has zero.
+    pub fn name(&self, number: usize) -> Option<&EntryName> {
+        self.names.get(number.checked_sub(1)?)
+    }
+
+    /// The number of a name that is listed behind the one with the number `before`.
+    pub fn number(&mut self, before: usize, name: &EntryName) -> usize {
+        if self.names.get(before) == Some(name) {
+            return before + 1;
+        }
+        let Numbers { names, numbers } = self;
+        *numbers.entry(name.clone()).or_insert_with(|| {
+            names.push(name.clone());
+            names.len()
+        })
+    }
+
+    /// Gives numbers to names in their order until there are as many as asked for, as far as there are names. Those
+    /// who ask have them from a listing that the kernel has kept.
+    pub fn fill(&mut self, tree: &WorkTree, ino: Ino, count: usize) -> Result<(), FsError> {
+        let mut after = self.names.last().cloned();
+        while self.len() < count {
+            let missing = (count - self.len()).min(AT_ONCE);
+            let entries = tree.read_names(ino, after.as_ref(), missing)?;
+            for (name, ..) in &entries {
+                self.number(self.len(), name);
+            }
+            match entries.into_iter().next_back() {
+                Some((name, ..)) => after = Some(name),
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of all directories that are being read.
+#[derive(Default)]
+pub(in crate::skin) struct DirectoryHandles {
+    last: AtomicU64,
+    open: Mutex<HashMap<u64, Shared>>,
+    unopened: Mutex<Unopened>,
+}
+
+/// Directories that are read without being opened, so that nobody tells when they are closed. Their numbers hold until
+/// the kernel forgets the directory, which it does not while anybody has it open.
+#[derive(Default)]
+struct Unopened {
+    directories: HashMap<Ino, Unclosed>,
+    names: usize,
+    reads: u64,
+}
+
+struct Unclosed {
+    numbers: Shared,
+    names: usize,
+    last_read: u64,
+}
+
+impl DirectoryHandles {
+    pub fn open(&self) -> u64 {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.table().insert(number, Arc::default());
+        number
+    }
+
+    pub fn release(&self, number: u64) {
+        self.table().remove(&number);
+    }
+
+    pub fn clear(&self) {
+        self.table().clear();
+        *self.unopened() = Unopened::default();
+    }
+
+    pub(super) fn get(&self, number: u64, ino: Ino) -> Shared {
+        match self.table().get(&number) {
+            Some(opened) => opened.clone(),
+            None => self.unopened().read(ino),
+        }
+    }
+
+    /// So many names of a directory have numbers by now.
+    pub(super) fn grown(&self, ino: Ino, names: usize) {
+        self.unopened().grown(ino, names);
+    }
+
+    /// Nobody reads a directory any more that was not opened.
+    pub fn forget(&self, ino: Ino) {
+        self.unopened().forget(ino);
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<u64, Shared>> {
+        self.open.lock().expect("no panic happens while the lock is held")
+    }
+
+    fn unopened(&self) -> MutexGuard<'_, Unopened> {
+        self.unopened.lock().expect("no panic happens while the lock is held")
+    }
+}
+
+impl Unopened {
+    fn read(&mut self, ino: Ino) -> Shared {
+        self.reads += 1;
+        let new = || Unclosed { numbers: Shared::default(), names: 0, last_read: 0 };
+        let read = self.directories.entry(ino).or_insert_with(new);
+        read.last_read = self.reads;
+        read.numbers.clone()
+    }
+
+    fn grown(&mut self, ino: Ino, names: usize) {
+        let Some(read) = self.directories.get_mut(&ino) else { return };
+        self.names = self.names - read.names + names;
+        read.names = names;
+        if self.names > UNOPENED_MAX {
+            self.forget_oldest(ino);
+        }
+    }
+
+    fn forget(&mut self, ino: Ino) {
+        if let Some(gone) = self.directories.remove(&ino) {
+            self.names -= gone.names;
+        }
+    }
+
+    /// Whoever still reads one of these gets numbers in the order that names have then: he misses a name, or sees one
+    /// twice, if names came or went before his place meanwhile.
+    fn forget_oldest(&mut self, reading: Ino) {
+        let mut oldest: Vec<(u64, Ino)> =
+            self.directories.iter().map(|(ino, directory)| (directory.last_read, *ino)).collect();
+        oldest.sort_unstable();
+        for (_, ino) in oldest.into_iter().filter(|(_, ino)| *ino != reading) {
+            if self.names <= UNOPENED_MAX / 2 {
+                break;
+            }
+            self.forget(ino);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> EntryName {
+        EntryName::new(text.as_bytes()).expect("a name")
+    }
+
+    #[test]
+    fn a_name_keeps_its_number_when_others_come_and_go() {
+        let mut numbers = Numbers::default();
+        let mut list = |names: &[&str]| {
+            let mut before = 0;
+            let numbered = names.iter().map(|text| {
+                before = numbers.number(before, &name(text));
+                before
+            });
+            numbered.collect::<Vec<usize>>()
+        };
+        assert_eq!(list(&["b", "c", "d"]), [1, 2, 3]);
+        assert_eq!(list(&["a", "b", "d"]), [4, 1, 3]);
+        assert_eq!(list(&["a", "c"]), [4, 2]);
+        assert_eq!((numbers.len(), numbers.name(0), numbers.name(4)), (4, None, Some(&name("a"))));
+    }
+
+    #[test]
+    fn what_was_read_longest_ago_is_forgotten_first() {
+        let handles = DirectoryHandles::default();
+        let read = |ino, names| {
+            handles.get(0, Ino(ino));
+            handles.grown(Ino(ino), names);
+        };
+        read(2, UNOPENED_MAX / 2);
+        read(3, UNOPENED_MAX / 4);
+        read(2, UNOPENED_MAX / 2);
+        let known = |ino| handles.unopened().directories.contains_key(&Ino(ino));
+        assert!(known(2) && known(3));
+        read(4, UNOPENED_MAX / 2);
+        assert!(!known(3) && !known(2) && known(4), "half of the room is free again");
+        handles.forget(Ino(4));
+        assert_eq!(handles.unopened().names, 0);
+    }
+}

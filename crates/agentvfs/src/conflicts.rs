@@ -8,8 +8,8 @@ mod resolving;
 
 use avfs_core::map::Nodes;
 use avfs_core::merge::{Conflict, ConflictKind};
-use avfs_core::{Entry, EntryKind, EntryName, Meta, Root, Slot, SnapshotId, Totals, TreePath};
-use avfs_tree::{Base, ReadError, StoredTree, TreeReader};
+use avfs_core::{Entry, EntryKind, EntryName, Meta, NodeId, Root, Slot, SnapshotId, Totals, TreePath};
+use avfs_tree::{Base, ReadError, TreeReader};
 use serde::{Deserialize, Serialize};
 
 use crate::control::Bytes;
@@ -24,25 +24,28 @@ pub use resolving::Resolution;
 /// One conflict that is open in a vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenConflict {
-    pub path: TreePath,
-    pub kind: ConflictKind,
-    pub base: Option<Entry>,
-    pub ours: Option<Entry>,
-    pub theirs: Option<Entry>,
-    /// Where they have it, if that is somewhere else.
-    pub their_path: Option<TreePath>,
+    pub conflict: Conflict,
     /// What the vault was called that was merged.
     pub from: String,
+    pub(crate) links: SideLinks,
+}
+
+/// The tables of linked files of the trees that the sides of a conflict are in: a directory among them needs its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SideLinks {
+    pub base: Option<NodeId>,
+    pub ours: Option<NodeId>,
+    pub theirs: Option<NodeId>,
 }
 
 impl OpenConflict {
-    pub(crate) fn new(conflict: Conflict, from: &str) -> OpenConflict {
-        let Conflict { path, kind, base, ours, theirs, their_path } = conflict;
-        OpenConflict { path, kind, base, ours, theirs, their_path, from: from.to_owned() }
-    }
-
-    fn sides(&self) -> [(&'static str, &Option<Entry>); 3] {
-        [("base", &self.base), ("ours", &self.ours), ("theirs", &self.theirs)]
+    fn sides(&self) -> [(&'static str, Option<&Entry>, Option<NodeId>); 3] {
+        let (conflict, links) = (&self.conflict, &self.links);
+        [
+            ("base", conflict.base.as_ref(), links.base),
+            ("ours", conflict.ours.as_ref(), links.ours),
+            ("theirs", conflict.theirs.as_ref(), links.theirs),
+        ]
     }
 }
 
@@ -97,9 +100,9 @@ impl OpenConflicts {
 
     /// Puts new conflicts in the place of those of the same paths.
     pub fn add(&mut self, new: Vec<OpenConflict>) {
-        self.list.retain(|old| new.iter().all(|new| new.path != old.path));
+        self.list.retain(|old| new.iter().all(|new| new.conflict.path != old.conflict.path));
         self.list.extend(new);
-        self.list.sort_by(|a, b| a.path.cmp(&b.path));
+        self.list.sort_by(|a, b| a.conflict.path.cmp(&b.conflict.path));
     }
 
     /// Stores them as a tree; `None` if there are none.
@@ -124,26 +127,20 @@ fn name(text: &str) -> EntryName {
     EntryName::new(text.as_bytes()).expect("a plain word is a name")
 }
 
-fn write_one(tree: &OpenVault, place: &TreePath, conflict: &OpenConflict) -> Result<()> {
+fn write_one(tree: &OpenVault, place: &TreePath, open: &OpenConflict) -> Result<()> {
     tree.make_directory(place, false)?;
-    for (side, entry) in conflict.sides() {
-        if let Some(entry) = entry.as_ref().filter(|entry| can_stand_alone(entry)) {
-            let stored = StoredTree { entry: entry.clone(), links: Vec::new() };
-            tree.graft(&place.join(&name(side)), stored)?;
+    for (side, entry, links) in open.sides() {
+        if let Some(entry) = entry {
+            tree.graft_from(&place.join(&name(side)), entry, links)?;
         }
     }
     let about = About {
-        path: Bytes::of_path(&conflict.path),
-        kind: conflict.kind.name().to_owned(),
-        from: conflict.from.clone(),
-        their_path: conflict.their_path.as_ref().map(Bytes::of_path),
+        path: Bytes::of_path(&open.conflict.path),
+        kind: open.conflict.kind.name().to_owned(),
+        from: open.from.clone(),
+        their_path: open.conflict.their_path.as_ref().map(Bytes::of_path),
     };
     tree.write_bytes(&place.join(&name("about")), &crate::record::encode(&about))
-}
-
-/// A directory with names of linked files in it needs its whole tree, which the vault that was merged still has.
-fn can_stand_alone(entry: &Entry) -> bool {
-    !matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0)
 }
 
 fn read_one(vault: &Vault, reader: &TreeReader, place: &TreePath) -> Result<OpenConflict> {
@@ -157,13 +154,18 @@ fn read_one(vault: &Vault, reader: &TreeReader, place: &TreePath) -> Result<Open
         Err(ReadError::NotFound { .. }) => Ok(None),
         Err(error) => Err(failed(error)),
     };
-    Ok(OpenConflict {
+    let conflict = Conflict {
         path: about.path.to_path().ok_or_else(damaged)?,
         kind: ConflictKind::from_name(&about.kind).ok_or_else(damaged)?,
         base: side("base")?,
         ours: side("ours")?,
         theirs: side("theirs")?,
         their_path: about.their_path.and_then(|path| path.to_path()),
+    };
+    let links = reader.root().links;
+    Ok(OpenConflict {
+        conflict,
         from: about.from,
+        links: SideLinks { base: links, ours: links, theirs: links },
     })
 }

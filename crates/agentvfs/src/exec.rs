@@ -10,6 +10,7 @@ mod door;
 mod envelope;
 mod home;
 mod identity;
+mod job;
 mod program;
 mod request;
 pub(crate) mod workspace;
@@ -21,10 +22,10 @@ use std::path::{Component, Path, PathBuf};
 use avfs_core::rules::{Rule, Rules};
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
-use avfs_exec::launch::{Inside, Run};
+use avfs_exec::launch::Inside;
 use avfs_exec::plan::{UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
 use avfs_exec::policy::Decision;
-use avfs_exec::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Network, Outcome, Plan};
+use avfs_exec::{Cancel, Event, LaunchError, Network, Plan};
 
 pub use avfs_exec as boundary;
 pub use changes::{ChangeKind, ChangedFile, PathText};
@@ -43,10 +44,10 @@ use crate::error::{Error, Result};
 use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
-use door::behind_door;
 pub(crate) use door::{Staffed, show_door};
+use job::Job;
 pub use workspace::Lingering;
-use workspace::{RUNS, RunDirectory, Workspace};
+use workspace::Workspace;
 
 /// The action in the history and the audit log.
 pub(crate) const EXEC: &str = "exec";
@@ -101,22 +102,11 @@ impl Vault {
         let decision = &permit.decision;
         let mut read_only = request.read_only || decision.classes.is_read_only();
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
-        let directory = RunDirectory::make(self.store(), RUNS, &result.run)?;
-        let workspace = match request.isolation {
-            IsolationChoice::Bubblewrap => {
-                let options = mount_options(request, read_only);
-                Workspace::mount(self, directory, &options, &running.report)?
-            }
-            IsolationChoice::Landlock => {
-                read_only |= !copied::is_writable(rules.as_ref())?;
-                Workspace::copy(self, directory, &result.run)?
-            }
-        };
-        let started = self.prepare(request, permit, &workspace, result);
-        let launched = started.and_then(|before| {
-            let plan = self.plan(request, &workspace.mountpoint(), cwd, read_only, before.0)?;
-            Ok((before, launch_with_door(request, plan, running, &workspace.door_place())))
-        });
+        if request.isolation == IsolationChoice::Landlock {
+            read_only |= !copied::is_writable(rules.as_ref())?;
+        }
+        let job = Job { vault: self, request, permit, cwd, read_only };
+        let (workspace, launched) = job.launch(running, result)?;
         let detail = format!("{} {}", result.run, shown(request));
         let after = workspace.end(EXEC, &detail, running.lingering)?;
         let ((before, seq), launched) = launched?;
@@ -189,7 +179,7 @@ impl Vault {
             read_only,
             cwd: cwd.to_owned(),
             top_level: names.collect::<Vec<OsString>>(),
-            env: environment(&request.caller_env, &toolchains, &given),
+            env: environment(&request.caller_env, &toolchains, None, &given),
             // What only reads is given no network, whatever was asked for.
             network: if read_only && !request.read_only { Network::None } else { request.network.clone() },
             limits: request.limits.clone(),
@@ -278,17 +268,6 @@ impl From<Error> for Failed {
     }
 }
 
-fn launch_with_door(
-    request: &ExecRequest,
-    plan: Plan,
-    running: &mut Running<'_>,
-    place: &Path,
-) -> Result<Outcome, LaunchError> {
-    let is_shown = request.isolation == IsolationChoice::Bubblewrap;
-    let door = running.door.filter(|_| is_shown);
-    behind_door(door, place, plan, |plan| launch(request, plan, running))
-}
-
 /// The directory of the mount that is the workspace. Nothing on the way to it may lead elsewhere.
 fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
     use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -308,15 +287,6 @@ fn workspace(mountpoint: &Path, top: &TreePath) -> Result<PathBuf> {
     let wanted = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat2(directory.map_err(host)?, below, wanted, Mode::empty(), plain).map_err(host)?;
     Ok(place)
-}
-
-fn launch(request: &ExecRequest, plan: &Plan, running: &mut Running<'_>) -> Result<Outcome, LaunchError> {
-    let (cancel, events) = (running.cancel, &mut *running.events);
-    let run = Run { plan, stdin: request.input(), cancel, events };
-    match request.isolation {
-        IsolationChoice::Bubblewrap => Bubblewrap::new(running.inside.clone()).launch(run),
-        IsolationChoice::Landlock => Landlocked::new(running.inside.clone()).launch(run),
-    }
 }
 
 pub(crate) fn mount_options(request: &ExecRequest, read_only: bool) -> MountOptions {

@@ -16,7 +16,7 @@ use avfs_core::merge::{Choice, Merger, Sides, Step, merge_trees};
 use avfs_core::{Entry, Root, SnapshotId, TreePath};
 use avfs_tree::{Base, ReadError, TreeReader};
 
-use crate::conflicts::{OpenConflict, OpenConflicts};
+use crate::conflicts::{OpenConflict, OpenConflicts, SideLinks};
 use crate::deed::Landing;
 use crate::error::{Error, Result};
 use crate::name::VaultName;
@@ -25,6 +25,7 @@ use crate::record::Head;
 use crate::restore::check_growth;
 use crate::vault::Vault;
 pub use clashes::Clash;
+pub(crate) use sides::moves_between;
 use sides::{Changed, Texts};
 pub(crate) use steps::Doing;
 
@@ -194,8 +195,10 @@ impl Merging<'_> {
         let mut merger = Merger { contents: &mut texts, names: &names, choice: self.options.conflicts };
         let merged = merge_trees(ours.side(), theirs.side(), &mut merger)?;
         texts.flush()?;
-        let conflicts = merged.conflicts.into_iter().map(|conflict| OpenConflict::new(conflict, name));
-        self.found.extend(conflicts);
+        let links =
+            SideLinks { base: base.root.links, ours: self.state.root.links, theirs: given.root.links };
+        let open = |conflict| OpenConflict { conflict, from: name.to_owned(), links };
+        self.found.extend(merged.conflicts.into_iter().map(open));
         match looks_only {
             true => self.planned = self.changes_by(&merged.steps)?,
             false => self.state = self.done(&given.root, &merged.steps)?,

@@ -10,7 +10,7 @@ mod writing;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use avfs_core::{Entry, EntryName, Labels, PATH_MAX, Timestamp, TreePath};
+use avfs_core::{Entry, EntryName, Labels, NodeId, PATH_MAX, Timestamp, TreePath};
 use avfs_tree::{Attr, Base, FsError, Ino, Kind, Limits, NewEntry, Place, SetAttr, StoredTree, WorkTree};
 
 use crate::error::{Error, Result};
@@ -270,6 +270,13 @@ impl OpenVault {
     pub fn graft(&self, path: &TreePath, tree: StoredTree) -> Result<()> {
         let place = self.place(path)?;
         let grafted = self.tree.graft(place.parent, &place.name, tree);
+        grafted.map(|_| ()).map_err(|error| self.fail(path, error))
+    }
+
+    /// Puts what another tree holds at a path where there is nothing; `links` are the linked files of that tree.
+    pub(crate) fn graft_from(&self, path: &TreePath, entry: &Entry, links: Option<NodeId>) -> Result<()> {
+        let place = self.place(path)?;
+        let grafted = self.tree.copy_stored(entry, links, place.parent, &place.name);
         grafted.map(|_| ()).map_err(|error| self.fail(path, error))
     }
 

@@ -6,12 +6,12 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use avfs_core::SnapshotId;
 use avfs_store::RefEdit;
 use avfs_tree::Limits;
 
 use crate::birth::Seed;
 use crate::error::{Error, Result};
+use crate::git::{Place, inline};
 use crate::name::VaultName;
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
@@ -41,7 +41,7 @@ impl Store {
         let _pin = self.objects().store().pin()?;
         let base = self.state_of(&root)?;
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
+            head: base,
             parent: None,
             action: format!("project {}", shown(&root)),
             limits: Limits::default(),
@@ -124,9 +124,22 @@ impl Store {
         }
     }
 
-    /// The state of a directory as it is from now on: nothing of it is read yet.
-    pub(crate) fn state_of(&self, root: &Path) -> Result<SnapshotId> {
-        self.base_of_directory(self.source_for(root)?)
+    /// The state of a directory as it is from now on: nothing of it is read yet. A git directory that lies outside is
+    /// in it, as a second source.
+    pub(crate) fn state_of(&self, root: &Path) -> Result<Head> {
+        let snapshot = self.base_of_directory(self.source_for(root)?)?;
+        let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
+        match Place::outside(root) {
+            Some(repository) => self.with_repository(&head, root, &repository),
+            None => Ok(head),
+        }
+    }
+
+    fn with_repository(&self, head: &Head, root: &Path, repository: &Place) -> Result<Head> {
+        let git = self.base_of_directory(self.source_for(repository.common())?)?;
+        let git = self.objects().snapshot(git)?.root.directory;
+        let (snapshot, inodes) = self.altered(head.snapshot, |tree| inline(tree, root, repository, git))?;
+        Ok(Head { snapshot, inodes, ..*head })
     }
 }
 
@@ -156,7 +169,7 @@ impl Project {
         let base = self.store.state_of(&self.root)?;
         let task = TaskRecord {
             root: self.record.root.clone(),
-            base,
+            base: base.snapshot,
             command: new.command.clone(),
             profile: new.profile.clone(),
             rules: new.rules.as_deref().map(RuleRecord::list),
@@ -164,8 +177,8 @@ impl Project {
             brought: Vec::new(),
         };
         let seed = Seed {
-            head: Head { snapshot: base, inodes: None, journal: 0, conflicts: None },
-            parent: Some(ParentRecord { vault: self.record.vault, snapshot: base }),
+            head: base,
+            parent: Some(ParentRecord { vault: self.record.vault, snapshot: base.snapshot }),
             action: format!("task {}", new.command),
             limits: Limits::default(),
             rules: None,

@@ -9,15 +9,17 @@ mod host;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use avfs_core::{Entry, Root, Snapshot, SnapshotId, SourceId, TreePath};
+use avfs_core::{Entry, NodeId, Root, Snapshot, SnapshotId, SourceId, TreePath};
 use avfs_store::{RefEdit, RefRange};
 use avfs_tree::{
-    Base, Limits, ObjectWriter, Objects, SOURCES, Source, SourceError, Sources, WorkTree, promised_directory,
+    Base, FsError, Limits, ObjectWriter, Objects, SOURCES, Source, SourceError, Sources, WorkTree,
+    promised_directory,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::deed::Deed;
 use crate::error::{Error, Result};
+use crate::git::places_inlined;
 use crate::name::VaultName;
 use crate::project::canonical;
 use crate::record;
@@ -25,6 +27,7 @@ use crate::store::Store;
 use crate::vault::Vault;
 pub use ahead::TakingAhead;
 use host::HostSource;
+pub(crate) use host::TICK;
 
 /// What is kept of a source, under `source/ID`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,20 +107,34 @@ impl Store {
         if moved.is_empty() {
             return Ok(state);
         }
+        let (state, _) = self.altered(state, |tree| {
+            for (id, promise) in &moved {
+                tree.take_moved(promise.path(), *id)?;
+                places_inlined(promise.path()).try_for_each(|place| tree.take_moved(&place, *id))?;
+            }
+            Ok(())
+        })?;
+        Ok(state)
+    }
+
+    /// A state with a change that is nobody's deed, and its table of inodes. Hold a pin until something needs it.
+    pub(crate) fn altered(
+        &self,
+        state: SnapshotId,
+        change: impl FnOnce(&WorkTree) -> Result<(), FsError>,
+    ) -> Result<(SnapshotId, Option<NodeId>)> {
         let snapshot = self.objects().snapshot(state)?;
         let base = Base { root: snapshot.root.clone(), inodes: None };
         let tree = WorkTree::in_memory(self.objects().clone(), base, self.clock())?;
-        for (id, promise) in &moved {
-            tree.take_moved(promise.path(), *id)?;
-        }
+        change(&tree)?;
         if !tree.is_dirty() {
-            return Ok(state);
+            return Ok((state, None));
         }
-        let root = tree.freeze()?.base().root.clone();
+        let Base { root, inodes } = tree.freeze()?.base().clone();
         let writer = ObjectWriter::new(self.objects());
         let id = writer.put_snapshot(&Snapshot { root, ..snapshot })?;
         writer.flush()?;
-        Ok(id)
+        Ok((id, inodes))
     }
 
     fn next_generation(&self, source: SourceId) -> Result<u64> {

@@ -352,8 +352,7 @@ fn the_repository_and_small_files_are_taken_ahead_and_what_nobody_may_read_is_no
     scene.write("large", &"x".repeat(300 << 10));
     let vault = scene.vault("task");
     let rules = ["/**=write", "/.env=none"].map(|rule| agentvfs::rules::Rule::parse(rule).unwrap());
-    let rules = agentvfs::rules::Rules::new(rules.to_vec()).unwrap();
-    agentvfs::TakingAhead::start(&vault.begin().unwrap(), Some(rules)).unwrap().finish();
+    agentvfs::TakingAhead::start(&vault, Some(rules.to_vec()), std::time::Duration::ZERO).finish();
     let taken = scene.store.objects().files_taken();
     fs::remove_dir_all(scene.project()).unwrap();
     assert_eq!(stored(&vault, "/.git/objects/pack/one.pack").len(), 300 << 10);

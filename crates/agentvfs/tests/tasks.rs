@@ -145,3 +145,15 @@ fn a_task_keeps_its_rules_a_preset_among_them() {
     let text = |rules: &[Rule]| rules.iter().map(Rule::to_string).collect::<Vec<_>>();
     assert_eq!(text(kept.list()), text(&rules));
 }
+
+#[test]
+fn tasks_that_wrote_over_what_nobody_read_clash_whatever_became_of_it() {
+    let fixture = Fixture::new();
+    let tasks = [fixture.task(Some("one")), fixture.task(Some("two"))];
+    tasks.iter().for_each(|task| write(task, "/src/main.rs", task.name().as_str().as_bytes()));
+    fs::write(fixture.root().join("src/main.rs"), "fn other() {}\n").unwrap();
+    let clashes = fixture.store.clashes(&tasks).unwrap();
+    assert_eq!((clashes[0].len(), clashes[1].len()), (1, 1));
+    assert_eq!(clashes[0][0].paths, [path("/src/main.rs")]);
+    assert_eq!(tasks[0].clashes_with_directory().unwrap(), [path("/src/main.rs")]);
+}

@@ -23,6 +23,7 @@ mod error;
 mod landlocked;
 mod pipes;
 mod supervise;
+mod version;
 
 pub use bubblewrap::Bubblewrap;
 pub(crate) use bubblewrap::find as find_bubblewrap;
@@ -41,6 +42,25 @@ pub struct Run<'a> {
     pub stdin: Stdin,
     pub cancel: &'a Cancel,
     pub events: &'a mut dyn FnMut(Event<'_>),
+    /// What is left to do before the command may begin, while the sandbox is being made: until then, whoever looks
+    /// into the workspace may have to wait. Answers whether the command is still wanted.
+    pub ready: Option<&'a mut dyn FnMut() -> bool>,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(
+        plan: &'a Plan,
+        stdin: Stdin,
+        cancel: &'a Cancel,
+        events: &'a mut dyn FnMut(Event<'_>),
+    ) -> Self {
+        Self { plan, stdin, cancel, events, ready: None }
+    }
+
+    /// Does what is left to be done.
+    fn is_wanted(&mut self) -> bool {
+        self.ready.as_mut().is_none_or(|ready| ready())
+    }
 }
 
 /// What the command reads from standard input.

@@ -42,6 +42,8 @@ pub struct Plan {
     pub workspace: PathBuf,
     /// A second place for it: the project's own path, so that absolute paths go on working.
     pub also_at: Option<PathBuf>,
+    /// Links to places in the workspace, for those who know these by paths of the host.
+    pub links: Vec<Link>,
     /// Names in the workspace that can be reached as `/NAME` too.
     pub top_level: Vec<OsString>,
     /// A socket of the host through which the run can ask for things about its own workspace.
@@ -142,6 +144,22 @@ impl Home {
     }
 }
 
+/// A symbolic link of the sandbox's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub at: PathBuf,
+    pub to: PathBuf,
+}
+
+impl Link {
+    /// Whether a link can be at a path: not where the sandbox has something of its own, nor above or below what
+    /// is shown of the host.
+    pub fn fits(at: &Path, shown: &[&Path]) -> bool {
+        let is_apart = |place: &&Path| !at.starts_with(place) && !place.starts_with(at);
+        check_path("a link", at).is_ok() && !layout::is_taken(at) && shown.iter().all(is_apart)
+    }
+}
+
 /// Why a plan cannot be carried out by anybody.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
@@ -164,12 +182,13 @@ impl Plan {
         Self {
             workspace: workspace.into(),
             also_at: None,
+            links: Vec::new(),
             top_level: Vec::new(),
             door: None,
             read_only: false,
             cwd: PathBuf::from(WORKSPACE),
             command: command.into_iter().map(Into::into).collect(),
-            env: environment(&[], &[], &[]),
+            env: environment(&[], &[], None, &[]),
             network: Network::None,
             limits: Limits::default(),
             toolchains: Vec::new(),
@@ -177,6 +196,13 @@ impl Plan {
             home: Home::default(),
             session: None,
         }
+    }
+
+    /// Where inside something of the host is, beside the system and what the sandbox has of its own.
+    fn shown(&self) -> Vec<&Path> {
+        let home = self.home.shows.iter().map(|_| &*self.home.at);
+        let toolchains = self.toolchains.iter().map(|toolchain| &*toolchain.at);
+        self.also_at.as_deref().into_iter().chain(home).chain(toolchains).collect()
     }
 
     /// Checks what can be checked without looking at the host.
@@ -197,6 +223,9 @@ impl Plan {
         }
         if !Home::fits(&self.home.at, self.also_at.as_deref()) {
             return Err(PlanError::Taken { path: self.home.at.clone() });
+        }
+        if let Some(link) = self.links.iter().find(|link| !Link::fits(&link.at, &self.shown())) {
+            return Err(PlanError::Taken { path: link.at.clone() });
         }
         match self.env.iter().find(|(name, _)| !is_variable(name)) {
             Some((name, _)) => Err(PlanError::BadVariable { name: name.clone() }),

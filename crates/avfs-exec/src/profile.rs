@@ -46,6 +46,8 @@ pub struct Profile {
     pub state: Vec<Pattern>,
     /// Paths below the home that are shared live, and cannot be changed.
     pub settings: Vec<Pattern>,
+    /// Files below the home of which each run has a copy of its own: settings that a program insists on writing.
+    pub copied: Vec<Pattern>,
 }
 
 impl Profile {
@@ -70,11 +72,17 @@ impl Profile {
         })
     }
 
+    /// The files below the home that are copied.
+    pub fn copied_files(&self) -> Vec<PathBuf> {
+        self.copied.iter().map(|file| PathBuf::from(file.as_str())).collect()
+    }
+
     /// What of the home is shared, as rules: everything else is private.
     pub fn rules(&self) -> Vec<Rule> {
         let rule = |level| move |pattern: &Pattern| Rule::new(pattern.clone(), level);
         let settings = self.settings.iter().map(rule(Level::Read));
-        self.state.iter().map(rule(Level::Write)).chain(settings).collect()
+        let copied = self.copied.iter().map(rule(Level::None));
+        self.state.iter().map(rule(Level::Write)).chain(settings).chain(copied).collect()
     }
 }
 
@@ -171,6 +179,10 @@ mod tests {
             assert_eq!(level(claude, path), expected, "{path}");
         }
         assert_eq!(level(profiles.named("gemini").unwrap(), ".gemini/tmp/bin/rg"), Level::Read);
+        let codex = profiles.named("codex").unwrap();
+        assert_eq!(codex.copied_files(), [Path::new(".codex/config.toml")]);
+        assert_eq!(level(codex, ".codex/config.toml"), Level::None, "the copy is private");
+        assert_eq!(level(codex, ".codex/work.toml"), Level::Read);
     }
 
     #[test]
@@ -203,6 +215,7 @@ mod tests {
         check("state = \"x\"", "p.toml:1:9: 'state' should be a list of texts");
         check("state = [\"a\", 3]", "p.toml:1:15: 'state' should be a list of texts");
         check("programs = [\"../x\"]", "p.toml:1:13: '../x' does not lead to a place below the home");
+        check("copied = [\"a/*\"]", "p.toml:1:11: 'a/*' should be the name of one file");
         check("environment = [\"A=B\"]", "p.toml:1:16: 'A=B' is no name of a variable");
     }
 }

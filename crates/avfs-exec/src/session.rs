@@ -220,9 +220,8 @@ impl Sandbox {
         let (cancelling, ending) = (cancel.clone(), Arc::clone(&over));
         // The sandbox ends with the thread that made it, so this one does nothing else.
         let carry_out = move || {
-            let run =
-                Run { plan: &plan, stdin: Stdin::File(input), cancel: &cancelling, events: &mut |_| () };
-            let outcome = launcher.launch(run);
+            let mut unheard = |_: Event<'_>| ();
+            let outcome = launcher.launch(Run::new(&plan, Stdin::File(input), &cancelling, &mut unheard));
             // It fails only when it was called 2^64 times.
             rustix::io::write(&*ending, &1_u64.to_ne_bytes()).ok();
             outcome

@@ -10,6 +10,7 @@ mod flaky;
 mod fuzz;
 mod gated;
 mod load;
+mod plain_renames;
 mod power_cut;
 mod small_disk;
 
@@ -20,6 +21,7 @@ pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};
 pub use gated::GatedStore;
 pub use load::LoadWriter;
+pub use plain_renames::only_plain_renames;
 pub use power_cut::{Image, PowerCut};
 pub use small_disk::SmallDisk;
 

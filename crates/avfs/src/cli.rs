@@ -300,6 +300,8 @@ mod tests {
             "avfs import -",
             "avfs vault create web --from /tmp/web",
             "avfs touch -d 2d a",
+            "avfs exec ls -la --color",
+            "avfs exec -- -odd --name",
         ] {
             check(line, true);
         }
@@ -317,6 +319,9 @@ mod tests {
             "avfs chmod 999 a",
             "avfs export",
             "avfs touch -d soon a",
+            "avfs exec --tiemout 5 -- true",
+            "avfs run --nmae fix -- make",
+            "avfs policy check --jsno -- ls",
         ] {
             check(line, false);
         }

@@ -34,7 +34,8 @@ struct SideBody {
 }
 
 impl ConflictBody {
-    pub fn new(conflict: &OpenConflict) -> ConflictBody {
+    pub fn new(open: &OpenConflict) -> ConflictBody {
+        let conflict = &open.conflict;
         let side = |entry: &Option<Entry>| {
             entry.as_ref().map(|entry| SideBody {
                 kind: kind_name((&entry.kind).into()),
@@ -45,7 +46,7 @@ impl ConflictBody {
         ConflictBody {
             path: (&conflict.path).into(),
             conflict: conflict.kind.name(),
-            from: conflict.from.clone(),
+            from: open.from.clone(),
             their_path: conflict.their_path.as_ref().map(|path| TheirPath::new(&from_root(path))),
             base: side(&conflict.base),
             ours: side(&conflict.ours),

@@ -12,6 +12,7 @@ use crate::cli::GlobalArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::recovered::tell_recovered;
 use crate::rule_args::{Chosen, RuleArgs};
 use crate::settings::{Key, Places, Settings, SettingsError, Sources};
 use crate::view::View;
@@ -72,6 +73,14 @@ impl<'a> Context<'a> {
         let (retention, patience) = (self.retention(), self.settings.wait());
         let options = StoreOptions { store, retention, patience, ..StoreOptions::default() };
         Ok(Store::open_with(home, options)?)
+    }
+
+    /// The store, for commands about tasks and their directories: what a killed apply left half done is finished or
+    /// taken back before anybody looks.
+    pub fn task_store(&mut self) -> Result<Store> {
+        let store = self.store()?;
+        tell_recovered(self.out, &store.recover_applies()?);
+        Ok(store)
     }
 
     /// The directory of the store.

@@ -18,6 +18,7 @@ mod json;
 mod mode;
 mod printer;
 mod progress;
+mod recovered;
 mod revision;
 mod rule_args;
 mod settings;

@@ -45,6 +45,8 @@ pub enum Moment {
     /// The new entry of a step waits beside its place.
     Staged(usize),
     Prepared,
+    /// What the file system cannot do at once is half done.
+    Between,
     /// A step has changed what a name stands for.
     Moved(usize),
     /// What came out is kept.
@@ -163,7 +165,8 @@ impl Work<'_> {
         let folder = self.ledger.begin(id)?;
         folder.write(Folder::PLAN, &journal)?;
         self.watch.passed(Moment::Planned);
-        let moves = Moves::default();
+        let between = || self.watch.passed(Moment::Between);
+        let moves = Moves::new(&between);
         match self.attempt(&host, &folder, &journal, &moves) {
             Ok(left) => self.finish(&host, &folder, &journal, left, &moves).map(Outcome::Done),
             Err(hitch) => self.withdraw(&host, &folder, &journal, hitch),
@@ -176,10 +179,16 @@ impl Work<'_> {
         host: &Host,
         folder: &Folder,
         journal: &Journal,
-        moves: &Moves,
+        moves: &Moves<'_>,
     ) -> std::result::Result<Vec<LeftTime>, Hitch> {
         let earlier = self.undoes.map(|id| self.ledger.open_done(id));
-        let stage = Stage { host, objects: self.store.objects(), id: folder.id, earlier: earlier.as_ref() };
+        let stage = Stage {
+            host,
+            objects: self.store.objects(),
+            id: folder.id,
+            earlier: earlier.as_ref(),
+            renamed: journal.steps.iter().filter_map(renamed).collect(),
+        };
         let mut staged = Vec::new();
         for (number, step) in journal.steps.iter().enumerate() {
             staged.push(stage.make(number, step)?);
@@ -224,7 +233,7 @@ impl Work<'_> {
         folder: &Folder,
         journal: &Journal,
         left: Vec<LeftTime>,
-        moves: &Moves,
+        moves: &Moves<'_>,
     ) -> Result<Applied> {
         sync_directories(host, journal)?;
         folder.write(Folder::DONE, &left)?;
@@ -244,6 +253,14 @@ impl Work<'_> {
             kept: kept.collect(),
             in_two_steps: moves.was_in_two_steps(),
         })
+    }
+}
+
+/// The path that a step gives to a file, and the one that it has.
+fn renamed(step: &Step) -> Option<(&TreePath, &TreePath)> {
+    match &step.action {
+        Action::Rename { from, .. } => Some((&step.path, from)),
+        _ => None,
     }
 }
 

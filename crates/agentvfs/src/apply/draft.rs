@@ -1,11 +1,14 @@
 //! From a task's changes and the directory as it is now to a plan.
 
+mod renames;
+
 use std::collections::{BTreeMap, HashSet};
 
 use avfs_core::diff::Change;
 use avfs_core::{Entry, EntryKind, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 
+use self::renames::Renamed;
 use super::conflict::{Conflict, ConflictKind, OnConflict};
 use super::error::ApplyError;
 use super::executed::{self, Pointed};
@@ -27,17 +30,30 @@ pub(super) struct Draft {
     there: HashSet<TreePath>,
     /// Paths of which the user had another version when somebody first read them.
     moved: HashSet<TreePath>,
+    /// Files that are renamed, by their new path.
+    renamed: BTreeMap<TreePath, Renamed>,
+    /// Where they are now.
+    leaving: HashSet<TreePath>,
 }
 
 impl Draft {
     pub fn new(plan: Plan, readers: (TreeReader, TreeReader)) -> Draft {
-        Draft { plan, readers, gone: HashSet::new(), there: HashSet::new(), moved: HashSet::new() }
+        Draft {
+            plan,
+            readers,
+            gone: HashSet::new(),
+            there: HashSet::new(),
+            moved: HashSet::new(),
+            renamed: BTreeMap::new(),
+            leaving: HashSet::new(),
+        }
     }
 
     pub fn run(mut self) -> Result<Plan, ApplyError> {
         let moved = self.plan.application.store.objects().all_moved()?;
         self.moved = moved.into_iter().map(|(_, promise)| promise.path().clone()).collect();
         let changes = self.changes()?;
+        self.find_renamed(&changes)?;
         self.decide(&changes)?;
         self.finish()
     }
@@ -92,6 +108,8 @@ impl Draft {
         let is_other = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| !entry.is_directory());
         for change in changes.iter().rev() {
             match &change.before {
+                // It goes when it comes to its new name.
+                Some(_) if self.leaving.contains(&change.path) => drop(self.gone.insert(change.path.clone())),
                 Some(before) if is_other(&change.before) && !is_other(&change.after) => {
                     self.leave(&change.path, before, is_directory(&change.after))?;
                 }
@@ -103,6 +121,9 @@ impl Draft {
         }
         for change in changes {
             match &change.after {
+                Some(after) if self.renamed.contains_key(&change.path) => {
+                    self.rename(&change.path, after)?;
+                }
                 Some(after) if !after.is_directory() => {
                     self.arrive(
                         &change.path,
@@ -256,7 +277,7 @@ impl Draft {
     fn push(&mut self, path: &TreePath, action: Action, deed: Deed) -> Result<(), ApplyError> {
         let anchor = self.plan.host.anchor(path)?;
         self.plan.steps.push(Step { path: path.clone(), anchor, action });
-        self.plan.files.push(AppliedFile { path: path.clone(), deed });
+        self.plan.files.push(AppliedFile { path: path.clone(), deed, from: None });
         Ok(())
     }
 
@@ -315,9 +336,22 @@ impl Draft {
         Ok(self.plan)
     }
 
-    /// A mode may take away the right to make something: modes come last, and are the first to be taken back.
+    /// A directory goes after the files that are renamed away from it. A mode may take away the right to make
+    /// something: modes come last, and are the first to be taken back.
     fn order_steps(&mut self) {
-        self.plan.steps.sort_by_key(|step| matches!(step.action, Action::SetMode { .. }));
+        let mut emptied = HashSet::new();
+        for path in &self.leaving {
+            let mut above = path.split_last();
+            while let Some((parent, _)) = above {
+                above = parent.split_last();
+                emptied.insert(parent);
+            }
+        }
+        self.plan.steps.sort_by_key(|step| match step.action {
+            Action::SetMode { .. } => 2,
+            Action::RemoveDirectory { .. } if emptied.contains(&step.path) => 1,
+            _ => 0,
+        });
     }
 
     /// Which time the directories get in which something changes: the task's, where it alone changed them.
@@ -329,7 +363,13 @@ impl Draft {
                 Action::MakeDirectory { .. } => {
                     touched.insert(step.path.clone(), true);
                 }
-                Action::Put { .. } | Action::Remove { .. } | Action::RemoveDirectory { .. } => {}
+                Action::Put { .. }
+                | Action::Remove { .. }
+                | Action::Rename { .. }
+                | Action::RemoveDirectory { .. } => {}
+            }
+            if let Some((left, _)) = step.leaves().and_then(TreePath::split_last) {
+                touched.entry(left).or_insert(false);
             }
             if let Some((parent, _)) = step.path.split_last() {
                 touched.entry(parent).or_insert(false);

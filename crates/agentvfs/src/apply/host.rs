@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use avfs_core::{EntryName, Stamp, Timestamp, TreePath};
 use bytes::Bytes;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::error::ApplyError;
@@ -50,6 +50,7 @@ pub(crate) struct Seen {
     pub owner: (u32, u32),
     pub mode: u32,
     pub mtime: Timestamp,
+    pub key: FileKey,
     /// Which version of which file it is.
     version: Version,
     /// What a file that is not too large for it holds.
@@ -123,6 +124,17 @@ impl Host {
                 Err(errno) => return Err(self.failed("opening", &above, errno)),
             }
         }
+    }
+
+    /// Whether something can be renamed from one directory to another.
+    pub fn is_one_mount(&self, one: &TreePath, other: &TreePath) -> Result<bool, ApplyError> {
+        let mount = |path: &TreePath| {
+            let (directory, wanted) = (self.directory(path)?, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID);
+            let stat = rustix::fs::statx(&directory, c"", AtFlags::EMPTY_PATH, wanted);
+            let stat = stat.map_err(|errno| self.failed("reading", path, errno))?;
+            Ok::<_, ApplyError>((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
+        };
+        Ok(mount(one)? == mount(other)?)
     }
 
     /// The names in a directory.
@@ -246,5 +258,6 @@ fn seen(print: Print, stat: &Stat, bytes: Option<Bytes>) -> Seen {
         mode: stat.st_mode,
         ctime: (stat.st_ctime, stat.st_ctime_nsec as i64),
     };
-    Seen { print, owner: (meta.uid, meta.gid), mode: meta.mode, mtime: meta.mtime, version, bytes }
+    let key = FileKey::of(stat);
+    Seen { print, owner: (meta.uid, meta.gid), mode: meta.mode, mtime: meta.mtime, key, version, bytes }
 }

@@ -44,12 +44,17 @@ impl<'a> Spot<'a> {
 }
 
 /// How entries change places here: at once, or on file systems that cannot, in two steps.
-#[derive(Default)]
-pub(super) struct Moves {
+pub(super) struct Moves<'a> {
     in_two_steps: AtomicBool,
+    /// Is called between two steps.
+    between: &'a dyn Fn(),
 }
 
-impl Moves {
+impl<'a> Moves<'a> {
+    pub fn new(between: &'a dyn Fn()) -> Moves<'a> {
+        Moves { in_two_steps: AtomicBool::new(false), between }
+    }
+
     /// Whether something was done in two steps because the file system cannot do it in one.
     pub fn was_in_two_steps(&self) -> bool {
         self.in_two_steps.load(Ordering::Relaxed)
@@ -69,6 +74,7 @@ impl Moves {
             return rename(from, to, RenameFlags::empty());
         }
         rustix::fs::linkat(from.directory, from.name, to.directory, to.name, AtFlags::empty())?;
+        (self.between)();
         from.unlink()
     }
 
@@ -80,7 +86,9 @@ impl Moves {
         }
         self.in_two_steps.store(true, Ordering::Relaxed);
         rustix::fs::linkat(other.directory, other.name, aside.directory, aside.name, AtFlags::empty())?;
+        (self.between)();
         rename(one, other, RenameFlags::empty())?;
+        (self.between)();
         rename(aside, one, RenameFlags::empty())
     }
 }

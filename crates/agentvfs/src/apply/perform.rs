@@ -31,7 +31,7 @@ impl From<ApplyError> for Hitch {
 pub(super) struct Perform<'a> {
     pub host: &'a Host,
     pub folder: &'a Folder,
-    pub moves: &'a Moves,
+    pub moves: &'a Moves<'a>,
     pub watch: &'a dyn Watch,
 }
 
@@ -47,8 +47,9 @@ impl Perform<'_> {
                 self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
             }
             Action::Put { over: Some(over), .. } => {
-                let (new, aside) = (Spot::new(&directory, &waiting), aside_name(&waiting));
-                let exchanged = self.moves.exchange(new, target, Spot::new(&directory, &aside));
+                let anchor = self.directory(&step.anchor)?;
+                let (new, aside) = (Spot::new(&anchor, &waiting), aside_name(&waiting));
+                let exchanged = self.moves.exchange(new, target, Spot::new(&anchor, &aside));
                 self.moved(exchanged, number, step)?;
                 self.keep(new, over, number, step)
             }
@@ -57,6 +58,7 @@ impl Perform<'_> {
                 self.moved(self.moves.to_free_name(target, old), number, step)?;
                 self.keep(old, was, number, step)
             }
+            Action::Rename { from, was, .. } => self.rename(from, target, was, number, step),
             Action::RemoveDirectory { .. } => self.moved(target.remove_directory(), number, step),
             Action::SetMode { from, to } => self.set_mode(target, *from, *to, number, step),
         }
@@ -113,6 +115,40 @@ impl Perform<'_> {
         carry(old, Spot::new(&kept, name.as_bytes())).map_err(failed)?;
         self.watch.passed(Moment::Kept(number));
         Ok(())
+    }
+
+    /// The name is free, and what is at the old one is what was looked at; otherwise it goes back.
+    fn rename(
+        &self,
+        from: &TreePath,
+        target: Spot<'_>,
+        was: &Print,
+        number: usize,
+        step: &Step,
+    ) -> Result<(), Hitch> {
+        let Some((parent, name)) = from.split_last() else { return Ok(()) };
+        let directory = self.directory(&parent)?;
+        let old = Spot::new(&directory, name.as_bytes());
+        self.moved(self.moves.to_free_name(old, target), number, step)?;
+        let failed = |errno| Hitch::Failed(self.host.failed("renaming", from, errno));
+        let found = match self.host.look_at(target.directory, target.name) {
+            Ok(seen) => seen,
+            Err(Errno::BUSY) => None,
+            Err(errno) => return Err(failed(errno)),
+        };
+        if found.is_some_and(|seen| seen.print == *was) {
+            return Ok(());
+        }
+        // Whoever changed it may have put another file there, which nobody would know again after a crash.
+        match self.moves.to_free_name(target, old) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::EXIST) => {
+                let (kept, name) = (self.folder.kept()?, number.to_string());
+                carry(target, Spot::new(&kept, name.as_bytes())).map_err(failed)?;
+            }
+            Err(errno) => return Err(failed(errno)),
+        }
+        Err(Hitch::Overtaken(from.clone()))
     }
 
     fn set_mode(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use avfs_core::rules::Rules;
-use avfs_core::{SnapshotId, TreePath};
+use avfs_core::{NodeId, SnapshotId, TreePath};
 use avfs_tree::TreeReader;
 
 use super::conflict::{Conflict, OnConflict};
@@ -39,6 +39,8 @@ pub struct Application {
     pub(super) into: PathBuf,
     pub(super) selection: Selection,
     pub(super) options: ApplyOptions,
+    /// The numbers of the task's files, by which it is known what it moved.
+    pub(super) inodes: Option<NodeId>,
 }
 
 /// What would be done, decided for the directory as it was looked at.
@@ -76,6 +78,7 @@ impl Application {
             into: into.to_owned(),
             selection: selection.clone(),
             options: options.clone(),
+            inodes: numbers(store, theirs, options),
         };
         application.look()
     }
@@ -101,6 +104,14 @@ impl Application {
         let objects = self.store.objects();
         Ok(TreeReader::new(objects.clone(), objects.snapshot(snapshot)?.root))
     }
+}
+
+/// The numbers of the task's files, if the state is its present one.
+fn numbers(store: &Store, theirs: SnapshotId, options: &ApplyOptions) -> Option<NodeId> {
+    let vault = store.vault(options.task.as_deref()?).ok()?;
+    let head = vault.record().ok()?.0.head;
+    let is_present = store.with_moved(head.snapshot).ok()? == theirs;
+    head.inodes.filter(|_| is_present)
 }
 
 impl Plan {

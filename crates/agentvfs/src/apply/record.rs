@@ -8,7 +8,7 @@ use avfs_store::{RefEdit, RefRange};
 use serde::{Deserialize, Serialize};
 
 use super::error::ApplyError;
-use super::step::tree_path;
+use super::step::{optional_tree_path, tree_path};
 use crate::approvals::raw::Raw;
 use crate::error::Result;
 use crate::record::{self, snapshot_id, time};
@@ -70,6 +70,9 @@ pub struct AppliedFile {
     #[serde(with = "tree_path")]
     pub path: TreePath,
     pub deed: Deed,
+    /// Where it was before it was renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_tree_path")]
+    pub from: Option<TreePath>,
 }
 
 /// What is done with one path of the directory.
@@ -83,6 +86,8 @@ pub enum Deed {
     /// Both sides, with markers between them.
     Marked,
     Removed,
+    /// It has another name, and is the same file.
+    Renamed,
     Mode,
     DirectoryAdded,
     DirectoryRemoved,
@@ -96,6 +101,7 @@ impl Deed {
             Deed::Merged => "merged",
             Deed::Marked => "marked",
             Deed::Removed => "removed",
+            Deed::Renamed => "renamed",
             Deed::Mode => "mode",
             Deed::DirectoryAdded => "directory-added",
             Deed::DirectoryRemoved => "directory-removed",

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use avfs_core::{Content, Entry, EntryKind, Meta};
+use avfs_core::{Content, Entry, EntryKind, Meta, TreePath};
 use avfs_tree::Objects;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Gid, Mode, OFlags, Uid};
@@ -30,6 +30,8 @@ pub(super) struct Stage<'a> {
     pub id: ApplyId,
     /// The folder of the apply that is taken back, if one is.
     pub earlier: Option<&'a Folder>,
+    /// Where files are that will be renamed, by the path that they get.
+    pub renamed: HashMap<&'a TreePath, &'a TreePath>,
 }
 
 /// The name under which the entry of a step waits, and later the one that it replaces.
@@ -48,7 +50,10 @@ impl Stage<'_> {
             Action::MakeDirectory { mode, owner } => {
                 self.make_directory(spot, step, *mode, *owner, &directory)?
             }
-            Action::Remove { .. } | Action::RemoveDirectory { .. } | Action::SetMode { .. } => {
+            Action::Remove { .. }
+            | Action::Rename { .. }
+            | Action::RemoveDirectory { .. }
+            | Action::SetMode { .. } => {
                 return Ok(None);
             }
         };
@@ -71,7 +76,7 @@ impl Stage<'_> {
                 let mut entry = entry.clone();
                 self.give_owner(&mut entry.meta, step, replaces, directory)?;
                 if replaces && *keeps_xattrs {
-                    self.keep_xattrs(&mut entry, step, directory);
+                    self.keep_xattrs(&mut entry, step);
                 }
                 self.place(spot, &entry, step)?;
                 Ok(Print::of_entry(self.objects, &entry)?)
@@ -81,7 +86,7 @@ impl Stage<'_> {
                 let meta = Meta { mode: *mode, mtime: now(), ..Meta::default() };
                 let mut entry = Entry { meta, kind };
                 self.give_owner(&mut entry.meta, step, replaces, directory)?;
-                self.keep_xattrs(&mut entry, step, directory);
+                self.keep_xattrs(&mut entry, step);
                 self.write_text(spot, bytes, &entry.meta, step)?;
                 Ok(Print::of_file(bytes, *mode))
             }
@@ -96,6 +101,11 @@ impl Stage<'_> {
         }
     }
 
+    /// Where the file is now that the step is about.
+    fn present<'b>(&'b self, step: &'b Step) -> &'b TreePath {
+        self.renamed.get(&step.path).copied().unwrap_or(&step.path)
+    }
+
     /// A file belongs to whom the one before did, and a new one to whom its directory does.
     fn give_owner(
         &self,
@@ -105,9 +115,10 @@ impl Stage<'_> {
         directory: &OwnedFd,
     ) -> Result<(), ApplyError> {
         let failed = |errno| self.host.failed("reading", &step.path, errno);
-        let name = step.path.name();
-        let replaced = match (&name, replaces) {
-            (Some(name), true) => Spot::new(directory, name.as_bytes()).stat().map_err(failed)?,
+        let replaced = match (self.present(step).split_last(), replaces) {
+            (Some((parent, name)), true) => {
+                Spot::new(&self.host.directory(&parent)?, name.as_bytes()).stat().map_err(failed)?
+            }
             _ => None,
         };
         let stat = match replaced {
@@ -119,9 +130,10 @@ impl Stage<'_> {
     }
 
     /// Takes over the extended attributes of the file that is replaced, but no rights.
-    fn keep_xattrs(&self, entry: &mut Entry, step: &Step, directory: &OwnedFd) {
+    fn keep_xattrs(&self, entry: &mut Entry, step: &Step) {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Some(name) = step.path.name() else { return };
+        let Some((parent, name)) = self.present(step).split_last() else { return };
+        let Ok(directory) = self.host.directory(&parent) else { return };
         let Ok(file) = rustix::fs::openat(directory, name.as_bytes(), flags, Mode::empty()) else { return };
         if let Ok(mut kept) = xattrs(&file) {
             kept.remove(CAPABILITY);

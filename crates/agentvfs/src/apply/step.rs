@@ -32,6 +32,13 @@ pub(crate) enum Action {
     Remove {
         was: Print,
     },
+    /// The file itself gets another name, which must be free. Its anchor is the directory that it leaves.
+    Rename {
+        #[serde(with = "tree_path")]
+        from: TreePath,
+        was: Print,
+        key: FileKey,
+    },
     MakeDirectory {
         mode: u32,
         /// `None`: the one of the directory above.
@@ -47,6 +54,17 @@ pub(crate) enum Action {
         from: u32,
         to: u32,
     },
+}
+
+impl Step {
+    /// The path that has nothing any more when the step is done.
+    pub fn leaves(&self) -> Option<&TreePath> {
+        match &self.action {
+            Action::Remove { .. } | Action::RemoveDirectory { .. } => Some(&self.path),
+            Action::Rename { from, .. } => Some(from),
+            Action::Put { .. } | Action::MakeDirectory { .. } | Action::SetMode { .. } => None,
+        }
+    }
 }
 
 /// Where the new entry comes from.
@@ -115,6 +133,23 @@ pub(crate) mod tree_path {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TreePath, D::Error> {
         TreePath::parse(Raw::deserialize(deserializer)?.as_bytes()).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The same for a path that may not be there.
+pub(crate) mod optional_tree_path {
+    use avfs_core::TreePath;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Path(#[serde(with = "super::tree_path")] TreePath);
+
+    pub fn serialize<S: Serializer>(path: &Option<TreePath>, serializer: S) -> Result<S::Ok, S::Error> {
+        path.clone().map(Path).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TreePath>, D::Error> {
+        Ok(Option::<Path>::deserialize(deserializer)?.map(|Path(path)| path))
     }
 }
 

@@ -15,10 +15,11 @@ use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::error::{ApplyError, KeptCopy};
-use super::host::Host;
+use super::host::{FileKey, Host};
 use super::ledger::Folder;
 use super::moves::{Moves, Spot, carry, rename_within};
 use super::perform::aside_name;
+use super::print::Print;
 use super::stage::waiting_name;
 use super::step::{Action, Journal, Staged, Step};
 use crate::transfer::host_place::chmod_unopened;
@@ -28,7 +29,7 @@ pub(super) struct TakingBack<'a> {
     folder: &'a Folder,
     journal: &'a Journal,
     staged: Vec<Option<Staged>>,
-    moves: Moves,
+    moves: Moves<'static>,
     kept_directory: OwnedFd,
     aside: OwnedFd,
 }
@@ -65,7 +66,7 @@ impl<'a> TakingBack<'a> {
     ) -> Result<TakingBack<'a>, ApplyError> {
         let staged = folder.read(Folder::STAGED)?.unwrap_or_default();
         let (kept_directory, aside) = (folder.kept()?, folder.aside()?);
-        Ok(TakingBack { host, folder, journal, staged, moves: Moves::default(), kept_directory, aside })
+        Ok(TakingBack { host, folder, journal, staged, moves: Moves::new(&|| ()), kept_directory, aside })
     }
 
     /// Takes all steps back, the last first; returns what somebody wrote meanwhile and is in the folder now.
@@ -104,7 +105,10 @@ impl<'a> TakingBack<'a> {
         match &step.action {
             Action::Put { .. } => absent_is_fine(places.waiting().unlink()),
             Action::MakeDirectory { .. } => absent_is_fine(places.waiting().remove_directory()),
-            Action::Remove { .. } | Action::RemoveDirectory { .. } | Action::SetMode { .. } => Ok(()),
+            Action::Remove { .. }
+            | Action::Rename { .. }
+            | Action::RemoveDirectory { .. }
+            | Action::SetMode { .. } => Ok(()),
         }
     }
 
@@ -114,6 +118,7 @@ impl<'a> TakingBack<'a> {
             Action::Put { over: Some(_), .. } => self.exchange_back(number, &places),
             Action::Put { over: None, .. } => self.withdraw(number, &places),
             Action::Remove { .. } => self.put_back(number, &places),
+            Action::Rename { from, was, key } => self.rename_back(number, from, (was, *key), &places),
             Action::MakeDirectory { .. } => self.remove_directory(number, &places),
             Action::RemoveDirectory { mode, owner, .. } => make_directory(&places, *mode, *owner),
             Action::SetMode { from, to } => set_mode(&places, *to, *from),
@@ -161,6 +166,9 @@ impl<'a> TakingBack<'a> {
     /// An exchange in two steps may have stopped between them.
     fn mend_two_steps(&self, number: usize, places: &Places) -> rustix::io::Result<()> {
         let (waiting, aside) = (places.waiting(), places.aside());
+        if is_one_file(waiting, aside) {
+            return aside.unlink();
+        }
         match (aside.key()?, waiting.key()?) {
             (None, _) => Ok(()),
             (Some(_), None) => self.moves.to_free_name(aside, waiting),
@@ -184,6 +192,9 @@ impl<'a> TakingBack<'a> {
     fn withdraw(&self, number: usize, places: &Places) -> rustix::io::Result<()> {
         let waiting = places.waiting();
         if self.is_ours(number, waiting)? {
+            if let Some(target) = places.target().filter(|target| is_one_file(waiting, *target)) {
+                target.unlink()?;
+            }
             return self.put_aside(number, waiting);
         }
         match places.target() {
@@ -199,10 +210,34 @@ impl<'a> TakingBack<'a> {
             return Ok(());
         }
         let Some(target) = places.target() else { return self.keep(number, waiting) };
+        if is_one_file(waiting, target) {
+            return waiting.unlink();
+        }
         match self.moves.to_free_name(waiting, target) {
             // Somebody made another one since.
             Err(Errno::EXIST) => self.keep(number, waiting),
             outcome => outcome,
+        }
+    }
+
+    /// The file is known by its number or, where it was a copy that came back, by what it holds.
+    fn rename_back(
+        &self,
+        number: usize,
+        from: &TreePath,
+        (was, key): (&Print, FileKey),
+        places: &Places,
+    ) -> rustix::io::Result<()> {
+        let (Some((_, name)), Some(target)) = (from.split_last(), places.target()) else { return Ok(()) };
+        let old = Spot::new(&places.anchor, name.as_bytes());
+        match (old.key()?, target.key()?) {
+            _ if is_one_file(old, target) => target.unlink(),
+            // Somebody made another one since.
+            (Some(_), Some(found)) if found == key => self.keep(number, target),
+            (None, Some(found)) if found == key || self.is(was, target) => {
+                self.moves.to_free_name(target, old)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -232,9 +267,12 @@ impl<'a> TakingBack<'a> {
     }
 
     fn is_as_made(&self, number: usize, spot: Spot<'_>) -> bool {
-        let Some(Some(staged)) = self.staged.get(number) else { return false };
+        matches!(self.staged.get(number), Some(Some(staged)) if self.is(&staged.print, spot))
+    }
+
+    fn is(&self, print: &Print, spot: Spot<'_>) -> bool {
         let seen = self.host.look_at(spot.directory, spot.name);
-        matches!(seen, Ok(Some(seen)) if seen.print == staged.print)
+        matches!(seen, Ok(Some(seen)) if seen.print == *print)
     }
 
     fn keep(&self, number: usize, spot: Spot<'_>) -> rustix::io::Result<()> {
@@ -259,6 +297,11 @@ impl<'a> TakingBack<'a> {
         }
         Ok(kept)
     }
+}
+
+/// Where a name cannot be taken at once, a file has both for a moment.
+fn is_one_file(one: Spot<'_>, other: Spot<'_>) -> bool {
+    matches!((one.key(), other.key()), (Ok(Some(one)), Ok(Some(other))) if one == other)
 }
 
 fn make_directory(places: &Places, mode: u32, owner: (u32, u32)) -> rustix::io::Result<()> {

@@ -14,6 +14,7 @@ use super::print::Print;
 use super::record::Deed;
 use super::selection::Selection;
 use super::step::{Action, New};
+use crate::source::TICK;
 
 /// What is to be done with a path.
 #[derive(Debug)]
@@ -161,7 +162,9 @@ impl ThreeWay<'_> {
         after: Option<&Entry>,
         here: &Seen,
     ) -> Result<Option<Print>, ApplyError> {
-        let wrote_after = after.is_some_and(|after| after.meta.mtime >= before.meta.mtime);
+        // Whoever reads a version waits for a tick: what was written earlier may still be older than it seems.
+        let known = before.meta.mtime.as_nanos() + TICK.as_nanos() as i128;
+        let wrote_after = after.is_some_and(|after| after.meta.mtime.as_nanos() >= known);
         if self.moved.contains(path) && !wrote_after {
             return Ok(None);
         }

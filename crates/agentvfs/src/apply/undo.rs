@@ -106,21 +106,28 @@ impl UndoPlan {
                 Action::Put { over: None, .. } => self.take_away(step, made)?,
                 Action::Put { over: Some(old), .. } => self.bring_back(number, step, made, old)?,
                 Action::Remove { was } => self.bring_back(number, step, None, was)?,
+                Action::Rename { from, was, .. } => {
+                    let is_touched = journal.steps[number + 1..].iter().any(|later| later.path == step.path);
+                    self.rename_back(step, from, was, is_touched)?;
+                    continue;
+                }
                 Action::MakeDirectory { .. } => self.remove_directory(step)?,
                 Action::RemoveDirectory { mode, owner, .. } => self.make_directory(step, *mode, *owner)?,
                 Action::SetMode { from, to } => self.set_mode(step, *to, *from)?,
             };
             let Some((action, deed)) = turned else { continue };
-            if matches!(action, Action::Remove { .. } | Action::RemoveDirectory { .. }) {
-                self.gone.insert(step.path.clone());
-            }
             let anchor = self.host.anchor(&step.path)?;
-            self.steps.push(Step { path: step.path.clone(), anchor, action });
-            self.files.push(AppliedFile { path: step.path.clone(), deed });
+            self.push(Step { path: step.path.clone(), anchor, action }, deed, None);
         }
         self.files.sort_by(|a, b| a.path.cmp(&b.path));
         self.conflicts.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(())
+    }
+
+    fn push(&mut self, step: Step, deed: Deed, from: Option<TreePath>) {
+        self.gone.extend(step.leaves().cloned());
+        self.files.push(AppliedFile { path: step.path.clone(), deed, from });
+        self.steps.push(step);
     }
 
     /// What is at a path when everything is gone that goes.
@@ -169,18 +176,38 @@ impl UndoPlan {
         Ok(Some((Action::Put { over, new }, deed)))
     }
 
+    /// A file that was renamed. If something else was done to it under its new name, that is taken back before, or
+    /// it is not as it was applied and stays.
+    fn rename_back(
+        &mut self,
+        step: &Step,
+        from: &TreePath,
+        was: &Print,
+        is_touched: bool,
+    ) -> Result<(), ApplyError> {
+        let is_as_applied = match &self.host.look(&step.path)? {
+            _ if is_touched && !self.steps.iter().any(|turned| turned.path == step.path) => return Ok(()),
+            Look::There(here) if is_touched || here.print == *was => Some(here.key),
+            Look::There(_) | Look::Nothing | Look::NoWay => None,
+        };
+        let (Some(key), None) = (is_as_applied, self.now(from)?) else {
+            self.changed_since(&step.path);
+            return Ok(());
+        };
+        let anchor = step.path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+        let action = Action::Rename { from: step.path.clone(), was: was.clone(), key };
+        let turned = Step { path: from.clone(), anchor, action };
+        self.push(turned, Deed::Renamed, Some(step.path.clone()));
+        Ok(())
+    }
+
     /// A directory that was made goes if nothing else is in it.
     fn remove_directory(&mut self, step: &Step) -> Result<Option<(Action, Deed)>, ApplyError> {
         let Look::There(here) = self.host.look(&step.path)? else { return Ok(None) };
         if here.print != Print::Directory {
             return Ok(self.changed_since(&step.path));
         }
-        let goes = |path: TreePath| {
-            let is_removal =
-                |step: &Step| matches!(step.action, Action::Remove { .. } | Action::RemoveDirectory { .. });
-            self.steps.iter().any(|step| step.path == path && is_removal(step))
-        };
-        if !self.host.names(&step.path)?.iter().all(|name| goes(step.path.join(name))) {
+        if !self.host.names(&step.path)?.iter().all(|name| self.goes(&step.path.join(name))) {
             return Ok(self.changed_since(&step.path));
         }
         let action = Action::RemoveDirectory { mode: here.mode, owner: here.owner, mtime: here.mtime };

@@ -1,10 +1,9 @@
 //! Saying what is right where a merge could not.
 
-use avfs_core::merge::{ConflictKind, Step};
-use avfs_core::{Entry, EntryKind, TreePath};
-use avfs_tree::StoredTree;
+use avfs_core::merge::{Conflict, ConflictKind, Step};
+use avfs_core::{Entry, EntryKind, NodeId, TreePath};
 
-use super::{OpenConflict, OpenConflicts};
+use super::{OpenConflicts, SideLinks};
 use crate::deed::Landing;
 use crate::error::{Error, Result};
 use crate::merge::Doing;
@@ -49,13 +48,13 @@ impl Vault {
     fn resolve_in(&self, open: &OpenVault, path: &TreePath, resolution: &Resolution) -> Result<Saved> {
         let record = open.record().clone();
         let mut conflicts = OpenConflicts::read(self, record.head.conflicts)?;
-        let Some(at) = conflicts.list.iter().position(|conflict| conflict.path == *path) else {
+        let Some(at) = conflicts.list.iter().position(|open| open.conflict.path == *path) else {
             return Err(Error::NoConflict { vault: record.name.to_string(), path: path.clone() });
         };
-        let conflict = conflicts.list.remove(at);
+        let resolved = conflicts.list.remove(at);
         let (head, parents) = (record.head, vec![record.head.snapshot]);
         let tree = OpenVault::scratch(self.clone(), record)?;
-        Resolving { tree: &tree, conflict: &conflict }.run(resolution)?;
+        Resolving { tree: &tree, conflict: &resolved.conflict, links: resolved.links }.run(resolution)?;
         let state = tree.tree().freeze()?.base().clone();
         let detail = format!("{path} {}", resolution.name());
         let deed = self.deed("resolve", &detail, None);
@@ -67,7 +66,8 @@ impl Vault {
 
 struct Resolving<'a> {
     tree: &'a OpenVault,
-    conflict: &'a OpenConflict,
+    conflict: &'a Conflict,
+    links: SideLinks,
 }
 
 impl Resolving<'_> {
@@ -76,9 +76,9 @@ impl Resolving<'_> {
             Resolution::AsIs => Ok(()),
             Resolution::Ours if self.conflict.kind == ConflictKind::Moved => Ok(()),
             Resolution::Theirs if self.conflict.kind == ConflictKind::Moved => self.move_to_theirs(),
-            Resolution::Ours => self.make(self.conflict.ours.as_ref()),
-            Resolution::Theirs => self.make(self.conflict.theirs.as_ref()),
-            Resolution::Base => self.make(self.conflict.base.as_ref()),
+            Resolution::Ours => self.make(self.conflict.ours.as_ref(), self.links.ours),
+            Resolution::Theirs => self.make(self.conflict.theirs.as_ref(), self.links.theirs),
+            Resolution::Base => self.make(self.conflict.base.as_ref(), self.links.base),
             Resolution::Bytes(bytes) => self.write(bytes),
         }
     }
@@ -94,7 +94,7 @@ impl Resolving<'_> {
         moved.map_err(|error| self.tree.fail(&self.conflict.path, error))
     }
 
-    fn make(&self, entry: Option<&Entry>) -> Result<()> {
+    fn make(&self, entry: Option<&Entry>, links: Option<NodeId>) -> Result<()> {
         let path = &self.conflict.path;
         let (Some(entry), Some((parent, _))) = (entry, path.split_last()) else {
             return if self.tree.exists(path)? { self.tree.remove(path, true) } else { Ok(()) };
@@ -104,7 +104,7 @@ impl Resolving<'_> {
             if self.tree.exists(path)? {
                 self.tree.remove(path, true)?;
             }
-            return self.tree.graft(path, StoredTree { entry: entry.clone(), links: Vec::new() });
+            return self.tree.graft_from(path, entry, links);
         }
         let root = self.tree.vault().base_of(&self.tree.record().head)?.root;
         let step = Step::Put { path: path.clone(), entry: entry.clone() };
@@ -113,13 +113,13 @@ impl Resolving<'_> {
 
     /// A file that is not there gets the attributes that a side had.
     fn write(&self, bytes: &[u8]) -> Result<()> {
-        let OpenConflict { path, ours, theirs, base, .. } = self.conflict;
+        let Conflict { path, ours, theirs, base, .. } = self.conflict;
         let is_file = |entry: &&Entry| matches!(entry.kind, EntryKind::File { .. });
         let like = [ours, theirs, base].into_iter().flatten().find(is_file);
         if let Some(entry) = like
             && !self.tree.is_same_kind(path, entry)?
         {
-            self.make(Some(entry))?;
+            self.make(Some(entry), None)?;
         }
         self.tree.write_bytes(path, bytes)
     }

@@ -1,5 +1,7 @@
 //! The home of a program: the user's own, seen in part and live, for as long as the program runs.
 
+mod copies;
+
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -7,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_exec::plan::UNPRIVILEGED;
+use avfs_exec::plan::{Link, UNPRIVILEGED};
 use avfs_fuse::mounting::{self, Unmount};
 use avfs_fuse::transport::{Serving, ServingOptions};
 use avfs_fuse::{OneOwner, Passed, PassedOptions, Session, Settings};
 
+use self::copies::Copies;
 use super::workspace::host;
 use crate::error::Result;
 use crate::mount::{Report, Transport};
@@ -27,31 +30,47 @@ pub struct HomeShare {
     pub home: PathBuf,
     /// What of it is there, and what can be changed. Everything else is private to the run.
     pub rules: Vec<Rule>,
+    /// Files below it of which a run has a copy of its own.
+    pub copied: Vec<PathBuf>,
+}
+
+/// What is put into it inside.
+pub(super) struct Places<'a> {
+    /// What is mounted over it, and whether that is a directory.
+    pub(super) covered: &'a [(&'a Path, bool)],
+    pub(super) link: Option<&'a Link>,
 }
 
 /// A home that is mounted. It is gone when this is dropped.
 pub(super) struct HomeView {
     mountpoint: PathBuf,
     serving: Option<Serving>,
+    copies: Copies,
 }
 
 impl HomeView {
-    /// Mounts it in the directory of a run. What is put over it inside, at `covered`, has a place there.
+    /// Mounts it in the directory of a run. What is put into it inside has a place there.
     pub(super) fn mount(
         place: &Path,
         share: &HomeShare,
-        covered: &[(&Path, bool)],
+        places: &Places<'_>,
         transport: Transport,
         report: &Report,
     ) -> Result<HomeView> {
         let (mountpoint, private) = (place.join(MOUNTPOINT), place.join(PRIVATE));
         make_directory(&mountpoint)?;
         make_directory(&private)?;
-        for (path, is_directory) in covered {
+        for (path, is_directory) in places.covered {
             if let Ok(below) = path.strip_prefix(&share.home) {
                 make_place(&private.join(below), *is_directory)?;
             }
         }
+        if let Some(link) = places.link
+            && let Ok(below) = link.at.strip_prefix(&share.home)
+        {
+            make_link(&private.join(below), &link.to)?;
+        }
+        let copies = Copies::make(&share.home, &private, &share.copied)?;
         let is_root = rustix::process::geteuid().is_root();
         let passed = Passed::new(PassedOptions {
             shared: open_directory(&share.home)?,
@@ -64,7 +83,7 @@ impl HomeView {
         let options =
             mounting::MountOptions { allow_other: is_root, ..mounting::MountOptions::new("avfs:home") };
         let connection = mounting::mount(&mountpoint, &options)?;
-        let mut view = HomeView { mountpoint, serving: None };
+        let mut view = HomeView { mountpoint, serving: None, copies };
         let serving = ServingOptions { transport, ..ServingOptions::default() };
         view.serving = Some(Serving::start(session, connection, serving)?);
         Ok(view)
@@ -72,6 +91,11 @@ impl HomeView {
 
     pub(super) fn mountpoint(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// The copies that the run has changed, which end with it.
+    pub(super) fn changed_copies(&self) -> Vec<PathBuf> {
+        self.copies.changed()
     }
 }
 
@@ -97,6 +121,11 @@ fn make_place(path: &Path, is_directory: bool) -> Result<()> {
     }
     path.parent().map_or(Ok(()), make_directory)?;
     File::create(path).map(drop).map_err(|source| host("making", path, source))
+}
+
+fn make_link(path: &Path, to: &Path) -> Result<()> {
+    path.parent().map_or(Ok(()), make_directory)?;
+    std::os::unix::fs::symlink(to, path).map_err(|source| host("making", path, source))
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd> {

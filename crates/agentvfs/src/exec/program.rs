@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
 use avfs_exec::launch::Run;
-use avfs_exec::plan::{Home, Toolchain, User, environment};
-use avfs_exec::{Bubblewrap, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
+use avfs_exec::plan::{Home, Link, Toolchain, User, environment};
+use avfs_exec::{LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
 use super::door::behind_door;
-use super::home::{HomeShare, HomeView};
+use super::home::{HomeShare, HomeView, Places};
+use super::job::bubblewrap;
 use super::workspace::{RUNS, RunDirectory, Workspace};
 use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
 use crate::error::{Error, Result};
+use crate::git::outside_directory;
 use crate::mount::{Report, Transport};
 use crate::task::Task;
 
@@ -57,6 +59,8 @@ pub struct ProgramEnd {
     pub after: SnapshotId,
     /// What the proxy did not let through.
     pub refusals: Vec<RefusalBody>,
+    /// Files below the home that it changed for itself alone: its copies of them are gone.
+    pub dropped: Vec<PathBuf>,
 }
 
 /// Why it has no ordinary end.
@@ -89,16 +93,18 @@ impl Task {
         let vault = self.vault();
         let run = run_id();
         let directory = RunDirectory::make(vault.store(), RUNS, &run)?;
-        let home = self.home(program, directory.place(), &running.report)?;
+        let link = self.repository_link(program);
+        let home = self.home(program, link.as_ref(), directory.place(), &running.report)?;
         let options = mount_options_for(program.rules.clone(), program.transport);
         let workspace = Workspace::mount(vault, directory, &options, &running.report)?;
         let before = workspace.settle()?;
         let seq = vault.record()?.0.seq;
-        let plan = self.plan(program, &workspace, home.as_ref());
+        let plan = self.plan(program, &workspace, home.as_ref(), link);
         let (inside, cancel, events) = (running.inside, running.cancel, running.events);
         let launched = behind_door(running.door, &workspace.door_place(), plan, |plan| {
-            Bubblewrap::new(inside).launch(Run { plan, stdin, cancel, events })
+            bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, events))
         });
+        let dropped = home.as_ref().map(HomeView::changed_copies).unwrap_or_default();
         drop(home);
         let line = shown(&program.command);
         let after = workspace.end(RUN, &format!("{run} {line}"), running.lingering)?;
@@ -107,18 +113,40 @@ impl Task {
         let status = outcome.status();
         let audit_head = self.note(seq, &format!("{run} exit {status}: {line}"))?;
         let refusals = refusals(&outcome);
-        Ok(ProgramEnd { run, status, audit_head, before, after, refusals })
+        Ok(ProgramEnd { run, status, audit_head, before, after, refusals, dropped })
+    }
+
+    /// Where the host has the repository of the project, if that is outside of the project: it leads to the one that
+    /// the task has instead.
+    fn repository_link(&self, program: &Program) -> Option<Link> {
+        let at = outside_directory(self.root())?;
+        let toolchains = program.toolchains.iter().map(|one| &*one.at);
+        let shown: Vec<&Path> = toolchains.chain([self.root()]).collect();
+        Link::fits(&at, &shown).then(|| Link { at, to: self.root().join(".git") })
     }
 
     /// The user's home, with places for what is shown in it.
-    fn home(&self, program: &Program, place: &Path, report: &Report) -> Result<Option<HomeView>> {
+    fn home(
+        &self,
+        program: &Program,
+        link: Option<&Link>,
+        place: &Path,
+        report: &Report,
+    ) -> Result<Option<HomeView>> {
         let Some(share) = &program.home else { return Ok(None) };
         let shown = program.toolchains.iter().map(|one| (one.at.as_path(), one.from.is_dir()));
         let covered: Vec<(&Path, bool)> = shown.chain([(self.root(), true)]).collect();
-        HomeView::mount(place, share, &covered, program.transport, report).map(Some)
+        let places = Places { covered: &covered, link };
+        HomeView::mount(place, share, &places, program.transport, report).map(Some)
     }
 
-    fn plan(&self, program: &Program, workspace: &Workspace, view: Option<&HomeView>) -> Plan {
+    fn plan(
+        &self,
+        program: &Program,
+        workspace: &Workspace,
+        view: Option<&HomeView>,
+        link: Option<Link>,
+    ) -> Plan {
         let home = match (&program.home, view) {
             (Some(share), Some(view)) => {
                 Home { at: share.home.clone(), shows: Some(view.mountpoint().to_owned()) }
@@ -132,10 +160,13 @@ impl Task {
         }
         given.push(("AVFS_VAULT".into(), self.name().as_str().into()));
         given.extend(program.env.iter().cloned());
+        // In a home that is shown, it is there already.
+        let is_apart = |link: &Link| home.shows.is_none() || Link::fits(&link.at, &[&home.at]);
         Plan {
             also_at: Some(self.root().to_owned()),
+            links: link.filter(is_apart).into_iter().collect(),
             cwd: program.cwd.clone(),
-            env: environment(&program.caller_env, &program.toolchains, &given),
+            env: environment(&program.caller_env, &program.toolchains, Some(self.root()), &given),
             network: program.network.clone(),
             limits: program.limits.clone(),
             toolchains: program.toolchains.clone(),

@@ -1,7 +1,7 @@
 //! A vault as the directory of one run: mounted for it, through its rules, and gone with it.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
 use crate::open::OpenVault;
 use crate::served::ServedVault;
+use crate::source::TakingAhead;
 use crate::store::Store;
 use crate::vault::Vault;
 
@@ -38,6 +39,9 @@ pub(crate) const TALK: &str = "talk";
 
 /// How long an owner that is about to end may take to store what it has.
 const ENDING: Duration = Duration::from_secs(60);
+
+/// A run that is over by then needs nothing of its source that it has not asked for.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// The directory of a run. Nothing is left of it when this is dropped.
 pub(crate) struct RunDirectory {
@@ -122,8 +126,8 @@ fn remove(place: &Path) {
     let _ = std::fs::remove_dir(place);
 }
 
-/// What this process serves to others after its run: another run in the same vault, or a mount that somebody made
-/// meanwhile. Who ends the process before it has ended takes their files away from them.
+/// What this process does after its run: it serves another run in the same vault, or a mount that somebody made meanwhile,
+/// and ends what it took of a source. Who ends the process before it has ended takes their files away from them.
 #[derive(Default)]
 pub struct Lingering {
     serving: Vec<JoinHandle<()>>,
@@ -147,6 +151,55 @@ impl Lingering {
     }
 }
 
+/// A vault whose mount for a run is there and not served yet: whoever looks into it waits.
+pub(crate) struct Unserved {
+    vault: Vault,
+    directory: RunDirectory,
+    options: MountOptions,
+    connection: OwnedFd,
+}
+
+impl Unserved {
+    pub fn connect(vault: &Vault, directory: RunDirectory, options: MountOptions) -> Result<Unserved> {
+        let connection = mount::connect(vault.name()?.as_str(), &directory.mountpoint(), &options)?;
+        Ok(Unserved { vault: vault.clone(), directory, options, connection })
+    }
+
+    pub fn mountpoint(&self) -> PathBuf {
+        self.directory.mountpoint()
+    }
+
+    pub fn door_place(&self) -> PathBuf {
+        self.directory.place.join(DOOR)
+    }
+
+    /// Serves it. If another process has become the owner, it has to be mounted anew: the answer says whether whoever
+    /// waits in the mount is served now.
+    pub fn serve(self, report: &Report) -> Result<(Workspace, bool)> {
+        let Unserved { vault, directory, options, connection } = self;
+        match vault.open() {
+            Ok(open) => {
+                let workspace = Workspace::own(&vault, open, directory, &options, report, connection)?;
+                Ok((workspace, true))
+            }
+            Err(Error::Busy { .. }) => {
+                drop(connection);
+                mount::detach(&directory.mountpoint());
+                Ok((Workspace::mount(&vault, directory, &options, report)?, false))
+            }
+            Err(error) => {
+                mount::detach(&directory.mountpoint());
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the mount away again.
+    pub fn give_up(self) {
+        mount::detach(&self.mountpoint());
+    }
+}
+
 /// A vault that is mounted for a run.
 pub(crate) struct Workspace {
     vault: Vault,
@@ -157,7 +210,7 @@ pub(crate) struct Workspace {
 /// Who serves the mount.
 enum Serving {
     /// This process, which owns the vault meanwhile.
-    Us { served: Box<ServedVault>, mounts: Arc<Mounts> },
+    Us { served: Box<ServedVault>, mounts: Arc<Mounts>, ahead: TakingAhead },
     /// The process that owns the vault anyway.
     Owner,
     /// Nobody: it is a copy.
@@ -175,7 +228,11 @@ impl Workspace {
         let start = Instant::now();
         loop {
             let busy = match vault.open() {
-                Ok(open) => return Workspace::own(vault, open, directory, options, report),
+                Ok(open) => {
+                    let name = vault.name()?;
+                    let connection = mount::connect(name.as_str(), &directory.mountpoint(), options)?;
+                    return Workspace::own(vault, open, directory, options, report, connection);
+                }
                 Err(busy @ Error::Busy { .. }) => busy,
                 Err(error) => return Err(error),
             };
@@ -195,24 +252,31 @@ impl Workspace {
         directory: RunDirectory,
         options: &MountOptions,
         report: &Report,
+        connection: OwnedFd,
     ) -> Result<Workspace> {
+        let mountpoint = directory.mountpoint();
+        let served = Self::serve(open, &mountpoint, options, report, connection);
+        let (served, mounts) = served.inspect_err(|_| mount::detach(&mountpoint))?;
+        let ahead = TakingAhead::start(vault, options.rules.clone(), SHORT);
+        let serving = Serving::Us { served: Box::new(served), mounts, ahead };
+        Ok(Workspace { vault: vault.clone(), serving, directory })
+    }
+
+    fn serve(
+        open: OpenVault,
+        mountpoint: &Path,
+        options: &MountOptions,
+        report: &Report,
+        connection: OwnedFd,
+    ) -> Result<(ServedVault, Arc<Mounts>)> {
         let open = Arc::new(open);
         let mounts = Mounts::new(Arc::clone(&open), Arc::clone(report));
         let heard = Arc::clone(report);
         let log = Arc::new(move |error: &Error| heard(&avfs_core::with_causes(error)));
         let host = Arc::new(MountHost(Arc::clone(&mounts)));
         let served = ServedVault::start(open, host, Rhythm::default(), log)?;
-        let mountpoint = directory.mountpoint();
-        let connection = mount::connect(vault.name()?.as_str(), &mountpoint, options)?;
-        if let Err(error) = served.mount(&mountpoint, &options.words(), Some(connection)) {
-            mount::detach(&mountpoint);
-            return Err(error);
-        }
-        Ok(Workspace {
-            vault: vault.clone(),
-            serving: Serving::Us { served: Box::new(served), mounts },
-            directory,
-        })
+        served.mount(mountpoint, &options.words(), Some(connection))?;
+        Ok((served, mounts))
     }
 
     /// Copies a vault, where nothing can be mounted.
@@ -255,7 +319,8 @@ impl Workspace {
         let Workspace { vault, serving, directory } = self;
         let mountpoint = directory.mountpoint();
         match serving {
-            Serving::Us { served, mounts } => {
+            Serving::Us { served, mounts, ahead } => {
+                lingering.serving.extend(ahead.stop());
                 // Before the end of the mount, which would store it under its own name.
                 served.open().save(action, detail)?;
                 end_mount(|force| served.unmount(&mountpoint, force))?;

@@ -8,7 +8,7 @@ use avfs_core::TreePath;
 
 /// The directories of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Of this working directory: its HEAD and index.
     pub(super) own: PathBuf,
     /// Of all working directories: objects, refs and settings.
@@ -36,6 +36,29 @@ impl Place {
         let is_repository = own.join("HEAD").symlink_metadata().is_ok() && common.join("objects").is_dir();
         is_repository.then_some(Place { own, common })
     }
+
+    /// The repository of a project, if nothing of it is in the project. One that keeps its refs in tables is left out
+    /// if it has several working directories: what is of one of them cannot be told there.
+    pub(crate) fn outside(project: &Path) -> Option<Place> {
+        let (project, place) = (project.canonicalize().ok()?, Place::of(project)?);
+        let is_apart = !place.own.starts_with(&project) && !place.common.starts_with(&project);
+        let is_told = match place.own_below_common() {
+            Some(_) => !place.common.join("reftable").exists(),
+            None => place.own == place.common,
+        };
+        (is_apart && is_told).then_some(place)
+    }
+
+    /// Of everything that working directories share.
+    pub(crate) fn common(&self) -> &Path {
+        &self.common
+    }
+
+    /// Where in the common directory the one of this working directory is, if it is another one.
+    pub(super) fn own_below_common(&self) -> Option<TreePath> {
+        let below = self.own.strip_prefix(&self.common).ok()?;
+        TreePath::parse(below.as_os_str().as_bytes()).ok().filter(|below| !below.is_root())
+    }
 }
 
 /// The path that a file holds behind `prefix`.
@@ -46,17 +69,10 @@ fn pointer(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     (!path.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
 }
 
-/// The directories of a project's repository that lie outside of the project: those of a worktree or a submodule.
-/// A program that works in the project needs them at these very paths. One inside another is not named.
-pub fn outside_directories(project: &Path) -> Vec<PathBuf> {
-    let (Ok(project), Some(place)) = (project.canonicalize(), Place::of(project)) else { return Vec::new() };
-    let mut outside: Vec<PathBuf> = Vec::new();
-    for directory in [place.common, place.own] {
-        if !directory.starts_with(&project) && !outside.iter().any(|known| directory.starts_with(known)) {
-            outside.push(directory);
-        }
-    }
-    outside
+/// The git directory of a project that lies outside of it, with everything that its working directories share: of a
+/// worktree, a submodule, or one that was put elsewhere.
+pub fn outside_directory(project: &Path) -> Option<PathBuf> {
+    Place::outside(project).map(|place| place.common)
 }
 
 /// Whether a path of a tree is a repository's own, and no file of a project: it is `.git`, however it is written, or

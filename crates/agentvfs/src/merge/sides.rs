@@ -6,9 +6,10 @@ use avfs_core::diff::Change;
 use avfs_core::merge::{Contents, Move, Side, moves_by_content};
 use avfs_core::{BlobId, Content, Entry, TreePath};
 use avfs_tree::content::{ContentBuilder, read_all};
-use avfs_tree::{Base, Ino, ObjectError, ObjectWriter, Objects, WorkTree};
+use avfs_tree::{Base, FsError, Ino, ObjectError, ObjectWriter, Objects, SourceError, WorkTree};
 
 use crate::error::Result;
+use crate::store::Store;
 use crate::vault::Vault;
 
 /// Larger files are not merged line by line.
@@ -23,8 +24,7 @@ pub(super) struct Changed {
 impl Changed {
     pub fn new(vault: &Vault, base: &Base, now: &Base) -> Result<Changed> {
         let changes = vault.changed_paths(&base.root, &now.root)?;
-        let mut moves = moves_by_number(vault, base, now, &changes)?;
-        moves.extend(moves_by_content(&changes, &moves));
+        let moves = moves_between(vault.store(), base, now, &changes)?;
         Ok(Changed { changes, moves })
     }
 
@@ -33,8 +33,20 @@ impl Changed {
     }
 }
 
+/// The files that are at another path, by their numbers or by their contents.
+pub(crate) fn moves_between(
+    store: &Store,
+    base: &Base,
+    now: &Base,
+    changes: &[Change],
+) -> Result<Vec<Move>, FsError> {
+    let mut moves = moves_by_number(store, base, now, changes)?;
+    moves.extend(moves_by_content(changes, &moves));
+    Ok(moves)
+}
+
 /// The files that are at another path with the inode number that they had.
-fn moves_by_number(vault: &Vault, base: &Base, now: &Base, changes: &[Change]) -> Result<Vec<Move>> {
+fn moves_by_number(store: &Store, base: &Base, now: &Base, changes: &[Change]) -> Result<Vec<Move>, FsError> {
     let only = |before: &Option<Entry>, after: &Option<Entry>| {
         before.as_ref().is_some_and(|entry| !entry.is_directory()) && after.is_none()
     };
@@ -45,7 +57,6 @@ fn moves_by_number(vault: &Vault, base: &Base, now: &Base, changes: &[Change]) -
     if gone.is_empty() || added.is_empty() {
         return Ok(Vec::new());
     }
-    let store = vault.store();
     let tree = |base: &Base| WorkTree::in_memory(store.objects().clone(), base.clone(), store.clock());
     let (before, after) = (tree(base)?, tree(now)?);
     let mut places: HashMap<Ino, &TreePath> = HashMap::new();
@@ -87,9 +98,13 @@ impl Contents for Texts<'_> {
     type Error = ObjectError;
 
     fn load(&mut self, size: u64, content: Content) -> Result<Option<Vec<u8>>, ObjectError> {
-        match size {
-            0..=TEXT_MAX => read_all(self.objects, content, size).map(|bytes| Some(bytes.to_vec())),
-            _ => Ok(None),
+        if size > TEXT_MAX {
+            return Ok(None);
+        }
+        match read_all(self.objects, content, size) {
+            // Both sides wrote over a file that neither had read, and its directory has another one by now.
+            Err(ObjectError::Promised { source: SourceError::Moved, .. }) => Ok(None),
+            bytes => bytes.map(|bytes| Some(bytes.to_vec())),
         }
     }
 

@@ -17,7 +17,7 @@ impl Task {
     pub fn sync(&mut self, options: &MergeOptions) -> Result<MergeReport> {
         let store = self.vault().store().clone();
         let _pin = store.objects().store().pin()?;
-        let (base, theirs) = (self.base()?, store.state_of(self.root())?);
+        let (base, theirs) = (self.base()?, store.state_of(self.root())?.snapshot);
         let report = self.vault().attempt(|open| self.sync_states(open, base, theirs, options))?;
         if !options.dry_run {
             self.begin_at(theirs)?;

@@ -4,16 +4,16 @@
 //! files that look as if people wrote them. Everything else is taken when it is asked for. What nobody may read
 //! through the rules of the view is never taken: it stays out of the store.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use avfs_core::rules::{Level, Rules};
+use avfs_core::rules::{Level, Rule, Rules};
 use avfs_core::{Content, EntryKind, EntryName, ObjectId, PromiseId, TreePath};
 use avfs_tree::{Objects, ReadError, TreeReader};
 
 use crate::error::Result;
-use crate::open::OpenVault;
+use crate::vault::Vault;
 
 const GIT: &[u8] = b".git";
 /// What tools make, and can make again.
@@ -29,31 +29,31 @@ const PRIORITY: i32 = 15;
 
 /// A thread that takes files ahead of time. Dropped, it ends at the next file.
 pub struct TakingAhead {
-    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// Closed, it tells the thread to end.
+    going_on: Option<Sender<()>>,
 }
 
 impl TakingAhead {
-    /// Begins with the present state of a vault, as it is seen through `rules`.
-    pub fn start(open: &OpenVault, rules: Option<Rules>) -> Result<TakingAhead> {
-        let objects = open.vault().store().objects().clone();
-        let stop = Arc::new(AtomicBool::new(false));
-        if !objects.may_promise() {
-            return Ok(TakingAhead { stop, thread: None });
+    /// Takes files of the present state of a vault, as it is seen through `rules`. Begins after a while, so that what is
+    /// over by then costs nothing.
+    pub fn start(vault: &Vault, rules: Option<Vec<Rule>>, after: Duration) -> TakingAhead {
+        let (going_on, ended) = channel();
+        if !vault.store().objects().may_promise() {
+            return TakingAhead { thread: None, going_on: None };
         }
-        let reader = open.vault().stored_reader()?;
-        let reader = match rules {
-            Some(rules) => reader.through(rules),
-            None => reader,
-        };
-        let walk = Walk { reader, objects, stop: Arc::clone(&stop) };
+        let vault = vault.clone();
         let thread = std::thread::Builder::new().name("take-ahead".into()).spawn(move || {
-            // Where that is refused it works all the same.
-            let _ = rustix::process::setpriority_process(None, PRIORITY);
-            walk.run();
+            if ended.recv_timeout(after) == Err(RecvTimeoutError::Timeout)
+                && let Ok(walk) = Walk::new(&vault, rules, ended)
+            {
+                // Where that is refused it works all the same.
+                let _ = rustix::process::setpriority_process(None, PRIORITY);
+                walk.run();
+            }
         });
         // Without it, everything is taken when it is asked for.
-        Ok(TakingAhead { stop, thread: thread.ok() })
+        TakingAhead { thread: thread.ok(), going_on: Some(going_on) }
     }
 
     /// Waits until everything is taken that is to be.
@@ -62,11 +62,17 @@ impl TakingAhead {
             let _ = thread.join();
         }
     }
+
+    /// Tells it to end, and gives back the thread, which may still be taking a large file.
+    pub fn stop(mut self) -> Option<JoinHandle<()>> {
+        self.going_on = None;
+        self.thread.take()
+    }
 }
 
 impl Drop for TakingAhead {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.going_on = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -76,7 +82,8 @@ impl Drop for TakingAhead {
 struct Walk {
     reader: TreeReader,
     objects: Objects,
-    stop: Arc<AtomicBool>,
+    /// Whoever wants this is gone when it is closed.
+    ended: Receiver<()>,
 }
 
 /// How much may still be taken.
@@ -86,6 +93,15 @@ struct Budget {
 }
 
 impl Walk {
+    fn new(vault: &Vault, rules: Option<Vec<Rule>>, ended: Receiver<()>) -> Result<Walk> {
+        let reader = vault.stored_reader()?;
+        let reader = match rules {
+            Some(rules) => reader.through(Rules::new(rules)?),
+            None => reader,
+        };
+        Ok(Walk { reader, objects: vault.store().objects().clone(), ended })
+    }
+
     fn run(&self) {
         let repository = TreePath::root().join(&EntryName::new(GIT).expect("a good name"));
         self.below(repository, REPOSITORY, u64::MAX, &|_| true);
@@ -141,7 +157,7 @@ impl Walk {
     }
 
     fn is_done(&self, budget: &Budget) -> bool {
-        budget.entries == 0 || self.stop.load(Ordering::Relaxed)
+        budget.entries == 0 || self.ended.try_recv() == Err(TryRecvError::Disconnected)
     }
 }
 

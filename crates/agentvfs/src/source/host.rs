@@ -18,7 +18,7 @@ use crate::transfer::host_file::{self, Intake, Trouble};
 const ATTEMPTS: usize = 8;
 /// A change within this time after the last one may leave the times as they were: the kernel's clock for files
 /// ticks at least a hundred times a second.
-const TICK: Duration = Duration::from_millis(20);
+pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 pub(super) struct HostSource {
     top: Beneath,

@@ -6,6 +6,7 @@ mod attackers;
 mod disks;
 mod kills;
 mod random;
+mod renames;
 mod scene;
 mod sides;
 mod undoing;

@@ -15,6 +15,7 @@ enum Edit {
     Mode(usize, u32),
     Link(usize, String),
     Directory(usize),
+    Move(usize, usize),
 }
 
 /// Few names, so that files and directories meet.
@@ -27,7 +28,8 @@ fn edits(most: usize) -> impl Strategy<Value = Vec<Edit>> {
         2 => place.clone().prop_map(Edit::Remove),
         1 => (place.clone(), prop_oneof![Just(0o644), Just(0o755), Just(0o600)]).prop_map(|(p, m)| Edit::Mode(p, m)),
         1 => (place.clone(), "[a-c]{1,3}").prop_map(|(place, target)| Edit::Link(place, target)),
-        1 => place.prop_map(Edit::Directory),
+        1 => place.clone().prop_map(Edit::Directory),
+        2 => (place.clone(), place).prop_map(|(from, to)| Edit::Move(from, to)),
     ];
     proptest::collection::vec(edit, 0..most)
 }
@@ -67,6 +69,13 @@ fn perform_one(open: &agentvfs::OpenVault, edit: &Edit) {
         }
         Edit::Remove(place) => {
             let _ = open.remove(&path(PLACES[*place]), true);
+        }
+        Edit::Move(from, to) => {
+            let (from, to) = (path(PLACES[*from]), path(PLACES[*to]));
+            if open.exists(&from).unwrap_or(false) && !to.starts_with(&from) && !from.starts_with(&to) {
+                clear(open, &to);
+                open.rename(&from, &to).unwrap();
+            }
         }
         Edit::Mode(place, mode) => {
             let _ = open.set_mode(&path(PLACES[*place]), *mode);

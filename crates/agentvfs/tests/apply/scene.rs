@@ -81,7 +81,7 @@ impl Scene {
     }
 
     pub fn plan(&self) -> Plan {
-        self.plan_with(&Selection::default(), &ApplyOptions::default()).unwrap()
+        self.plan_with(&Selection::default(), &options()).unwrap()
     }
 
     pub fn apply(&self) -> Result<Applied> {
@@ -89,7 +89,7 @@ impl Scene {
     }
 
     pub fn apply_with(&self, conflicts: OnConflict) -> Result<Applied> {
-        let options = ApplyOptions { conflicts, ..ApplyOptions::default() };
+        let options = ApplyOptions { conflicts, ..options() };
         self.plan_with(&Selection::default(), &options)?.carry_out()
     }
 
@@ -100,6 +100,11 @@ impl Scene {
     pub fn has(&self, at: &str) -> bool {
         self.project.join(at).symlink_metadata().is_ok()
     }
+}
+
+/// By the name of the task the numbers of its files are known.
+pub fn options() -> ApplyOptions {
+    ApplyOptions { task: Some("task".into()), ..ApplyOptions::default() }
 }
 
 pub fn put(top: &Path, at: &str, bytes: &[u8]) {

@@ -10,7 +10,7 @@ use agentvfs::Error;
 use agentvfs::apply::{ApplyError, ApplyOptions, KeptCopy, Moment, OnConflict, Selection, Watch};
 use avfs_testkit::Dice;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, path};
 
 fn kept_of(outcome: agentvfs::Result<agentvfs::apply::Applied>) -> Vec<KeptCopy> {
     match outcome {
@@ -67,9 +67,10 @@ impl Watch for Editor<'_> {
     }
 }
 
-/// The lines of the file and of every copy that is kept.
+/// The lines of the file, under both its names, and of every copy that is kept.
 fn lines(scene: &Scene) -> BTreeSet<String> {
-    let mut text = scene.read("a");
+    let read = |at| std::fs::read_to_string(scene.project.join(at)).unwrap_or_default();
+    let mut text = read("a") + &read("b");
     let applies = scene.place().join("store/applies");
     for folder in std::fs::read_dir(applies).unwrap().map(|entry| entry.unwrap().path()) {
         for part in ["kept", "aside"] {
@@ -108,6 +109,37 @@ fn an_editor_that_saves_in_the_middle_of_hundreds_of_applies_loses_no_version() 
         (0..editor.saved.get()).filter(|number| !found.contains(&format!("user {number}\n"))).collect();
     assert!(lost.is_empty(), "lost {lost:?} of {}", editor.saved.get());
     assert!(editor.saved.get() > 100, "{} versions", editor.saved.get());
+}
+
+#[test]
+fn an_editor_that_saves_while_its_file_is_renamed_loses_no_version() {
+    let seed = Dice::fresh_seed();
+    println!("AVFS_FUZZ_SEED={seed}");
+    let scene = Scene::new(&[("a", "start\n")]);
+    scene.task_does(|open| drop(open.rename(&path("a"), &path("b")).unwrap()));
+    let editor = Editor {
+        project: &scene.project,
+        dice: RefCell::new(Dice::new(seed)),
+        zeal: 3,
+        saved: Cell::new(0),
+        open: RefCell::default(),
+    };
+    let (mut found, mut renamed) = (BTreeSet::new(), 0);
+    for _ in 0..150 {
+        scene.user_writes("a", "start\n");
+        let _ = std::fs::remove_file(scene.project.join("b"));
+        editor.open.take();
+        let outcome = scene.plan().carry_out_watched(&editor);
+        renamed += usize::from(outcome.is_ok() && scene.has("b"));
+        for copy in outcome.into_iter().flat_map(|applied| applied.kept) {
+            assert!(copy.kept.exists(), "{copy:?} is named");
+        }
+        found.append(&mut lines(&scene));
+    }
+    let lost: Vec<usize> =
+        (0..editor.saved.get()).filter(|number| !found.contains(&format!("user {number}\n"))).collect();
+    assert!(lost.is_empty(), "lost {lost:?} of {}", editor.saved.get());
+    assert!(editor.saved.get() > 50 && renamed > 50, "{} versions, {renamed} renamed", editor.saved.get());
 }
 
 /// Saves versions by renaming until told to stop.

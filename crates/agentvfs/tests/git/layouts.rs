@@ -1,8 +1,6 @@
 //! Repositories of every shape that a user may have.
 
-use std::path::PathBuf;
-
-use agentvfs::git::{Bring, GitError, HostRepository, outside_directories};
+use agentvfs::git::{Bring, GitError, HostRepository, outside_directory};
 
 use crate::ground::{Ground, branch, bring, commit};
 
@@ -115,17 +113,16 @@ fn refs_in_tables_of_the_user_are_read_and_made() {
 }
 
 #[test]
-fn directories_outside_of_a_project_are_found() {
+fn a_git_directory_outside_of_a_project_is_found() {
     let ground = Ground::with(&format!(
         "git init -q -b main; {FIRST}; git worktree add -q ../tree; git worktree add -q inside
          git -c protocol.file.allow=always submodule --quiet add ./. part 2>/dev/null"
     ));
     let host = ground.path("host").canonicalize().unwrap();
-    let none: [PathBuf; 0] = [];
-    assert_eq!(outside_directories(&host), none);
-    assert_eq!(outside_directories(&ground.path("tree")), [host.join(".git")]);
-    assert_eq!(outside_directories(&host.join("inside")), [host.join(".git")]);
-    assert_eq!(outside_directories(&host.join("part")), [host.join(".git/modules/part")]);
-    assert_eq!(outside_directories(&ground.path("nowhere")), none);
+    assert_eq!(outside_directory(&host), None);
+    assert_eq!(outside_directory(&ground.path("tree")), Some(host.join(".git")));
+    assert_eq!(outside_directory(&host.join("inside")), Some(host.join(".git")));
+    assert_eq!(outside_directory(&host.join("part")), Some(host.join(".git/modules/part")));
+    assert_eq!(outside_directory(&ground.path("nowhere")), None);
     assert!(matches!(HostRepository::open(&ground.path("")), Err(GitError::NotARepository { .. })));
 }

@@ -7,6 +7,7 @@ mod bringing;
 mod files;
 mod ground;
 mod history;
+mod inlined;
 mod layouts;
 mod revisions;
 mod tasks;

@@ -23,7 +23,7 @@ fn lines_that_both_changed_are_marked() {
     let (main, _) = torn();
     assert_eq!(read(&main, "/f").unwrap(), MARKED);
     let open = main.conflicts().unwrap();
-    assert_eq!((open.len(), open[0].kind, open[0].from.as_str()), (1, Text, "fork"));
+    assert_eq!((open.len(), open[0].conflict.kind, open[0].from.as_str()), (1, Text, "fork"));
     assert_eq!(main.info().unwrap().conflicts, 1);
 }
 
@@ -107,6 +107,45 @@ fn a_file_and_a_directory_are_one_conflict_whatever_is_below() {
     assert_eq!(read(&main, "/d").unwrap(), "a file");
     main.resolve(&path("/d"), &Resolution::Theirs).unwrap();
     assert!(exists(&main, "/d/new") && exists(&main, "/d/e/new"));
+}
+
+#[test]
+fn a_directory_in_conflict_keeps_its_linked_files_whoever_has_it() {
+    let file = |open: &OpenVault| {
+        remove(open, "/d");
+        make(open, "/d", "a file");
+    };
+    let linked = |open: &OpenVault| {
+        make(open, "/d/one", "both");
+        open.make_directory(&path("/d/deep"), true).unwrap();
+        open.hard_link(&path("/d/one"), &path("/d/deep/two")).unwrap();
+        open.hard_link(&path("/f"), &path("/d/outside")).unwrap();
+    };
+    let base = |open: &OpenVault| {
+        make(open, "/f", "of the tree");
+        make(open, "/d/e", "x");
+        open.hard_link(&path("/d/e"), &path("/d/f")).unwrap();
+    };
+    let is_linked = |vault: &Vault, one: &str, other: &str| {
+        let open = vault.begin().unwrap();
+        open.stat(&path(one)).unwrap().ino == open.stat(&path(other)).unwrap().ino
+    };
+    let check_linked = |main: &Vault, resolution: &Resolution| {
+        main.resolve(&path("/d"), resolution).unwrap();
+        assert_eq!(read(main, "/d/one").unwrap(), "both");
+        assert_eq!(read(main, "/d/outside").unwrap(), "of the tree");
+        assert!(is_linked(main, "/d/one", "/d/deep/two") && is_linked(main, "/d/e", "/d/f"));
+        write(main, "/d/one", "changed");
+        assert_eq!(read(main, "/d/deep/two").unwrap(), "changed");
+    };
+    check_linked(&check(base, file, linked, &[("/d", Kinds)]), &Resolution::Theirs);
+    check_linked(&check(base, linked, file, &[("/d", Kinds)]), &Resolution::Ours);
+    let main = check(base, linked, file, &[("/d", Kinds)]);
+    let fork = main.fork(&[name("later")]).unwrap().remove(0);
+    main.delete(true).unwrap();
+    fork.resolve(&path("/d"), &Resolution::Base).unwrap();
+    assert!(is_linked(&fork, "/d/e", "/d/f") && !exists(&fork, "/d/one"));
+    assert_eq!(fork.store().check(&mut |_, _| ()).unwrap().problems, [] as [String; 0]);
 }
 
 #[test]

@@ -92,9 +92,11 @@ fn swapping_the_sides_swaps_ours_and_theirs() {
         let one = forks[0].merge(&[&forks[1]], &dry).unwrap();
         let other = forks[1].merge(&[&forks[0]], &dry).unwrap();
         assert_eq!(one.conflicts.len(), other.conflicts.len(), "{:?} {:?}", kinds(&one), kinds(&other));
-        for (one, other) in
-            one.conflicts.iter().zip(&other.conflicts).filter(|(one, _)| one.their_path.is_none())
-        {
+        for (one, other) in one.conflicts.iter().zip(&other.conflicts) {
+            let (one, other) = (&one.conflict, &other.conflict);
+            if one.their_path.is_some() {
+                continue;
+            }
             assert_eq!((&one.path, &one.base), (&other.path, &other.base));
             assert_eq!((&one.ours, &one.theirs), (&other.theirs, &other.ours));
         }

@@ -41,7 +41,7 @@ fn clean(into: &Vault, from: &Vault) -> MergeReport {
 }
 
 fn kinds(report: &MergeReport) -> Vec<(String, ConflictKind)> {
-    report.conflicts.iter().map(|conflict| (conflict.path.to_string(), conflict.kind)).collect()
+    report.conflicts.iter().map(|open| (open.conflict.path.to_string(), open.conflict.kind)).collect()
 }
 
 fn mode_of(vault: &Vault, at: &str) -> u32 {

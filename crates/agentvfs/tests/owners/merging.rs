@@ -42,7 +42,7 @@ fn conflicts_of_a_vault_that_is_open_elsewhere_stay_and_are_resolved_there() {
     scene.vault.merge(&[&fork], &MergeOptions::default()).unwrap();
     scene.owner_writes("/b", "something else");
     let open = scene.vault.conflicts().unwrap();
-    assert_eq!(open.iter().map(|conflict| conflict.kind).collect::<Vec<_>>(), [ConflictKind::Text]);
+    assert_eq!(open.iter().map(|open| open.conflict.kind).collect::<Vec<_>>(), [ConflictKind::Text]);
     scene.vault.resolve(&path("/a"), &Resolution::Theirs).unwrap();
     assert_eq!(scene.owner_reads("/a"), "theirs");
     scene.owner_writes("/b", "and more");

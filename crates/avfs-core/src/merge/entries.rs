@@ -9,7 +9,7 @@ use super::{Choice, ConflictKind};
 /// The door to the contents of files.
 pub trait Contents {
     type Error;
-    /// All the bytes; `None` if they are too many to be merged line by line.
+    /// All the bytes; `None` if they are too many to be merged line by line, or nobody has them any more.
     fn load(&mut self, size: u64, content: Content) -> Result<Option<Vec<u8>>, Self::Error>;
     /// Keeps a merged text.
     fn store(&mut self, bytes: Vec<u8>) -> Result<Content, Self::Error>;

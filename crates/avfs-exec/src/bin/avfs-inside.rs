@@ -41,7 +41,7 @@ fn launch(launcher: &OsString, mut rest: Vec<OsString>) -> Result<i32, String> {
         Event::Stderr(bytes) => drop(std::io::stderr().write_all(bytes)),
         Event::Started | Event::Stopping(_) => {}
     };
-    let run = Run { plan: &plan, stdin: Stdin::Nothing, cancel: &cancel, events: &mut show };
+    let run = Run::new(&plan, Stdin::Nothing, &cancel, &mut show);
     launcher.launch(run).map(|outcome| outcome.status()).map_err(|error| format!("{}: {error}", error.code()))
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -34,6 +35,22 @@ impl Streams {
                 Ok([copy(line)?, copy(line)?, copy(line)?])
             }
         }
+    }
+
+    /// Says where the command would have spoken why there is none, as a shell does.
+    fn complain(&self, spec: &Spec, error: &io::Error) {
+        let program = spec.command.first().map(|word| avfs_core::printable(word.as_bytes()));
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "not found in the sandbox".to_owned(),
+            _ => error.to_string(),
+        };
+        let line = format!("avfs: {}: {reason}\n", program.unwrap_or_default());
+        let aside = match self {
+            Streams::Pipes { stderr, .. } => stderr.as_fd(),
+            Streams::Terminal(terminal) => terminal.line(),
+        };
+        // Whoever does not listen is told by the status.
+        let _ = rustix::io::write(aside, line.as_bytes());
     }
 
     fn terminal(&self) -> Option<&Terminal> {
@@ -116,7 +133,10 @@ fn run(channel: &mut Channel, spec: &Spec, streams: Streams, ended: &OwnedFd) ->
             }
             end?
         }
-        Err(error) => not_started(&error),
+        Err(error) => {
+            streams.complain(spec, &error);
+            not_started(&error)
+        }
     };
     channel.report(&report)
 }

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -14,7 +13,8 @@ use super::child::{Staging, Start, numbers};
 use super::ending::{Told, group_for, outcome, rlimits};
 use super::pipes::{Inner, in_memory, output_pipe, pipes, socket_pair};
 use super::supervise::{Killing, Watched, supervise};
-use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
+use super::version::Version;
+use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run, Stdin};
 use crate::inside::{Sockets, Spec, Standing, landlock_abi};
 use crate::limits::{Gauge, Group, LimitsBy};
 use crate::network::{Proxy, proxy_variables};
@@ -28,7 +28,7 @@ const FIRST_WITH_SCOPES: u32 = 6;
 pub struct Bubblewrap {
     program: PathBuf,
     inside: Inside,
-    version: OnceLock<String>,
+    version: Version,
     /// What the run uses, once its group is there.
     gauge: Arc<OnceLock<Gauge>>,
 }
@@ -40,7 +40,13 @@ impl Bubblewrap {
     }
 
     pub fn at(program: impl Into<PathBuf>, inside: Inside) -> Self {
-        Self { program: program.into(), inside, version: OnceLock::new(), gauge: Arc::default() }
+        Self { program: program.into(), inside, version: Version::default(), gauge: Arc::default() }
+    }
+
+    /// Remembers in this file which version the program is, so that not every run has to ask.
+    #[must_use]
+    pub fn remembering(self, place: PathBuf) -> Self {
+        Self { version: Version::kept_in(place), ..self }
     }
 
     /// Tells what the first run with a group uses, while it goes on.
@@ -51,26 +57,8 @@ impl Bubblewrap {
     /// What `bwrap --version` says, without the name.
     pub fn version(&self) -> Result<&str, LaunchError> {
         self.check_program()?;
-        let asked = self.ask_version().map_err(LaunchError::no_start)?;
-        self.told_version(asked).map_err(LaunchError::system("asking bubblewrap for its version"))
-    }
-
-    /// Asks in the background, if nobody has asked before.
-    fn ask_version(&self) -> io::Result<Option<Child>> {
-        if self.version.get().is_some() {
-            return Ok(None);
-        }
-        let mut command = Command::new(&self.program);
-        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        command.spawn().map(Some)
-    }
-
-    fn told_version(&self, asked: Option<Child>) -> io::Result<&str> {
-        let output = asked.map(Child::wait_with_output).transpose()?;
-        let text =
-            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        let told = || text.split_whitespace().last().unwrap_or("unknown").to_owned();
-        Ok(self.version.get_or_init(told))
+        let asked = self.version.ask(&self.program).map_err(LaunchError::no_start)?;
+        self.version.told(asked).map_err(LaunchError::system("asking bubblewrap for its version"))
     }
 
     fn check_program(&self) -> Result<(), LaunchError> {
@@ -118,9 +106,8 @@ struct Extra {
 }
 
 impl Launcher for Bubblewrap {
-    fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
-        let Run { plan, stdin, cancel, events } = run;
-        let since = Instant::now();
+    fn launch(&self, mut run: Run<'_>) -> Result<Outcome, LaunchError> {
+        let (plan, stdin) = (run.plan, std::mem::replace(&mut run.stdin, Stdin::Nothing));
         plan.check()?;
         self.check_program()?;
         let tree = layout(plan, Path::new("/"), &self.inside.program);
@@ -135,8 +122,11 @@ impl Launcher for Bubblewrap {
         let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
         let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(LaunchError::no_start)?;
         // The sandbox is made meanwhile. A run whose version nobody knows is a run nevertheless.
-        let version = self.ask_version().unwrap_or(None);
+        let version = self.version.ask(&self.program).unwrap_or_default();
         drop(inner);
+        let wanted = run.is_wanted();
+        let since = Instant::now();
+        let Run { cancel, events, .. } = run;
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let limits = &plan.limits;
         let watched = Watched {
@@ -148,11 +138,15 @@ impl Launcher for Bubblewrap {
             cancel,
             events,
             since,
+            wanted,
             killing: Killing::First,
             spec: spec_of(plan, tree, by),
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
-        let version = self.told_version(version).map_err(system("asking bubblewrap for its version"))?;
+        if !wanted {
+            return Err(LaunchError::Withdrawn);
+        }
+        let version = self.version.told(version).map_err(system("asking bubblewrap for its version"))?;
         let isolation = Isolation::Bubblewrap { version: version.to_owned(), landlock_abi: landlock_abi() };
         let refusals = proxy.map(Proxy::finish).unwrap_or_default();
         outcome(plan, ended, Told { since, isolation, group, refusals })

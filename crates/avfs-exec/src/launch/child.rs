@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::FdFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 use rustix::process::{Gid, Pid, Signal, Uid};
@@ -124,7 +124,7 @@ impl Staging {
     /// Adds a path of the host, and answers where it will be.
     pub(super) fn add(&mut self, from: &std::path::Path) -> io::Result<PathBuf> {
         let at = format!("{}/{}", STAGING.to_string_lossy(), self.items.len());
-        let is_directory = std::fs::metadata(from)?.is_dir();
+        let is_directory = is_directory(from)?;
         let from = CString::new(from.as_os_str().as_encoded_bytes())?;
         self.items.push(Item { from, at: CString::new(at.as_str())?, is_directory, tree: None });
         Ok(at.into())
@@ -162,6 +162,12 @@ impl Item {
         let empty_source = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         Ok(rustix::mount::move_mount(tree.as_fd(), c"", CWD, at, empty_source)?)
     }
+}
+
+/// As far as is known without asking: a workspace may be one that nobody serves yet.
+fn is_directory(path: &std::path::Path) -> io::Result<bool> {
+    let known = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)?;
+    Ok(FileType::from_raw_mode(known.stx_mode.into()).is_dir())
 }
 
 /// The numbers of descriptors, for those that are kept.

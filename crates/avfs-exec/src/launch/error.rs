@@ -26,6 +26,9 @@ pub enum LaunchError {
     },
     #[error("there is no working directory {path:?} in the sandbox")]
     NoDirectory { path: PathBuf },
+    /// It was not wanted any more when the sandbox was ready.
+    #[error("the run was withdrawn before it began")]
+    Withdrawn,
     #[error("limits cannot be set")]
     Limits(#[source] LimitError),
     #[error("{doing}")]
@@ -44,6 +47,7 @@ impl LaunchError {
             Self::NoBubblewrap { .. } | Self::CannotIsolate { .. } => "cannot_isolate",
             Self::Workspace { .. } => "workspace_unusable",
             Self::NoDirectory { .. } => "no_such_directory",
+            Self::Withdrawn => "withdrawn",
             Self::Limits(_) => "limits_unavailable",
             Self::System { .. } => "system_error",
         }
@@ -58,7 +62,11 @@ impl LaunchError {
             ),
             Self::CannotIsolate { hint, .. } => Some(hint),
             Self::Limits(_) => Some("run `avfs doctor` to see which limits this system offers"),
-            Self::Plan(_) | Self::Workspace { .. } | Self::NoDirectory { .. } | Self::System { .. } => None,
+            Self::Plan(_)
+            | Self::Workspace { .. }
+            | Self::NoDirectory { .. }
+            | Self::Withdrawn
+            | Self::System { .. } => None,
         }
     }
 

@@ -53,11 +53,14 @@ impl Landlocked {
 }
 
 impl Launcher for Landlocked {
-    fn launch(&self, run: Run<'_>) -> Result<Outcome, LaunchError> {
-        let Run { plan, stdin, cancel, events } = run;
-        let since = Instant::now();
+    fn launch(&self, mut run: Run<'_>) -> Result<Outcome, LaunchError> {
         let system = LaunchError::system;
-        plan.check()?;
+        run.plan.check()?;
+        if !run.is_wanted() {
+            return Err(LaunchError::Withdrawn);
+        }
+        let Run { plan, stdin, cancel, events, .. } = run;
+        let since = Instant::now();
         let abi = usable_abi(plan)?;
         let private = Private::new().map_err(system("making private directories"))?;
         let (group, entrances) = group_for(&plan.limits)?;
@@ -78,6 +81,7 @@ impl Launcher for Landlocked {
             cancel,
             events,
             since,
+            wanted: true,
             killing,
             spec,
         };

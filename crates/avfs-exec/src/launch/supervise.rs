@@ -39,6 +39,8 @@ pub(super) struct Watched<'a> {
     pub(super) cancel: &'a Cancel,
     pub(super) events: &'a mut dyn FnMut(Event<'_>),
     pub(super) since: Instant,
+    /// If not, nothing begins, and what there is of a sandbox is taken away.
+    pub(super) wanted: bool,
     pub(super) killing: Killing,
     /// What the stage is to do, once it is in its group.
     pub(super) spec: Spec,
@@ -118,10 +120,11 @@ pub(super) fn supervise(mut watched: Watched<'_>) -> io::Result<Ended> {
         stage_is_there: true,
         stage_asked: false,
     };
-    if supervisor.watched.killing == Killing::Stage {
+    let is_wanted = supervisor.watched.wanted;
+    if is_wanted && supervisor.watched.killing == Killing::Stage {
         supervisor.begin(pid);
     }
-    let watched = supervisor.watch();
+    let watched = if is_wanted { supervisor.watch() } else { Ok(()) };
     // Whatever went wrong, nothing is left running.
     supervisor.kill_processes();
     watched?;

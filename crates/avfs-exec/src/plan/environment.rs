@@ -1,6 +1,8 @@
 //! The environment of a command: an allow-list of the caller's, and what is given.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use super::{HOME, Toolchain};
 
@@ -19,15 +21,23 @@ const QUIET: [(&str, &str); 4] = [
 
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The environment inside: what is allowed of `caller`, what toolchains need, and `given`, which wins.
+/// The directories of the system that are the same inside.
+const SYSTEM: [&str; 3] = ["/usr", "/bin", "/sbin"];
+
+/// The environment inside: what is allowed of `caller`, what toolchains need, and `given`, which wins. `project` is what
+/// is there at its own path.
 pub fn environment(
     caller: &[(OsString, OsString)],
     toolchains: &[Toolchain],
+    project: Option<&Path>,
     given: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let mut env = fixed();
+    let searched = caller.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+    let path = ("PATH".into(), search_path(searched.unwrap_or_default(), toolchains, project));
+    let of_toolchains = toolchains.iter().flat_map(|toolchain| &toolchain.env);
     let allowed = caller.iter().filter(|(name, _)| is_inherited(name));
-    for (name, value) in allowed.chain(&toolchain_variables(toolchains)).chain(given) {
+    for (name, value) in allowed.chain(of_toolchains).chain([&path]).chain(given) {
         set(&mut env, name, value);
     }
     env
@@ -51,15 +61,26 @@ pub fn is_inherited(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
 }
 
-fn toolchain_variables(toolchains: &[Toolchain]) -> Vec<(OsString, OsString)> {
-    let mut path = OsString::new();
-    for directory in toolchains.iter().flat_map(|toolchain| &toolchain.path) {
-        path.push(directory);
-        path.push(":");
+/// Where programs are looked for. Of several versions of a toolchain the caller has chosen one by the order of the own
+/// `PATH`, so what of that is there inside comes first; then what toolchains say, then the system.
+fn search_path(caller: &OsStr, toolchains: &[Toolchain], project: Option<&Path>) -> OsString {
+    let shown: Vec<&Path> =
+        toolchains.iter().map(|toolchain| toolchain.at.as_path()).chain(project).collect();
+    let is_shown = |path: &PathBuf| shown.iter().any(|top| path.starts_with(top));
+    let is_system = |path: &PathBuf| SYSTEM.iter().any(|top| path.starts_with(top));
+    let (system, elsewhere): (Vec<PathBuf>, Vec<PathBuf>) =
+        std::env::split_paths(caller).partition(is_system);
+    let chosen = elsewhere.into_iter().filter(is_shown);
+    let of_toolchains = toolchains.iter().flat_map(|toolchain| toolchain.path.iter().cloned());
+    let usual = std::env::split_paths(SYSTEM_PATH);
+    let mut all: Vec<PathBuf> = Vec::new();
+    for directory in chosen.chain(of_toolchains).chain(system).chain(usual) {
+        if !all.contains(&directory) {
+            all.push(directory);
+        }
     }
-    path.push(SYSTEM_PATH);
-    let set = toolchains.iter().flat_map(|toolchain| &toolchain.env).cloned();
-    set.chain([("PATH".into(), path)]).collect()
+    let words: Vec<&[u8]> = all.iter().map(|directory| directory.as_os_str().as_bytes()).collect();
+    OsString::from_vec(words.join(&b':'))
 }
 
 fn set(env: &mut Vec<(OsString, OsString)>, name: &OsStr, value: &OsStr) {
@@ -85,17 +106,38 @@ mod tests {
     fn secrets_and_loaders_of_the_caller_stay_outside() {
         let names = ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "LD_PRELOAD", "BASH_ENV", "PATH", "HOME"];
         let caller: Vec<(&str, &str)> = names.iter().map(|name| (*name, "leak")).collect();
-        let env = environment(&pairs(&caller), &[], &[]);
+        let env = environment(&pairs(&caller), &[], None, &[]);
         assert!(env.iter().all(|(_, value)| value != "leak"), "{env:?}");
     }
 
     #[test]
     fn the_language_comes_along_and_what_is_given_wins() {
         let caller = pairs(&[("LANG", "de_DE.UTF-8"), ("LC_TIME", "C"), ("TERM", "xterm")]);
-        let env = environment(&caller, &[], &pairs(&[("TERM", "dumb"), ("CI", "1")]));
+        let env = environment(&caller, &[], None, &pairs(&[("TERM", "dumb"), ("CI", "1")]));
         assert_eq!(value(&env, "LANG"), Some("de_DE.UTF-8"));
         assert_eq!(value(&env, "LC_TIME"), Some("C"));
         assert_eq!(value(&env, "TERM"), Some("dumb"));
         assert_eq!(value(&env, "CI"), Some("1"));
+    }
+
+    #[test]
+    fn the_caller_chooses_among_what_is_shown_by_the_own_path() {
+        let node = |at: &str, first: &str| Toolchain {
+            from: at.into(),
+            at: at.into(),
+            path: vec![first.into()],
+            env: Vec::new(),
+        };
+        let toolchains =
+            [node("/home/ada/.nvm", "/home/ada/.nvm/v22/bin"), node("/home/ada/bin", "/home/ada/bin")];
+        let path = "/home/ada/.nvm/v20/bin:.:/home/ada/.ssh:/usr/local/go/bin:/src/web/.venv/bin:/usr/bin";
+        let env = environment(&pairs(&[("PATH", path)]), &toolchains, Some(Path::new("/src/web")), &[]);
+        assert_eq!(
+            value(&env, "PATH"),
+            Some(
+                "/home/ada/.nvm/v20/bin:/src/web/.venv/bin:/home/ada/.nvm/v22/bin:/home/ada/bin:\
+                 /usr/local/go/bin:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"
+            )
+        );
     }
 }

@@ -104,6 +104,7 @@ pub(crate) fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     steps.extend(session.map(|from| Step::ReadOnly { from: from.clone(), at: SESSION.into() }));
     steps.extend(door(plan));
     steps.extend(workspace(plan));
+    steps.extend(plan.links.iter().map(|link| Step::Symlink { to: link.to.clone(), at: link.at.clone() }));
     steps.extend(top_level(&plan.top_level, &steps));
     steps.push(Step::Seal { at: "/dev".into() });
     steps.push(Step::Seal { at: "/".into() });

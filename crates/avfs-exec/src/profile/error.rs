@@ -27,6 +27,8 @@ pub enum WrongProfile {
     Kind { key: &'static str, expected: &'static str },
     #[error("'{}' does not lead to a place below the home", printable(.0.as_bytes()))]
     Outside(String),
+    #[error("'{}' should be the name of one file", printable(.0.as_bytes()))]
+    Several(String),
     #[error("'{}' is no name of a variable", printable(.0.as_bytes()))]
     Variable(String),
     /// A host or a pattern that is none, with the reason.
@@ -58,6 +60,7 @@ impl ProfileError {
             WrongProfile::UnknownKey { .. } => "profile-unknown-key",
             WrongProfile::Kind { .. }
             | WrongProfile::Outside(_)
+            | WrongProfile::Several(_)
             | WrongProfile::Variable(_)
             | WrongProfile::Value { .. } => "profile-bad-value",
         }
@@ -73,6 +76,7 @@ impl ProfileError {
             | WrongProfile::Syntax(_)
             | WrongProfile::Kind { .. }
             | WrongProfile::Outside(_)
+            | WrongProfile::Several(_)
             | WrongProfile::Variable(_)
             | WrongProfile::Value { .. } => None,
         }

@@ -10,7 +10,8 @@ use toml::de::{DeTable, DeValue};
 use super::{Profile, ProfileError, WrongProfile};
 use crate::network::HostRule;
 
-const KEYS: &[&str] = &["about", "commands", "programs", "hosts", "environment", "state", "settings"];
+const KEYS: &[&str] =
+    &["about", "commands", "programs", "hosts", "environment", "state", "settings", "copied"];
 
 type Value<'i> = Spanned<DeValue<'i>>;
 
@@ -47,6 +48,7 @@ impl Reader<'_> {
             environment: self.list(table, "environment", variable)?,
             state: self.list(table, "state", pattern)?,
             settings: self.list(table, "settings", pattern)?,
+            copied: self.list(table, "copied", one_file)?,
         })
     }
 
@@ -114,4 +116,13 @@ fn variable(text: &str) -> Result<String, WrongProfile> {
 
 fn pattern(text: &str) -> Result<Pattern, WrongProfile> {
     Pattern::parse(text).map_err(|bad| WrongProfile::Value { text: text.to_owned(), reason: bad.to_string() })
+}
+
+/// A pattern that stands for itself.
+fn one_file(text: &str) -> Result<Pattern, WrongProfile> {
+    below_home(text)?;
+    match text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+        true => Err(WrongProfile::Several(text.to_owned())),
+        false => pattern(text),
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::io::{Seek, Write};
 
-use avfs_exec::launch::End;
-use avfs_exec::{LaunchError, Plan, Stdin};
+use avfs_exec::launch::{End, Run};
+use avfs_exec::{Cancel, Event, LaunchError, Launcher, Plan, Stdin};
 
 use crate::kit::{
-    Workspace, bubblewrap, launch, launch_by, launch_with, prints, prints_of, run, stderr, stdout,
+    Workspace, bubblewrap, landlocked, launch, launch_by, launch_with, prints, prints_of, run, stderr, stdout,
 };
 
 #[test]
@@ -17,6 +17,33 @@ fn a_command_runs_in_the_workspace_and_what_it_says_is_captured() {
     assert_eq!(stdout(&outcome), "/workspace\n");
     assert_eq!(stderr(&outcome), "talk\n");
     assert_eq!(workspace.read("file"), "made\n");
+}
+
+#[test]
+fn a_command_begins_when_what_was_left_to_do_is_done() {
+    let workspace = Workspace::new();
+    let plan = workspace.shell("cat made-meanwhile");
+    let mut ready = || {
+        workspace.write("made-meanwhile", "by us");
+        true
+    };
+    let (cancel, mut unheard) = (Cancel::new().unwrap(), |_: Event<'_>| ());
+    let run = Run { ready: Some(&mut ready), ..Run::new(&plan, Stdin::Nothing, &cancel, &mut unheard) };
+    assert_eq!(stdout(&bubblewrap().launch(run).unwrap()), "by us");
+}
+
+#[test]
+fn a_command_that_is_not_wanted_any_more_never_begins() {
+    for launcher in [&bubblewrap() as &dyn Launcher, &landlocked()] {
+        let workspace = Workspace::new();
+        let plan = workspace.shell("echo done > file");
+        let (cancel, mut unheard) = (Cancel::new().unwrap(), |_: Event<'_>| ());
+        let mut ready = || false;
+        let run = Run { ready: Some(&mut ready), ..Run::new(&plan, Stdin::Nothing, &cancel, &mut unheard) };
+        let error = launcher.launch(run).unwrap_err();
+        assert!(matches!(error, LaunchError::Withdrawn), "{error}");
+        assert!(!workspace.path().join("file").exists());
+    }
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub fn landlocked() -> Landlocked {
 }
 
 pub fn launch_by(launcher: &dyn Launcher, plan: &Plan) -> Result<Outcome, LaunchError> {
-    launcher.launch(Run { plan, stdin: Stdin::Nothing, cancel: &Cancel::new().unwrap(), events: &mut |_| () })
+    launcher.launch(Run::new(plan, Stdin::Nothing, &Cancel::new().unwrap(), &mut |_| ()))
 }
 
 pub fn launch(plan: &Plan) -> Outcome {
@@ -122,7 +122,7 @@ pub fn launch(plan: &Plan) -> Outcome {
 }
 
 pub fn launch_with(plan: &Plan, stdin: Stdin, events: &mut dyn FnMut(Event<'_>)) -> Outcome {
-    bubblewrap().launch(Run { plan, stdin, cancel: &Cancel::new().unwrap(), events }).unwrap()
+    bubblewrap().launch(Run::new(plan, stdin, &Cancel::new().unwrap(), events)).unwrap()
 }
 
 /// Launches, and cancels as soon as the command has said something.
@@ -133,7 +133,7 @@ pub fn launch_and_cancel(launcher: &dyn Launcher, plan: &Plan) -> Outcome {
             cancel.cancel();
         }
     };
-    launcher.launch(Run { plan, stdin: Stdin::Nothing, cancel: &cancel, events: &mut events }).unwrap()
+    launcher.launch(Run::new(plan, Stdin::Nothing, &cancel, &mut events)).unwrap()
 }
 
 /// Runs a script in a fresh sandbox.

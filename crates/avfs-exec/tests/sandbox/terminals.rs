@@ -27,13 +27,8 @@ impl Seat {
     fn start(plan: Plan) -> Seat {
         let (console, socket) = Console::pair().unwrap();
         let run = std::thread::spawn(move || {
-            let run = Run {
-                plan: &plan,
-                stdin: Stdin::Terminal(socket),
-                cancel: &Cancel::new().unwrap(),
-                events: &mut |_| (),
-            };
-            bubblewrap().launch(run).unwrap()
+            let cancel = Cancel::new().unwrap();
+            bubblewrap().launch(Run::new(&plan, Stdin::Terminal(socket), &cancel, &mut |_| ())).unwrap()
         });
         let News::Opened(outer) = console.hear().unwrap() else { panic!("no terminal came") };
         set_size(&outer, 24, 80);

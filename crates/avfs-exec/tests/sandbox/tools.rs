@@ -66,7 +66,7 @@ fn toolchains_of_the_home_are_there_and_cannot_be_changed() {
     );
     let workspace = Workspace::new();
     let plan = |script: &str| Plan {
-        env: environment(&[], &found, &[]),
+        env: environment(&[], &found, None, &[]),
         toolchains: found.clone(),
         limits: Limits::default(),
         ..workspace.shell(script)

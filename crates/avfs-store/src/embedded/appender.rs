@@ -129,8 +129,12 @@ impl Appender {
                 self.pending.remove(id);
             }
         }
-        let done: HashSet<u32> = batch.packs.iter().map(|(row, _)| row.number).collect();
-        self.full.retain(|draft| !done.contains(&draft.pack.number));
+        // A pack of the batch may have become full since, with records that came later.
+        let used: HashSet<u32> = match self.full.is_empty() {
+            true => HashSet::new(),
+            false => self.pending.values().map(|place| place.pack).collect(),
+        };
+        self.full.retain(|draft| used.contains(&draft.pack.number));
     }
 
     /// Takes a pack out of use because a write or sync of it failed.
@@ -191,4 +195,41 @@ impl Appender {
 fn too_large(object: &NewObject<'_>) -> StoreError {
     let source = io::Error::new(io::ErrorKind::FileTooLarge, "an object is at most 4 GiB long");
     StoreError::Io { action: "storing", place: format!("object {}", object.id), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use avfs_core::ObjectKind;
+
+    use super::*;
+    use crate::embedded::disk::HostDisk;
+    use crate::embedded::layout::Layout;
+
+    #[test]
+    fn what_is_put_into_a_pack_during_a_commit_that_it_fills_is_found_and_committed() {
+        let home = tempfile::tempdir().unwrap();
+        let layout = Layout::open(home.path(), true).unwrap();
+        let database = Database::open(&layout, Duration::from_secs(10)).unwrap();
+        let shelf = Shelf::new(layout, Arc::new(HostDisk));
+        let mut appender = Appender::default();
+        let put = |appender: &mut Appender, bytes: &[u8]| {
+            let id = ObjectKind::Blob.hash(bytes);
+            appender.append(&shelf, &database, &NewObject { id, kind: ObjectKind::Blob, bytes }).unwrap();
+            id
+        };
+        put(&mut appender, b"before the commit");
+        let batch = appender.batch(&shelf, &database).unwrap();
+        let during = put(&mut appender, &vec![1; PACK_LIMIT as usize]);
+        let later = put(&mut appender, b"in the next pack");
+        appender.settle(&batch);
+        assert!(appender.find(&during).is_some());
+        let next = appender.batch(&shelf, &database).unwrap();
+        let rows: HashSet<ObjectId> = next.rows.iter().map(|(id, _)| *id).collect();
+        assert_eq!(rows, HashSet::from([during, later]));
+        assert_eq!(next.packs.len(), 2);
+        appender.settle(&next);
+        assert!(appender.full.is_empty() && appender.pending.is_empty());
+    }
 }

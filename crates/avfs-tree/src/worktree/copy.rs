@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use avfs_core::map::{self, Edits};
 use avfs_core::rules::Level;
-use avfs_core::{Entry, EntryKind, EntryName, LinkId, LinkedFile, Slot};
+use avfs_core::{Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, Slot};
 
 use super::guard::Ask;
 use super::{Attr, StoredTree, WorkTree};
@@ -20,6 +20,30 @@ impl WorkTree {
     /// what is copied; names of files with several names inside become names of one new file.
     pub fn copy(&self, from: Ino, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
         let tree = self.stored(from, parent, name)?;
+        self.graft(parent, name, tree)
+    }
+
+    /// The same with a directory of another stored tree, whose linked files stand in the table `links`.
+    pub fn copy_stored(
+        &self,
+        from: &Entry,
+        links: Option<NodeId>,
+        parent: Ino,
+        name: &EntryName,
+    ) -> Result<Attr, FsError> {
+        let tree = {
+            let state = self.state();
+            let writer = ObjectWriter::new(&state.objects);
+            let mut files = BTreeMap::new();
+            for (link, count) in count_links(&state, from)? {
+                let file: Option<LinkedFile> = map::get(&state.objects, links, &link.key())?;
+                let entry = file.ok_or(FsError::Invalid("a linked file is not in its table"))?.entry;
+                files.insert(link, LinkedFile { entry, names: count });
+            }
+            let tree = state.with_new_links(from.clone(), files, Ino::derived(parent, name, 0), &writer)?;
+            writer.flush()?;
+            tree
+        };
         self.graft(parent, name, tree)
     }
 
@@ -47,31 +71,14 @@ impl WorkTree {
         self.ask(&mut state, Ask::Copy(from))?;
         let writer = ObjectWriter::new(&state.objects);
         let entry = state.freeze_entry(from, &writer)?;
-        let has_links = matches!(&entry.kind, EntryKind::Directory { below, .. } if below.links > 0);
-        if !has_links {
-            return Ok(StoredTree { entry, links: Vec::new() });
+        let mut files = BTreeMap::new();
+        for (link, count) in count_links(&state, &entry)? {
+            let ino = state.load_link(link)?;
+            files.insert(link, LinkedFile { entry: state.freeze_entry(ino, &writer)?, names: count });
         }
-        let seed = Ino::derived(parent, name, 0);
-        let mut names = BTreeMap::new();
-        count_links(&state, &entry, &mut names)?;
-        let mut links = Vec::new();
-        let mut renamed = HashMap::new();
-        for (old, count) in names {
-            let ino = state.load_link(old)?;
-            let file = LinkedFile { entry: state.freeze_entry(ino, &writer)?, names: count };
-            let slot = match count {
-                1 => Slot::Own(file.entry),
-                _ => {
-                    let new = state.free_link(seed, old)?;
-                    links.push((new, file));
-                    Slot::Link(new)
-                }
-            };
-            renamed.insert(old, slot);
-        }
-        let entry = relink(&state, &writer, &entry, &renamed)?;
+        let tree = state.with_new_links(entry, files, Ino::derived(parent, name, 0), &writer)?;
         writer.flush()?;
-        Ok(StoredTree { entry, links })
+        Ok(tree)
     }
 
     /// Whether a number is in use, so that an import cannot take it for a linked file.
@@ -85,6 +92,33 @@ impl State {
     fn freeze_entry(&mut self, ino: Ino, writer: &ObjectWriter) -> Result<Entry, FsError> {
         let (entry, directories) = self.capture_entry(ino)?;
         store_entry(&self.objects, writer, &entry, &directories)
+    }
+
+    /// A stored entry as a tree of its own: files that have several names in it get ids that nobody has here.
+    fn with_new_links(
+        &self,
+        entry: Entry,
+        files: BTreeMap<LinkId, LinkedFile>,
+        seed: Ino,
+        writer: &ObjectWriter,
+    ) -> Result<StoredTree, FsError> {
+        if files.is_empty() {
+            return Ok(StoredTree { entry, links: Vec::new() });
+        }
+        let mut links = Vec::new();
+        let mut renamed = HashMap::new();
+        for (old, file) in files {
+            let slot = match file.names {
+                1 => Slot::Own(file.entry),
+                _ => {
+                    let new = self.free_link(seed, old)?;
+                    links.push((new, file));
+                    Slot::Link(new)
+                }
+            };
+            renamed.insert(old, slot);
+        }
+        Ok(StoredTree { entry: relink(self, writer, &entry, &renamed)?, links })
     }
 
     /// A link id that nobody has, the same for the same copy.
@@ -109,7 +143,12 @@ fn link_bearing(state: &State, entry: &Entry) -> Result<Vec<(Box<[u8]>, Slot)>, 
     }
 }
 
-fn count_links(state: &State, top: &Entry, names: &mut BTreeMap<LinkId, u32>) -> Result<(), FsError> {
+/// The files that have names of links below a directory, and how many.
+fn count_links(state: &State, top: &Entry) -> Result<BTreeMap<LinkId, u32>, FsError> {
+    let mut names = BTreeMap::new();
+    if !matches!(&top.kind, EntryKind::Directory { below, .. } if below.links > 0) {
+        return Ok(names);
+    }
     let mut open = vec![top.clone()];
     while let Some(entry) = open.pop() {
         for (_, slot) in link_bearing(state, &entry)? {
@@ -119,7 +158,7 @@ fn count_links(state: &State, top: &Entry, names: &mut BTreeMap<LinkId, u32>) ->
             }
         }
     }
-    Ok(())
+    Ok(names)
 }
 
 /// The same directory with other link ids.

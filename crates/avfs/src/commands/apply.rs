@@ -3,7 +3,7 @@
 mod git;
 mod output;
 
-pub use self::output::{ConflictBody, FileBody, KeptBody, list, tell_kept, tell_recovered};
+pub use self::output::{ConflictBody, FileBody, KeptBody, list};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -121,7 +121,7 @@ impl Hunks {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ApplyArgs) -> Result<ExitStatus> {
-    let task = context.store()?.task(&args.task)?;
+    let task = context.task_store()?.task(&args.task)?;
     if args.git.is_wanted() {
         let directory = args.manner.to.as_deref().unwrap_or(task.root());
         return git::run(context, &task, directory, &args.paths, &args.git);
@@ -142,8 +142,7 @@ pub fn apply(
     selection: &Selection,
     manner: &MannerArgs,
 ) -> Result<ExitStatus> {
-    let store = context.store()?;
-    output::tell_recovered(context.out, &store.recover_applies()?);
+    let store = context.task_store()?;
     let directory = manner.to.as_deref().unwrap_or(task.root());
     let (base, head) = (task.base()?, task.head()?);
     let mut options = ApplyOptions {

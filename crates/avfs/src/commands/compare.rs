@@ -67,7 +67,7 @@ struct CellBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &CompareArgs) -> Result<ExitStatus> {
-    let rows = rows(&context.store()?, &args.tasks)?;
+    let rows = rows(&context.task_store()?, &args.tasks)?;
     if context.out.is_json() {
         let files = rows.iter().map(|(path, cells)| FileBody {
             path: path.into(),

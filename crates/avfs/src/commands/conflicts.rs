@@ -1,5 +1,6 @@
 //! `avfs conflicts`: what merges left open.
 
+use agentvfs::OpenConflict;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -31,8 +32,8 @@ pub fn run(context: &mut Context<'_>, _: &ConflictsArgs) -> Result<ExitStatus> {
         let conflicts = open.iter().map(ConflictBody::new).collect();
         context.out.object("conflicts", &ConflictsBody { vault: vault.name()?.to_string(), conflicts })?;
     } else {
-        for conflict in &open {
-            let (path, from) = (printable(&from_root(&conflict.path)), &conflict.from);
+        for OpenConflict { conflict, from, .. } in &open {
+            let path = printable(&from_root(&conflict.path));
             context.out.line(format_args!("{:<15}  {path}  (merging {from})", conflict.kind.name()))?;
         }
     }

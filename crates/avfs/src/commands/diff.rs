@@ -130,12 +130,12 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
 
 /// The task that stands first, if no other state is named behind it: then what is wanted is what the task changed, and
 /// the second word is a path too.
-fn task(context: &Context<'_>, comparison: &mut Comparison) -> Result<Option<Task>> {
+fn task(context: &mut Context<'_>, comparison: &mut Comparison) -> Result<Option<Task>> {
     let Some(Revision { vault: None, state: State::Named(name) }) = &comparison.from else { return Ok(None) };
     if context.is_alone() {
         return Ok(None);
     }
-    let store = context.store()?;
+    let store = context.task_store()?;
     let Ok(task) = store.task(name) else { return Ok(None) };
     match &comparison.to {
         None => {}

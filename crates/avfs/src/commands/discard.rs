@@ -35,7 +35,7 @@ struct DiscardBody<'a> {
 }
 
 pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> {
-    let store = context.store()?;
+    let store = context.task_store()?;
     // All of them are known before the first one goes.
     let tasks = args.tasks.iter().map(|name| store.task(name)).collect::<Result<Vec<_>, _>>()?;
     let mut unmerged = Vec::new();

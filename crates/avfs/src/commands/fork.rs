@@ -42,7 +42,7 @@ struct ForkBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ForkArgs) -> Result<ExitStatus> {
-    let store = context.store()?;
+    let store = context.task_store()?;
     let task = chosen(&store, args.task.as_deref())?;
     let prefix = args.name.as_deref().unwrap_or(task.name().as_str());
     let names = free_names(&store, prefix, args.count)?;

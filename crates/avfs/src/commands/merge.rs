@@ -1,6 +1,6 @@
 //! `avfs merge`: bring in what forks did.
 
-use agentvfs::{Choice, MarkerStyle, MergeOptions, MergeReport, MergedSource, Vault};
+use agentvfs::{Choice, MarkerStyle, MergeOptions, MergeReport, MergedSource, OpenConflict, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -144,7 +144,7 @@ fn body(vault: &Vault, report: &MergeReport, dry_run: bool) -> Result<MergeBody>
 }
 
 fn print(context: &mut Context<'_>, vault: &Vault, report: &MergeReport, dry_run: bool) -> Result<()> {
-    for conflict in &report.conflicts {
+    for OpenConflict { conflict, .. } in &report.conflicts {
         let path = printable(&from_root(&conflict.path));
         context.out.line(format_args!("{:<15}  {path}", conflict.kind.name()))?;
     }

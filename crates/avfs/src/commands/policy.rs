@@ -41,7 +41,7 @@ pub struct CheckArgs {
     #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
     line: Option<String>,
     /// A program and its arguments
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 

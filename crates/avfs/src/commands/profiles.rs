@@ -66,6 +66,7 @@ struct ProfileBody {
     environment: Vec<String>,
     state: Vec<String>,
     settings: Vec<String>,
+    copied: Vec<PathBuf>,
 }
 
 impl From<&Profile> for ProfileBody {
@@ -80,6 +81,7 @@ impl From<&Profile> for ProfileBody {
             environment: profile.environment.clone(),
             state: profile.state.iter().map(ToString::to_string).collect(),
             settings: profile.settings.iter().map(ToString::to_string).collect(),
+            copied: profile.copied_files(),
         }
     }
 }

@@ -62,7 +62,7 @@ pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
     if args.tasks {
         return prune_tasks(context, args);
     }
-    let pruned = context.store()?.prune(&context.retention(), args.dry_run)?;
+    let pruned = context.task_store()?.prune(&context.retention(), args.dry_run)?;
     if context.out.is_json() {
         context.out.object("prune", &body(&pruned, args.dry_run))?;
     } else {
@@ -73,7 +73,7 @@ pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
 
 fn prune_tasks(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
     let mut done = Vec::new();
-    for task in context.store()?.tasks()? {
+    for task in context.task_store()?.tasks()? {
         if !is_unmerged(&task)? {
             done.push(task);
         }

@@ -31,7 +31,6 @@ use self::model::{Effect, Model};
 use self::named::{Named, decisions, named};
 use self::screen::{Input, Screen};
 use crate::args::vault_path;
-use crate::commands::apply::tell_recovered;
 use crate::context::Context;
 use crate::escape::{printable_line, printable_path};
 use crate::exit::ExitStatus;
@@ -69,7 +68,7 @@ pub struct ReviewArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ReviewArgs) -> Result<ExitStatus> {
-    let task = context.store()?.task(&args.task)?;
+    let task = context.task_store()?.task(&args.task)?;
     let changes = Changes::of(&task, &args.paths)?;
     let decisions = decisions(&changes, &args.accept, &args.reject)?;
     if context.out.is_json() {
@@ -83,7 +82,6 @@ pub fn run(context: &mut Context<'_>, args: &ReviewArgs) -> Result<ExitStatus> {
         context.out.talk(format_args!("there is nothing to review in task '{}'", task.name()));
         return Ok(ExitStatus::Success);
     }
-    tell_recovered(context.out, &task.vault().store().recover_applies()?);
     let root = printable_path(task.root());
     let model = Model::new(task.name().to_string(), root, changes.files.clone(), decisions);
     let accepted = look(context.out, model, &changes, |accepted| plan(&task, &changes, accepted))?;

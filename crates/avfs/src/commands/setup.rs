@@ -72,8 +72,8 @@ fn print(out: &mut Printer, setup: &Setup) -> Result<(), PrintError> {
 }
 
 /// The project of the working directory.
-fn project_here(context: &Context<'_>) -> Result<Project> {
-    let store = context.store()?;
+fn project_here(context: &mut Context<'_>) -> Result<Project> {
+    let store = context.task_store()?;
     let root = store.project_root(&std::env::current_dir()?)?;
     Ok(store.project(&root)?)
 }

@@ -28,7 +28,7 @@ pub struct SyncArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &SyncArgs) -> Result<ExitStatus> {
-    let mut task = context.store()?.task(&args.task)?;
+    let mut task = context.task_store()?.task(&args.task)?;
     let options = MergeOptions {
         dry_run: args.dry_run,
         conflicts: args.conflicts.into(),

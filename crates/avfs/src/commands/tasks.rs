@@ -135,7 +135,7 @@ impl TaskBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
-    let store = context.store()?;
+    let store = context.task_store()?;
     let tasks = if args.all { store.tasks()? } else { tasks_here(&store)? };
     let mut bodies = tasks.iter().map(TaskBody::of).collect::<Result<Vec<TaskBody>>>()?;
     let clashes = store.clashes(&tasks)?;

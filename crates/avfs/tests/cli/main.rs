@@ -9,6 +9,7 @@ mod exchange;
 mod git;
 mod graph;
 mod house;
+mod interrupted;
 mod look;
 mod merging;
 mod output;

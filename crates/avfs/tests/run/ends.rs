@@ -1,7 +1,8 @@
 //! How runs end, and that nothing is left of them.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,36 @@ fn a_killed_front_leaves_nothing() {
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
         assert!(!mounts.contains(&*project.home().to_string_lossy()), "{signal:?}: {mounts}");
     }
+}
+
+#[test]
+fn a_long_run_keeps_the_repository_even_if_the_host_takes_it_away() {
+    let project = Project::new();
+    let packs = project.root().join(".git/objects/pack");
+    fs::create_dir_all(&packs).unwrap();
+    let pack: Vec<u8> = (0..1_u32 << 19).flat_map(|number| number.to_le_bytes()).collect();
+    fs::write(packs.join("one.pack"), &pack).unwrap();
+    let mut run =
+        project.avfs(&["run", "--", "sh", "-c", "echo ready; read go; cat .git/objects/pack/one.pack"]);
+    let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut output = BufReader::new(run.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    let start = Instant::now();
+    while size_of(&project.store().join("packs")) < pack.len() as u64 {
+        assert!(start.elapsed() < PATIENCE, "the repository was not taken");
+        std::thread::yield_now();
+    }
+    fs::remove_dir_all(project.root().join(".git")).unwrap();
+    run.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut read = Vec::new();
+    output.read_to_end(&mut read).unwrap();
+    assert!(read == pack, "{} bytes of {}", read.len(), pack.len());
+    assert!(run.wait().unwrap().success());
+}
+
+fn size_of(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.map(|file| file.metadata().map_or(0, |file| file.len())).sum()
 }
 
 #[test]

@@ -1,14 +1,9 @@
 //! What of the home is shared, and how.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-
-use rustix::fs::FlockOperation;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::project::{Project, good};
-
-/// The user `nobody`: `fusermount3` serves only users that have a name.
-const NOBODY: u32 = 65_534;
 
 /// What the agent sees and may do, whoever runs it.
 const EXPECTED: &str = "{\"runs\":1}
@@ -63,12 +58,7 @@ fn an_agent_keeps_its_state_and_cannot_touch_its_settings() {
 #[test]
 fn an_ordinary_users_agent_does_so_too() {
     let project = Project::new();
-    let device = File::open("/dev/fuse").expect("/dev/fuse is needed, and root to open it");
-    rustix::fs::flock(&device, FlockOperation::LockExclusive).unwrap();
-    let mode = device.metadata().unwrap().mode() & 0o7777;
-    fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666)).unwrap();
-    let output = project.avfs_as(NOBODY, &["run", "--", "agent", "state"]).output().unwrap();
-    fs::set_permissions("/dev/fuse", Permissions::from_mode(mode)).unwrap();
+    let output = project.avfs_as_nobody(&project.root(), &["run", "--", "agent", "state"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let shown = String::from_utf8(output.stdout).unwrap();
     check(&project, &shown.replace("avfs\n", ""));
@@ -96,6 +86,46 @@ fn what_the_user_changes_meanwhile_is_seen_at_once() {
     std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
     assert_eq!(rest, "news\nrotated\n");
     assert!(run.wait().unwrap().success());
+}
+
+#[test]
+fn settings_that_an_agent_insists_on_writing_are_a_copy() {
+    let project = Project::new();
+    let trust = project.home().join(".agent/trust");
+    fs::write(project.home().join("elsewhere"), "nothing\n").unwrap();
+    std::os::unix::fs::symlink("../elsewhere", &trust).unwrap();
+    let script = "cd ~/.agent; cat trust; echo this >.t && mv .t trust; cat trust";
+    let run = |script: &str| {
+        let words = ["run", "--profile", "agent", "--", "bash", "-c", script];
+        let output = project.avfs(&words).output().unwrap();
+        assert!(output.status.success());
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (shown, said) = run(script);
+    assert_eq!(shown, "nothing\nthis\n");
+    assert!(said.contains("changed for this run only: ~/.agent/trust\n"), "{said}");
+    let (shown, said) = run("cat ~/.agent/trust");
+    assert_eq!(shown, "nothing\n");
+    assert!(!said.contains("for this run only"), "{said}");
+    assert_eq!(fs::read_link(trust).unwrap().to_str(), Some("../elsewhere"));
+}
+
+#[test]
+fn a_program_is_found_where_the_callers_path_says_and_a_missing_one_is_named() {
+    let project = Project::new();
+    let version = |name: &str| project.home().join(".nvm/versions/node").join(name).join("bin");
+    for name in ["v20.1.0", "v22.1.0"] {
+        fs::create_dir_all(version(name)).unwrap();
+        let tool = version(name).join("tool");
+        fs::write(&tool, format!("#!/bin/sh\necho {name}\n")).unwrap();
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", version("v20.1.0").display());
+    assert_eq!(good(project.avfs(&["run", "--", "tool"]).env("PATH", &path)), "v20.1.0\n");
+    let missing = project.avfs(&["run", "--", "no-such-tool"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(127));
+    let said = String::from_utf8(missing.stderr).unwrap();
+    assert!(said.contains("avfs: no-such-tool: not found in the sandbox\n"), "{said}");
 }
 
 #[test]

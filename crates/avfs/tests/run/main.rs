@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod ends;
+mod git;
 mod home;
 mod network;
 #[allow(dead_code, reason = "shared with other tests in a terminal")]

@@ -1,9 +1,14 @@
 //! A home with an agent, and a project in it.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use rustix::fs::FlockOperation;
+
+/// The user `nobody`: `fusermount3` serves only users that have a name.
+const NOBODY: u32 = 65_534;
 
 const AGENT: &str = include_str!("agent.sh");
 
@@ -15,6 +20,7 @@ hosts = ['127.0.0.2']
 environment = ['AGENT_*', 'SSL_CERT_FILE']
 state = ['.agent.json*', '.agent/token', '.agent/sessions/**']
 settings = ['.agent/settings.json', '.agent/hooks/**']
+copied = ['.agent/trust']
 ";
 
 pub struct Project {
@@ -67,12 +73,27 @@ impl Project {
         self.in_project(Command::new(program), words)
     }
 
-    /// The same for a user who is not root. Root copies the program to where that one can reach it.
-    pub fn avfs_as(&self, user: u32, words: &[&str]) -> Command {
+    /// The same for a user who is not root, in any directory and to its end.
+    pub fn avfs_as_nobody(&self, directory: &Path, words: &[&str]) -> Output {
+        let mut command = self.avfs_as(NOBODY, words);
+        command.current_dir(directory);
+        let device = File::open("/dev/fuse").expect("/dev/fuse is needed, and root to open it");
+        rustix::fs::flock(&device, FlockOperation::LockExclusive).unwrap();
+        let mode = device.metadata().unwrap().mode() & 0o7777;
+        fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666)).unwrap();
+        let output = command.output();
+        fs::set_permissions("/dev/fuse", Permissions::from_mode(mode)).unwrap();
+        output.unwrap()
+    }
+
+    /// The first time, root hands everything over, with the program.
+    fn avfs_as(&self, user: u32, words: &[&str]) -> Command {
         let program = self.home().join("avfs");
-        fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), &program).unwrap();
-        fs::set_permissions(self.place.path(), Permissions::from_mode(0o755)).unwrap();
-        give(&self.home(), user);
+        if !program.exists() {
+            fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), &program).unwrap();
+            fs::set_permissions(self.place.path(), Permissions::from_mode(0o755)).unwrap();
+            give(&self.home(), user);
+        }
         let mut setpriv = Command::new("setpriv");
         let user = user.to_string();
         setpriv.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]).arg(program);
@@ -80,7 +101,7 @@ impl Project {
     }
 
     fn in_project(&self, mut command: Command, words: &[&str]) -> Command {
-        let path = format!("{}:/usr/bin:/bin", self.home().join("bin").display());
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.home().join("bin").display());
         command.args(words).current_dir(self.root());
         command.env_clear().env("HOME", self.home()).env("PATH", path).env("MY_SECRET", "no");
         command

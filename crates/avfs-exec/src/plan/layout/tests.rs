@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{Network, PlanError, Toolchain};
+use crate::plan::{Home, Link, Network, PlanError, Toolchain};
 
 fn host() -> tempfile::TempDir {
     let host = tempfile::tempdir().unwrap();
@@ -103,6 +103,25 @@ fn a_toolchain_that_two_entries_share_is_shown_once() {
 fn the_root_is_sealed_last() {
     let steps = steps_of(&plan());
     assert_eq!(steps.last(), Some(&Step::Seal { at: "/".into() }));
+}
+
+#[test]
+fn links_are_the_sandbox_s_own_and_never_in_what_is_shown_of_the_host() {
+    let home = Home { at: "/home/me".into(), shows: Some("/srv/home".into()) };
+    let with = |at: &str| Plan {
+        also_at: Some("/srv/repository/tree".into()),
+        links: vec![Link { at: at.into(), to: "/srv/repository/tree/.git".into() }],
+        home: home.clone(),
+        ..plan()
+    };
+    let link = Step::Symlink { to: "/srv/repository/tree/.git".into(), at: "/srv/main/.git".into() };
+    assert!(steps_of(&with("/srv/main/.git")).contains(&link));
+    assert_eq!(with("/srv/main/.git").check(), Ok(()));
+    for at in
+        ["/srv/repository", "/srv/repository/tree/x", "/home/me/main/.git", "/home", "/usr/x", "/tmp", "a"]
+    {
+        assert_eq!(with(at).check(), Err(PlanError::Taken { path: at.into() }), "{at}");
+    }
 }
 
 #[test]

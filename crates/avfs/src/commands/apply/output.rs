@@ -3,19 +3,19 @@
 use std::os::unix::ffi::OsStrExt;
 
 use agentvfs::Task;
-use agentvfs::apply::{
-    Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed, Recovered, Recovery,
-};
+use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
-use crate::json::{PathField, byte_field};
-use crate::printer::{GREEN, Printer, RED, YELLOW};
+use crate::json::{PathField, byte_field, from_root};
+use crate::printer::{CYAN, GREEN, Printer, RED, YELLOW};
+use crate::recovered::tell_kept;
 use crate::versions::count;
 
 byte_field!(DirectoryField, directory, directory_bytes_hex);
+byte_field!(OldPathField, old_path, old_path_bytes_hex);
 byte_field!(KeptField, kept, kept_bytes_hex);
 
 #[derive(Clone, Serialize)]
@@ -41,11 +41,15 @@ pub struct FileBody {
     deed: &'static str,
     #[serde(flatten)]
     path: PathField,
+    /// Where it was before it was renamed.
+    #[serde(flatten)]
+    old_path: Option<OldPathField>,
 }
 
 impl From<&AppliedFile> for FileBody {
     fn from(file: &AppliedFile) -> FileBody {
-        FileBody { deed: file.deed.as_str(), path: (&file.path).into() }
+        let old_path = file.from.as_ref().map(|from| OldPathField::new(&from_root(from)));
+        FileBody { deed: file.deed.as_str(), path: (&file.path).into(), old_path }
     }
 }
 
@@ -149,9 +153,13 @@ pub fn list(out: &mut Printer, files: &[AppliedFile]) -> Result<()> {
             Deed::Added | Deed::DirectoryAdded => GREEN,
             Deed::Removed | Deed::DirectoryRemoved => RED,
             Deed::Replaced | Deed::Merged | Deed::Marked | Deed::Mode => YELLOW,
+            Deed::Renamed => CYAN,
         };
         let label = out.paint(style, format!("{:<17}", file.deed.as_str()));
-        out.line(format_args!("{label} {}", file.path))?;
+        match &file.from {
+            Some(from) => out.line(format_args!("{label} {from} -> {}", file.path))?,
+            None => out.line(format_args!("{label} {}", file.path))?,
+        }
     }
     Ok(())
 }
@@ -212,33 +220,5 @@ impl Summary {
             None => out.talk("there is nothing to apply"),
         }
         Ok(status)
-    }
-}
-
-pub fn tell_kept(out: &mut Printer, kept: &[KeptCopy]) {
-    for copy in kept {
-        let place = printable_path(&copy.kept);
-        out.warn(format_args!("{} was written to at that moment; that version is in {place}", copy.path));
-    }
-}
-
-/// What a killed process had left, and what became of it.
-pub fn tell_recovered(out: &mut Printer, recovered: &[Recovered]) {
-    for one in recovered {
-        match &one.outcome {
-            Recovery::Finished => {
-                out.warn(format_args!("apply {} was interrupted when all was done", one.id))
-            }
-            Recovery::TakenBack(kept) => {
-                out.warn(format_args!("apply {} was interrupted, and was taken back", one.id));
-                tell_kept(out, kept);
-            }
-            Recovery::Stuck(error) => {
-                out.warn(format_args!(
-                    "apply {} was interrupted and cannot be taken back yet: {error}",
-                    one.id
-                ));
-            }
-        }
     }
 }

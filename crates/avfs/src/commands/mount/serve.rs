@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use agentvfs::mount::{MountHost, Mounts, Report, connect};
-use agentvfs::rules::Rules;
 use agentvfs::{Error, OpenVault, Rhythm, ServedVault, TakingAhead};
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -102,8 +101,7 @@ impl Owner {
             Ok(open) => Arc::new(open),
             Err(pid) => return Ok(Start::ServedBy(pid)),
         };
-        let rules = plan.options.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
-        let ahead = TakingAhead::start(&open, rules)?;
+        let ahead = TakingAhead::start(open.vault(), plan.options.rules.clone(), Duration::ZERO);
         let mounts = Mounts::new(Arc::clone(&open), Arc::clone(&report));
         let log = Arc::new(move |error: &Error| report(&avfs_core::with_causes(error)));
         let host = Arc::new(MountHost(Arc::clone(&mounts)));

@@ -58,7 +58,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(OsString, OsString)>,
     /// A program and its arguments [default: your shell]
-    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
@@ -126,7 +126,7 @@ impl RunArgs {
         command: &[OsString],
         profile: &Profile,
     ) -> Result<Task> {
-        let store = context.store()?;
+        let store = context.task_store()?;
         if let Some(name) = &self.task {
             return Ok(store.task(name)?);
         }

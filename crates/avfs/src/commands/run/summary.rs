@@ -1,5 +1,6 @@
 //! What `avfs run` says when the program has ended.
 
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use agentvfs::TreePath;
@@ -31,6 +32,7 @@ struct RunBody<'a> {
     snapshot_after: String,
     audit_head: &'a str,
     network_refusals: &'a [RefusalBody],
+    dropped_settings: &'a [PathBuf],
 }
 
 pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd, hidden: Hidden) -> Result<()> {
@@ -47,11 +49,16 @@ pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd, hidden: H
             snapshot_after: end.after.to_string(),
             audit_head: &end.audit_head,
             network_refusals: &end.refusals,
+            dropped_settings: &end.dropped,
         };
         return Ok(out.object("run", &body)?);
     }
     for refusal in &end.refusals {
         out.talk(format_args!("not reached: {} ({})", refusal.target, refusal.reason));
+    }
+    for file in &end.dropped {
+        let shown = crate::escape::printable_os(file.as_os_str());
+        out.talk(format_args!("changed for this run only: ~/{shown}"));
     }
     hidden.warn(out);
     let name = start.task.name();

@@ -33,7 +33,7 @@ impl Surroundings {
 }
 
 fn share(profile: &Profile, home: PathBuf) -> HomeShare {
-    HomeShare { home, rules: profile.rules() }
+    HomeShare { home, rules: profile.rules(), copied: profile.copied_files() }
 }
 
 fn shown(profile: &Profile, command: &[OsString], project: &Path, home: &Path) -> Vec<Toolchain> {

@@ -57,9 +57,10 @@ fn told(error: SessionError) -> anyhow::Error {
                 }
                 LaunchError::NoDirectory { .. } => ExitStatus::NotFound,
                 LaunchError::Plan(_) => ExitStatus::BadInput,
-                LaunchError::Workspace { .. } | LaunchError::Limits(_) | LaunchError::System { .. } => {
-                    ExitStatus::Refused
-                }
+                LaunchError::Workspace { .. }
+                | LaunchError::Withdrawn
+                | LaunchError::Limits(_)
+                | LaunchError::System { .. } => ExitStatus::Refused,
             };
             let text = avfs_core::with_causes(&error);
             Failure::new(error.code(), status, text).hint(error.hint().map(str::to_owned)).into()

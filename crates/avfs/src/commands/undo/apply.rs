@@ -7,11 +7,12 @@ use agentvfs::apply::{ApplyError, ApplyId};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::apply::{ConflictBody, FileBody, KeptBody, list, tell_kept, tell_recovered};
+use crate::commands::apply::{ConflictBody, FileBody, KeptBody, list};
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::json::byte_field;
+use crate::recovered::tell_kept;
 use crate::versions::count;
 
 byte_field!(DirectoryField, directory, directory_bytes_hex);
@@ -31,18 +32,18 @@ struct UndoneBody {
 }
 
 /// The last apply that can be taken back.
-pub fn last(context: &Context<'_>) -> Result<ApplyId> {
-    let last = context.store()?.last_apply()?;
+pub fn last(context: &mut Context<'_>) -> Result<ApplyId> {
+    let last = context.task_store()?.last_apply()?;
     Ok(last.map(|record| record.id).ok_or(Error::from(ApplyError::NothingToUndo))?)
 }
 
 /// The last apply, if it was to the directory that the user is in and nothing was done in the chosen vault since.
 /// Whoever names a vault means its history.
-pub fn last_thing_done_here(context: &Context<'_>) -> Result<Option<ApplyId>> {
+pub fn last_thing_done_here(context: &mut Context<'_>) -> Result<Option<ApplyId>> {
     if context.is_alone() || context.names_vault() {
         return Ok(None);
     }
-    let (store, here) = (context.store()?, std::env::current_dir()?);
+    let (store, here) = (context.task_store()?, std::env::current_dir()?);
     let Some(last) = store.last_apply()?.filter(|last| here.starts_with(last.directory())) else {
         return Ok(None);
     };
@@ -55,9 +56,7 @@ pub fn last_thing_done_here(context: &Context<'_>) -> Result<Option<ApplyId>> {
 }
 
 pub fn take_back(context: &mut Context<'_>, id: ApplyId, force: bool) -> Result<ExitStatus> {
-    let store = context.store()?;
-    tell_recovered(context.out, &store.recover_applies()?);
-    let plan = store.plan_undo_apply(id)?;
+    let plan = context.task_store()?.plan_undo_apply(id)?;
     let (record, left) = (plan.record.clone(), plan.conflicts.clone());
     let undone = plan.carry_out(force)?;
     let status = if left.is_empty() { ExitStatus::Success } else { ExitStatus::No };

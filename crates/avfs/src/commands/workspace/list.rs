@@ -23,7 +23,7 @@ struct ListBody {
 
 pub fn run(context: &mut Context<'_>, _: &ListArgs) -> Result<ExitStatus> {
     let tasks: Vec<Task> =
-        context.store()?.tasks()?.into_iter().filter(|task| task.command() == COMMAND).collect();
+        context.task_store()?.tasks()?.into_iter().filter(|task| task.command() == COMMAND).collect();
     if context.out.is_json() {
         let workspaces = tasks.iter().map(WorkspaceBody::of).collect::<Result<Vec<_>>>()?;
         context.out.object("workspaces", &ListBody { workspaces })?;

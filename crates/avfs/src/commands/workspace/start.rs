@@ -69,7 +69,7 @@ fn default(context: &Context<'_>, name: &str) -> Result<PathBuf> {
 
 /// The task that has this name already, or a new one.
 fn task(context: &mut Context<'_>, args: &StartArgs) -> Result<Task> {
-    let store = context.store()?;
+    let store = context.task_store()?;
     let Some(from) = &args.from else {
         if !store.has_vault(&args.name)? {
             let text = format!("there is no workspace '{}'", crate::escape::printable(args.name.as_bytes()));

@@ -17,7 +17,7 @@ pub struct StatusArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &StatusArgs) -> Result<ExitStatus> {
-    let task = context.store()?.task(&args.name)?;
+    let task = context.task_store()?.task(&args.name)?;
     let body = WorkspaceBody::of(&task)?;
     if context.out.is_json() {
         context.out.object("workspace", &body)?;

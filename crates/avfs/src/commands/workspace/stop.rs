@@ -21,7 +21,7 @@ pub struct StopArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
-    let task = context.store()?.task(&args.name)?;
+    let task = context.task_store()?.task(&args.name)?;
     let mounted = mounted_at(&task)?;
     if let Some(dir) = &mounted {
         unmount::end(task.vault(), dir, args.force)?;

@@ -1,0 +1,132 @@
+//! The submodules of a project whose git directory was put into it. A submodule is two halves that know each other by
+//! their ways on the host: its files, and its git directory below `modules`. Both are told the way in the task.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use avfs_core::{EntryName, TreePath};
+use avfs_tree::{Attr, FsError, Ino, Kind, SetAttr, WorkTree};
+
+use super::{entries, found, keeping_time, name, say_project};
+
+pub(super) struct Submodules<'a> {
+    pub(super) tree: &'a WorkTree,
+    /// The directory of the host that the tree is made from.
+    pub(super) project: &'a Path,
+}
+
+/// A directory in the tree, and the one of the host that it was.
+struct Place {
+    ino: Ino,
+    path: TreePath,
+    host: PathBuf,
+}
+
+impl Submodules<'_> {
+    /// Ties the submodules that have their git directories below one that was at `host`.
+    pub(super) fn tie(&self, git: Ino, host: &Path) -> Result<(), FsError> {
+        let path = TreePath::root().join(&name(b".git"));
+        self.of(&Place { ino: git, path, host: host.to_owned() })
+    }
+
+    /// The submodules of a repository.
+    fn of(&self, repository: &Place) -> Result<(), FsError> {
+        let modules = found(self.tree, repository.ino, &name(b"modules"))?;
+        match modules.filter(|modules| modules.kind == Kind::Directory) {
+            Some(modules) => self.below(&repository.child(&name(b"modules"), &modules)),
+            None => Ok(()),
+        }
+    }
+
+    /// The names of submodules may have several parts.
+    fn below(&self, directory: &Place) -> Result<(), FsError> {
+        for (part, attr) in entries(self.tree, directory.ino)? {
+            if attr.kind != Kind::Directory {
+                continue;
+            }
+            let place = directory.child(&part, &attr);
+            match found(self.tree, place.ino, &name(b"HEAD"))? {
+                Some(_) => {
+                    self.tie_one(&place)?;
+                    self.of(&place)?;
+                }
+                None => self.below(&place)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn tie_one(&self, git: &Place) -> Result<(), FsError> {
+        let config = found(self.tree, git.ino, &name(b"config"))?.filter(|file| file.kind == Kind::File);
+        let Some(config) = config else { return Ok(()) };
+        let text = self.tree.read_all(config.ino)?;
+        let Some(files) = files_of(&text).and_then(|way| self.in_project(&git.host.join(way))) else {
+            return Ok(());
+        };
+        let Some(pointer) = self.file_at(&files.join(&name(b".git")))? else { return Ok(()) };
+        say_project(self.tree, git.ino, &way(&git.path, &files))?;
+        let text = [b"gitdir: ", &way(&files, &git.path)[..], b"\n"].concat();
+        keeping_time(self.tree, pointer.ino, || {
+            self.tree.set_attr(pointer.ino, SetAttr { size: Some(0), ..SetAttr::default() })?;
+            self.tree.write(pointer.ino, 0, &text)
+        })
+    }
+
+    /// Where a directory of the host is in the tree.
+    fn in_project(&self, host: &Path) -> Option<TreePath> {
+        let mut plain = PathBuf::new();
+        for part in host.components() {
+            match part {
+                Component::ParentDir => drop(plain.pop()),
+                Component::CurDir => {}
+                Component::RootDir | Component::Normal(_) | Component::Prefix(_) => plain.push(part),
+            }
+        }
+        TreePath::parse(plain.strip_prefix(self.project).ok()?.as_os_str().as_bytes()).ok()
+    }
+
+    fn file_at(&self, path: &TreePath) -> Result<Option<Attr>, FsError> {
+        match self.tree.resolve(path) {
+            Ok(attr) => Ok(Some(attr).filter(|attr| attr.kind == Kind::File)),
+            Err(FsError::NotFound | FsError::NotADirectory) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Place {
+    fn child(&self, name: &EntryName, attr: &Attr) -> Place {
+        let host = self.host.join(OsStr::from_bytes(name.as_bytes()));
+        Place { ino: attr.ino, path: self.path.join(name), host }
+    }
+}
+
+/// Where the settings of a submodule say that its files are.
+fn files_of(settings: &[u8]) -> Option<PathBuf> {
+    let value = |line: &[u8]| {
+        let rest = line.trim_ascii().strip_prefix(b"worktree")?.trim_ascii_start().strip_prefix(b"=")?;
+        Some(PathBuf::from(OsString::from_vec(unquoted(rest.trim_ascii()))))
+    };
+    settings.rsplit(|byte| *byte == b'\n').find_map(value)
+}
+
+/// A value as git means it: quotes only hold it together, and a backslash stands before what would end it.
+fn unquoted(value: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let mut bytes = value.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => {}
+            b'\\' => plain.extend(bytes.next()),
+            other => plain.push(*other),
+        }
+    }
+    plain
+}
+
+/// The way from one directory of the tree to another.
+fn way(from: &TreePath, to: &TreePath) -> Vec<u8> {
+    let up = b"../".repeat(from.components().count());
+    [&up[..], to.as_bytes()].concat()
+}

@@ -1,0 +1,20 @@
+//! File systems that can only rename.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
+
+/// From now on this process can exchange no names, nor rename only where nothing is: both are refused as by a file
+/// system that knows neither.
+pub fn only_plain_renames() {
+    let with_flags = SeccompCondition::new(4, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0).unwrap();
+    let rules = BTreeMap::from([(libc::SYS_renameat2, vec![SeccompRule::new(vec![with_flags]).unwrap()])]);
+    let refused = SeccompAction::Errno(libc::EINVAL.unsigned_abs());
+    let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter_all_threads(&program).unwrap();
+}

@@ -1,0 +1,275 @@
+//! git inside of a run: in a repository, a worktree and a submodule. Nothing of the user's own changes before it is said.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::project::{Project, good};
+
+/// Runs a script of the user's; returns what it prints.
+#[track_caller]
+fn sh(project: &Project, below_home: &str, script: &str) -> String {
+    let mut command = Command::new("bash");
+    command.args(["-euc", script]).current_dir(project.home().join(below_home)).env("HOME", project.home());
+    // Repositories are handed to another user in between.
+    let safe =
+        [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
+    let quiet = [("GIT_ALLOW_PROTOCOL", "file"), ("GIT_OPTIONAL_LOCKS", "0")];
+    good(command.envs(safe).envs(quiet)).trim_end().to_owned()
+}
+
+/// Every byte, mode and time of a directory.
+#[track_caller]
+fn all_of(project: &Project, below_home: &str) -> String {
+    let script = "find . -printf '%p %y %m %s %T@ %l\\n' | sort; find . -type f -exec sha256sum {} + | sort";
+    sh(project, below_home, script)
+}
+
+/// Who runs `avfs`, and where.
+struct User<'a> {
+    project: &'a Project,
+    place: PathBuf,
+    is_root: bool,
+}
+
+impl User<'_> {
+    fn output(&self, words: &[&str]) -> Output {
+        match self.is_root {
+            true => self.project.avfs(words).current_dir(&self.place).output().unwrap(),
+            false => self.project.avfs_as_nobody(&self.place, words),
+        }
+    }
+
+    /// What it prints, and what it says.
+    #[track_caller]
+    fn good(&self, words: &[&str]) -> (String, String) {
+        let Output { status, stdout, stderr } = self.output(words);
+        let said = String::from_utf8(stderr).unwrap();
+        assert!(status.success(), "{words:?}: {said}");
+        (String::from_utf8(stdout).unwrap(), said)
+    }
+
+    #[track_caller]
+    fn object(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.good(words).0).unwrap()
+    }
+
+    /// Runs a script in a new task.
+    #[track_caller]
+    fn run(&self, task: &str, script: &str) -> (String, String) {
+        self.good(&["run", "--name", task, "--", "sh", "-euc", script])
+    }
+
+    #[track_caller]
+    fn commits(&self, task: &str) -> (String, u64) {
+        let all = self.object(&["tasks", "--json"]);
+        let found = all["tasks"].as_array().unwrap().iter().find(|one| one["name"] == task).unwrap();
+        (found["state"].as_str().unwrap().to_owned(), found["commits"].as_u64().unwrap())
+    }
+}
+
+fn root<'a>(project: &'a Project, below_home: &str) -> User<'a> {
+    User { project, place: project.home().join(below_home), is_root: true }
+}
+
+fn nobody<'a>(project: &'a Project, below_home: &str) -> User<'a> {
+    User { is_root: false, ..root(project, below_home) }
+}
+
+/// A home with a repository in `web`.
+fn with_repository() -> Project {
+    let project = Project::new();
+    sh(&project, "web", "git init -q -b main; git add -A; git commit -qm first");
+    project
+}
+
+/// The same with a worktree of it in `side`, on a branch `side`.
+fn with_worktree() -> Project {
+    let project = with_repository();
+    sh(&project, "web", "git worktree add -q ../side -b side; git branch other");
+    project
+}
+
+/// A commit is made in a task, told, and brought over.
+#[track_caller]
+fn commit_and_bring(user: &User<'_>, repository: &str) {
+    let project = user.project;
+    // Its files belong to whoever works with it from now on.
+    user.good(&["tasks"]);
+    let before = all_of(project, repository);
+    let (printed, said) = user
+        .run("one", "git status --short; echo more >>work.txt; git commit -qam more; git log --format=%s");
+    assert_eq!(printed, "more\nfirst\n");
+    assert!(said.contains("1 commit was made\n"), "{said}");
+    assert_eq!(user.commits("one"), ("unmerged".into(), 1));
+    let diff = user.object(&["diff", "one", "--json"]);
+    assert_eq!(diff["git"]["commits"][0]["subject"], "more");
+    assert_eq!(all_of(project, repository), before);
+    let brought = user.object(&["apply", "one", "--commits", "--json"]);
+    assert_eq!(sh(project, repository, "git rev-parse avfs/one"), brought["commit"].as_str().unwrap());
+    assert_eq!(sh(project, repository, "git log --format=%s avfs/one; git fsck --full"), "more\nfirst");
+    assert_eq!(user.commits("one").1, 0);
+    let left =
+        sh(project, repository, "git status --porcelain; git for-each-ref --format='%(refname) %(subject)'");
+    assert!(left.contains("refs/heads/avfs/one more") && left.contains("refs/heads/main first"), "{left}");
+    user.good(&["discard", "one", "--yes"]);
+    assert_eq!(user.object(&["tasks", "--json"])["tasks"], serde_json::json!([]));
+}
+
+#[test]
+fn commits_of_a_run_are_told_and_brought_over() {
+    let project = with_repository();
+    commit_and_bring(&root(&project, "web"), "web");
+}
+
+#[test]
+fn commits_of_an_ordinary_users_run_are_too() {
+    let project = with_repository();
+    commit_and_bring(&nobody(&project, "web"), "web");
+}
+
+#[test]
+fn a_worktree_is_a_repository_of_its_own_in_a_run() {
+    let project = with_worktree();
+    commit_and_bring(&root(&project, "side"), "web");
+}
+
+#[test]
+fn a_worktree_of_an_ordinary_user_is_too() {
+    let project = with_worktree();
+    commit_and_bring(&nobody(&project, "side"), "web");
+}
+
+#[test]
+fn a_submodule_is_a_project_with_commits_of_its_own() {
+    let project = with_repository();
+    sh(
+        &project,
+        ".",
+        "git init -q -b main all; cd all; git submodule --quiet add ../web part; git commit -qm all",
+    );
+    commit_and_bring(&root(&project, "all/part"), "all/part");
+}
+
+#[test]
+fn what_git_would_run_for_the_user_is_closed_in_a_worktree() {
+    let project = with_worktree();
+    let script =
+        "for file in .git/config .git/hooks/pre-commit ~/web/.git/config ~/web/.git/hooks/post-commit; do
+            ! echo x >>$file || echo $file is open
+        done 2>/dev/null
+        ! git config user.name Eve 2>/dev/null; ! rm -rf .git 2>/dev/null; test -e .git/config";
+    let before = all_of(&project, "web");
+    assert_eq!(root(&project, "side").run("one", script).0, "");
+    assert_eq!(all_of(&project, "web"), before);
+}
+
+#[test]
+fn the_repository_of_a_worktree_is_at_its_own_path_too() {
+    let project = with_worktree();
+    let repository = project.home().join("web/.git");
+    let script = "git --git-dir $0 log -1 --format=%s; git --git-dir $0 branch made; git branch --list made
+        git checkout -q other; git checkout -q side; git worktree list | wc -l; git fsck --full";
+    let before = all_of(&project, "web");
+    // Within the home that is shown, and beside it.
+    for home in [project.home(), project.home().join("other")] {
+        std::fs::create_dir_all(&home).unwrap();
+        let mut run = project.avfs(&["run", "--", "sh", "-euc", script]);
+        run.arg(&repository).current_dir(project.home().join("side")).env("HOME", &home);
+        assert_eq!(good(&mut run), "first\n  made\n1\n", "{home:?}");
+    }
+    assert_eq!(all_of(&project, "web"), before);
+}
+
+#[test]
+fn a_task_in_a_worktree_goes_on_is_copied_synced_and_thrown_away() {
+    let project = with_worktree();
+    let user = root(&project, "side");
+    user.run("one", "git commit -q --allow-empty -m first-of-task");
+    sh(&project, "side", "echo new >new; git add new; git commit -qm of-the-user");
+    user.good(&["fork", "2", "--task", "one"]);
+    let commit = |task: &str| {
+        ["run", "--task", task, "--", "git", "commit", "-q", "--allow-empty", "-m", "later"]
+            .map(str::to_owned)
+    };
+    for task in ["one", "one-2"] {
+        let words = commit(task);
+        user.good(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    assert_eq!([user.commits("one").1, user.commits("one-1").1, user.commits("one-2").1], [2, 1, 2]);
+    user.good(&["undo", "--vault", "one"]);
+    assert_eq!(user.commits("one").1, 1);
+    let log = user.good(&["exec", "--vault", "one", "--", "git", "log", "-1", "--format=%s"]).0;
+    assert_eq!(log, "first-of-task\n");
+    let shown = user.good(&["prune", "--tasks"]).0;
+    assert!(!shown.contains("one"), "nothing unmerged is pruned: {shown}");
+    user.run("two", "true");
+    sh(&project, "side", "echo newer >new; git commit -qam of-the-user-again");
+    user.good(&["sync", "two"]);
+    let log = user
+        .good(&["run", "--task", "two", "--", "sh", "-c", "git status --short; git log -1 --format=%s"])
+        .0;
+    assert_eq!(log, "of-the-user-again\n");
+    assert_eq!(user.commits("two"), ("unchanged".into(), 0));
+    user.good(&["discard", "one", "one-1", "one-2", "two", "--yes"]);
+    assert_eq!(user.object(&["tasks", "--json"])["tasks"], serde_json::json!([]));
+}
+
+#[test]
+fn git_in_a_workspace_of_a_worktree_stays_in_the_workspace() {
+    let project = with_worktree();
+    let user = root(&project, "side");
+    let before = all_of(&project, "web");
+    let place = user.good(&["workspace", "start", "try", "--from", "."]).0;
+    let relative =
+        Path::new(place.trim_end()).strip_prefix(project.home()).unwrap().to_str().unwrap().to_owned();
+    let log =
+        sh(&project, &relative, "echo x >x; git add x; git commit -qm there; git log -1 --format='%s %D'");
+    user.good(&["workspace", "stop", "try"]);
+    assert_eq!(log, "there HEAD -> side");
+    assert_eq!(user.commits("try").1, 1);
+    assert_eq!(all_of(&project, "web"), before);
+}
+
+#[test]
+fn worktrees_in_a_bare_repository_work() {
+    let project = with_repository();
+    sh(
+        &project,
+        ".",
+        "git clone -q --bare web all.git; cd all.git; git worktree add -q tree main; echo x >tree/x",
+    );
+    let user = root(&project, "all.git/tree");
+    let (printed, _) = user.run(
+        "one",
+        "git status --short; git add x; git commit -qm x; git log --format=%s; ls .git/tree 2>&1 | wc -l",
+    );
+    assert_eq!(printed, "?? x\nx\nfirst\n1\n");
+    user.good(&["apply", "one", "--commits"]);
+    assert_eq!(sh(&project, "all.git", "git log -1 --format=%s avfs/one"), "x");
+}
+
+#[test]
+fn submodules_take_commits_wherever_their_git_directories_are() {
+    let project = with_repository();
+    let recursive = "git submodule --quiet update --init --recursive";
+    let script = format!(
+        "git init -q -b main middle; cd middle; git submodule --quiet add ../web 'odd #1/part'; git commit -qm middle
+         cd ..; git init -q -b main all; cd all; git submodule --quiet add ../middle middle; {recursive}; git commit -qm all
+         git worktree add -q ../tree; cd ../tree; {recursive}"
+    );
+    sh(&project, ".", &script);
+    let before = [all_of(&project, "all"), all_of(&project, "tree")];
+    let script = |top: &str| {
+        format!(
+            "cd {top}'odd #1/part'; git checkout -qb deep; echo x >>work.txt; git commit -qam deep; git log -1 --format=%s
+             cd ../..; git commit -qam upper; git status --short; git submodule status --recursive | wc -l; git log -1 --format=%s"
+        )
+    };
+    for (place, top) in [("all", "middle/"), ("tree", "middle/"), ("all/middle", "")] {
+        let task = format!("in-{}", place.replace('/', "-"));
+        assert_eq!(root(&project, place).run(&task, &script(top)).0, "deep\n1\nupper\n", "{place}");
+    }
+    assert_eq!([all_of(&project, "all"), all_of(&project, "tree")], before);
+}

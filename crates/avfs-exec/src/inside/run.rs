@@ -1,6 +1,5 @@
 //! The stage itself: one order to start, then waiting for the command, its orphans and further orders.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;

@@ -10,6 +10,9 @@ use rustix::fs::FlockOperation;
 /// The user `nobody`: `fusermount3` serves only users that have a name.
 const NOBODY: u32 = 65_534;
 
+/// How `setpriv` becomes that user.
+pub const AS_NOBODY: &str = "--reuid 65534 --regid 65534 --clear-groups --";
+
 const AGENT: &str = include_str!("agent.sh");
 
 /// What the user says about the agent.
@@ -75,29 +78,21 @@ impl Project {
 
     /// The same for a user who is not root, in any directory and to its end.
     pub fn avfs_as_nobody(&self, directory: &Path, words: &[&str]) -> Output {
-        let mut command = self.avfs_as(NOBODY, words);
-        command.current_dir(directory);
-        let device = File::open("/dev/fuse").expect("/dev/fuse is needed, and root to open it");
-        rustix::fs::flock(&device, FlockOperation::LockExclusive).unwrap();
-        let mode = device.metadata().unwrap().mode() & 0o7777;
-        fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666)).unwrap();
-        let output = command.output();
-        fs::set_permissions("/dev/fuse", Permissions::from_mode(mode)).unwrap();
-        output.unwrap()
+        let _fuse = FuseForAll::new();
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args(AS_NOBODY.split(' ')).arg(self.give_away());
+        self.in_project(setpriv, words).current_dir(directory).output().unwrap()
     }
 
     /// The first time, root hands everything over, with the program.
-    fn avfs_as(&self, user: u32, words: &[&str]) -> Command {
+    pub fn give_away(&self) -> PathBuf {
         let program = self.home().join("avfs");
         if !program.exists() {
             fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), &program).unwrap();
             fs::set_permissions(self.place.path(), Permissions::from_mode(0o755)).unwrap();
-            give(&self.home(), user);
+            give(&self.home(), NOBODY);
         }
-        let mut setpriv = Command::new("setpriv");
-        let user = user.to_string();
-        setpriv.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]).arg(program);
-        self.in_project(setpriv, words)
+        program
     }
 
     fn in_project(&self, mut command: Command, words: &[&str]) -> Command {
@@ -118,8 +113,34 @@ impl Project {
 
     /// A line for the shell of a terminal that runs the agent.
     pub fn line(&self, act: &str) -> String {
-        let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
-        format!("PATH={}:$PATH {program} run -- agent {act}", self.home().join("bin").display())
+        self.line_of(assert_cmd::cargo::cargo_bin!("avfs"), act)
+    }
+
+    pub fn line_of(&self, program: &Path, act: &str) -> String {
+        let programs = self.home().join("bin");
+        format!("PATH={}:$PATH {} run -- agent {act}", programs.display(), program.display())
+    }
+}
+
+/// `/dev/fuse` as most systems have it, for everybody, until this is dropped.
+pub struct FuseForAll {
+    device: File,
+    mode: u32,
+}
+
+impl FuseForAll {
+    pub fn new() -> FuseForAll {
+        let device = File::open("/dev/fuse").expect("/dev/fuse is needed, and root to open it");
+        rustix::fs::flock(&device, FlockOperation::LockExclusive).unwrap();
+        let mode = device.metadata().unwrap().mode() & 0o7777;
+        device.set_permissions(Permissions::from_mode(0o666)).unwrap();
+        FuseForAll { device, mode }
+    }
+}
+
+impl Drop for FuseForAll {
+    fn drop(&mut self) {
+        let _ = self.device.set_permissions(Permissions::from_mode(self.mode));
     }
 }
 

@@ -5,14 +5,29 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::pane::Pane;
-use crate::project::Project;
+use crate::project::{AS_NOBODY, FuseForAll, Project};
 
 #[test]
 fn an_agent_is_resized_interrupted_stopped_and_goes_on() {
     let project = Project::new();
-    let pane = Pane::shell(&project, "exec bash --norc", 80, 24);
+    check_terminal(&project, "exec bash --norc", &project.line("terminal"));
+}
+
+#[test]
+fn an_ordinary_users_agent_is_so_too() {
+    let project = Project::new();
+    let _fuse = FuseForAll::new();
+    let program = project.give_away();
+    let shell = format!("exec setpriv {AS_NOBODY} bash --norc");
+    check_terminal(&project, &shell, &project.line_of(&program, "terminal"));
+}
+
+/// Plays with an agent that a line of a shell starts.
+#[track_caller]
+fn check_terminal(project: &Project, shell: &str, line: &str) {
+    let pane = Pane::shell(project, shell, 80, 24);
     pane.write("stty -a >../before\n");
-    pane.write(&format!("{}\n", project.line("terminal")));
+    pane.write(&format!("{line}\n"));
     pane.wait_for("ready 24 80 /dev/pts/0");
     pane.write("hello\n");
     pane.wait_for("heard hello");

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use agentvfs::mount::{MountHost, MountOptions, Mounts, connect};
-use agentvfs::{Error, Limits, Rhythm, ServedVault, Store, Vault};
+use agentvfs::{Error, Limits, NewTask, Rhythm, ServedVault, Store, Vault};
 use avfs_testkit::{TestChild, acknowledge, child_task};
 use support::{name, path};
 
@@ -119,6 +119,35 @@ fn git_finds_nothing_changed_and_reads_no_file_that_it_tracks() {
     run(&mounted.dir, "git", &["commit", "-qam", "inside"]);
     assert_eq!(run(&mounted.dir, "git", &["rev-list", "--count", "HEAD"]), "2\n");
     assert_eq!(run(&project, "git", &["rev-list", "--count", "HEAD"]), "1\n");
+}
+
+#[test]
+fn git_reads_no_tracked_file_of_a_worktree_either() {
+    const FILES: usize = 500;
+    let scene = Scene::new();
+    let project = scene.project();
+    for number in 0..FILES {
+        fs::write(project.join(format!("f{number}")), format!("text {number}")).unwrap();
+        fs::write(project.join(format!("src/f{number}")), format!("more {number}")).unwrap();
+    }
+    run(&project, "git", &["init", "-q"]);
+    run(&project, "git", &["add", "-A"]);
+    run(&project, "git", &["commit", "-qm", "all"]);
+    run(&project, "git", &["worktree", "add", "-q", "../tree"]);
+    let tree = scene.place.path().join("tree");
+    run(&tree, "find", &[".", "-type", "f", "-exec", "touch", "-d", "1 hour ago", "{}", "+"]);
+    run(&tree, "git", &["update-index", "--refresh"]);
+    let task = scene.store.project(&tree).unwrap().new_task(&NewTask::default()).unwrap();
+    let dir = scene.place.path().join("mount");
+    fs::create_dir(&dir).unwrap();
+    let mounted = Mounted::new(task.vault(), dir, &MountOptions::default());
+    assert_eq!(run(&mounted.dir, "git", &["status", "--porcelain"]), "");
+    let taken = scene.store.objects().files_taken();
+    assert!(taken < 60, "{taken} files were read, most of them tracked ones");
+    fs::write(mounted.dir.join("f1"), "changed").unwrap();
+    run(&mounted.dir, "git", &["commit", "-qam", "inside"]);
+    assert_eq!(run(&mounted.dir, "git", &["rev-list", "--count", "HEAD"]), "2\n");
+    assert_eq!(run(&tree, "git", &["rev-list", "--count", "HEAD"]), "1\n");
 }
 
 #[test]

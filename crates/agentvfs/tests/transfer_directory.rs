@@ -352,7 +352,7 @@ fn a_swapped_directory_lets_nothing_out_during_thousands_of_writes() {
     for directory in ["from/victim/deeper", "outside/deeper"] {
         fs::create_dir_all(place.path().join(directory)).unwrap();
     }
-    for number in 0..2000 {
+    for number in 0..500 {
         fs::write(from.join(format!("victim/f{number}")), b"x").unwrap();
         fs::write(from.join(format!("victim/deeper/f{number}")), b"x").unwrap();
     }
@@ -364,7 +364,10 @@ fn a_swapped_directory_lets_nothing_out_during_thousands_of_writes() {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 if fs::rename(&victim, &aside).is_ok() {
-                    swaps.fetch_add(u64::from(symlink(&outside, &victim).is_ok()), Ordering::Relaxed);
+                    let so_far =
+                        swaps.fetch_add(u64::from(symlink(&outside, &victim).is_ok()), Ordering::Relaxed);
+                    // Short and long, so that the link is met at any moment of a write.
+                    (0..so_far % 64).for_each(|_| std::thread::yield_now());
                     let _ = fs::remove_file(&victim);
                     let _ = fs::rename(&aside, &victim);
                 }

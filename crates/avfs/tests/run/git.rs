@@ -273,6 +273,10 @@ fn submodules_take_commits_wherever_their_git_directories_are() {
     for (place, top, task) in places {
         assert_eq!(root(&project, place).run(task, &script(top)).0, "deep\n1\nupper\n", "{place}");
         assert_eq!(root(&project, place).commits(task).1, 2, "{place}");
+        let diff = root(&project, place).object(&["diff", task, "--json"]);
+        let told = diff["git"]["submodules"].as_array().unwrap();
+        let deepest = told.iter().find(|one| one["path"] == format!("/{top}odd #1/part")).unwrap();
+        assert_eq!(deepest["commits"][0]["subject"], "deep", "{place}");
     }
     assert_eq!([all_of(&project, "all"), all_of(&project, "tree")], before);
     for (place, top, task) in places {

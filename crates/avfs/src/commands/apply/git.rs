@@ -138,7 +138,8 @@ pub fn tell_what_stays(out: &mut Printer, task: &Task) -> Result<()> {
     }
     let summary = task.git_summary()?;
     crate::git::tell(out, &summary);
-    if !summary.commits.is_empty() || !summary.submodules.is_empty() {
+    let mut all = summary.submodules.iter().map(|one| &one.summary).chain([&summary]);
+    if all.any(|one| !one.commits.is_empty()) {
         out.talk(format_args!("git: `avfs apply {} --commits` brings them as a branch", task.name()));
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! in a directory that somebody else wrote, and no setting of any repository can make it start a program.
 
 mod added;
+mod bounds;
 mod bring;
 mod commits;
 mod deliver;
@@ -25,6 +26,7 @@ mod revision;
 mod task;
 mod work;
 
+pub use bounds::Bounds;
 pub use bring::{Bring, Brought};
 pub use commits::{CommitLine, GitSummary};
 pub use error::GitError;

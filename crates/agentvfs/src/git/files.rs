@@ -66,7 +66,7 @@ impl Work {
             return Err(GitError::NoFiles);
         }
         let parent = self.parent(host)?;
-        let quarantine = Quarantine::new(host.format()?, Some(host))?;
+        let quarantine = Quarantine::new(host.format()?, Some(host), None)?;
         let stream = Stream { work: self, commit, parent: parent.as_ref(), author: author(host, commit)? };
         let import = quarantine.git("writing the commit").args(["fast-import", "--quiet", "--done"]);
         import.output_of(|input| stream.write(&changes, input))?;

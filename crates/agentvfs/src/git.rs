@@ -10,6 +10,7 @@ mod added;
 mod bounds;
 mod bring;
 mod commits;
+mod counted;
 mod deliver;
 mod error;
 mod files;

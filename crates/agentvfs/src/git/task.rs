@@ -6,6 +6,7 @@ use avfs_tree::TreeReader;
 
 use super::bring::{Bring, Brought};
 use super::commits::GitSummary;
+use super::counted::Memory;
 use super::error::GitError;
 use super::files::{CommitFiles, Committed};
 use super::host::HostRepository;
@@ -13,6 +14,7 @@ use super::names::{ObjectName, RefName};
 use super::refs::MovedRef;
 use super::work::Work;
 use crate::error::Result;
+use crate::owner::work_directory;
 use crate::task::Task;
 
 impl Task {
@@ -48,10 +50,25 @@ impl Task {
         if refs == 0 {
             return Ok(0);
         }
-        match self.git_work()?.unmerged_commits(self.repository().as_ref()) {
-            Err(GitError::Refused { .. }) => Ok(refs),
-            counted => Ok(counted?),
+        let host = self.repository();
+        let memory = self.memory(host.as_ref())?;
+        if let Some(commits) = memory.as_ref().and_then(Memory::recall) {
+            return Ok(commits);
         }
+        let commits = match self.git_work()?.unmerged_commits(host.as_ref()) {
+            Err(GitError::Refused { .. }) => refs,
+            counted => counted?,
+        };
+        if let Some(memory) = memory {
+            memory.keep(commits);
+        }
+        Ok(commits)
+    }
+
+    fn memory(&self, host: Option<&HostRepository>) -> Result<Option<Memory>> {
+        let Some(home) = self.vault().store().home() else { return Ok(None) };
+        let states = [self.base()?.to_string(), self.head()?.to_string()];
+        Ok(Memory::new(work_directory(home, self.vault().id()), &states, host))
     }
 
     /// The repository of the directory that it was made from.

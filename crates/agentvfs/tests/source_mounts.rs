@@ -40,9 +40,13 @@ impl Scene {
     }
 
     fn mounted(&self) -> Mounted {
+        self.mounted_with(&MountOptions::default())
+    }
+
+    fn mounted_with(&self, options: &MountOptions) -> Mounted {
         let dir = self.place.path().join("mount");
         fs::create_dir(&dir).unwrap();
-        Mounted::new(&self.vault(), dir)
+        Mounted::new(&self.vault(), dir, options)
     }
 }
 
@@ -54,14 +58,13 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn new(vault: &Vault, dir: PathBuf) -> Mounted {
+    fn new(vault: &Vault, dir: PathBuf, options: &MountOptions) -> Mounted {
         let open = Arc::new(vault.open().unwrap());
         let mounts = Mounts::new(Arc::clone(&open), Arc::new(|_: &str| {}));
         let log = Arc::new(|error: &Error| panic!("{error}"));
         let host = Arc::new(MountHost(Arc::clone(&mounts)));
         let served = ServedVault::start(open, host, Rhythm::default(), log).unwrap();
-        let options = MountOptions::default();
-        let connection = connect("task", &dir, &options).unwrap();
+        let connection = connect("task", &dir, options).unwrap();
         served.mount(&dir, &options.words(), Some(connection)).unwrap();
         Mounted { dir, served: Some(served), mounts }
     }
@@ -116,6 +119,26 @@ fn git_finds_nothing_changed_and_reads_no_file_that_it_tracks() {
     run(&mounted.dir, "git", &["commit", "-qam", "inside"]);
     assert_eq!(run(&mounted.dir, "git", &["rev-list", "--count", "HEAD"]), "2\n");
     assert_eq!(run(&project, "git", &["rev-list", "--count", "HEAD"]), "1\n");
+}
+
+#[test]
+fn a_mount_that_is_alone_takes_a_file_when_it_is_looked_at() {
+    let scene = Scene::new();
+    let mounted = scene.mounted_with(&MountOptions { alone: true, ..MountOptions::default() });
+    let names = fs::read_dir(&mounted.dir).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["README", "src"]);
+    assert_eq!(scene.store.objects().files_taken(), 0, "a listing takes nothing");
+    fs::write(scene.project().join("README"), "a longer text, by the user").unwrap();
+    let readme = mounted.dir.join("README");
+    assert_eq!(fs::read_to_string(&readme).unwrap(), "a longer text, by the user");
+    assert_eq!(fs::metadata(&readme).unwrap().len(), 26);
+
+    let main = mounted.dir.join("src/main.c");
+    assert_eq!(fs::metadata(&main).unwrap().len(), 13);
+    fs::write(scene.project().join("src/main.c"), "int main() { return 1; }").unwrap();
+    assert_eq!(fs::read_to_string(&main).unwrap(), "int main() {}", "as it was when it was looked at");
+    fs::remove_file(scene.project().join("src/main.c")).unwrap();
+    assert_eq!(fs::read_to_string(&main).unwrap(), "int main() {}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// The short names of directories, as the page introduces them.
 const SHORT: &[(&str, &str)] = &[
     ("fuse/", "crates/avfs-fuse/tests/mounted/"),
+    ("alone/", "crates/avfs/tests/alone/"),
     ("mount/", "crates/avfs/tests/mount/"),
     ("faults/", "crates/avfs/tests/mount_faults/"),
     ("tree/", "crates/avfs-tree/tests/"),

@@ -205,17 +205,17 @@ impl Host {
         if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
-        let size = before.st_size as u64;
+        let expected = before.st_size as u64;
         let mode = before.st_mode & 0o777;
-        let (print, bytes) = match size <= TEXT_MAX {
+        let (print, bytes) = match expected <= TEXT_MAX {
             true => {
-                let mut bytes = Vec::with_capacity(size as usize);
-                read_pieces(&file, |piece| bytes.extend_from_slice(piece))?;
+                let mut bytes = Vec::with_capacity(expected as usize);
+                read_pieces(&file, expected, |piece| bytes.extend_from_slice(piece))?;
                 (Print::of_file(&bytes, mode), Some(Bytes::from(bytes)))
             }
             false => {
                 let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
-                read_pieces(&file, |piece| {
+                read_pieces(&file, expected, |piece| {
                     hasher.update(piece);
                     size += piece.len() as u64;
                 })?;
@@ -228,8 +228,9 @@ impl Host {
     }
 }
 
-fn read_pieces(file: &OwnedFd, mut take: impl FnMut(&[u8])) -> rustix::io::Result<()> {
-    let mut piece = vec![0; PIECE];
+/// All bytes, which may be more or less than `expected` by now.
+fn read_pieces(file: &OwnedFd, expected: u64, mut take: impl FnMut(&[u8])) -> rustix::io::Result<()> {
+    let mut piece = vec![0; PIECE.min(expected as usize + 1)];
     loop {
         match rustix::io::read(file, &mut piece) {
             Ok(0) => return Ok(()),

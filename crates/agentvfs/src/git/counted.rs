@@ -27,16 +27,16 @@ pub(super) struct Memory {
 
 impl Memory {
     /// `states` are those of the task. `None`: nobody knows when the count would be another one.
-    pub(super) fn new(
+    pub(super) fn new<'a>(
         directory: PathBuf,
         states: &[String],
-        host: Option<&HostRepository>,
+        hosts: impl Iterator<Item = &'a HostRepository>,
     ) -> Option<Memory> {
         let mut hasher = blake3::Hasher::new();
         for state in states {
             hasher.update(state.as_bytes());
         }
-        if let Some(host) = host {
+        for host in hosts {
             add_refs(host, &mut hasher).ok()?;
         }
         Some(Memory { directory, of: hasher.finalize().to_hex().to_string() })

@@ -1,17 +1,21 @@
 //! Tasks and git: what was committed in one, and bringing it home.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use avfs_core::TreePath;
 use avfs_tree::TreeReader;
 
 use super::bring::{Bring, Brought};
-use super::commits::GitSummary;
+use super::commits::{GitSummary, SubmoduleSummary};
 use super::counted::Memory;
 use super::error::GitError;
 use super::files::{CommitFiles, Committed};
 use super::host::HostRepository;
 use super::names::{ObjectName, RefName};
 use super::refs::MovedRef;
+use super::submodules::Submodule;
 use super::work::Work;
 use crate::error::Result;
 use crate::owner::work_directory;
@@ -31,44 +35,70 @@ impl Task {
         Ok(Work::new(reader(self.base()?)?, reader(self.head()?)?))
     }
 
-    /// Moved refs, and the commits that the repository of its directory does not have.
+    /// Moved refs, and the commits that the repository of its directory does not have; the same for submodules.
     pub fn git_summary(&self) -> Result<GitSummary> {
-        Ok(self.git_work()?.git_summary(self.repository().as_ref())?)
+        let work = self.git_work()?;
+        let mut summary = work.git_summary(self.repository().as_ref())?;
+        for (Submodule { path, work }, host) in submodules_at(&work, self.root())? {
+            let of_one = work.git_summary(Some(&host))?;
+            if !of_one.moved.is_empty() {
+                summary.submodules.push(SubmoduleSummary { path, summary: of_one });
+            }
+        }
+        Ok(summary)
     }
 
     /// The branches and tags with work that was not brought over, by what is noted here. Starts no program.
     pub fn unbrought_refs(&self) -> Result<Vec<MovedRef>> {
+        self.unbrought_of(&self.git_work()?)
+    }
+
+    fn unbrought_of(&self, work: &Work) -> Result<Vec<MovedRef>> {
         let brought = self.brought();
         let is_brought = |tip: &ObjectName| brought.iter().any(|known| known == tip.as_str());
-        let tips = self.git_work()?.new_tips()?;
+        let tips = work.new_tips()?;
         Ok(tips.into_iter().filter(|(_, tip)| !is_brought(tip)).map(|(moved, _)| moved).collect())
     }
 
-    /// How many commits would be lost with it. Where they cannot be counted, each branch counts as one.
+    /// How many commits would be lost with it, those of submodules among them. Where they cannot be counted, each
+    /// branch counts as one. Starts no program for what was counted before.
     pub fn unbrought_commits(&self) -> Result<usize> {
-        let refs = self.unbrought_refs()?.len();
-        if refs == 0 {
+        let places = self.unbrought_places()?;
+        if places.is_empty() {
             return Ok(0);
         }
-        let host = self.repository();
-        let memory = self.memory(host.as_ref())?;
+        let memory = self.memory(&places)?;
         if let Some(commits) = memory.as_ref().and_then(Memory::recall) {
             return Ok(commits);
         }
-        let commits = match self.git_work()?.unmerged_commits(host.as_ref()) {
-            Err(GitError::Refused { .. }) => refs,
-            counted => counted?,
-        };
+        let commits = places.iter().map(Unbrought::count).sum::<Result<usize, GitError>>()?;
         if let Some(memory) = memory {
             memory.keep(commits);
         }
         Ok(commits)
     }
 
-    fn memory(&self, host: Option<&HostRepository>) -> Result<Option<Memory>> {
+    /// The repositories in it with work that was not brought over.
+    fn unbrought_places(&self) -> Result<Vec<Unbrought>> {
+        let work = self.git_work()?;
+        let submodules = submodules_at(&work, self.root())?;
+        let all = submodules.into_iter().map(|(Submodule { work, .. }, host)| (work, Some(host)));
+        let mut places = Vec::new();
+        for (work, host) in [(work, self.repository())].into_iter().chain(all) {
+            let refs = self.unbrought_of(&work)?.len();
+            if refs > 0 {
+                places.push(Unbrought { work, host, refs });
+            }
+        }
+        Ok(places)
+    }
+
+    fn memory(&self, places: &[Unbrought]) -> Result<Option<Memory>> {
         let Some(home) = self.vault().store().home() else { return Ok(None) };
-        let states = [self.base()?.to_string(), self.head()?.to_string()];
-        Ok(Memory::new(work_directory(home, self.vault().id()), &states, host))
+        let mut states = vec![self.base()?.to_string(), self.head()?.to_string()];
+        states.extend(self.brought().iter().cloned());
+        let hosts = places.iter().filter_map(|place| place.host.as_ref());
+        Ok(Memory::new(work_directory(home, self.vault().id()), &states, hosts))
     }
 
     /// The repository of the directory that it was made from.
@@ -78,7 +108,24 @@ impl Task {
 
     /// Brings its commits into a repository, as a branch.
     pub fn bring_commits(&self, into: &Path, bring: &Bring) -> Result<Brought> {
-        let brought = self.git_work()?.bring_commits(&HostRepository::open(into)?, bring)?;
+        self.bring_work(&self.git_work()?, &HostRepository::open(into)?, bring)
+    }
+
+    /// Brings the commits of its submodules into those that are in a directory, as branches of the same name: before
+    /// the commits that need them.
+    pub fn bring_submodules(&self, into: &Path, bring: &Bring) -> Result<Vec<(TreePath, Brought)>> {
+        let bring = Bring { of: None, ..bring.clone() };
+        let mut all = Vec::new();
+        for (Submodule { path, work }, host) in submodules_at(&self.git_work()?, into)? {
+            if work.unmerged_commits(Some(&host))? > 0 {
+                all.push((path, self.bring_work(&work, &host, &bring)?));
+            }
+        }
+        Ok(all)
+    }
+
+    fn bring_work(&self, work: &Work, host: &HostRepository, bring: &Bring) -> Result<Brought> {
+        let brought = work.bring_commits(host, bring)?;
         let detail = format!("{} {}", brought.branch, brought.tip);
         self.note_brought(brought.named.as_str(), &detail)?;
         Ok(brought)
@@ -95,6 +142,35 @@ impl Task {
         }
         Ok(committed)
     }
+}
+
+/// A repository of a task, the user's own of it, and how many refs with work of theirs the user does not have.
+struct Unbrought {
+    work: Work,
+    host: Option<HostRepository>,
+    refs: usize,
+}
+
+impl Unbrought {
+    fn count(&self) -> Result<usize, GitError> {
+        match self.work.unmerged_commits(self.host.as_ref()) {
+            Err(GitError::Refused { .. }) => Ok(self.refs),
+            counted => counted,
+        }
+    }
+}
+
+/// The submodules in which something was done that a directory of the host has, too. Where they are is what settings in
+/// the task say, so that no link is followed there.
+fn submodules_at(work: &Work, directory: &Path) -> Result<Vec<(Submodule, HostRepository)>> {
+    let Ok(directory) = directory.canonicalize() else { return Ok(Vec::new()) };
+    let on_host = |submodule: Submodule| {
+        let place = directory.join(OsStr::from_bytes(submodule.path.as_bytes()));
+        let is_itself = place.canonicalize().is_ok_and(|found| found == place);
+        let host = is_itself.then(|| HostRepository::open(&place).ok()).flatten();
+        host.map(|host| (submodule, host))
+    };
+    Ok(work.submodules()?.into_iter().filter_map(on_host).collect())
 }
 
 /// The branch that the work of a task is brought to if none is named.

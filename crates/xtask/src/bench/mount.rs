@@ -154,11 +154,15 @@ impl Results {
 
 /// Between the rounds, so that the machine is as busy as it is for the steps.
 fn measure_floors(targets: &[Target], results: &mut Results) -> Result<()> {
+    let mut measured: BTreeMap<&str, Floor> = BTreeMap::new();
     for target in targets {
-        if let Some(transport) = target.transport() {
-            let floor = Floor::measure(transport).with_context(|| format!("the floor of {transport}"))?;
-            results.floors.entry(target.label.clone()).or_default().push(floor);
-        }
+        let Some(transport) = target.transport() else { continue };
+        let floor = match measured.get(transport) {
+            Some(floor) => *floor,
+            None => Floor::measure(transport).with_context(|| format!("the floor of {transport}"))?,
+        };
+        measured.insert(transport, floor);
+        results.floors.entry(target.label.clone()).or_default().push(floor);
     }
     Ok(())
 }

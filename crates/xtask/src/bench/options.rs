@@ -53,6 +53,9 @@ const TRIALS: &[Trial] = &[
         work: &work::TWO_IN_A_DIRECTORY,
     },
     Trial { name: "no open (past)", lacking: Lacking::OpeningWithoutAsking, work: &work::SMALL_READS },
+    Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::SMALL_READS },
+    Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::NEW_FILES },
+    Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::APPENDS },
 ];
 
 struct Options {

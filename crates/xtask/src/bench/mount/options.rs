@@ -19,7 +19,8 @@ usage: cargo xtask bench mount [OPTIONS]
 
   --rounds N           how often everything is done; each number is a median over them [5]
   --steps WORD,…       only steps with one of these words in their names, and those that make what others need
-  --transport NAME,…   a mount for each of `device`, `uring`, `auto`; `none` for no mounts [device,uring]
+  --transport NAME,…   two mounts for each of `device`, `uring`, `auto`, the second of them alone; `none` for no
+                       mounts [device,uring]
   --target NAME=DIR    measure in this directory as well, under this name; may be given again. It may be a mount
                        of anything: requests and floors of others are not known
   --json FILE          write the results as JSON too
@@ -31,7 +32,7 @@ pub struct Options {
     pub rounds: usize,
     /// Only the steps that have one of these words in their names, and those that make what others need.
     words: Vec<String>,
-    /// One mount for each; `none` for no mounts at all.
+    /// Two mounts for each; `none` for no mounts at all.
     transports: Vec<String>,
     /// Directories that are there already, with names for the table.
     others: Vec<(String, PathBuf)>,
@@ -117,6 +118,7 @@ impl Options {
         }
         for transport in &self.transports {
             targets.push(Target::mount(&avfs, transport, &self.dir)?);
+            targets.push(Target::mount_alone(&avfs, transport, &self.dir)?);
         }
         Ok(())
     }

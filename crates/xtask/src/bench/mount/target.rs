@@ -30,6 +30,12 @@ impl Target {
         Target::mount_with(avfs, transport, beside, &format!("avfs {transport}"), Vec::new())
     }
 
+    /// The same as the only mount of its vault.
+    pub fn mount_alone(avfs: &Path, transport: &str, beside: &Path) -> Result<Target> {
+        let label = format!("avfs {transport}, alone");
+        Target::mount_with(avfs, transport, beside, &label, vec!["--alone".into()])
+    }
+
     /// The same with more flags for `avfs mount`.
     pub fn mount_with(
         avfs: &Path,

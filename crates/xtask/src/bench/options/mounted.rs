@@ -29,6 +29,10 @@ pub enum Lacking {
     OpeningWithoutAsking,
     /// Nothing, in a mount of the past.
     NothingPast,
+    /// That there is no other mount of the same tree.
+    BeingAlone,
+    /// Nothing, in a mount that is alone.
+    NothingAlone,
 }
 
 impl Lacking {
@@ -36,6 +40,7 @@ impl Lacking {
     pub fn nothing(&self) -> Lacking {
         match self {
             Lacking::OpeningWithoutAsking | Lacking::NothingPast => Lacking::NothingPast,
+            Lacking::BeingAlone | Lacking::NothingAlone => Lacking::NothingAlone,
             Lacking::Flags(_) | Lacking::MissingNames => Lacking::Flags(0),
         }
     }
@@ -44,7 +49,9 @@ impl Lacking {
         match self {
             Lacking::NothingPast => Access::Past,
             Lacking::OpeningWithoutAsking => Access::ReadOnly,
-            Lacking::Flags(_) | Lacking::MissingNames => Access::Everything,
+            Lacking::Flags(_) | Lacking::MissingNames | Lacking::BeingAlone | Lacking::NothingAlone => {
+                Access::Everything
+            }
         }
     }
 }
@@ -63,7 +70,7 @@ impl Mounted {
                 access: lacking.access(),
                 rules: None,
                 owner: None,
-                alone: false,
+                alone: matches!(lacking, Lacking::NothingAlone),
                 free_bytes: Arc::new(|| 1 << 40),
                 log: Arc::new(|line| eprintln!("{line}")),
             },
@@ -71,7 +78,10 @@ impl Mounted {
         let (refused, names) = match lacking {
             Lacking::Flags(flags) => (*flags, None),
             Lacking::MissingNames => (0, Some(tree.another_door())),
-            Lacking::OpeningWithoutAsking | Lacking::NothingPast => (0, None),
+            Lacking::OpeningWithoutAsking
+            | Lacking::NothingPast
+            | Lacking::BeingAlone
+            | Lacking::NothingAlone => (0, None),
         };
         let service = Arc::new(Reduced { skin: Arc::clone(&skin), refused, names });
         let session = Arc::new(Session::new(service, Settings::default()));

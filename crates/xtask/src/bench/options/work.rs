@@ -110,6 +110,24 @@ pub const TWO_IN_A_DIRECTORY: Work = Work {
 
 pub const SMALL_READS: Work = Work { name: "reading 1,000 files again", prepare: read_all, act: read_all };
 
+pub const NEW_FILES: Work = Work {
+    name: "creating and writing 1,000 files",
+    prepare: read_all,
+    act: |mount| {
+        (0..FILES).try_for_each(|number| Ok(std::fs::write(mount.join(format!("new {number}")), [7; 100])?))
+    },
+};
+
+pub const APPENDS: Work = Work {
+    name: "adding to 1,000 files",
+    prepare: read_all,
+    act: |mount| {
+        (0..FILES).try_for_each(|number| {
+            Ok(File::options().append(true).open(file(mount, number))?.write_all(&[8; 100])?)
+        })
+    },
+};
+
 fn read_all(mount: &Path) -> Result<()> {
     let mut buffer = [0; 100];
     (0..FILES).try_for_each(|number| Ok(open(&file(mount, number))?.read_exact_at(&mut buffer, 0)?))

@@ -17,7 +17,7 @@ use crate::record::{
 };
 use crate::store::Store;
 use crate::through::RuleRecord;
-use crate::transfer::{self, DirectoryImport, Imported, Progress, Report};
+use crate::transfer::{self, DirectoryImport, Imported, Progress, Report, TransferError};
 use crate::vault::Vault;
 
 /// What new vaults start with.
@@ -54,21 +54,14 @@ impl Store {
         limits: Limits,
         progress: &dyn Progress,
     ) -> Result<(Vault, Report)> {
-        if self.has_vault(name.as_str())? {
-            return Err(Error::VaultExists { name: name.to_string() });
-        }
-        let _pin = self.objects().store().pin()?;
-        let writer = ObjectWriter::new(self.objects());
-        // A store below the directory would otherwise swallow itself.
-        let exclude = self.home().map(Path::to_owned).into_iter().collect();
-        let options = DirectoryImport { exclude, ..DirectoryImport::default() };
-        let root = TreePath::root();
-        let imported = transfer::import_directory(self.objects(), &writer, from, &root, &options, progress)?;
-        let (root, report) = self.root_of(imported, &writer)?;
-        check_limits(&root.totals, limits)?;
         let shown = avfs_core::printable(from.as_os_str().as_encoded_bytes());
-        let vault = self.create_with_root(name, root, &format!("create from {shown}"), limits)?;
-        Ok((vault, report))
+        self.create_imported(name, &format!("create from {shown}"), limits, |writer| {
+            // A store below the directory would otherwise swallow itself.
+            let exclude = self.home().map(Path::to_owned).into_iter().collect();
+            let (options, root) =
+                (DirectoryImport { exclude, ..DirectoryImport::default() }, TreePath::root());
+            transfer::import_directory(self.objects(), writer, from, &root, &options, progress)
+        })
     }
 
     /// Makes a vault of the files of a commit. It appears with all of them or not at all.
@@ -79,18 +72,30 @@ impl Store {
         limits: Limits,
         progress: &dyn Progress,
     ) -> Result<(Vault, Report)> {
+        let shown = avfs_core::printable(revision.place().as_os_str().as_encoded_bytes());
+        let action = format!("create from {shown} at {}", revision.commit());
+        self.create_imported(name, &action, limits, |writer| {
+            let owner = (self.actor().uid, self.actor().gid);
+            transfer::import_revision(self.objects(), writer, revision, owner, progress)
+        })
+    }
+
+    /// Makes a vault of what is imported, all of it or none.
+    fn create_imported(
+        &self,
+        name: &VaultName,
+        action: &str,
+        limits: Limits,
+        import: impl FnOnce(&ObjectWriter) -> Result<Imported, TransferError>,
+    ) -> Result<(Vault, Report)> {
         if self.has_vault(name.as_str())? {
             return Err(Error::VaultExists { name: name.to_string() });
         }
         let _pin = self.objects().store().pin()?;
         let writer = ObjectWriter::new(self.objects());
-        let owner = (self.actor().uid, self.actor().gid);
-        let imported = transfer::import_revision(self.objects(), &writer, revision, owner, progress)?;
-        let (root, report) = self.root_of(imported, &writer)?;
+        let (root, report) = self.root_of(import(&writer)?, &writer)?;
         check_limits(&root.totals, limits)?;
-        let shown = avfs_core::printable(revision.place().as_os_str().as_encoded_bytes());
-        let action = format!("create from {shown} at {}", revision.commit());
-        Ok((self.create_with_root(name, root, &action, limits)?, report))
+        Ok((self.create_with_root(name, root, action, limits)?, report))
     }
 
     /// The root of a tree that was imported as a whole.

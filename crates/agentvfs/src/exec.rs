@@ -9,7 +9,6 @@ mod copied;
 mod door;
 mod envelope;
 mod home;
-mod identity;
 mod job;
 mod program;
 mod request;
@@ -35,7 +34,6 @@ pub use envelope::{
     StderrBody, StdoutBody, UsageBody,
 };
 pub use home::HomeShare;
-pub use identity::git_identity;
 pub use program::{Program, ProgramEnd, ProgramError};
 pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 

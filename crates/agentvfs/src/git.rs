@@ -7,13 +7,16 @@
 //! in a directory that somebody else wrote, and no setting of any repository can make it start a program.
 
 mod added;
+mod bounds;
 mod bring;
 mod commits;
+mod counted;
 mod deliver;
 mod error;
 mod files;
 mod hidden;
 mod host;
+mod identity;
 mod ignored;
 mod inlined;
 mod names;
@@ -27,12 +30,14 @@ mod submodules;
 mod task;
 mod work;
 
+pub use bounds::Bounds;
 pub use bring::{Bring, Brought};
 pub use commits::{CommitLine, GitSummary, SubmoduleSummary};
 pub use error::GitError;
 pub use files::{CommitFiles, Committed, LeftOut, WhyLeftOut};
 pub use hidden::{hidden_and_tracked, hidden_in_history};
 pub use host::HostRepository;
+pub use identity::Identity;
 pub(crate) use inlined::{inline, places_inlined};
 pub use names::{ObjectName, RefName};
 pub(crate) use place::Place;

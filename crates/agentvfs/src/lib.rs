@@ -43,6 +43,7 @@ mod graft;
 mod history;
 mod intake;
 mod keeper;
+mod listed;
 mod merge;
 
 pub mod mount;

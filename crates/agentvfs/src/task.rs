@@ -67,6 +67,8 @@ pub struct TaskLook {
     pub state: TaskState,
     pub head: SnapshotId,
     pub changed: Vec<ChangedFile>,
+    /// Those of git that were not brought over.
+    pub commits: usize,
 }
 
 impl Store {
@@ -168,14 +170,15 @@ impl Task {
         let is_running = self.is_running()?;
         let head = self.head()?;
         let changed = self.changed_until(head)?;
+        let commits = self.unbrought_commits()?;
         let state = match () {
             () if is_running => TaskState::Running,
             () if !changed.is_empty() && self.applied() != Some(head) => TaskState::Unmerged,
-            () if self.unbrought_commits()? > 0 => TaskState::Unmerged,
+            () if commits > 0 => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
             () => TaskState::Applied,
         };
-        Ok(TaskLook { state, head, changed })
+        Ok(TaskLook { state, head, changed, commits })
     }
 
     /// Notes that a state of it was applied to its directory; `None`: that it was taken back.

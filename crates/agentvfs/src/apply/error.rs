@@ -9,10 +9,11 @@ use avfs_tree::{ObjectError, ReadError};
 
 use super::conflict::Conflict;
 use super::record::ApplyId;
+use crate::listed::listed;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{}", listed(conflicts))]
+    #[error("{}", in_conflict(conflicts))]
     Conflicts { conflicts: Vec<Conflict> },
     /// The host refused; the source says why.
     #[error("{action} {}", shown(path))]
@@ -80,20 +81,12 @@ fn shown(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
-/// All of them would flood a terminal; the list itself has all.
+/// How many conflicts a message names.
 const SHOWN: usize = 10;
 
-fn listed(conflicts: &[Conflict]) -> String {
+fn in_conflict(conflicts: &[Conflict]) -> String {
     let what = if conflicts.len() == 1 { "file is" } else { "files are" };
-    let mut text = format!("{} {what} in conflict, and nothing was applied", conflicts.len());
-    for (index, conflict) in conflicts.iter().take(SHOWN).enumerate() {
-        text.push_str(if index == 0 { ": " } else { "; " });
-        text.push_str(&conflict.to_string());
-    }
-    if conflicts.len() > SHOWN {
-        text.push_str(&format!("; and {} more", conflicts.len() - SHOWN));
-    }
-    text
+    listed(format_args!("{} {what} in conflict, and nothing was applied", conflicts.len()), conflicts, SHOWN)
 }
 
 fn kept_text(kept: &[KeptCopy]) -> String {

@@ -29,9 +29,15 @@ impl Work {
         format: ObjectFormat,
         host: Option<&HostRepository>,
     ) -> Result<Quarantine, GitError> {
-        let quarantine = Quarantine::new(format, host)?;
+        let added = self.added()?;
+        let (bytes, most) = (added.iter().map(|added| added.size).sum::<u64>(), self.bounds().objects);
+        if bytes > most {
+            let reason = format!("their objects have {bytes} bytes, and {most} are looked at");
+            return Err(GitError::Refused { reason });
+        }
+        let quarantine = Quarantine::new(format, host, Some(self.bounds()))?;
         let objects = self.head().objects();
-        for Added { file, size, content } in self.added()? {
+        for Added { file, size, content } in added {
             let stored = StoredFile { objects, size, content };
             match file {
                 ObjectFile::Loose(name) => quarantine.add_loose(&name, &stored)?,

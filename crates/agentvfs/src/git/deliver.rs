@@ -30,7 +30,7 @@ impl Delivery<'_> {
         }
         let tips = host.tips()?;
         let missing = self.missing(&tips)?;
-        let check = Quarantine::new(self.from.format(), Some(host))?;
+        let check = Quarantine::new(self.from.format(), Some(host), self.from.bounds())?;
         if !missing.is_empty() {
             self.pack(&missing)?;
             self.check_pack(&check, &tips)?;

@@ -10,6 +10,7 @@ use avfs_tree::ReadError;
 use super::deliver::Delivery;
 use super::error::GitError;
 use super::host::HostRepository;
+use super::identity::Identity;
 use super::ignored;
 use super::names::{ObjectName, RefName};
 use super::place::is_in_repository;
@@ -66,7 +67,7 @@ impl Work {
             return Err(GitError::NoFiles);
         }
         let parent = self.parent(host)?;
-        let quarantine = Quarantine::new(host.format()?, Some(host))?;
+        let quarantine = Quarantine::new(host.format()?, Some(host), None)?;
         let stream = Stream { work: self, commit, parent: parent.as_ref(), author: author(host, commit)? };
         let import = quarantine.git("writing the commit").args(["fast-import", "--quiet", "--done"]);
         import.output_of(|input| stream.write(&changes, input))?;
@@ -203,13 +204,10 @@ impl Nested<'_> {
 
 /// Who the user is for git, as it writes it: a name, and an address in angle brackets.
 fn author(host: &HostRepository, commit: &CommitFiles) -> Result<String, GitError> {
-    let setting = |key: &str| {
-        host.git("asking who you are").with_user_settings().args(["config", "--get", key]).line_if_any()
-    };
     let clean = |text: &str| text.replace(['<', '>', '\n', '\0'], "").trim().to_owned();
-    let name = setting("user.name")?.unwrap_or_else(|| commit.author.clone());
-    let address =
-        setting("user.email")?.unwrap_or_else(|| format!("{}@localhost", commit.author.replace(' ', "-")));
+    let Identity { name, email } = Identity::in_repository(host)?;
+    let name = name.unwrap_or_else(|| commit.author.clone());
+    let address = email.unwrap_or_else(|| format!("{}@localhost", commit.author.replace(' ', "-")));
     Ok(format!("{} <{}>", clean(&name), clean(&address)))
 }
 

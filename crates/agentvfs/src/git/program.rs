@@ -7,11 +7,14 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use avfs_core::printable;
+use rustix::process::Signal;
 
+use super::bounds::{Bounds, SPARING};
 use super::error::GitError;
 
 /// Stronger than anything that a repository says.
@@ -55,6 +58,7 @@ pub(super) struct Git {
     command: Command,
     /// Continues "git failed …".
     action: &'static str,
+    bounds: Option<Bounds>,
 }
 
 impl Git {
@@ -72,7 +76,7 @@ impl Git {
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
-        Git { command, action }
+        Git { command, action, bounds: None }
     }
 
     /// Reads the user's own settings too: who they are, and what they ignore everywhere.
@@ -83,6 +87,15 @@ impl Git {
                 self.command.env(name, value);
             }
         }
+        self
+    }
+
+    /// Has it end when it needs more than this. To be said before what it is to do.
+    pub(super) fn bounded(mut self, bounds: Bounds) -> Git {
+        for setting in SPARING {
+            self.command.args(["-c", setting]);
+        }
+        self.bounds = Some(bounds);
         self
     }
 
@@ -121,29 +134,37 @@ impl Git {
         give: impl FnOnce(&mut dyn Write) -> Result<(), GitError>,
     ) -> Result<Vec<u8>, GitError> {
         let mut running = self.start()?;
-        let (input, mut output) = running.ends();
+        let (input, output) = running.ends();
+        let bounds = running.bounds;
         let (given, read) = std::thread::scope(|scope| {
-            let reading = scope.spawn(move || {
-                let mut bytes = Vec::new();
-                output.read_to_end(&mut bytes).map(|_| bytes)
-            });
+            let reading = scope.spawn(move || read_within(output, bounds));
             let mut input = io::BufWriter::new(input);
             let given = give(&mut input).and_then(|()| flushed(input));
             (given, reading.join().expect("reading does not panic"))
         });
-        running.finish_given(given)?;
-        read.map_err(GitError::host("reading what git prints"))
+        match read {
+            Err(error @ GitError::Refused { .. }) => {
+                running.abandon();
+                Err(error)
+            }
+            read => running.finish_given(given).and(read),
+        }
     }
 
     /// Has it read a file, or write to one.
     pub(super) fn between(self, input: Stdio, output: Stdio) -> Result<Vec<u8>, GitError> {
         let mut running = self.start_with(input, output)?;
-        let mut bytes = Vec::new();
-        if let Some(mut output) = running.child.stdout.take() {
-            output.read_to_end(&mut bytes).map_err(GitError::host("reading what git prints"))?;
+        let read = match running.child.stdout.take() {
+            Some(output) => read_within(output, running.bounds),
+            None => Ok(Vec::new()),
+        };
+        match read {
+            Err(error @ GitError::Refused { .. }) => {
+                running.abandon();
+                Err(error)
+            }
+            read => running.finish().and(read),
         }
-        running.finish()?;
-        Ok(bytes)
     }
 
     /// Starts it with both ends open.
@@ -156,7 +177,21 @@ impl Git {
         let errors = complaints.try_clone().map_err(GitError::host("making a temporary file"))?;
         self.command.stdin(input).stdout(output).stderr(errors);
         let child = self.command.spawn().map_err(GitError::NoProgram)?;
-        Ok(Running { child, complaints, action: self.action })
+        if let Some(bounds) = &self.bounds {
+            bounds.hold(&child);
+        }
+        Ok(Running { child, complaints, action: self.action, bounds: self.bounds })
+    }
+}
+
+/// Everything that it prints, unless that is too much.
+fn read_within(output: ChildStdout, bounds: Option<Bounds>) -> Result<Vec<u8>, GitError> {
+    let max = bounds.map_or(u64::MAX - 1, |bounds| bounds.output);
+    let mut bytes = Vec::new();
+    let read = output.take(max + 1).read_to_end(&mut bytes);
+    match read.map_err(GitError::host("reading what git prints"))? as u64 > max {
+        true => Err(GitError::Refused { reason: format!("git prints more than {max} bytes about them") }),
+        false => Ok(bytes),
     }
 }
 
@@ -171,6 +206,7 @@ pub(super) struct Running {
     child: Child,
     complaints: File,
     action: &'static str,
+    bounds: Option<Bounds>,
 }
 
 impl Running {
@@ -212,6 +248,11 @@ impl Running {
         let read = self.complaints.rewind().and_then(|()| self.complaints.read_to_end(&mut text));
         let mut lines: Vec<String> = text.split(|byte| *byte == b'\n').map(printable).collect();
         lines.retain(|line| !line.trim().is_empty());
+        let is_out_of_time =
+            [Signal::XCPU, Signal::KILL].iter().any(|end| status.signal() == Some(end.as_raw()));
+        if let Some(bounds) = self.bounds.filter(|_| is_out_of_time) {
+            return format!("it takes more than {} seconds of processor time", bounds.seconds);
+        }
         if read.is_err() || lines.is_empty() {
             return status.to_string();
         }
@@ -219,5 +260,33 @@ impl Running {
         let cut = (0..=COMPLAINT_MAX.min(message.len())).rev().find(|at| message.is_char_boundary(*at));
         message.truncate(cut.unwrap_or_default());
         message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that stands for git.
+    fn plays(script: &str, bounds: Bounds) -> Result<Vec<u8>, GitError> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Git { command, action: "playing", bounds: Some(bounds) }.output()
+    }
+
+    #[test]
+    fn what_takes_too_long_is_ended() {
+        let bounds = Bounds { seconds: 1, ..Bounds::default() };
+        let error = plays("while :; do :; done", bounds).unwrap_err();
+        let expected = "git failed playing: it takes more than 1 seconds of processor time";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn what_prints_too_much_is_ended() {
+        let bounds = Bounds { output: 1000, ..Bounds::default() };
+        let error = plays("while echo more; do :; done", bounds).unwrap_err();
+        assert!(matches!(error, GitError::Refused { .. }), "{error}");
+        assert_eq!(plays("echo little", bounds).unwrap(), b"little\n");
     }
 }

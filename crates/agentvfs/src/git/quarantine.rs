@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use avfs_core::Content;
 use avfs_tree::{Objects, content};
 
+use super::bounds::Bounds;
 use super::error::GitError;
 use super::host::HostRepository;
 use super::names::{ObjectFormat, ObjectName};
@@ -21,12 +22,18 @@ const MAKING: &str = "making a temporary repository";
 pub(super) struct Quarantine {
     directory: tempfile::TempDir,
     format: ObjectFormat,
+    /// For one that holds what a stranger made.
+    bounds: Option<Bounds>,
 }
 
 impl Quarantine {
-    pub(super) fn new(format: ObjectFormat, host: Option<&HostRepository>) -> Result<Quarantine, GitError> {
+    pub(super) fn new(
+        format: ObjectFormat,
+        host: Option<&HostRepository>,
+        bounds: Option<Bounds>,
+    ) -> Result<Quarantine, GitError> {
         let directory = tempfile::Builder::new().prefix("avfs-git-").tempdir();
-        let quarantine = Quarantine { directory: directory.map_err(GitError::host(MAKING))?, format };
+        let quarantine = Quarantine { directory: directory.map_err(GitError::host(MAKING))?, format, bounds };
         quarantine.lay_out(host).map_err(GitError::host(MAKING))?;
         Ok(quarantine)
     }
@@ -58,8 +65,16 @@ impl Quarantine {
         self.format
     }
 
+    pub(super) fn bounds(&self) -> Option<Bounds> {
+        self.bounds
+    }
+
     pub(super) fn git(&self, action: &'static str) -> Git {
-        Git::new(self.path(), action)
+        let git = Git::new(self.path(), action);
+        match self.bounds {
+            Some(bounds) => git.bounded(bounds),
+            None => git,
+        }
     }
 
     /// Takes a file of one object, whatever is in it.

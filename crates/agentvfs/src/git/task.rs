@@ -9,6 +9,7 @@ use avfs_tree::TreeReader;
 
 use super::bring::{Bring, Brought};
 use super::commits::{GitSummary, SubmoduleSummary};
+use super::counted::Memory;
 use super::error::GitError;
 use super::files::{CommitFiles, Committed};
 use super::host::HostRepository;
@@ -17,6 +18,7 @@ use super::refs::MovedRef;
 use super::submodules::Submodule;
 use super::work::Work;
 use crate::error::Result;
+use crate::owner::work_directory;
 use crate::task::Task;
 
 impl Task {
@@ -59,29 +61,44 @@ impl Task {
     }
 
     /// How many commits would be lost with it, those of submodules among them. Where they cannot be counted, each
-    /// branch counts as one.
+    /// branch counts as one. Starts no program for what was counted before.
     pub fn unbrought_commits(&self) -> Result<usize> {
-        let work = self.git_work()?;
-        let mut count = self.unbrought_commits_of(&work, || self.repository())?;
-        for (Submodule { work, .. }, host) in submodules_at(&work, self.root())? {
-            count += self.unbrought_commits_of(&work, || Some(host))?;
-        }
-        Ok(count)
-    }
-
-    fn unbrought_commits_of(
-        &self,
-        work: &Work,
-        host: impl FnOnce() -> Option<HostRepository>,
-    ) -> Result<usize> {
-        let refs = self.unbrought_of(work)?.len();
-        if refs == 0 {
+        let places = self.unbrought_places()?;
+        if places.is_empty() {
             return Ok(0);
         }
-        match work.unmerged_commits(host().as_ref()) {
-            Err(GitError::Refused { .. }) => Ok(refs),
-            counted => Ok(counted?),
+        let memory = self.memory(&places)?;
+        if let Some(commits) = memory.as_ref().and_then(Memory::recall) {
+            return Ok(commits);
         }
+        let commits = places.iter().map(Unbrought::count).sum::<Result<usize, GitError>>()?;
+        if let Some(memory) = memory {
+            memory.keep(commits);
+        }
+        Ok(commits)
+    }
+
+    /// The repositories in it with work that was not brought over.
+    fn unbrought_places(&self) -> Result<Vec<Unbrought>> {
+        let work = self.git_work()?;
+        let submodules = submodules_at(&work, self.root())?;
+        let all = submodules.into_iter().map(|(Submodule { work, .. }, host)| (work, Some(host)));
+        let mut places = Vec::new();
+        for (work, host) in [(work, self.repository())].into_iter().chain(all) {
+            let refs = self.unbrought_of(&work)?.len();
+            if refs > 0 {
+                places.push(Unbrought { work, host, refs });
+            }
+        }
+        Ok(places)
+    }
+
+    fn memory(&self, places: &[Unbrought]) -> Result<Option<Memory>> {
+        let Some(home) = self.vault().store().home() else { return Ok(None) };
+        let mut states = vec![self.base()?.to_string(), self.head()?.to_string()];
+        states.extend(self.brought().iter().cloned());
+        let hosts = places.iter().filter_map(|place| place.host.as_ref());
+        Ok(Memory::new(work_directory(home, self.vault().id()), &states, hosts))
     }
 
     /// The repository of the directory that it was made from.
@@ -124,6 +141,22 @@ impl Task {
             false => self.note_done("commit files", &detail)?,
         }
         Ok(committed)
+    }
+}
+
+/// A repository of a task, the user's own of it, and how many refs with work of theirs the user does not have.
+struct Unbrought {
+    work: Work,
+    host: Option<HostRepository>,
+    refs: usize,
+}
+
+impl Unbrought {
+    fn count(&self) -> Result<usize, GitError> {
+        match self.work.unmerged_commits(self.host.as_ref()) {
+            Err(GitError::Refused { .. }) => Ok(self.refs),
+            counted => counted,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use avfs_core::TreePath;
 use avfs_tree::TreeReader;
 
+use super::bounds::Bounds;
 use super::error::GitError;
 use super::names::ObjectName;
 use super::refs::{MovedRef, StoredRefs};
@@ -14,6 +15,7 @@ pub struct Work {
     head: TreeReader,
     /// The directory of the repository.
     place: TreePath,
+    bounds: Bounds,
 }
 
 impl Work {
@@ -24,7 +26,16 @@ impl Work {
 
     /// Work whose repository has its directory at `place`: the root, for a tree of nothing else.
     pub fn in_repository(base: TreeReader, head: TreeReader, place: TreePath) -> Work {
-        Work { base, head, place }
+        Work { base, head, place, bounds: Bounds::default() }
+    }
+
+    /// The same, with other bounds on what git may need for what was made there.
+    pub fn within(self, bounds: Bounds) -> Work {
+        Work { bounds, ..self }
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        self.bounds
     }
 
     pub(super) fn base(&self) -> &TreeReader {

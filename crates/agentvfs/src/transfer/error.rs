@@ -10,6 +10,7 @@ use avfs_tree::{ObjectError, ReadError};
 use rustix::io::Errno;
 
 use crate::git::GitError;
+use crate::listed::listed;
 
 /// A transfer that failed. After a failed import no vault has changed; a failed export leaves what it
 /// had written.
@@ -70,20 +71,12 @@ fn shown(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
-/// All of them would flood a terminal; the list itself has all.
-const SHOWN_REFUSALS: usize = 20;
+/// How many refusals a message names.
+const SHOWN: usize = 20;
 
 fn refusals(refused: &[Skipped]) -> String {
     let what = if refused.len() == 1 { "entry" } else { "entries" };
-    let mut text = format!("{} {what} cannot be imported", refused.len());
-    for (index, skipped) in refused.iter().take(SHOWN_REFUSALS).enumerate() {
-        text.push_str(if index == 0 { ": " } else { "; " });
-        text.push_str(&skipped.to_string());
-    }
-    if refused.len() > SHOWN_REFUSALS {
-        text.push_str(&format!("; and {} more", refused.len() - SHOWN_REFUSALS));
-    }
-    text
+    listed(format_args!("{} {what} cannot be imported", refused.len()), refused, SHOWN)
 }
 
 /// Something that was left out of a transfer, or was not kept exactly.

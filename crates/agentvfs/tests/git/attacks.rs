@@ -1,6 +1,6 @@
 //! What somebody can do to the repository of a tree, and what comes of it: nothing.
 
-use agentvfs::git::{GitError, Work};
+use agentvfs::git::{Bounds, GitError, Work};
 
 use crate::ground::{Ground, bring};
 
@@ -186,4 +186,44 @@ fn a_repository_with_other_object_names_is_refused() {
     let before = ground.state();
     assert!(bring(&work, &ground.host()).is_err());
     assert_eq!(ground.state(), before);
+}
+
+/// A few bytes in the form of an object that claims to be large: its header, in a block that is not compressed.
+fn claims_to_have(bytes: u64) -> Vec<u8> {
+    let header = format!("commit {bytes}\0");
+    let (mut one, mut other) = (1u32, 0u32);
+    for byte in header.bytes() {
+        one = (one + u32::from(byte)) % 65_521;
+        other = (other + one) % 65_521;
+    }
+    let length = header.len() as u16;
+    let sum = (other << 16 | one).to_be_bytes();
+    let parts: [&[u8]; 5] =
+        [&[0x78, 0x01, 0x01], &length.to_le_bytes(), &(!length).to_le_bytes(), header.as_bytes(), &sum];
+    parts.concat()
+}
+
+#[test]
+fn an_object_that_needs_more_memory_than_there_shall_be_is_refused() {
+    let mut ground = Ground::new();
+    let name = "a".repeat(40);
+    let place = ground.path("bomb");
+    std::fs::write(&place, claims_to_have(3 << 30)).unwrap();
+    let work = ground.work(&format!(
+        "mkdir -p .git/objects/aa; cp {} .git/objects/aa/{}; echo {name} >.git/refs/heads/bomb",
+        place.display(),
+        &name[2..]
+    ));
+    let work = work.within(Bounds { memory: 1 << 30, ..Bounds::default() });
+    is_refused(&ground, &work, "memory");
+    let summary = work.git_summary(Some(&ground.host())).unwrap();
+    assert!(summary.trouble.unwrap().contains("memory"), "it is told");
+}
+
+#[test]
+fn more_objects_than_are_looked_at_are_refused() {
+    let mut ground = Ground::new();
+    let work = ground.work("head -c 100000 /dev/urandom >x; git add x; git commit -qm x");
+    is_refused(&ground, &work.clone().within(Bounds { objects: 50_000, ..Bounds::default() }), "50000");
+    bring(&work, &ground.host()).unwrap();
 }

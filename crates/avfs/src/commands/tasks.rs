@@ -127,7 +127,7 @@ impl TaskBody {
             base: task.base()?.to_string(),
             head: look.head.to_string(),
             changed: CountsBody::of(&look.changed),
-            commits: task.unbrought_commits()?,
+            commits: look.commits,
             conflicts: None,
             warnings: Vec::new(),
         })

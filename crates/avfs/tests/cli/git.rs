@@ -137,3 +137,34 @@ fn the_files_of_a_task_become_a_commit() {
     assert_eq!(sandbox.bad("apply fix --branch other --to .."), (2, "not-a-repository".into()));
     assert_eq!(sandbox.bad("apply fix -m text"), (2, "usage".into()));
 }
+
+/// How many commits `tasks` counts, and how often it starts git for that.
+fn counting(sandbox: &Sandbox) -> (serde_json::Value, usize) {
+    let programs = sandbox.path("programs");
+    let (git, calls) = (programs.join("git"), sandbox.path("calls"));
+    std::fs::create_dir_all(&programs).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >>{}\nexec /usr/bin/git \"$@\"\n", calls.display());
+    std::fs::write(&git, script).unwrap();
+    std::fs::set_permissions(&git, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(&calls, "").unwrap();
+    let path = format!("{}:/usr/bin:/bin", programs.display());
+    let output = sandbox.avfs().args(["tasks", "--json"]).env("PATH", path).output().unwrap();
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    (object["tasks"][0]["commits"].clone(), std::fs::read_to_string(calls).unwrap().lines().count())
+}
+
+#[test]
+fn commits_are_counted_once_for_a_state_of_both_repositories() {
+    let sandbox = with_task();
+    let (commits, calls) = counting(&sandbox);
+    assert_eq!(commits, 1);
+    assert!((1..=4).contains(&calls), "{calls} calls");
+    assert_eq!(counting(&sandbox), (1.into(), 0), "nothing is counted again");
+    let source = sandbox.path("project/src");
+    sh(&source, "git branch another");
+    let (commits, calls) = counting(&sandbox);
+    assert!(commits == 1 && calls > 0, "the user's repository is another one: {commits}, {calls}");
+    sh(&source, "git fetch -q ../../work main; git branch fetched FETCH_HEAD");
+    assert_eq!(counting(&sandbox).0, 0, "the user has it");
+    assert_eq!(counting(&sandbox), (0.into(), 0));
+}

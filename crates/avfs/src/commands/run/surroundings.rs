@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use agentvfs::exec::HomeShare;
 use agentvfs::exec::boundary::plan::{Home, Toolchain, User, toolchains};
 use agentvfs::exec::boundary::profile::{Profile, programs};
-use agentvfs::exec::{HomeShare, git_identity};
+use agentvfs::git::Identity;
 
 /// Names that the sandbox gives itself, whatever a profile says.
 const OWN: [&str; 6] = ["HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "AVFS_DOOR"];
@@ -22,7 +23,7 @@ impl Surroundings {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
         let toolchains = home.as_deref().map(|home| shown(profile, command, project, home));
         let mut env = passed(profile);
-        env.extend(git_identity(project));
+        env.extend(Identity::of(project).variables());
         Surroundings {
             toolchains: toolchains.unwrap_or_default(),
             env,

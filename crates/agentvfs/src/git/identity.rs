@@ -1,0 +1,90 @@
+//! Who commits: the user's name and address, and nothing else of the user's git settings.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::error::GitError;
+use super::host::HostRepository;
+use super::program::Git;
+
+/// Who the user is, as far as git knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub name: Option<String>,
+    pub email: Option<String>,
+}
+
+impl Identity {
+    /// For work in a directory: by the settings of its repository, if it is in one, and by the user's own. Nobody
+    /// without git.
+    pub fn of(directory: &Path) -> Identity {
+        let host = directory.ancestors().find_map(|above| HostRepository::open(above).ok());
+        let git = match &host {
+            Some(host) => host.git(ASKING),
+            None => Git::new(Path::new("/dev/null"), ASKING),
+        };
+        Identity::told_by(git).unwrap_or_default()
+    }
+
+    pub(super) fn in_repository(host: &HostRepository) -> Result<Identity, GitError> {
+        Identity::told_by(host.git(ASKING))
+    }
+
+    fn told_by(git: Git) -> Result<Identity, GitError> {
+        let git = git.with_user_settings();
+        match git.args(["config", "--null", "--get-regexp", r"^user\.(name|email)$"]).output() {
+            Ok(told) => Ok(Identity::parse(&String::from_utf8_lossy(&told))),
+            Err(GitError::Failed { .. }) => Ok(Identity::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// From `KEY\nVALUE\0…`. What comes later counts.
+    fn parse(text: &str) -> Identity {
+        let last = |key: &str| {
+            let mut pairs = text.split('\0').filter_map(|entry| entry.split_once('\n'));
+            let last = pairs.rfind(|(found, _)| *found == key);
+            last.map(|(_, value)| value.to_owned()).filter(|value| !value.is_empty())
+        };
+        Identity { name: last("user.name"), email: last("user.email") }
+    }
+
+    /// The variables that tell git so where the settings are not.
+    pub fn variables(&self) -> Vec<(OsString, OsString)> {
+        let known = [("user.name", &self.name), ("user.email", &self.email)];
+        let known = known.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+        let mut variables: Vec<(OsString, OsString)> = Vec::new();
+        for (index, (key, value)) in known.enumerate() {
+            variables.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));
+            variables.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
+        }
+        if !variables.is_empty() {
+            variables.push(("GIT_CONFIG_COUNT".into(), (variables.len() / 2).to_string().into()));
+        }
+        variables
+    }
+}
+
+const ASKING: &str = "asking who you are";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_name_and_address_count_and_nothing_else_comes_along() {
+        let text = "user.name\nOld\0user.name\nAda L.\0user.email\nada@example.com\0alias.x\n!sh\0";
+        let found = Identity::parse(text).variables();
+        let text: Vec<String> =
+            found.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        let expected = [
+            "GIT_CONFIG_KEY_0=user.name",
+            "GIT_CONFIG_VALUE_0=Ada L.",
+            "GIT_CONFIG_KEY_1=user.email",
+            "GIT_CONFIG_VALUE_1=ada@example.com",
+            "GIT_CONFIG_COUNT=2",
+        ];
+        assert_eq!(text, expected);
+        assert!(Identity::parse("").variables().is_empty());
+    }
+}

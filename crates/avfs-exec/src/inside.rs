@@ -14,6 +14,7 @@ mod handing;
 mod listener;
 mod run;
 mod signals;
+mod sparing;
 mod spec;
 mod terminal;
 

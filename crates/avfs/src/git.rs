@@ -1,10 +1,10 @@
 //! What was done with git in a task, as text and JSON.
 
-use agentvfs::git::{CommitLine, GitSummary, MovedRef, ObjectName};
+use agentvfs::git::{CommitLine, GitSummary, MovedRef, ObjectName, SubmoduleSummary};
 use serde::Serialize;
 
 use crate::escape::printable;
-use crate::json::byte_field;
+use crate::json::{PathField, byte_field};
 use crate::printer::Printer;
 use crate::versions::count;
 
@@ -21,6 +21,16 @@ pub struct GitBody {
     commits: Vec<CommitBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trouble: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    submodules: Vec<SubmoduleBody>,
+}
+
+#[derive(Serialize)]
+struct SubmoduleBody {
+    #[serde(flatten)]
+    path: PathField,
+    #[serde(flatten)]
+    git: GitBody,
 }
 
 #[derive(Serialize)]
@@ -56,28 +66,42 @@ impl From<&GitSummary> for GitBody {
             moved: summary.moved.iter().map(moved).collect(),
             commits: summary.commits.iter().map(commit).collect(),
             trouble: summary.trouble.clone(),
+            submodules: summary.submodules.iter().map(SubmoduleBody::from).collect(),
         }
+    }
+}
+
+impl From<&SubmoduleSummary> for SubmoduleBody {
+    fn from(submodule: &SubmoduleSummary) -> SubmoduleBody {
+        SubmoduleBody { path: (&submodule.path).into(), git: (&submodule.summary).into() }
     }
 }
 
 /// Tells people which branches moved and which commits are new.
 pub fn tell(out: &mut Printer, summary: &GitSummary) {
+    tell_one(out, "git", summary);
+    for submodule in &summary.submodules {
+        tell_one(out, &format!("git in {}", submodule.path), &submodule.summary);
+    }
+}
+
+fn tell_one(out: &mut Printer, place: &str, summary: &GitSummary) {
     for moved in &summary.moved {
         let name = moved.name.as_ref().map_or_else(|| "HEAD".to_owned(), |name| name.short());
         out.talk(format_args!(
-            "git: {name} moved from {} to {}",
+            "{place}: {name} moved from {} to {}",
             shown(moved.before.as_ref()),
             shown(moved.after.as_ref())
         ));
     }
     if let Some(trouble) = &summary.trouble {
-        out.warn(format_args!("git: the commits cannot be read: {trouble}"));
+        out.warn(format_args!("{place}: the commits cannot be read: {trouble}"));
     }
     if summary.commits.is_empty() {
         return;
     }
     out.talk(format_args!(
-        "git: {} that your repository does not have",
+        "{place}: {} that your repository does not have",
         count(summary.commits.len() as u64, "commit")
     ));
     for line in summary.commits.iter().take(SHOWN) {

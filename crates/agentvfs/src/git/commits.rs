@@ -1,5 +1,7 @@
 //! The commits that were made in a tree.
 
+use avfs_core::TreePath;
+
 use super::error::GitError;
 use super::host::HostRepository;
 use super::names::ObjectName;
@@ -26,6 +28,15 @@ pub struct GitSummary {
     pub commits: Vec<CommitLine>,
     /// Why they cannot be listed, if they cannot.
     pub trouble: Option<String>,
+    /// What was done in submodules that the user has.
+    pub submodules: Vec<SubmoduleSummary>,
+}
+
+/// What was done with git in a submodule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubmoduleSummary {
+    pub path: TreePath,
+    pub summary: GitSummary,
 }
 
 /// What begins the line of a commit: no line of a listing of files begins so.
@@ -36,13 +47,12 @@ impl Work {
     /// Moved refs and new commits. Damaged or forged ones do not make it fail. Starts no program if no branch moved.
     pub fn git_summary(&self, host: Option<&HostRepository>) -> Result<GitSummary, GitError> {
         let moved = self.moved_refs()?;
-        match self.commits(host) {
-            Ok(commits) => Ok(GitSummary { moved, commits, trouble: None }),
-            Err(GitError::Refused { reason }) => {
-                Ok(GitSummary { moved, commits: Vec::new(), trouble: Some(reason) })
-            }
-            Err(error) => Err(error),
-        }
+        let (commits, trouble) = match self.commits(host) {
+            Ok(commits) => (commits, None),
+            Err(GitError::Refused { reason }) => (Vec::new(), Some(reason)),
+            Err(error) => return Err(error),
+        };
+        Ok(GitSummary { moved, commits, trouble, submodules: Vec::new() })
     }
 
     /// The commits on branches and tags that the user's repository does not have, newest first.

@@ -12,6 +12,7 @@ use avfs_core::{Entry, EntryName, TreePath};
 use avfs_tree::{Attr, FsError, Ino, Kind, SetAttr, StoredTree, WorkTree};
 
 use super::place::Place;
+use super::settings::saying_files_are_at;
 use submodules::Submodules;
 
 /// What working directories share. Everything else in a common directory belongs to one of them.
@@ -111,7 +112,7 @@ fn lay_over(tree: &WorkTree, from: Ino, onto: Ino, but: &[&[u8]]) -> Result<(), 
 
 /// Has the settings of a repository say where its files are, whatever they said before: what comes last holds.
 fn say_project(tree: &WorkTree, git: Ino, way: &[u8]) -> Result<(), FsError> {
-    let text = [b"\n[core]\n\tbare = false\n\tworktree = ", &quoted(way)[..], b"\n"].concat();
+    let text = saying_files_are_at(way);
     for file in SETTINGS {
         let file = found(tree, git, &name(file))?.filter(|file| file.kind == Kind::File);
         if let Some(file) = file {
@@ -119,19 +120,6 @@ fn say_project(tree: &WorkTree, git: Ino, way: &[u8]) -> Result<(), FsError> {
         }
     }
     Ok(())
-}
-
-/// A value as git writes it where it might end too early.
-fn quoted(value: &[u8]) -> Vec<u8> {
-    let mut quoted = vec![b'"'];
-    for byte in value {
-        if matches!(byte, b'"' | b'\\') {
-            quoted.push(b'\\');
-        }
-        quoted.push(*byte);
-    }
-    quoted.push(b'"');
-    quoted
 }
 
 /// A project that did not change is the same each time that a task is made of it.

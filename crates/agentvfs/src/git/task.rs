@@ -1,16 +1,20 @@
 //! Tasks and git: what was committed in one, and bringing it home.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use avfs_core::TreePath;
 use avfs_tree::TreeReader;
 
 use super::bring::{Bring, Brought};
-use super::commits::GitSummary;
+use super::commits::{GitSummary, SubmoduleSummary};
 use super::error::GitError;
 use super::files::{CommitFiles, Committed};
 use super::host::HostRepository;
 use super::names::{ObjectName, RefName};
 use super::refs::MovedRef;
+use super::submodules::Submodule;
 use super::work::Work;
 use crate::error::Result;
 use crate::task::Task;
@@ -29,26 +33,52 @@ impl Task {
         Ok(Work::new(reader(self.base()?)?, reader(self.head()?)?))
     }
 
-    /// Moved refs, and the commits that the repository of its directory does not have.
+    /// Moved refs, and the commits that the repository of its directory does not have; the same for submodules.
     pub fn git_summary(&self) -> Result<GitSummary> {
-        Ok(self.git_work()?.git_summary(self.repository().as_ref())?)
+        let work = self.git_work()?;
+        let mut summary = work.git_summary(self.repository().as_ref())?;
+        for (Submodule { path, work }, host) in submodules_at(&work, self.root())? {
+            let of_one = work.git_summary(Some(&host))?;
+            if !of_one.moved.is_empty() {
+                summary.submodules.push(SubmoduleSummary { path, summary: of_one });
+            }
+        }
+        Ok(summary)
     }
 
     /// The branches and tags with work that was not brought over, by what is noted here. Starts no program.
     pub fn unbrought_refs(&self) -> Result<Vec<MovedRef>> {
+        self.unbrought_of(&self.git_work()?)
+    }
+
+    fn unbrought_of(&self, work: &Work) -> Result<Vec<MovedRef>> {
         let brought = self.brought();
         let is_brought = |tip: &ObjectName| brought.iter().any(|known| known == tip.as_str());
-        let tips = self.git_work()?.new_tips()?;
+        let tips = work.new_tips()?;
         Ok(tips.into_iter().filter(|(_, tip)| !is_brought(tip)).map(|(moved, _)| moved).collect())
     }
 
-    /// How many commits would be lost with it. Where they cannot be counted, each branch counts as one.
+    /// How many commits would be lost with it, those of submodules among them. Where they cannot be counted, each
+    /// branch counts as one.
     pub fn unbrought_commits(&self) -> Result<usize> {
-        let refs = self.unbrought_refs()?.len();
+        let work = self.git_work()?;
+        let mut count = self.unbrought_commits_of(&work, || self.repository())?;
+        for (Submodule { work, .. }, host) in submodules_at(&work, self.root())? {
+            count += self.unbrought_commits_of(&work, || Some(host))?;
+        }
+        Ok(count)
+    }
+
+    fn unbrought_commits_of(
+        &self,
+        work: &Work,
+        host: impl FnOnce() -> Option<HostRepository>,
+    ) -> Result<usize> {
+        let refs = self.unbrought_of(work)?.len();
         if refs == 0 {
             return Ok(0);
         }
-        match self.git_work()?.unmerged_commits(self.repository().as_ref()) {
+        match work.unmerged_commits(host().as_ref()) {
             Err(GitError::Refused { .. }) => Ok(refs),
             counted => Ok(counted?),
         }
@@ -61,7 +91,24 @@ impl Task {
 
     /// Brings its commits into a repository, as a branch.
     pub fn bring_commits(&self, into: &Path, bring: &Bring) -> Result<Brought> {
-        let brought = self.git_work()?.bring_commits(&HostRepository::open(into)?, bring)?;
+        self.bring_work(&self.git_work()?, &HostRepository::open(into)?, bring)
+    }
+
+    /// Brings the commits of its submodules into those that are in a directory, as branches of the same name: before
+    /// the commits that need them.
+    pub fn bring_submodules(&self, into: &Path, bring: &Bring) -> Result<Vec<(TreePath, Brought)>> {
+        let bring = Bring { of: None, ..bring.clone() };
+        let mut all = Vec::new();
+        for (Submodule { path, work }, host) in submodules_at(&self.git_work()?, into)? {
+            if work.unmerged_commits(Some(&host))? > 0 {
+                all.push((path, self.bring_work(&work, &host, &bring)?));
+            }
+        }
+        Ok(all)
+    }
+
+    fn bring_work(&self, work: &Work, host: &HostRepository, bring: &Bring) -> Result<Brought> {
+        let brought = work.bring_commits(host, bring)?;
         let detail = format!("{} {}", brought.branch, brought.tip);
         self.note_brought(brought.named.as_str(), &detail)?;
         Ok(brought)
@@ -78,6 +125,19 @@ impl Task {
         }
         Ok(committed)
     }
+}
+
+/// The submodules in which something was done that a directory of the host has, too. Where they are is what settings in
+/// the task say, so that no link is followed there.
+fn submodules_at(work: &Work, directory: &Path) -> Result<Vec<(Submodule, HostRepository)>> {
+    let Ok(directory) = directory.canonicalize() else { return Ok(Vec::new()) };
+    let on_host = |submodule: Submodule| {
+        let place = directory.join(OsStr::from_bytes(submodule.path.as_bytes()));
+        let is_itself = place.canonicalize().is_ok_and(|found| found == place);
+        let host = is_itself.then(|| HostRepository::open(&place).ok()).flatten();
+        host.map(|host| (submodule, host))
+    };
+    Ok(work.submodules()?.into_iter().filter_map(on_host).collect())
 }
 
 /// The branch that the work of a task is brought to if none is named.

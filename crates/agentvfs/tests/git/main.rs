@@ -10,5 +10,6 @@ mod history;
 mod inlined;
 mod layouts;
 mod revisions;
+mod submodules;
 mod tasks;
 mod traps;

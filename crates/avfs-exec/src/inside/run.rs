@@ -1,6 +1,5 @@
 //! The stage itself: one order to start, then waiting for the command, its orphans and further orders.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -12,6 +11,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal, WaitStatus};
 
 use super::confine::{self, Confinement};
 use super::frame::{Channel, Order, Report};
+use super::sparing::Score;
 use super::spec::{Spec, Standing};
 use super::terminal::{self, Terminal};
 use super::{Handed, LOST, children, listener, signals};
@@ -65,11 +65,12 @@ impl Streams {
 pub(super) fn stage(handed: Handed) -> i32 {
     let Handed { control, stdin, stdout, stderr, proxy, terminal, entrances } = handed;
     let mut channel = Channel::new(control);
+    let score = Score::open();
     let pipes = Streams::Pipes { stdin, stdout, stderr };
     let prepared = enter(entrances).and_then(|()| prepare(&mut channel, proxy));
     let done = prepared.and_then(|(spec, ended)| {
         let streams = terminal.map_or(Ok(pipes), |over| Terminal::open(over).map(Streams::Terminal))?;
-        run(&mut channel, &spec, streams, &ended)
+        run(&mut channel, &spec, streams, &ended, &score)
     });
     match done {
         Ok(()) => 0,
@@ -118,12 +119,18 @@ fn first_order(channel: &mut Channel) -> io::Result<Spec> {
     }
 }
 
-fn run(channel: &mut Channel, spec: &Spec, streams: Streams, ended: &OwnedFd) -> io::Result<()> {
+fn run(
+    channel: &mut Channel,
+    spec: &Spec,
+    streams: Streams,
+    ended: &OwnedFd,
+    score: &Score,
+) -> io::Result<()> {
     if !spec.cwd.is_dir() {
         return channel.report(&Report::NoDirectory);
     }
     let confinement = Confinement::new(spec)?;
-    let report = match start(spec, &streams, confinement) {
+    let report = match score.start_first(|| start(spec, &streams, confinement)) {
         Ok(command) => {
             let terminal = streams.terminal();
             let end = Waiting { standing: spec.standing, command, ended, terminal }.follow(channel);
@@ -169,20 +176,11 @@ fn start(spec: &Spec, streams: &Streams, confinement: Confinement) -> io::Result
             false => drop(rustix::process::setsid()?),
         }
         signals::as_usual()?;
-        prefer_for_oom();
         confinement.take().map_or(Ok(()), Confinement::apply)
     };
     // SAFETY: this process has one thread, so the child may do whatever the parent might.
     let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
     Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::Error::other("a child without a number"))
-}
-
-/// When memory runs out, the command goes before the stage that reports it.
-fn prefer_for_oom() {
-    use io::Write;
-    let opened = File::options().write(true).open("/proc/self/oom_score_adj");
-    // A kernel without it only reports less well.
-    opened.and_then(|mut file| file.write_all(b"500")).ok();
 }
 
 /// A command on its way to its end.

@@ -43,7 +43,8 @@ impl Gauge {
 
     /// Counts from here on.
     pub(crate) fn start_lap(&self) -> Lap {
-        Lap { gauge: self.clone(), cpu: self.cpu(), counts: self.counts(), peak: self.reset_peak().ok() }
+        let peak = self.reset_peak().and_then(|file| Ok((number_of(&file)?, file))).ok();
+        Lap { gauge: self.clone(), cpu: self.cpu(), counts: self.counts(), peak }
     }
 
     fn peak(&self) -> &'static str {
@@ -77,14 +78,21 @@ pub(crate) struct Lap {
     gauge: Gauge,
     cpu: Option<Duration>,
     counts: [u64; 2],
-    peak: Option<File>,
+    /// How much memory there was in use at its start, and where the most of it is told.
+    peak: Option<(u64, File)>,
 }
 
 impl Lap {
     /// What was used since its start, with all that ran beside.
     pub(crate) fn end(&self) -> (Usage, Vec<Limit>) {
-        let memory = self.peak.as_ref().and_then(|file| number_of(file).ok());
-        (Usage { cpu: self.cpu_since(self.gauge.cpu()), memory }, hits(self.gauge.counts(), self.counts))
+        let hit = hits(self.gauge.counts(), self.counts);
+        let memory = self.peak.as_ref().and_then(|(before, file)| {
+            // What the shell, its jobs and its files held before is no use of this command. Where memory ran out, all of
+            // it counts.
+            let others = if hit.contains(&Limit::Memory) { 0 } else { *before };
+            Some(number_of(file).ok()?.saturating_sub(others))
+        });
+        (Usage { cpu: self.cpu_since(self.gauge.cpu()), memory }, hit)
     }
 
     /// The same of a group that is gone, by what it had used in the end.
@@ -129,18 +137,22 @@ mod tests {
         let path = place.path().to_owned();
         let put = |file: &str, text: &str| fs::write(path.join(file), text).unwrap();
         put("cpuacct.usage", "5000000\n");
-        put("memory.max_usage_in_bytes", "9\n");
+        put("memory.max_usage_in_bytes", "96");
         put("memory.oom_control", "oom_kill 1\n");
         put("pids.events", "max 2\n");
         let (memory, pids) = (path.clone(), path.clone());
         let gauge = Gauge { by: LimitsBy::CgroupV1, memory, pids, cpu: Some(path.clone()) };
         assert_eq!(gauge.hit(), [Limit::Memory, Limit::Pids]);
         let lap = gauge.start_lap();
-        assert_eq!(fs::read_to_string(path.join("memory.max_usage_in_bytes")).unwrap(), "0\n");
+        // A kernel would tell what is used now; in this file the first digit was written over.
+        assert_eq!(fs::read_to_string(path.join("memory.max_usage_in_bytes")).unwrap(), "06");
         put("cpuacct.usage", "8000000\n");
         put("memory.max_usage_in_bytes", "4096\n");
         put("pids.events", "max 3\n");
-        let used = Usage { cpu: Some(Duration::from_millis(3)), memory: Some(4096) };
+        let used = Usage { cpu: Some(Duration::from_millis(3)), memory: Some(4090) };
         assert_eq!(lap.end(), (used, vec![Limit::Pids]));
+        put("memory.oom_control", "oom_kill 2\n");
+        let used = Usage { memory: Some(4096), ..used };
+        assert_eq!(lap.end(), (used, vec![Limit::Memory, Limit::Pids]));
     }
 }

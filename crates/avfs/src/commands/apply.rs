@@ -2,8 +2,10 @@
 
 mod git;
 mod output;
+mod part;
 
 pub use self::output::{ConflictBody, FileBody, KeptBody, list};
+pub use self::part::Part;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -145,22 +147,30 @@ pub fn apply(
     let store = context.task_store()?;
     let directory = manner.to.as_deref().unwrap_or(task.root());
     let (base, head) = (task.base()?, task.head()?);
-    let mut options = ApplyOptions {
-        task: Some(task.name().to_string()),
-        conflicts: manner.on_conflict(),
-        rules: task.rules()?,
-        ..ApplyOptions::default()
-    };
+    let mut options = options(task, manner)?;
     let look = |options: &ApplyOptions| Application::plan(&store, base, head, directory, selection, options);
     let mut plan = look(&options).map_err(agentvfs::Error::from)?;
     if manner.conflicts == Some(ConflictsArg::Ask) && !plan.conflicts.is_empty() {
-        options.choices = ask_for_each(context, &plan.conflicts)?;
+        let Some(choices) = ask_for_each(context, &plan.conflicts)? else {
+            context.out.talk("nothing was applied");
+            return Ok(ExitStatus::No);
+        };
+        options.choices = choices;
         plan = look(&options).map_err(agentvfs::Error::from)?;
     }
     if manner.dry_run {
         return output::show_dry_run(context.out, task, &plan);
     }
     carry_out(context, task, plan, manner)
+}
+
+fn options(task: &Task, manner: &MannerArgs) -> Result<ApplyOptions> {
+    Ok(ApplyOptions {
+        task: Some(task.name().to_string()),
+        conflicts: manner.on_conflict(),
+        rules: task.rules()?,
+        ..ApplyOptions::default()
+    })
 }
 
 /// Does what a plan says, if the user agrees.
@@ -205,8 +215,11 @@ fn agrees(context: &mut Context<'_>, task: &Task, plan: &Plan, manner: &MannerAr
     confirm(context.out, format_args!("Apply task '{}' to {directory}?", task.name()), false)
 }
 
-/// Asks on the terminal what to do with each conflict.
-fn ask_for_each(context: &mut Context<'_>, conflicts: &[Conflict]) -> Result<BTreeMap<TreePath, OnConflict>> {
+/// Asks on the terminal what to do with each conflict. `None`: the user does not want to go on.
+fn ask_for_each(
+    context: &mut Context<'_>,
+    conflicts: &[Conflict],
+) -> Result<Option<BTreeMap<TreePath, OnConflict>>> {
     if context.out.is_json() || !io::stdin().is_terminal() {
         let failure = Failure::new("no-terminal", ExitStatus::BadInput, "nobody can be asked here");
         return Err(failure.hint(Some("choose mark, ours or theirs".to_owned())).into());
@@ -214,23 +227,26 @@ fn ask_for_each(context: &mut Context<'_>, conflicts: &[Conflict]) -> Result<BTr
     context.out.flush()?;
     let mut choices = BTreeMap::new();
     for conflict in conflicts {
-        choices.insert(conflict.path.clone(), ask(conflict)?);
+        let Some(choice) = ask(conflict)? else { return Ok(None) };
+        choices.insert(conflict.path.clone(), choice);
     }
-    Ok(choices)
+    Ok(Some(choices))
 }
 
-fn ask(conflict: &Conflict) -> Result<OnConflict> {
+fn ask(conflict: &Conflict) -> Result<Option<OnConflict>> {
+    const ANSWERS: &str = "[m]ark, [o]urs (or [s]kip: as it is here), [t]heirs (the task's), [q]uit";
     loop {
-        write!(io::stderr(), "{conflict}: [m]ark, [o]urs (as it is here), [t]heirs (the task's), [q]uit? ")?;
+        write!(io::stderr(), "{conflict}: {ANSWERS}? ")?;
         let mut answer = String::new();
         if io::stdin().lock().read_line(&mut answer)? == 0 {
-            return Ok(OnConflict::Refuse);
+            writeln!(io::stderr())?;
+            return Ok(None);
         }
         match answer.trim().to_ascii_lowercase().as_str() {
-            "m" | "mark" => return Ok(OnConflict::Mark),
-            "o" | "ours" => return Ok(OnConflict::Ours),
-            "t" | "theirs" => return Ok(OnConflict::Theirs),
-            "q" | "quit" => return Ok(OnConflict::Refuse),
+            "m" | "mark" => return Ok(Some(OnConflict::Mark)),
+            "o" | "ours" | "s" | "skip" => return Ok(Some(OnConflict::Ours)),
+            "t" | "theirs" => return Ok(Some(OnConflict::Theirs)),
+            "q" | "quit" => return Ok(None),
             _ => {}
         }
     }

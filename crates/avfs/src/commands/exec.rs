@@ -20,7 +20,7 @@ pub use arguments::{ExecArgs, checkpoint_mode, isolation, network, policy, varia
 pub use door::{HostDoor, through_door};
 pub use telling::{Manner, Telling};
 
-use crate::commands::apply::{MannerArgs, apply};
+use crate::commands::apply::{MannerArgs, Part, apply};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::of_library;
@@ -60,13 +60,15 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         &mut |id| telling.borrow_mut().waiting(id),
         &mut lingering,
     )?;
-    let ended = telling.into_inner().end(&envelope).and_then(|()| Ok(context.out.flush()?));
-    let status = ended.map_or_else(|error| crate::report(context.out, &error), |()| status(&envelope));
-    let status = match (&task, status) {
-        (Some(task), ExitStatus::OfCommand(0)) => {
-            apply(context, task, &Selection::default(), &MannerArgs::unasked())?
-        }
-        (_, status) => status,
+    let told = telling.into_inner().told();
+    let applied = task.filter(|_| told.is_ok() && matches!(status(&envelope), ExitStatus::OfCommand(0)));
+    let part = applied.as_ref().filter(|_| manner != Manner::Through).map(|task| Part::of(context, task));
+    let ended = told.and_then(|()| Telling::new(context.out, manner).end(&envelope, part.as_ref()));
+    let status = match (ended, part, &applied) {
+        (Err(error), ..) => crate::report(context.out, &error),
+        (Ok(()), Some(part), _) => part.status,
+        (Ok(()), None, Some(task)) => apply(context, task, &Selection::default(), &MannerArgs::unasked())?,
+        (Ok(()), None, None) => status(&envelope),
     };
     context.out.flush()?;
     // What is left to be done is nothing that anybody waits for.

@@ -17,7 +17,7 @@ use rustix::fs::FileType;
 
 pub use arguments::RunArgs;
 
-use super::apply::{MannerArgs, apply};
+use super::apply::{MannerArgs, Part, apply};
 use super::exec::{HostDoor, of_error, supervised};
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -90,10 +90,13 @@ fn work(
     )?;
     work.await_terminal();
     let end = ended.map_err(|error| failure(&error))?;
-    summary::tell(context.out, &start, &end, hidden)?;
-    let status = match args.apply_on_success && end.status == 0 {
-        true => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())?,
-        false => status(&end),
+    let is_applied = args.apply_on_success && end.status == 0;
+    let part = (is_applied && context.out.is_json()).then(|| Part::of(context, &start.task));
+    summary::tell(context.out, &start, &end, hidden, part.as_ref())?;
+    let status = match part {
+        Some(part) => part.status,
+        None if is_applied => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())?,
+        None => status(&end),
     };
     context.out.flush()?;
     work.worker.release(status);

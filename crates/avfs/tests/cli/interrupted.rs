@@ -47,7 +47,9 @@ fn project(sandbox: &Sandbox) -> PathBuf {
         let new = NewTask { name: Some(VaultName::new(name).unwrap()), command, ..NewTask::default() };
         let open = project.new_task(&new).unwrap().vault().begin().unwrap();
         for file in ["a", "b"] {
-            open.write_bytes(&TreePath::parse(file.as_bytes()).unwrap(), text.as_bytes()).unwrap();
+            let path = TreePath::parse(file.as_bytes()).unwrap();
+            assert_eq!(&open.read(&path).unwrap()[..], b"old\n");
+            open.write_bytes(&path, text.as_bytes()).unwrap();
         }
         open.commit("edit", "").unwrap();
     }

@@ -222,6 +222,10 @@ fn a_run_that_ends_well_can_be_applied_at_once() {
         .assert()
         .success();
     assert_eq!(fs::read_to_string(sandbox.path("web/new")).unwrap(), "2\n");
+    let object = sandbox.object("exec --vault try --apply-on-success --json -- touch another");
+    assert_eq!((&object["kind"], &object["apply"]["files"][0]["path"]), (&"exec".into(), &"/another".into()));
+    assert!(sandbox.path("web/another").exists());
+    assert!(object["apply"]["id"].is_u64() && object["apply"]["kind"].is_null());
     assert_eq!(sandbox.bad("exec --vault web --apply-on-success -- true"), (2, "not-a-task".into()));
     sandbox.good("discard try --yes");
 }

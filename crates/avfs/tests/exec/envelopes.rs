@@ -283,3 +283,25 @@ fn a_bubblewrap_that_does_not_start_or_cannot_isolate_runs_nothing() {
         answer.value["error"]["message"].as_str().unwrap().contains("No permissions to create new namespace")
     );
 }
+
+#[test]
+fn an_apply_at_the_end_is_a_part_of_the_answer() {
+    let runs = Runs::new();
+    fs::create_dir(runs.path("web")).unwrap();
+    fs::write(runs.path("web/file"), "old\n").unwrap();
+    let from = runs.path("web").display().to_string();
+    runs.avfs(&["workspace", "start", "fix", "--from", &from]);
+    runs.avfs(&["workspace", "stop", "fix"]);
+    let exec = |script: &str| runs.free(&["--vault", "fix", "--apply-on-success"], script);
+    let answer = exec("cat file; echo new >file");
+    let apply = &answer.value["apply"];
+    assert_eq!((answer.status, &apply["files"][0]["path"]), (0, &"/file".into()), "{:#}", answer.value);
+    assert_eq!(fs::read_to_string(runs.path("web/file")).unwrap(), "new\n");
+    assert_eq!(exec("exit 3").value.get("apply"), None);
+    assert_eq!(exec("echo task >file; exit 3").status, 3);
+    fs::write(runs.path("web/file"), "mine\n").unwrap();
+    let answer = exec("true");
+    assert_eq!((answer.status, &answer.value["apply"]["error"]["code"]), (4, &"apply-conflicts".into()));
+    assert!(answer.value["success"].as_bool().unwrap(), "the command itself ended well");
+    assert_eq!(fs::read_to_string(runs.path("web/file")).unwrap(), "mine\n");
+}

@@ -1,5 +1,6 @@
 //! A terminal of a fixed size, played by a tmux server of its own.
 
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,14 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub struct Pane {
     place: tempfile::TempDir,
+    /// Who runs it, if it is not us.
+    user: Option<&'static str>,
 }
 
 impl Pane {
     /// Starts `avfs` with these arguments. When it has ended, the pane says `ended with STATUS`.
     pub fn start(project: &Project, line: &str, width: u16, height: u16) -> Pane {
-        let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
+        let program = project.program().display().to_string();
         Pane::shell(
             project,
             &format!("trap : INT; {program} {line}; echo ended with $?; exec cat"),
@@ -29,19 +32,33 @@ impl Pane {
 
     /// Starts a line of shell in the project's directory.
     pub fn shell(project: &Project, line: &str, width: u16, height: u16) -> Pane {
-        let pane = Pane { place: tempfile::tempdir().unwrap() };
+        let pane = Pane { place: tempfile::tempdir().unwrap(), user: project.owner() };
+        if let Some(user) = pane.user {
+            give_to(user, pane.place.path());
+        }
         let (width, height) = (width.to_string(), height.to_string());
         let directory = project.root().display().to_string();
         let mut tmux = pane.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height]);
-        tmux.args(["-c", &directory, line]).env("HOME", project.home());
+        let line = format!("export HOME='{}'; {line}", project.home().display());
+        tmux.args(["-c", &directory, &line]);
         check(&tmux.output().unwrap());
         pane
     }
 
     /// `tmux` with nothing of the machine's own environment.
     fn tmux(&self, arguments: &[&str]) -> Command {
-        let mut tmux = Command::new("tmux");
-        tmux.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C.UTF-8").env("SHELL", "/bin/sh");
+        let mut tmux = match self.user {
+            Some(user) => {
+                let mut tmux = Command::new("runuser");
+                tmux.args(["-u", user, "--", "tmux"]);
+                tmux
+            }
+            None => Command::new("tmux"),
+        };
+        tmux.env_clear()
+            .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+            .env("LC_ALL", "C.UTF-8")
+            .env("SHELL", "/bin/sh");
         tmux.arg("-u").arg("-S").arg(self.place.path().join("tmux")).args(arguments);
         tmux
     }
@@ -105,6 +122,11 @@ impl Drop for Pane {
     fn drop(&mut self) {
         let _ = self.tmux(&["kill-server"]).output();
     }
+}
+
+/// Has a directory with everything in it belong to somebody.
+pub fn give_to(user: &str, directory: &Path) {
+    check(&Command::new("chown").arg("-R").arg(user).arg(directory).output().unwrap());
 }
 
 #[track_caller]

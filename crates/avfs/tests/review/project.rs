@@ -7,8 +7,19 @@ use std::path::{Path, PathBuf};
 use agentvfs::{NewTask, OpenVault, Store, StoreOptions, TreePath, VaultName};
 use assert_cmd::Command;
 
+use crate::pane::give_to;
+
 pub struct Project {
     place: tempfile::TempDir,
+    /// Whose it is, if it is not ours.
+    owner: Option<&'static str>,
+}
+
+/// Who works in a project. Without root, we are an ordinary user ourselves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    Ours,
+    AnOrdinaryUsers,
 }
 
 /// Three places to change that are far enough from each other.
@@ -19,7 +30,13 @@ pub fn numbered() -> String {
 impl Project {
     /// Files of the directory, and what the task `work` does to them.
     pub fn new(files: &[(&str, &[u8])], edit: impl Fn(&OpenVault)) -> Project {
-        let project = Project { place: tempfile::tempdir().unwrap() };
+        Project::of(Whose::Ours, files, edit)
+    }
+
+    pub fn of(whose: Whose, files: &[(&str, &[u8])], edit: impl Fn(&OpenVault)) -> Project {
+        let is_ours = whose == Whose::Ours || !rustix::process::geteuid().is_root();
+        let owner = (!is_ours).then_some("nobody");
+        let project = Project { place: tempfile::tempdir().unwrap(), owner };
         fs::create_dir(project.home()).unwrap();
         fs::create_dir(project.root()).unwrap();
         for (name, bytes) in files {
@@ -27,6 +44,10 @@ impl Project {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, bytes).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        // They are to be as they are from now on.
+        if let Some(user) = owner {
+            give_to(user, project.place.path());
         }
         let store =
             Store::open_with(&project.home().join(".local/share/agentvfs"), StoreOptions::default()).unwrap();
@@ -36,14 +57,22 @@ impl Project {
         let open = task.vault().begin().unwrap();
         edit(&open);
         open.commit("edit", "").unwrap();
+        if let Some(user) = owner {
+            fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), project.program()).unwrap();
+            give_to(user, &project.home());
+        }
         project
     }
 
     /// A text with changes in three places, a new file and one that is gone.
     pub fn usual() -> Project {
+        Project::usual_of(Whose::Ours)
+    }
+
+    pub fn usual_of(whose: Whose) -> Project {
         let before = numbered();
         let files: &[(&str, &[u8])] = &[("src/main.txt", before.as_bytes()), ("gone.txt", b"bye\n")];
-        Project::new(files, |task| {
+        Project::of(whose, files, |task| {
             let text = String::from_utf8(task.read(&path("src/main.txt")).unwrap().to_vec()).unwrap();
             let text = text.replace("line 5\n", "line five\n").replace("line 30\n", "");
             let text = text.replace("line 55\n", "line 55 and more\n");
@@ -51,6 +80,17 @@ impl Project {
             task.write_bytes(&path("src/new.txt"), b"hello\n").unwrap();
             task.remove(&path("gone.txt"), false).unwrap();
         })
+    }
+
+    pub fn owner(&self) -> Option<&'static str> {
+        self.owner
+    }
+
+    pub fn program(&self) -> PathBuf {
+        match self.owner {
+            Some(_) => self.place.path().join("avfs"),
+            None => assert_cmd::cargo::cargo_bin!("avfs").to_owned(),
+        }
     }
 
     pub fn home(&self) -> PathBuf {

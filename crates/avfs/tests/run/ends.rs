@@ -103,3 +103,26 @@ fn what_ends_well_is_applied_if_that_was_wanted() {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     assert_eq!(project.read("web/work.txt"), "applied\n");
 }
+
+#[test]
+fn in_json_an_apply_is_a_part_of_the_runs_object() {
+    let project = Project::new();
+    let run = |flags: &[&str], script: &str| {
+        let words = [&["run", "--json", "--apply-on-success"], flags, &["--", "sh", "-c", script]].concat();
+        let output = project.avfs(&words).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(object["kind"], "run", "{text}");
+        (output.status.code(), object["apply"].clone())
+    };
+    let (status, apply) = run(&[], "cat work.txt; echo applied >work.txt");
+    assert_eq!((status, &apply["files"][0]["deed"]), (Some(0), &"replaced".into()));
+    assert_eq!(project.read("web/work.txt"), "applied\n");
+    let (status, apply) = run(&[], "exit 3");
+    assert_eq!((status, apply.is_null()), (Some(3), true));
+    assert_eq!(run(&["--name", "later"], "cat work.txt; echo task >work.txt; exit 1").0, Some(1));
+    fs::write(project.root().join("work.txt"), "mine\n").unwrap();
+    let (status, apply) = run(&["--task", "later"], "true");
+    assert_eq!((status, &apply["error"]["code"]), (Some(4), &"apply-conflicts".into()));
+    assert_eq!(project.read("web/work.txt"), "mine\n");
+}

@@ -267,9 +267,30 @@ fn submodules_take_commits_wherever_their_git_directories_are() {
              cd ../..; git commit -qam upper; git status --short; git submodule status --recursive | wc -l; git log -1 --format=%s"
         )
     };
-    for (place, top) in [("all", "middle/"), ("tree", "middle/"), ("all/middle", "")] {
-        let task = format!("in-{}", place.replace('/', "-"));
-        assert_eq!(root(&project, place).run(&task, &script(top)).0, "deep\n1\nupper\n", "{place}");
+    // The outermost one comes last: what is below a known project belongs to it.
+    let places =
+        [("all/middle", "", "in-middle"), ("all", "middle/", "in-all"), ("tree", "middle/", "in-tree")];
+    for (place, top, task) in places {
+        assert_eq!(root(&project, place).run(task, &script(top)).0, "deep\n1\nupper\n", "{place}");
+        assert_eq!(root(&project, place).commits(task).1, 2, "{place}");
     }
     assert_eq!([all_of(&project, "all"), all_of(&project, "tree")], before);
+    for (place, top, task) in places {
+        let brought = root(&project, place).object(&["apply", task, "--commits", "--json"]);
+        let made = |below: &str| {
+            let script = format!("git log -1 --format='%H %s' avfs/{task}");
+            sh(&project, &format!("{place}/{below}"), &script)
+        };
+        let told = |below: &str| {
+            let path = format!("/{}", below.trim_end_matches('/'));
+            let submodules = brought["submodules"].as_array().unwrap();
+            let found = submodules.iter().find(|one| one["path"] == path).unwrap_or(&brought);
+            found["commit"].as_str().unwrap().to_owned()
+        };
+        let deepest = format!("{top}odd #1/part");
+        assert_eq!(format!("{} deep", told(&deepest)), made(&deepest), "{place}");
+        assert_eq!(format!("{} upper", told(top)), made(top), "{place}");
+        assert_eq!(brought["commit"].is_null(), !top.is_empty(), "nothing was committed above");
+        assert_eq!(root(&project, place).commits(task).1, 0, "{place}");
+    }
 }

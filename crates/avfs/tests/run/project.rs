@@ -107,6 +107,15 @@ impl Project {
         command
     }
 
+    pub fn program(&self) -> PathBuf {
+        assert_cmd::cargo::cargo_bin!("avfs").to_owned()
+    }
+
+    /// Whose it is, if it is not ours.
+    pub fn owner(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A line for the shell of a terminal that runs the agent.
     pub fn line(&self, act: &str) -> String {
         let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();

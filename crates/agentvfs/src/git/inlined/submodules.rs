@@ -1,13 +1,14 @@
 //! The submodules of a project whose git directory was put into it. A submodule is two halves that know each other by
 //! their ways on the host: its files, and its git directory below `modules`. Both are told the way in the task.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use avfs_core::{EntryName, TreePath};
 use avfs_tree::{Attr, FsError, Ino, Kind, SetAttr, WorkTree};
 
+use super::super::settings::files_of;
 use super::{entries, found, keeping_time, name, say_project};
 
 pub(super) struct Submodules<'a> {
@@ -100,29 +101,6 @@ impl Place {
         let host = self.host.join(OsStr::from_bytes(name.as_bytes()));
         Place { ino: attr.ino, path: self.path.join(name), host }
     }
-}
-
-/// Where the settings of a submodule say that its files are.
-fn files_of(settings: &[u8]) -> Option<PathBuf> {
-    let value = |line: &[u8]| {
-        let rest = line.trim_ascii().strip_prefix(b"worktree")?.trim_ascii_start().strip_prefix(b"=")?;
-        Some(PathBuf::from(OsString::from_vec(unquoted(rest.trim_ascii()))))
-    };
-    settings.rsplit(|byte| *byte == b'\n').find_map(value)
-}
-
-/// A value as git means it: quotes only hold it together, and a backslash stands before what would end it.
-fn unquoted(value: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::new();
-    let mut bytes = value.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => {}
-            b'\\' => plain.extend(bytes.next()),
-            other => plain.push(*other),
-        }
-    }
-    plain
 }
 
 /// The way from one directory of the tree to another.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use agentvfs::Task;
 use agentvfs::git::{Bring, Brought, CommitFiles, Committed, GitError, RefName, default_branch};
+use agentvfs::{Error, Task};
 use anyhow::Result;
 use avfs_core::TreePath;
 use serde::Serialize;
@@ -52,10 +52,20 @@ impl GitArgs {
 struct CommitsBody {
     task: String,
     branch: String,
-    commit: String,
+    /// `None`: commits were made in submodules only.
+    commit: Option<String>,
     objects: usize,
     /// Refs with work that stays in the task.
     left: Vec<NameField>,
+    submodules: Vec<SubmoduleBody>,
+}
+
+#[derive(Serialize)]
+struct SubmoduleBody {
+    #[serde(flatten)]
+    path: PathField,
+    commit: String,
+    objects: usize,
 }
 
 #[derive(Serialize)]
@@ -85,7 +95,12 @@ pub fn run(
     let branch = branch(task, args)?;
     if args.commits {
         let bring = Bring { branch, of: args.of.clone(), update: args.update };
-        tell_commits(context.out, task, &task.bring_commits(into, &bring)?)?;
+        let submodules = task.bring_submodules(into, &bring)?;
+        let brought = match task.bring_commits(into, &bring) {
+            Err(Error::Git(GitError::NoCommits)) if !submodules.is_empty() => None,
+            brought => Some(brought?),
+        };
+        tell_commits(context.out, task, &bring.branch, brought.as_ref(), &submodules)?;
     } else {
         let store = context.store()?;
         let commit = CommitFiles {
@@ -123,28 +138,51 @@ pub fn tell_what_stays(out: &mut Printer, task: &Task) -> Result<()> {
     }
     let summary = task.git_summary()?;
     crate::git::tell(out, &summary);
-    if !summary.commits.is_empty() {
+    if !summary.commits.is_empty() || !summary.submodules.is_empty() {
         out.talk(format_args!("git: `avfs apply {} --commits` brings them as a branch", task.name()));
     }
     Ok(())
 }
 
-fn tell_commits(out: &mut Printer, task: &Task, brought: &Brought) -> Result<()> {
-    let (branch, commit) = (brought.branch.short(), brought.tip.to_string());
+fn tell_commits(
+    out: &mut Printer,
+    task: &Task,
+    branch: &RefName,
+    brought: Option<&Brought>,
+    submodules: &[(TreePath, Brought)],
+) -> Result<()> {
+    let branch = branch.short();
     if out.is_json() {
-        let left = brought.left.iter().map(|name| NameField::new(name.as_bytes())).collect();
-        let (task, objects) = (task.name().to_string(), brought.objects);
-        out.object("apply-commits", &CommitsBody { task, branch: branch.clone(), commit, objects, left })?;
+        let left = brought.iter().flat_map(|brought| &brought.left);
+        let body = CommitsBody {
+            task: task.name().to_string(),
+            branch: branch.clone(),
+            commit: brought.map(|brought| brought.tip.to_string()),
+            objects: brought.map_or(0, |brought| brought.objects),
+            left: left.map(|name| NameField::new(name.as_bytes())).collect(),
+            submodules: submodules.iter().map(SubmoduleBody::from).collect(),
+        };
+        out.object("apply-commits", &body)?;
     }
-    match brought.objects {
-        0 => out.talk(format_args!("branch '{branch}' has these commits")),
-        _ => out.talk(format_args!("made branch '{branch}'; `git log {branch}` shows its commits")),
+    for (path, _) in submodules {
+        out.talk(format_args!("made branch '{branch}' in the submodule {path}"));
     }
-    for left in &brought.left {
+    match brought.map(|brought| brought.objects) {
+        Some(0) => out.talk(format_args!("branch '{branch}' has these commits")),
+        Some(_) => out.talk(format_args!("made branch '{branch}'; `git log {branch}` shows its commits")),
+        None => {}
+    }
+    for left in brought.iter().flat_map(|brought| &brought.left) {
         let name = left.short();
         out.talk(format_args!("left in the task: {name}; `--of {name} --branch NAME` brings it"));
     }
     Ok(())
+}
+
+impl From<&(TreePath, Brought)> for SubmoduleBody {
+    fn from((path, brought): &(TreePath, Brought)) -> SubmoduleBody {
+        SubmoduleBody { path: path.into(), commit: brought.tip.to_string(), objects: brought.objects }
+    }
 }
 
 fn tell_files(out: &mut Printer, task: &Task, committed: &Committed) -> Result<()> {

@@ -186,16 +186,24 @@ impl Summary {
         }
     }
 
+    /// What the command ends with.
+    pub fn status(&self) -> ExitStatus {
+        if self.settled.is_empty() { ExitStatus::Success } else { ExitStatus::No }
+    }
+
+    pub fn into_body(self, applied: &Applied) -> ApplyBody {
+        ApplyBody {
+            id: applied.id.map(|id| id.0),
+            files: applied.files.iter().map(FileBody::from).collect(),
+            kept: applied.kept.iter().map(KeptBody::from).collect(),
+            ..self.body
+        }
+    }
+
     pub fn report(self, out: &mut Printer, applied: &Applied) -> Result<ExitStatus> {
-        let status = if self.settled.is_empty() { ExitStatus::Success } else { ExitStatus::No };
+        let status = self.status();
         if out.is_json() {
-            let body = ApplyBody {
-                id: applied.id.map(|id| id.0),
-                files: applied.files.iter().map(FileBody::from).collect(),
-                kept: applied.kept.iter().map(KeptBody::from).collect(),
-                ..self.body
-            };
-            out.object("apply", &body)?;
+            out.object("apply", &self.into_body(applied))?;
             return Ok(status);
         }
         list(out, &applied.files)?;

@@ -8,6 +8,7 @@ use agentvfs::exec::{CheckpointBody, Envelope};
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::commands::apply::Part;
 use crate::json;
 use crate::printer::{PrintError, Printer};
 
@@ -34,6 +35,14 @@ struct EventBody {
 struct WaitingBody {
     event: &'static str,
     approval: String,
+}
+
+#[derive(Serialize)]
+struct EndBody<'a> {
+    #[serde(flatten)]
+    envelope: &'a Envelope,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    apply: Option<&'a Part>,
 }
 
 json::byte_field!(DataField, data, data_bytes_hex);
@@ -88,17 +97,21 @@ impl<'a> Telling<'a> {
         self.out.flush()
     }
 
-    pub fn end(&mut self, envelope: &Envelope) -> Result<()> {
-        if let Some(error) = self.failed.take() {
-            return Err(error.into());
-        }
+    /// Whether everything could be told so far.
+    pub fn told(self) -> Result<()> {
+        self.failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// The end of a command, and of an apply that was part of it.
+    pub fn end(&mut self, envelope: &Envelope, apply: Option<&Part>) -> Result<()> {
         match self.manner {
             Manner::Through => {
                 self.sum_up(envelope);
-                Ok(())
+                Ok(self.out.flush()?)
             }
             Manner::Envelope | Manner::Events => {
-                let line = json::to_line(envelope).map_err(|error| PrintError::Failed(error.into()))?;
+                let body = EndBody { envelope, apply };
+                let line = json::to_line(&body).map_err(|error| PrintError::Failed(error.into()))?;
                 self.out.line(line)?;
                 Ok(self.out.flush()?)
             }

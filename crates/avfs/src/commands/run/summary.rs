@@ -11,6 +11,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::arguments::Start;
+use crate::commands::apply::Part;
 use crate::commands::tasks::ProjectField;
 use crate::printer::Printer;
 
@@ -33,9 +34,18 @@ struct RunBody<'a> {
     audit_head: &'a str,
     network_refusals: &'a [RefusalBody],
     dropped_settings: &'a [PathBuf],
+    /// If that was wanted and it ended well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    apply: Option<&'a Part>,
 }
 
-pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd, hidden: Hidden) -> Result<()> {
+pub(super) fn tell(
+    out: &mut Printer,
+    start: &Start,
+    end: &ProgramEnd,
+    hidden: Hidden,
+    apply: Option<&Part>,
+) -> Result<()> {
     let changed = start.task.changed_files()?;
     if out.is_json() {
         let body = RunBody {
@@ -50,6 +60,7 @@ pub(super) fn tell(out: &mut Printer, start: &Start, end: &ProgramEnd, hidden: H
             audit_head: &end.audit_head,
             network_refusals: &end.refusals,
             dropped_settings: &end.dropped,
+            apply,
         };
         return Ok(out.object("run", &body)?);
     }

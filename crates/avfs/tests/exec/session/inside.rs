@@ -33,15 +33,45 @@ fn each_command_of_a_session_is_told_what_it_used() {
     let usage = |line: &str| session.envelope(line)["result"].clone();
     let large = usage("head -c 60M /dev/zero | tail -c 60M | wc -c; for i in {1..200000}; do :; done");
     let small = usage("true");
+    usage("head -c 60M /dev/urandom >file");
+    let after = usage("true");
     // Where nothing counts, nothing is told.
     if large["limits_by"] == "rlimits" {
         return;
     }
     let number = |result: &serde_json::Value, key: &str| result["usage"][key].as_u64().unwrap();
     assert!(number(&large, "max_memory_bytes") > 50 << 20, "{large}");
-    assert!(number(&small, "max_memory_bytes") > 0, "{small}");
+    for small in [&small, &after] {
+        let used = number(small, "max_memory_bytes");
+        assert!(used < 20 << 20, "{small}");
+    }
     assert!(number(&large, "cpu_ms") > number(&small, "cpu_ms"), "{large} {small}");
     assert_eq!(large["limits_hit"], serde_json::json!([]), "{large}");
+}
+
+#[test]
+fn a_session_outlives_a_command_that_runs_out_of_memory() {
+    let session = Session::start("--memory 32M");
+    let one = session.envelope("kept=value; python3 -c 'x = bytearray(100 << 20)'")["result"].clone();
+    if one["limits_by"] == "rlimits" {
+        return;
+    }
+    assert_eq!(
+        (&one["exit_code"], &one["limits_hit"]),
+        (&137.into(), &serde_json::json!(["memory"])),
+        "{one}"
+    );
+    // Each of them is smaller than what watches over the session.
+    let hold = "import time; x = bytearray(b\"x\") * (2 << 20); time.sleep(100000)";
+    let line =
+        format!("for i in {{1..20}}; do python3 -c '{hold}' & done; wait -n; echo $?; kill -9 $(jobs -p)");
+    let many = session.envelope(&line)["result"].clone();
+    assert_eq!(
+        (&many["stdout"], &many["limits_hit"]),
+        (&"137\n".into(), &serde_json::json!(["memory"])),
+        "{many}"
+    );
+    assert_eq!(session.line("echo $kept").stdout, b"value\n");
 }
 
 #[test]

@@ -37,6 +37,7 @@ use freeze::Frozen;
 pub use state::Base;
 use state::State;
 pub use still::{Still, Stored};
+use view::Stand;
 pub use watch::{Door, Seen, Watcher};
 
 use crate::error::{FsError, Wanted};
@@ -244,10 +245,10 @@ impl WorkTree {
         }
     }
 
-    /// What the caller is told of an inode; counts, if he counts.
-    fn told(&self, state: &mut State, ino: Ino) -> Result<Attr, FsError> {
+    /// What the caller is told of an inode, of which it may be known where it stands; counts, if he counts.
+    fn told(&self, state: &mut State, ino: Ino, stand: Option<Stand>) -> Result<Attr, FsError> {
         let attr = state.attr(ino)?;
-        let attr = self.shown(state, attr)?;
+        let attr = self.shown(state, attr, stand)?;
         if self.holding {
             state.hold(ino)?;
         }

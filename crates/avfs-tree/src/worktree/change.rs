@@ -105,7 +105,7 @@ impl WorkTree {
         self.perform(&mut state, Op::PlaceLink { at, link, links, time }, &[])?;
         let ino = Ino::of_link(link);
         let attr = state.attr(ino)?;
-        self.shown(&mut state, attr)
+        self.shown(&mut state, attr, None)
     }
 
     fn place(
@@ -119,7 +119,7 @@ impl WorkTree {
         let at = Place::new(parent, name.clone());
         state.check_named(at.parent)?;
         let found = state.lookup(&at)?;
-        self.ask(&mut state, Ask::Graft { at: &at, found, tree: &tree })?;
+        let stand = self.ask(&mut state, Ask::Graft { at: &at, found, tree: &tree })?;
         if found.is_some() {
             return Err(FsError::Exists);
         }
@@ -131,7 +131,7 @@ impl WorkTree {
         let ino = state.free_number(&at)?;
         let op = Op::Place { at, ino, entry: tree.entry, links: tree.links, ctime };
         self.perform(&mut state, op, &[])?;
-        self.told(&mut state, ino)
+        self.told(&mut state, ino, stand)
     }
 
     /// Refuses what would not fit into the vault's limits.
@@ -278,7 +278,7 @@ impl WorkTree {
         self.check_room(&state, 1, 0)?;
         let time = self.now();
         self.perform(&mut state, Op::Link { ino, at, time }, &[])?;
-        self.told(&mut state, ino)
+        self.told(&mut state, ino, None)
     }
 
     /// Writes bytes at `offset`, as one step if they are not more than 1 MiB.
@@ -362,7 +362,7 @@ impl WorkTree {
         }
         let mut state = self.state_with(at.ino)?;
         let (ino, time) = (at.ino, self.now());
-        self.ask(&mut state, Ask::Use(ino, Level::Write))?;
+        let stand = self.ask(&mut state, Ask::Use(ino, Level::Write))?;
         let inode = state.inode_at(at)?;
         let (uid, gid) = (inode.meta.uid, inode.meta.gid);
         if let Some(size) = set.size {
@@ -388,7 +388,7 @@ impl WorkTree {
             (inode.atime, inode.ctime) = (Some(Box::new(atime)), time);
         }
         let attr = state.attr(ino)?;
-        self.shown(&mut state, attr)
+        self.shown(&mut state, attr, stand)
     }
 
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8]) -> Result<(), FsError> {

@@ -78,7 +78,7 @@ impl WorkTree {
     /// Asks for what takes a level, without doing anything.
     pub fn check(&self, ino: Ino, level: Level) -> Result<(), FsError> {
         let mut state = self.state_with(ino)?;
-        self.ask(&mut state, Ask::Use(ino, level))
+        self.ask(&mut state, Ask::Use(ino, level)).map(drop)
     }
 
     /// How often something was asked of the rules, through whatever door.
@@ -96,23 +96,24 @@ impl WorkTree {
         }
     }
 
-    /// The only way to the rules.
-    pub(crate) fn ask(&self, state: &mut State, question: Ask<'_>) -> Result<(), FsError> {
+    /// The only way to the rules. Where it was found out where the inode in question stands, that is said, so that
+    /// whoever shows it need not find out again.
+    pub(crate) fn ask(&self, state: &mut State, question: Ask<'_>) -> Result<Option<Stand>, FsError> {
         state.asked += 1;
         if !state.views.has(self.door) {
-            return Ok(());
+            return Ok(None);
         }
         let answer = state.with_view(self.door, |view, state| view.answer(state, question));
         answer.unwrap_or(Err(FsError::Closed))
     }
 
-    /// What this door is shown of an inode.
-    pub(crate) fn shown(&self, state: &mut State, attr: Attr) -> Result<Attr, FsError> {
+    /// What this door is shown of an inode, of which it may be known where it stands.
+    pub(crate) fn shown(&self, state: &mut State, attr: Attr, known: Option<Stand>) -> Result<Attr, FsError> {
         if !state.views.has(self.door) {
             return Ok(attr);
         }
         let shown = state.with_view(self.door, |view, state| {
-            let stand = view.inode(state, attr.ino).filter(Stand::is_visible);
+            let stand = known.or_else(|| view.inode(state, attr.ino)).filter(Stand::is_visible);
             stand.map(|stand| view.shown(attr, &stand)).ok_or(FsError::Hidden)
         });
         shown.unwrap_or(Err(FsError::Closed))
@@ -125,9 +126,13 @@ impl WorkTree {
         ino: Ino,
         after: Option<&EntryName>,
         limit: usize,
-    ) -> Result<Vec<(EntryName, Option<Slot>)>, FsError> {
+    ) -> Result<Vec<VisibleName>, FsError> {
         if !state.views.has(self.door) {
-            return state.names_after(ino, after, limit);
+            let names = state.names_after(ino, after, limit)?;
+            return Ok(names
+                .into_iter()
+                .map(|(name, slot)| VisibleName { name, slot, stand: None })
+                .collect());
         }
         let mut found = Vec::new();
         let mut after = after.cloned();
@@ -136,8 +141,10 @@ impl WorkTree {
             let is_last = names.len() < limit;
             after = names.last().map(|(name, _)| name.clone());
             for (name, slot) in names {
-                if self.sees_name(state, &Place::new(ino, name.clone()), slot.as_ref())? {
-                    found.push((name, slot));
+                match self.sight_of(state, &Place::new(ino, name.clone()), slot.as_ref())? {
+                    Sight::Hidden => {}
+                    Sight::OfName => found.push(VisibleName { name, slot, stand: None }),
+                    Sight::Of(stand) => found.push(VisibleName { name, slot, stand: Some(stand) }),
                 }
             }
             if is_last {
@@ -148,7 +155,7 @@ impl WorkTree {
         Ok(found)
     }
 
-    fn sees_name(&self, state: &mut State, at: &Place, slot: Option<&Slot>) -> Result<bool, FsError> {
+    fn sight_of(&self, state: &mut State, at: &Place, slot: Option<&Slot>) -> Result<Sight, FsError> {
         let loaded = state.directory(at.parent)?.children.get(&at.name).copied();
         let linked = match slot {
             Some(Slot::Link(link)) if loaded.is_none() => Some(state.load_link(*link)?),
@@ -160,16 +167,17 @@ impl WorkTree {
                 (inode.meta.labels.clone(), inode.is_directory())
             }
             (None, Some(Slot::Own(entry))) => (entry.meta.labels.clone(), entry.is_directory()),
-            (None, _) => return Ok(false),
+            (None, _) => return Ok(Sight::Hidden),
         };
         let seen = state.with_view(self.door, |view, state| {
-            let sees = view.name(state, at, &labels, is_directory).is_some_and(|stand| stand.is_visible());
-            if let Some(child) = loaded.or(linked).filter(|_| sees) {
-                view.note_if_linked(state, child, at);
+            let stand = view.name(state, at, &labels, is_directory).filter(Stand::is_visible);
+            match (stand, loaded.or(linked)) {
+                (None, _) => Sight::Hidden,
+                (Some(_), Some(child)) if view.note_if_linked(state, child, at) => Sight::OfName,
+                (Some(stand), _) => Sight::Of(stand),
             }
-            sees
         });
-        Ok(seen.unwrap_or(false))
+        Ok(seen.unwrap_or(Sight::Hidden))
     }
 
     /// The labels that something new gets when it is made through this door.
@@ -180,42 +188,66 @@ impl WorkTree {
     }
 }
 
+/// A name that may be seen.
+pub(crate) struct VisibleName {
+    pub name: EntryName,
+    pub slot: Option<Slot>,
+    /// Where that stands which has the name, if that was found out.
+    pub stand: Option<Stand>,
+}
+
+/// What a door sees of a name.
+enum Sight {
+    Hidden,
+    /// The name; what has it may have others, and stand elsewhere.
+    OfName,
+    Of(Stand),
+}
+
 impl View {
-    fn answer(&mut self, state: &mut State, question: Ask<'_>) -> Result<(), FsError> {
+    fn answer(&mut self, state: &mut State, question: Ask<'_>) -> Result<Option<Stand>, FsError> {
         match question {
-            Ask::See(ino) => match self.inode(state, ino) {
-                Some(stand) if stand.is_visible() => Ok(()),
-                Some(_) | None => Err(FsError::Hidden),
-            },
-            Ask::Use(ino, level) => needs(level, self.inode(state, ino).as_ref()),
-            Ask::Write { ino, offset } => self.may_write(state, ino, offset),
-            Ask::Find { at, found } => self.may_find(state, at, found).map(|_| ()),
-            Ask::Make { at, found } => self.may_make(state, at, found, None, Level::Append),
-            Ask::Graft { at, found, tree } => self.may_graft(state, at, found, tree),
-            Ask::Remove { at, found } => self.may_remove(state, at, found).map(|_| ()),
+            Ask::See(ino) => {
+                let stand = self.inode(state, ino).filter(Stand::is_visible);
+                return stand.map(Some).ok_or(FsError::Hidden);
+            }
+            Ask::Use(ino, level) => {
+                let stand = self.inode(state, ino);
+                return needs(level, stand.as_ref()).map(|()| stand);
+            }
+            Ask::Find { at, found } => {
+                let stand = self.may_find(state, at, found)?;
+                let is_linked = found.is_some_and(|ino| is_linked(state, ino));
+                return Ok(Some(stand).filter(|_| !is_linked));
+            }
+            Ask::Graft { at, found, tree } => return self.may_graft(state, at, found, tree),
+            Ask::Write { ino, offset } => self.may_write(state, ino, offset)?,
+            Ask::Make { at, found } => drop(self.may_make(state, at, found, None, Level::Append)?),
+            Ask::Remove { at, found } => drop(self.may_remove(state, at, found)?),
             Ask::RemoveTree { at, found } => {
                 let (top, _) = self.may_remove(state, at, found)?;
-                self.all_below(state, top, Level::Write)
+                self.all_below(state, top, Level::Write)?;
             }
-            Ask::Move { from, moved, to, replaced } => self.may_move(state, from, moved, to, replaced),
+            Ask::Move { from, moved, to, replaced } => self.may_move(state, from, moved, to, replaced)?,
             Ask::Link { ino, at, found } => {
                 needs(Level::Write, self.inode(state, ino).as_ref())?;
                 let target = match &state.inode(ino)?.body {
                     Body::Symlink(target) => Some(&target[..]),
                     _ => None,
                 };
-                self.may_make(state, at, found, target, Level::Write)
+                self.may_make(state, at, found, target, Level::Write)?;
             }
             Ask::Copy(ino) => {
                 needs(Level::Read, self.inode(state, ino).as_ref())?;
-                self.all_below(state, ino, Level::Read)
+                self.all_below(state, ino, Level::Read)?;
             }
             // Whoever could say what rules go by could change what they mean for him.
             Ask::Label(ino) => {
                 let level = self.inode(state, ino).map_or(Level::None, |stand| stand.level());
-                Err(FsError::Denied { level, needed: None })
+                return Err(FsError::Denied { level, needed: None });
             }
         }
+        Ok(None)
     }
 
     fn may_write(&mut self, state: &State, ino: Ino, offset: u64) -> Result<(), FsError> {
@@ -253,14 +285,17 @@ impl View {
         Ok(stand)
     }
 
-    fn note_if_linked(&mut self, state: &State, ino: Ino, at: &Place) {
-        if state.inodes.get(&ino).is_some_and(|inode| inode.linked) {
+    /// Says whether the file can have several names.
+    fn note_if_linked(&mut self, state: &State, ino: Ino, at: &Place) -> bool {
+        let is_linked = is_linked(state, ino);
+        if is_linked {
             self.came_by(state, ino, at);
         }
+        is_linked
     }
 
-    /// Whether a name may be made, and lead to a target. That it exists already is said by the caller, unless it is
-    /// hidden.
+    /// Whether a name may be made, and lead to a target; where it stands, if it is not a directory's. That it exists
+    /// already is said by the caller, unless it is hidden.
     fn may_make(
         &mut self,
         state: &State,
@@ -268,16 +303,16 @@ impl View {
         found: Option<Ino>,
         target: Option<&[u8]>,
         level: Level,
-    ) -> Result<(), FsError> {
+    ) -> Result<Option<Stand>, FsError> {
         let stand = self.found_in_sight(state, at, found);
         match &stand {
-            Some(stand) if found.is_some() && stand.is_visible() => return Ok(()),
+            Some(stand) if found.is_some() && stand.is_visible() => return Ok(None),
             stand => needs(level, stand.as_ref())?,
         }
-        match (stand, target) {
-            (Some(stand), Some(target)) => self.may_lead(state, at, &stand.standing, target),
-            _ => Ok(()),
+        if let (Some(stand), Some(target)) = (&stand, target) {
+            self.may_lead(state, at, &stand.standing, target)?;
         }
+        Ok(stand)
     }
 
     fn may_graft(
@@ -286,17 +321,22 @@ impl View {
         at: &Place,
         found: Option<Ino>,
         tree: &StoredTree,
-    ) -> Result<(), FsError> {
-        self.may_make(state, at, found, target_of(&tree.entry.kind), Level::Append)?;
+    ) -> Result<Option<Stand>, FsError> {
+        let stand = self.may_make(state, at, found, target_of(&tree.entry.kind), Level::Append)?;
         if !View::keeps_its_labels(&tree.entry.meta.labels, &at.name) {
             return Err(FsError::OtherRulesThere);
         }
-        let EntryKind::Directory { entries: Some(entries), .. } = tree.entry.kind else { return Ok(()) };
+        let entries = match tree.entry.kind {
+            EntryKind::Directory { entries: Some(entries), .. } => entries,
+            // It may be given labels.
+            EntryKind::Directory { entries: None, .. } => return Ok(None),
+            _ => return Ok(stand.filter(|_| tree.entry.meta.labels.is_empty())),
+        };
         let Some(top) = self.name(state, at, &tree.entry.meta.labels, true) else {
             return Err(FsError::Hidden);
         };
         let Some(path) = state.path_to(at) else { return Err(FsError::Hidden) };
-        self.stored_below(state, entries, (top.standing, path), Level::Append)
+        self.stored_below(state, entries, (top.standing, path), Level::Append).map(|()| None)
     }
 
     /// Whether everything in a stored directory may be where it would be.
@@ -404,6 +444,10 @@ impl View {
             _ => Ok(()),
         }
     }
+}
+
+fn is_linked(state: &State, ino: Ino) -> bool {
+    state.inodes.get(&ino).is_some_and(|inode| inode.linked)
 }
 
 fn target_of(kind: &EntryKind) -> Option<&[u8]> {

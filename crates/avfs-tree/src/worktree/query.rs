@@ -7,7 +7,7 @@ use avfs_core::rules::Level;
 use avfs_core::{EntryName, Slot, TreePath};
 use bytes::Bytes;
 
-use super::guard::Ask;
+use super::guard::{Ask, VisibleName};
 use super::{At, Attr, Kind, WorkTree};
 use crate::content;
 use crate::error::FsError;
@@ -22,30 +22,30 @@ impl WorkTree {
         let mut state = self.state();
         let at = Place::new(parent, name.clone());
         let found = state.lookup(&at)?;
-        self.ask(&mut state, Ask::Find { at: &at, found })?;
-        self.told(&mut state, found.ok_or(FsError::NotFound)?)
+        let stand = self.ask(&mut state, Ask::Find { at: &at, found })?;
+        self.told(&mut state, found.ok_or(FsError::NotFound)?, stand)
     }
 
     pub fn attr(&self, ino: Ino) -> Result<Attr, FsError> {
         let mut state = self.state_with(ino)?;
-        self.ask(&mut state, Ask::See(ino))?;
+        let stand = self.ask(&mut state, Ask::See(ino))?;
         let attr = state.attr(ino)?;
-        self.shown(&mut state, attr)
+        self.shown(&mut state, attr, stand)
     }
 
     /// Follows a path from the root, without following symbolic links.
     pub fn resolve(&self, path: &TreePath) -> Result<Attr, FsError> {
         let mut state = self.state();
         let mut ino = Ino::ROOT;
-        self.ask(&mut state, Ask::See(ino))?;
+        let mut stand = self.ask(&mut state, Ask::See(ino))?;
         for name in path.components() {
             let at = Place::new(ino, name);
             let found = state.lookup(&at)?;
-            self.ask(&mut state, Ask::Find { at: &at, found })?;
+            stand = self.ask(&mut state, Ask::Find { at: &at, found })?;
             ino = found.ok_or(FsError::NotFound)?;
         }
         let attr = state.attr(ino)?;
-        self.shown(&mut state, attr)
+        self.shown(&mut state, attr, stand)
     }
 
     /// The entries of a directory behind `after`, in the order of their names, at most `limit`.
@@ -58,7 +58,7 @@ impl WorkTree {
         let mut state = self.state();
         self.ask(&mut state, Ask::See(ino))?;
         let mut entries = Vec::new();
-        for (name, slot) in self.visible_names(&mut state, ino, after, limit)? {
+        for VisibleName { name, slot, stand } in self.visible_names(&mut state, ino, after, limit)? {
             let place = Place::new(ino, name.clone());
             let child = match (state.directory(ino)?.children.get(&name), slot) {
                 (Some(child), _) => *child,
@@ -66,7 +66,7 @@ impl WorkTree {
                 (None, None) => continue,
             };
             let attr = state.attr(child)?;
-            entries.push((name, self.shown(&mut state, attr)?));
+            entries.push((name, self.shown(&mut state, attr, stand)?));
         }
         // All or none: who could not be told of the last one has been told of nothing.
         if self.holding {
@@ -86,7 +86,7 @@ impl WorkTree {
         let mut state = self.state();
         self.ask(&mut state, Ask::See(ino))?;
         let mut entries = Vec::new();
-        for (name, slot) in self.visible_names(&mut state, ino, after, limit)? {
+        for VisibleName { name, slot, .. } in self.visible_names(&mut state, ino, after, limit)? {
             let loaded = state.directory(ino)?.children.get(&name).copied();
             let (child, kind) = match (loaded, slot) {
                 (Some(child), _) => (child, kind(state.inode(child)?)),

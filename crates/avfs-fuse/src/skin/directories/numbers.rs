@@ -19,7 +19,8 @@ pub(super) type Shared = Arc<Mutex<Numbers>>;
 #[derive(Default)]
 pub(super) struct Numbers {
     names: Vec<EntryName>,
-    numbers: HashMap<EntryName, usize>,
+    /// Where names stand that were not numbered in their order; none, as long as all were.
+    numbers: Option<HashMap<EntryName, usize>>,
 }
 
 impl Numbers {
@@ -29,7 +30,7 @@ impl Numbers {
 
     pub fn clear(&mut self) {
         self.names.clear();
-        self.numbers.clear();
+        self.numbers = None;
     }
 
     /// The name with a number; none has zero.
@@ -42,11 +43,28 @@ impl Numbers {
         if self.names.get(before) == Some(name) {
             return before + 1;
         }
-        let Numbers { names, numbers } = self;
-        *numbers.entry(name.clone()).or_insert_with(|| {
-            names.push(name.clone());
-            names.len()
-        })
+        match self.known(name) {
+            Some(number) => number,
+            None => self.add(name),
+        }
+    }
+
+    fn known(&self, name: &EntryName) -> Option<usize> {
+        match &self.numbers {
+            Some(numbers) => numbers.get(name).copied(),
+            None => self.names.binary_search(name).ok().map(|index| index + 1),
+        }
+    }
+
+    fn add(&mut self, name: &EntryName) -> usize {
+        let is_in_order = self.names.last().is_none_or(|last| last < name);
+        self.names.push(name.clone());
+        match &mut self.numbers {
+            Some(numbers) => _ = numbers.insert(name.clone(), self.names.len()),
+            None if is_in_order => {}
+            None => self.numbers = Some(self.names.iter().cloned().zip(1..).collect()),
+        }
+        self.names.len()
     }
 
     /// Gives numbers to names in their order until there are as many as asked for, as far as there are names. Those

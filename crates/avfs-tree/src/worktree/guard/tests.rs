@@ -65,6 +65,7 @@ const ASKING: &[(&str, Try)] = &[
     ("check", |shut| shut.door.check(shut.file, Level::Read)),
     ("copy", |shut| shut.door.copy(shut.file, Ino::ROOT, &name("copy")).map(drop)),
     ("copy_content", |shut| shut.door.copy_content(shut.file, shut.file)),
+    ("copy_stored", |shut| shut.door.copy_stored(&stored().entry, None, Ino::ROOT, &name("new")).map(drop)),
     ("create", |shut| shut.door.create(Ino::ROOT, &name("new"), NewEntry::file(0o644)).map(drop)),
     ("exchange", |shut| shut.door.exchange(shut.at("file"), shut.at("directory"))),
     ("graft", |shut| shut.door.graft(Ino::ROOT, &name("new"), stored()).map(drop)),

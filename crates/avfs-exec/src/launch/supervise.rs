@@ -6,7 +6,9 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 
 use super::pipes::{Feed, Outer};
 use super::{Cancel, Event, Stop};
@@ -24,6 +26,9 @@ const CPU_TICK: Duration = Duration::from_millis(100);
 
 /// How long processes may take to go after they were killed: the kernel may be busy for them.
 const LAST_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a process may take to stop.
+const STOPPING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Builders of sandboxes say a line or two.
 const TALK_BYTES: usize = 16 << 10;
@@ -273,9 +278,12 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The first process inside takes all others with it. Without its number, its parent's end is its own.
+    /// The first process inside takes all others with it.
     fn kill_processes(&mut self) {
         self.phase = Phase::Killed(Instant::now() + LAST_PATIENCE);
+        if self.first_inside.is_none() && self.watched.killing == Killing::First {
+            self.first_inside = untold_child(&self.process, self.watched.child.id());
+        }
         if let Some(first) = &self.first_inside {
             pidfd_send_signal(first, Signal::KILL).ok();
         }
@@ -306,6 +314,24 @@ impl Supervisor<'_> {
             not_limited: self.not_limited,
         })
     }
+}
+
+/// The child that bubblewrap has made and not told of yet. It waits for bubblewrap before it asks to end with it, so the end
+/// of bubblewrap alone would leave it waiting for ever. What has stopped makes no further children.
+fn untold_child(bubblewrap: &OwnedFd, pid: u32) -> Option<OwnedFd> {
+    pidfd_send_signal(bubblewrap, Signal::STOP).ok()?;
+    let until = Instant::now() + STOPPING_PATIENCE;
+    let looked_for =
+        WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    while let Ok(None) = waitid(WaitId::PidFd(bubblewrap.as_fd()), looked_for) {
+        if Instant::now() > until {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    let child = children.split_whitespace().next()?.parse().ok().and_then(Pid::from_raw)?;
+    pidfd_open(child, PidfdFlags::empty()).ok()
 }
 
 fn wait_for_end(process: &OwnedFd) -> io::Result<()> {

@@ -1,12 +1,14 @@
 //! Commands, how they end, and what they are given.
 
+use std::fs::File;
 use std::io::{Seek, Write};
 
 use avfs_exec::launch::{End, Run};
 use avfs_exec::{Cancel, Event, LaunchError, Launcher, Plan, Stdin};
 
 use crate::kit::{
-    Workspace, bubblewrap, landlocked, launch, launch_by, launch_with, prints, prints_of, run, stderr, stdout,
+    Workspace, bubblewrap, is_held, landlocked, launch, launch_by, launch_with, prints, prints_of, run,
+    stderr, stdout,
 };
 
 #[test]
@@ -33,16 +35,22 @@ fn a_command_begins_when_what_was_left_to_do_is_done() {
 }
 
 #[test]
-fn a_command_that_is_not_wanted_any_more_never_begins() {
+fn a_command_that_is_not_wanted_any_more_never_begins_and_leaves_nothing() {
     for launcher in [&bubblewrap() as &dyn Launcher, &landlocked()] {
-        let workspace = Workspace::new();
-        let plan = workspace.shell("echo done > file");
-        let (cancel, mut unheard) = (Cancel::new().unwrap(), |_: Event<'_>| ());
-        let mut ready = || false;
-        let run = Run { ready: Some(&mut ready), ..Run::new(&plan, Stdin::Nothing, &cancel, &mut unheard) };
-        let error = launcher.launch(run).unwrap_err();
-        assert!(matches!(error, LaunchError::Withdrawn), "{error}");
-        assert!(!workspace.path().join("file").exists());
+        // As often as it takes to meet each moment of making a sandbox.
+        for _ in 0..20 {
+            let workspace = Workspace::new();
+            let plan = workspace.shell("echo done > file");
+            let held = workspace.fifo("held");
+            let stdin = Stdin::File(File::options().write(true).open(workspace.path().join("held")).unwrap());
+            let (cancel, mut unheard) = (Cancel::new().unwrap(), |_: Event<'_>| ());
+            let mut ready = || false;
+            let run = Run { ready: Some(&mut ready), ..Run::new(&plan, stdin, &cancel, &mut unheard) };
+            let error = launcher.launch(run).unwrap_err();
+            assert!(matches!(error, LaunchError::Withdrawn), "{error}");
+            assert!(!workspace.path().join("file").exists());
+            assert!(!is_held(&held), "a process of the run is still there");
+        }
     }
 }
 

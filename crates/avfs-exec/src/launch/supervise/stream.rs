@@ -1,6 +1,7 @@
 //! Bytes from and to a command, without ever waiting for it.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -26,15 +27,16 @@ impl Stream {
     /// Takes one piece, so that a flood on one stream does not keep others waiting. Answers whether there was one.
     pub(super) fn read(&mut self, mut tell: impl FnMut(&[u8])) -> io::Result<bool> {
         let Some(pipe) = &self.pipe else { return Ok(false) };
-        let mut buffer = [0_u8; 64 << 10];
+        // Most looks find nothing: memory that nobody has touched costs them nothing.
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 64 << 10];
         match rustix::io::read(pipe, &mut buffer) {
-            Ok(0) => {
+            Ok((bytes, _)) if bytes.is_empty() => {
                 self.pipe = None;
                 Ok(false)
             }
-            Ok(count) => {
-                self.capture.add(&buffer[..count]);
-                tell(&buffer[..count]);
+            Ok((bytes, _)) => {
+                self.capture.add(bytes);
+                tell(bytes);
                 Ok(true)
             }
             Err(Errno::AGAIN) => Ok(false),

@@ -3,7 +3,7 @@
 //! Two filters stand behind each other. The first allows a list and answers ENOSYS to everything else, as an older
 //! kernel would: to numbers of the x32 interface, to calls that are newer than this list, and to `clone3`, whose flags
 //! lie in memory where no filter can look; C libraries then use `clone`. The second answers EPERM to what is known and
-//! refused, where programs expect to be told so. Calls of another architecture (32 bits) end the process.
+//! refused, where programs expect to be told so, and ends a process that makes calls of another architecture (32 bits).
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ use seccompiler::{
 
 use crate::inside::Sockets;
 
+mod listed;
 mod table;
 
 /// Why there is no filter.
@@ -22,6 +23,8 @@ mod table;
 pub(crate) enum FilterError {
     #[error("system calls cannot be filtered on {}", std::env::consts::ARCH)]
     Architecture,
+    #[error("the list of system calls does not fit into a filter")]
+    List,
     #[error("the filter of system calls is wrong: {0}")]
     Filter(#[from] seccompiler::BackendError),
 }
@@ -30,13 +33,10 @@ type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// The filters for a run, in the order in which they are installed: where both refuse, the later one names the error.
 pub(crate) fn filters(sockets: Sockets) -> Result<[BpfProgram; 2], FilterError> {
-    let allowed = table::ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-    let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    let allowed = listed::program(table::ALLOWED, libc::SECCOMP_RET_ALLOW, unknown);
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    Ok([
-        program(allowed, unknown, SeccompAction::Allow)?,
-        program(refusals(sockets)?, SeccompAction::Allow, refused)?,
-    ])
+    Ok([allowed.ok_or(FilterError::List)?, program(refusals(sockets)?, SeccompAction::Allow, refused)?])
 }
 
 fn program(

@@ -30,7 +30,7 @@ impl Stream {
         // Most looks find nothing: memory that nobody has touched costs them nothing.
         let mut buffer = [MaybeUninit::<u8>::uninit(); 64 << 10];
         match rustix::io::read(pipe, &mut buffer) {
-            Ok((bytes, _)) if bytes.is_empty() => {
+            Ok(([], _)) => {
                 self.pipe = None;
                 Ok(false)
             }

@@ -1,5 +1,7 @@
 use std::net::Ipv4Addr;
 
+use rustix::net::{AddressFamily, SocketType};
+
 use super::*;
 use crate::inside::give;
 
@@ -87,9 +89,10 @@ fn a_listed_name_that_leads_to_this_machine_is_refused_unless_the_address_is_lis
 
 #[test]
 fn a_server_that_is_not_there_is_told() {
-    let gone = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = gone.local_addr().unwrap();
-    drop(gone);
+    // A port that is taken and at which nobody listens: a free one may be somebody's by then.
+    let silent = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&silent, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let address = SocketAddr::try_from(rustix::net::getsockname(&silent).unwrap()).unwrap();
     let fixture = fixture(|_| vec!["127.0.0.1".to_owned()]);
     let answer = fixture.ask(&format!("CONNECT {address} HTTP/1.1\r\n\r\n"));
     assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\nX-Refused: connect_failed"), "{answer}");

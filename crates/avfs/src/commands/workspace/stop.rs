@@ -1,5 +1,8 @@
 //! `avfs workspace stop`: take the directory away, and keep the work.
 
+use std::time::{Duration, Instant};
+
+use agentvfs::Task;
 use anyhow::Result;
 
 use super::{WorkspaceBody, default_place, mounted_at};
@@ -20,11 +23,15 @@ pub struct StopArgs {
     force: bool,
 }
 
+/// How long the process that served a workspace may take to store what is left.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
     let task = context.task_store()?.task(&args.name)?;
     let mounted = mounted_at(&task)?;
     if let Some(dir) = &mounted {
         unmount::end(task.vault(), dir, args.force)?;
+        await_rest(&task)?;
         if *dir == default_place(context.home()?, &args.name) {
             // We made it; if something is in it, it is not ours to remove.
             let _ = std::fs::remove_dir(dir);
@@ -40,4 +47,13 @@ pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
         None => context.out.talk(format_args!("'{name}' was not running")),
     }
     Ok(ExitStatus::Success)
+}
+
+/// Waits until nobody has the task open any more, so that whoever looks next finds it as it was left. Others may go on in it.
+fn await_rest(task: &Task) -> Result<()> {
+    let start = Instant::now();
+    while task.is_running()? && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
 }

@@ -68,14 +68,8 @@ impl Bubblewrap {
         }
     }
 
-    fn start(&self, plan: &Plan, tree: &Layout, inner: &Inner, extra: Extra) -> Result<Start, LaunchError> {
-        let mut staged = Staging::new();
-        let mut arguments = namespaces(plan);
-        let mut files = Vec::new();
-        for step in &tree.steps {
-            let step = reachable(step, staged.as_mut())?;
-            arguments.extend(step_arguments(&step, &mut files)?);
-        }
+    fn start(&self, drawn: Drawn, inner: &Inner, extra: Extra) -> Start {
+        let Drawn { mut arguments, files, staged } = drawn;
         let descriptors = inner.descriptors(extra.proxy.as_ref());
         let info = extra.info.as_raw_fd().to_string();
         arguments.extend(words(["--info-fd", &info, "--chdir", "/", "--", INSIDE]));
@@ -86,8 +80,38 @@ impl Bubblewrap {
         let Extra { talk, info, proxy } = extra;
         let held = files.into_iter().chain([info]).chain(proxy).collect();
         let program = self.program.clone();
-        Ok(Start { program, arguments, keep, held, talk, staged, dies_with_parent: true })
+        Start { program, arguments, keep, held, talk, staged, dies_with_parent: true }
     }
+}
+
+/// A sandbox in bubblewrap's words.
+struct Drawn {
+    arguments: Vec<OsString>,
+    /// Contents of files of the sandbox, which the arguments name by their numbers.
+    files: Vec<OwnedFd>,
+    staged: Option<Staging>,
+}
+
+impl Drawn {
+    fn of(plan: &Plan, tree: &Layout) -> Result<Self, LaunchError> {
+        let mut drawn = Self { arguments: namespaces(plan), files: Vec::new(), staged: Staging::new() };
+        for step in &tree.steps {
+            let step = reachable(step, drawn.staged.as_mut())?;
+            drawn.arguments.extend(step_arguments(&step, &mut drawn.files)?);
+        }
+        Ok(drawn)
+    }
+}
+
+/// What is drawn and the group of the run, each of which takes its time.
+fn prepare(plan: &Plan, inside: &Path) -> Result<(Layout, Drawn, Option<Group>, Vec<OwnedFd>), LaunchError> {
+    std::thread::scope(|scope| {
+        let group = scope.spawn(|| group_for(&plan.limits));
+        let tree = layout(plan, Path::new("/"), inside);
+        let drawn = Drawn::of(plan, &tree);
+        let (group, entrances) = group.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((tree, drawn?, group, entrances))
+    })
 }
 
 /// Where systems keep it. Not by `PATH`, which may lead into a project.
@@ -110,9 +134,8 @@ impl Launcher for Bubblewrap {
         let (plan, stdin) = (run.plan, std::mem::replace(&mut run.stdin, Stdin::Nothing));
         plan.check()?;
         self.check_program()?;
-        let tree = layout(plan, Path::new("/"), &self.inside.program);
         let system = LaunchError::system;
-        let (group, entrances) = group_for(&plan.limits)?;
+        let (tree, drawn, group, entrances) = prepare(plan, &self.inside.program)?;
         if let Some(group) = &group {
             self.gauge.get_or_init(|| group.gauge().clone());
         }
@@ -120,7 +143,7 @@ impl Launcher for Bubblewrap {
         let (info, inner_info) = output_pipe().map_err(system("making pipes"))?;
         let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
         let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
-        let child = self.start(plan, &tree, &inner, extra)?.spawn().map_err(LaunchError::no_start)?;
+        let child = self.start(drawn, &inner, extra).spawn().map_err(LaunchError::no_start)?;
         // The sandbox is made meanwhile. A run whose version nobody knows is a run nevertheless.
         let version = self.version.ask(&self.program).unwrap_or_default();
         drop(inner);

@@ -129,6 +129,9 @@ fn per_request(session: &Session, operation: impl Fn(u64) -> io::Result<()>) -> 
     Ok(micros / requests as f64)
 }
 
+/// Requests of a read that are counted after its end.
+const LATE: u64 = 4;
+
 /// Writes, reads, and reads again what the kernel has.
 fn copying(at: &Path, session: &Session) -> Result<[f64; 3]> {
     let mut piece = vec![0; MIB];
@@ -146,7 +149,9 @@ fn copying(at: &Path, session: &Session) -> Result<[f64; 3]> {
     let cold = read()?;
     let before = session.counters().requests(Opcode::Read);
     let warm = read()?;
-    ensure!(session.counters().requests(Opcode::Read) == before, "the kernel did not remember what it read");
+    // Reading ahead may still be counted when the reader has what it wants.
+    let again = session.counters().requests(Opcode::Read) - before;
+    ensure!(again <= LATE, "the kernel did not remember what it read: {again} requests");
     Ok([written, cold, warm])
 }
 

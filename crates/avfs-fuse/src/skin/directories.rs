@@ -76,22 +76,25 @@ impl Skin {
         numbers: &mut Numbers,
         listing: &mut Listing<'_>,
     ) -> Result<Listed, SkinError> {
-        if !self.list_dots(ino, offset, plus, listing)? {
-            return Ok(Listed::InPart);
-        }
         let mut before = usize::try_from(offset.saturating_sub(DOTS)).unwrap_or(usize::MAX);
         numbers.fill(&self.tree, ino, before)?;
         before = before.min(numbers.len());
+        let mut as_of = self.notices.news();
+        // Before the dots: a listing of those alone makes the kernel go on without attributes, and ask for each of them.
+        let mut entries = self.entries(ino, numbers.name(before), plus)?;
+        let dots = self.list_dots(ino, offset, plus, listing);
+        if !matches!(dots, Ok(true)) {
+            entries.iter().for_each(|entry| self.give_entry_back(entry));
+            return dots.map(|_| Listed::InPart);
+        }
         loop {
-            let as_of = self.notices.news();
-            let entries = self.entries(ino, numbers.name(before), plus)?;
             let is_last = entries.len() < AT_ONCE;
-            let mut entries = entries.into_iter();
-            for entry in entries.by_ref() {
+            let mut piece = entries.into_iter();
+            for entry in piece.by_ref() {
                 let number = numbers.number(before, entry.name());
                 let listed = self.list_entry(&entry, number as u64 + DOTS, as_of, plus, listing);
                 if !matches!(listed, Ok(true)) {
-                    entries.for_each(|entry| self.give_entry_back(&entry));
+                    piece.for_each(|entry| self.give_entry_back(&entry));
                     return listed.map(|_| Listed::InPart);
                 }
                 before = number;
@@ -99,6 +102,8 @@ impl Skin {
             if is_last {
                 return Ok(Listed::ToTheEnd);
             }
+            as_of = self.notices.news();
+            entries = self.entries(ino, numbers.name(before), plus)?;
         }
     }
 

@@ -12,6 +12,7 @@ mod compare;
 mod databases;
 mod editing;
 mod git;
+mod listing;
 mod locks;
 mod place;
 mod ruled;

@@ -165,6 +165,7 @@ const SILENT: &[(&str, &str)] = &[
     ("Vault::mount_records", "tells of mounts"),
     ("Vault::name", "tells the vault's own name"),
     ("Vault::rules", "tells the rules themselves"),
+    ("Vault::rules_for_programs", "tells rules, which are about names that need not exist"),
     ("Vault::forget_saved_rule", "about commands, and not about files"),
     ("Vault::policy_here", "about commands, and not about files"),
     ("Vault::saved_rules", "about commands, and not about files"),

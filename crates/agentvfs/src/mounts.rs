@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,15 @@ use crate::error::{Error, Result};
 use crate::exec::workspace::{RUNS, SESSIONS};
 use crate::mount::MountOptions;
 use crate::name::VaultName;
-use crate::owner;
+use crate::owner::{self, Ownership};
 use crate::store::Store;
 use crate::vault::Vault;
 
 /// The file of the list in the work directory of a vault.
 const LIST: &str = "mounts.json";
+
+/// How long a killed process may take to be gone.
+const DYING: Duration = Duration::from_secs(1);
 
 /// Held by the thread of an owner that changes its list.
 static CHANGING: Mutex<()> = Mutex::new(());
@@ -147,17 +151,30 @@ impl Store {
             if vault.mount_records()?.is_empty() {
                 continue;
             }
-            let _ownership = match self.own_at_once(record.id, record.name.as_str()) {
-                Ok(ownership) => ownership,
-                Err(Error::Busy { .. }) => continue,
-                Err(error) => return Err(error),
-            };
+            let Some(_ownership) = vault.own_if_left()? else { continue };
             for mount in vault.mount_records()? {
                 take_away(&mount)?;
                 vault.forget_mount(&mount.dir)?;
             }
         }
         Ok(())
+    }
+}
+
+impl Vault {
+    /// Becomes the owner if nobody is. One that was killed holds its lock for a moment longer, and answers nobody.
+    fn own_if_left(&self) -> Result<Option<Ownership>> {
+        let start = Instant::now();
+        loop {
+            match self.store().own_at_once(self.id(), self.name()?.as_str()) {
+                Ok(ownership) => return Ok(Some(ownership)),
+                Err(Error::Busy { .. }) if self.live_owner()?.is_some() || start.elapsed() > DYING => {
+                    return Ok(None);
+                }
+                Err(Error::Busy { .. }) => std::thread::sleep(Duration::from_millis(2)),
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

@@ -161,10 +161,13 @@ pub fn signal(process: i32, signal: Signal) {
     rustix::process::kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
 }
 
-/// A zombie does not run: nobody may ever ask for its end.
+/// A zombie does not run: nobody may ever ask for its end. A process whose first thread is one runs as long as others of it do,
+/// and holds its locks.
 pub fn is_running(process: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    status.is_ok_and(|line| !line.rsplit(')').next().unwrap_or("").trim_start().starts_with(['Z', 'X']))
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.map(|thread| std::fs::read_to_string(thread.path().join("stat"))).any(|status| {
+        status.is_ok_and(|line| !line.rsplit(')').next().unwrap_or("").trim_start().starts_with(['Z', 'X']))
+    })
 }
 
 /// Asks the table of mounts, not the mount, which may not answer.

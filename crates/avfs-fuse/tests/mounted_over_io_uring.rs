@@ -11,6 +11,8 @@ mod attributes;
 mod contents;
 #[path = "mounted/fixture.rs"]
 mod fixture;
+#[path = "mounted/given.rs"]
+mod given;
 #[path = "mounted/locks.rs"]
 mod locks;
 #[path = "mounted/names.rs"]

@@ -137,7 +137,8 @@ impl Skin {
             self.drop_privileges(at.ino)?;
         }
         if flags & OFlags::TRUNC.bits() != 0 {
-            self.tree.set_attr(at, SetAttr { size: Some(0), ..SetAttr::default() })?;
+            let emptied = SetAttr { size: Some(0), ..SetAttr::default() };
+            self.resize(self.nodes.node(at.ino), at, emptied)?;
         }
         Ok(self.tree.settle_owed(at.ino)?)
     }

@@ -59,7 +59,9 @@ impl Skin {
             Operation::Open(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
             Operation::Open(open) => match self.open(request, &open) {
                 Ok(()) => {
-                    let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
+                    let held = self.opens.hold(request.nodeid);
+                    self.give_contents(&held, open.flags);
+                    let (handle, flags) = self.opened(held, self.nodes.meant(request.nodeid), open.flags);
                     Ok(self.when_up_to_date(reply, move |reply| reply.open(handle, flags)))
                 }
                 // Who is told that a file is gone must not find its name any more.
@@ -74,7 +76,8 @@ impl Skin {
             Operation::Create { create, name } => {
                 let created = self.create(request, &create, name);
                 self.answer(request, reply, created, |reply, entry| {
-                    let (handle, flags) = self.opened(Ino(entry.attr.ino), create.flags);
+                    let held = self.opens.hold(entry.nodeid);
+                    let (handle, flags) = self.opened(held, Ino(entry.attr.ino), create.flags);
                     reply.create(&self.kept_if_true(entry, as_of), handle, flags)
                 })
             }

@@ -6,6 +6,7 @@ mod asking;
 mod attributes;
 mod contents;
 mod fixture;
+mod given;
 mod locks;
 mod names;
 mod notifications;

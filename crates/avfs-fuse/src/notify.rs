@@ -144,6 +144,11 @@ fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>, pending:
             Some((due, _)) => queue.recv_timeout(due.saturating_duration_since(Instant::now())),
         };
         match next {
+            Ok(Notice::Then(Then(act))) => {
+                // Before, so that whoever waited for this finds nothing under way.
+                pending.fetch_sub(1, Ordering::AcqRel);
+                act();
+            }
             Ok(notice) => {
                 if let Some(unknown) = deliver(connection, log, notice) {
                     again.push_back((Instant::now() + AGAIN_AFTER, unknown));
@@ -164,10 +169,6 @@ fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>, pending:
 
 /// Returns a notice of something that the kernel does not know.
 fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) -> Option<Notice> {
-    if let Notice::Then(Then(act)) = notice {
-        act();
-        return None;
-    }
     let sent = match &notice {
         Notice::Inode { node, offset, len } => {
             let body = InvalInodeOut { ino: *node, off: *offset, len: *len };
@@ -183,6 +184,7 @@ fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) -> Option<Noti
             let body = DeleteOut { parent: *parent, child: *child, namelen, padding: 0 };
             send(connection, notification::DELETE, body.as_bytes(), [name, END_OF_NAME])
         }
+        // There is nothing to be told.
         Notice::Then(_) => Ok(()),
     };
     match sent {

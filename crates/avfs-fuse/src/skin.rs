@@ -15,6 +15,7 @@ mod names;
 mod nodes;
 mod opens;
 mod owner;
+mod relisting;
 mod serving;
 mod space;
 mod storing;
@@ -37,6 +38,7 @@ use self::locks::Waiting;
 use self::nodes::Nodes;
 use self::opens::{Held, Opens};
 pub use self::owner::OneOwner;
+use self::relisting::Listings;
 use self::storing::may_write;
 use self::syncing::Syncing;
 use self::watching::Notices;
@@ -83,6 +85,7 @@ pub struct Skin {
     handles: Handles,
     opens: Opens,
     directories: DirectoryHandles,
+    listings: Listings,
     waiting: Arc<Waiting>,
     notices: Notices,
     syncing: Syncing,
@@ -110,6 +113,7 @@ impl Skin {
             handles: Handles::default(),
             opens: Opens::default(),
             directories: DirectoryHandles::default(),
+            listings: Listings::default(),
             waiting: Arc::default(),
             notices: Notices::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),

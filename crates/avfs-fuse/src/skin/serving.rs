@@ -5,7 +5,6 @@ use rustix::io::Errno;
 
 use super::deferring::{Outcome, Unanswered};
 use super::{Access, Skin};
-use crate::abi::flags::open_out;
 use crate::reply::Reply;
 use crate::request::{Operation, Request};
 
@@ -113,9 +112,8 @@ impl Skin {
             Operation::RemoveXattr { name } => self.done(request, reply, self.remove_xattr(request, name)),
             Operation::OpenDirectory(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
             Operation::OpenDirectory(_) => {
-                let flags = open_out::CACHE_DIR | open_out::KEEP_CACHE;
-                self.answer(request, reply, self.open_directory(request), |reply, ()| {
-                    reply.open(self.directories.open(), flags)
+                self.answer(request, reply, self.open_directory(request), |reply, ino| {
+                    reply.open(self.directories.open(), self.listing_flags(ino))
                 })
             }
             Operation::ReadDirectory(read) => self.read_directory(request, &read, false, reply),

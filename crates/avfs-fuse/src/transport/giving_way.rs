@@ -197,8 +197,12 @@ impl Watched {
 
     /// Returns whether there is anything to be watched.
     fn look(&mut self, now: Instant) -> bool {
-        let look = self.since_last();
         let before = self.pace.policy();
+        // On a machine of many CPUs most threads have nothing to do.
+        if before == Policy::Ordinary && self.told.served.load(Ordering::Relaxed) == self.served {
+            return false;
+        }
+        let look = self.since_last();
         let policy = self.pace.next(now, &look);
         // A thread that cannot be made to wait is as fast as before.
         if policy != before && set_policy(Some(self.thread), policy).is_err() {

@@ -18,6 +18,11 @@ pub trait Service: Send + Sync {
         WRITABLE
     }
 
+    /// Whether somebody may wait for a request for which its own caller does not wait: closing a file ends locks.
+    fn must_be_prompt(&self) -> bool {
+        false
+    }
+
     /// The node of a file that the kernel probably knows.
     fn known_file(&self) -> Option<u64> {
         None

@@ -93,7 +93,7 @@ impl Serving {
         let connection = Arc::new(connection);
         let notifier = Notifier::start(&connection, session.settings().log.clone());
         let notifier = notifier.map_err(ServingError::Thread)?;
-        let giving_way = options.give_way.then(GivingWay::new);
+        let giving_way = options.give_way.then(|| GivingWay::new(session.clone()));
         let queues = queues(&session, &connection, options.transport, giving_way.as_ref())?;
         let serving = Serving { session, notifier, threads: Vec::new(), gate: None };
         match queues {

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use avfs_fuse::null::NullFilesystem;
 use avfs_fuse::transport::Transport;
+use avfs_fuse::{Answered, Operation, Reply, Request, Service};
+use rustix::fs::FlockOperation;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use support::{Fixture, eventually, in_time};
 
@@ -19,6 +21,7 @@ over_both_transports! {
     a_thread_comes_last_while_it_is_busy,
     everybody_is_served_while_others_want_every_cpu,
     a_thread_that_could_not_go_back_stays_as_it_is,
+    all_threads_are_ordinary_while_there_are_locks,
 }
 
 /// What the kernel calls the policy of a thread that comes last.
@@ -41,8 +44,10 @@ fn policy(thread: &Path) -> Option<String> {
     behind_name.split_whitespace().nth(POLICY - 3).map(str::to_owned)
 }
 
+/// The watch itself does so when it begins, to see whether it may.
 fn some_comes_last() -> bool {
-    threads("fuse-").iter().any(|thread| policy(thread).as_deref() == Some(LAST))
+    let serving = ["fuse-ring", "fuse-0", "fuse-1"].into_iter().flat_map(threads);
+    serving.into_iter().any(|thread| policy(&thread).as_deref() == Some(LAST))
 }
 
 /// Asks for names that are not there, one request each, until it is told to stop.
@@ -129,5 +134,46 @@ fn a_thread_that_could_not_go_back_stays_as_it_is(transport: Transport) {
     eventually("the watch ends", || caller.has_asked() > 200 && threads("fuse-watch").is_empty());
     assert!(!some_comes_last());
     caller.end();
+    fixture.end();
+}
+
+/// A file system of nothing with one lock, which everybody can have.
+#[derive(Default)]
+struct Locked {
+    null: NullFilesystem,
+    is_held: AtomicBool,
+}
+
+impl Service for Locked {
+    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+        /// Of `fcntl(2)`.
+        const UNLOCK: u32 = 2;
+        let Operation::SetLock { lock, .. } = request.operation else {
+            return self.null.serve(request, reply);
+        };
+        self.is_held.store(lock.lk.kind != UNLOCK, Ordering::Release);
+        reply.ok()
+    }
+
+    fn must_be_prompt(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
+    }
+}
+
+fn all_threads_are_ordinary_while_there_are_locks(transport: Transport) {
+    let fixture = Fixture::mount(Arc::new(Locked::default()), transport);
+    let file = fs::File::open(fixture.path().join("file")).unwrap();
+    let caller = Caller::start(&fixture);
+    for _ in 0..3 {
+        eventually("a busy thread comes last", some_comes_last);
+        rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();
+        let begin = caller.has_asked();
+        while caller.has_asked() < begin + 2000 {
+            assert!(!some_comes_last());
+        }
+        rustix::fs::flock(&file, FlockOperation::Unlock).unwrap();
+    }
+    caller.end();
+    drop(file);
     fixture.end();
 }

@@ -91,7 +91,7 @@ impl Worker {
             return self.session.log("the kernel sent a request without a header");
         };
         if let Some(serves) = &self.serves {
-            serves.one(header.pid);
+            serves.one(&header);
         }
         let (argument, payload) = Request::split(&header, body);
         let (session, fd) = (&self.session, &self.fd);

@@ -13,6 +13,9 @@
 //! milliseconds: it comes last while requests come thick and fast and it does not wait for long, and otherwise is a
 //! thread like any other ([`Pace`]). Without the right to make it ordinary again all stays as it is. The watch begins
 //! with the first busy moment and sleeps while nothing comes.
+//!
+//! A lock that a closed file had ends with its RELEASE, for which somebody else may wait. So from the moment a lock is
+//! asked for until there is none, all threads are ordinary.
 
 mod pace;
 mod seen;
@@ -23,6 +26,9 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use rustix::thread::Pid;
+
+use crate::abi::{InHeader, Opcode};
+use crate::session::Session;
 
 use self::pace::{Look, PERIOD, Pace};
 use self::seen::{WaitingTime, cpu_of};
@@ -36,6 +42,7 @@ const WAKES: u64 = 64;
 pub struct GivingWay(Arc<Shared>);
 
 struct Shared {
+    session: Arc<Session>,
     threads: Mutex<Vec<Watched>>,
     is_awake: AtomicBool,
     watch: OnceLock<Thread>,
@@ -67,9 +74,9 @@ pub struct Serves {
 }
 
 impl GivingWay {
-    pub fn new() -> GivingWay {
+    pub fn new(session: Arc<Session>) -> GivingWay {
         let (threads, is_awake, watch) = (Mutex::default(), AtomicBool::new(false), OnceLock::new());
-        GivingWay(Arc::new(Shared { threads, is_awake, watch }))
+        GivingWay(Arc::new(Shared { session, threads, is_awake, watch }))
     }
 
     /// The calling thread serves requests from now on. `None` if the kernel tells nothing of it.
@@ -83,8 +90,16 @@ impl GivingWay {
 }
 
 impl Serves {
-    /// A request of a thread is being served; zero is nobody's.
-    pub fn one(&self, caller: u32) {
+    /// A request is about to be served.
+    pub fn one(&self, request: &InHeader) {
+        if [Opcode::Setlk as u32, Opcode::Setlkw as u32].contains(&request.opcode) {
+            self.shared.stand_up();
+        }
+        self.count(request.pid);
+    }
+
+    /// Zero is nobody's number.
+    fn count(&self, caller: u32) {
         // Nobody else writes these.
         let add = |to: &AtomicU64| {
             let sum = to.load(Ordering::Relaxed) + 1;
@@ -112,6 +127,21 @@ impl Drop for Serves {
 impl Shared {
     fn threads(&self) -> MutexGuard<'_, Vec<Watched>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at each thread once; returns whether any has something to do.
+    fn look(&self) -> bool {
+        let now = Instant::now();
+        let mut threads = self.threads();
+        // Asked under the lock: whoever asks for a file lock from here on makes all stand up again.
+        let must_be_prompt = self.session.must_be_prompt();
+        let active = threads.iter_mut().map(|watched| watched.look(now, must_be_prompt));
+        active.fold(false, |any, active| any | active)
+    }
+
+    fn stand_up(&self) {
+        let now = Instant::now();
+        self.threads().iter_mut().for_each(|watched| watched.stand_up(now));
     }
 
     fn wake_watch(self: &Arc<Shared>) {
@@ -162,10 +192,7 @@ fn watch(shared: &Weak<Shared>) {
     loop {
         std::thread::sleep(PERIOD);
         let Some(shared) = shared.upgrade() else { return };
-        let now = Instant::now();
-        let active =
-            shared.threads().iter_mut().map(|watched| watched.look(now)).filter(|active| *active).count();
-        if active == 0 {
+        if !shared.look() {
             shared.is_awake.store(false, Ordering::Release);
             drop(shared);
             std::thread::park();
@@ -196,13 +223,14 @@ impl Watched {
     }
 
     /// Returns whether there is anything to be watched.
-    fn look(&mut self, now: Instant) -> bool {
+    fn look(&mut self, now: Instant, must_be_prompt: bool) -> bool {
         let before = self.pace.policy();
         // On a machine of many CPUs most threads have nothing to do.
-        if before == Policy::Ordinary && self.told.served.load(Ordering::Relaxed) == self.served {
+        let is_idle = self.told.served.load(Ordering::Relaxed) == self.served;
+        if is_idle && before == Policy::Ordinary && self.bound.is_none() {
             return false;
         }
-        let look = self.since_last();
+        let look = Look { must_be_prompt, ..self.since_last() };
         let policy = self.pace.next(now, &look);
         // A thread that cannot be made to wait is as fast as before.
         if policy != before && set_policy(Some(self.thread), policy).is_err() {
@@ -214,6 +242,14 @@ impl Watched {
         look.served > 0 || policy == Policy::Last
     }
 
+    fn stand_up(&mut self, now: Instant) {
+        if self.pace.policy() == Policy::Last {
+            // It was allowed to when it was made to come last.
+            let _ = set_policy(Some(self.thread), Policy::Ordinary);
+        }
+        self.pace.stand_up(now);
+    }
+
     fn since_last(&mut self) -> Look {
         let served = self.told.served.load(Ordering::Relaxed);
         let changed = self.told.callers.load(Ordering::Relaxed);
@@ -222,6 +258,7 @@ impl Watched {
             served: served - self.served,
             waited: waited.saturating_sub(self.waited),
             callers: changed - self.changed,
+            must_be_prompt: false,
         };
         (self.served, self.changed, self.waited) = (served, changed, waited);
         look

@@ -23,6 +23,8 @@ pub struct Look {
     pub waited: Duration,
     /// How often a request was not of the same caller as the one before.
     pub callers: u64,
+    /// Somebody may wait for what a caller does not wait for.
+    pub must_be_prompt: bool,
 }
 
 pub struct Pace {
@@ -50,13 +52,20 @@ impl Pace {
         if has_waited {
             self.stay_ordinary(now);
         }
-        let may = self.ordinary_until.is_none_or(|until| until <= now);
+        let may = !look.must_be_prompt && self.ordinary_until.is_none_or(|until| until <= now);
         self.policy = match self.policy {
             Policy::Ordinary if may && look.served >= MANY && has_one_caller => Policy::Last,
             Policy::Last if may && look.served > 0 && has_one_caller => Policy::Last,
             _ => Policy::Ordinary,
         };
         self.policy
+    }
+
+    /// It is ordinary from now on, and for a while.
+    pub fn stand_up(&mut self, now: Instant) {
+        let [least, _] = ORDINARY_FOR;
+        self.policy = Policy::Ordinary;
+        self.ordinary_until = self.ordinary_until.max(Some(now + least));
     }
 
     /// Who has to wait soon after the last time waits longer for the next try.
@@ -72,10 +81,11 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const BUSY: Look = Look { served: 200, waited: Duration::from_millis(1), callers: 0 };
-    const QUIET: Look = Look { served: 0, waited: Duration::ZERO, callers: 0 };
+    const BUSY: Look =
+        Look { served: 200, waited: Duration::from_millis(1), callers: 0, must_be_prompt: false };
+    const QUIET: Look = Look { served: 0, waited: Duration::ZERO, ..BUSY };
     /// It got no time at all, and then all that it had missed.
-    const STARVED: Look = Look { served: 3, waited: Duration::from_millis(5), callers: 0 };
+    const STARVED: Look = Look { served: 3, waited: Duration::from_millis(5), ..BUSY };
 
     /// The policy after each of some periods.
     fn policies(pace: &mut Pace, from: Instant, looks: &[Look]) -> Vec<Policy> {
@@ -115,6 +125,19 @@ mod tests {
         let waits = Look { waited: PERIOD, ..QUIET };
         let policies = policies(&mut Pace::new(false), Instant::now(), &[BUSY, waits, BUSY]);
         assert_eq!(policies, [Policy::Last, Policy::Ordinary, Policy::Ordinary]);
+    }
+
+    #[test]
+    fn a_thread_is_ordinary_while_it_must_be_prompt_and_a_while_after_it_stood_up() {
+        let (mut pace, prompt) = (Pace::new(false), Look { must_be_prompt: true, ..BUSY });
+        let now = Instant::now();
+        let policies = policies(&mut pace, now, &[BUSY, prompt, BUSY]);
+        assert_eq!(policies, [Policy::Last, Policy::Ordinary, Policy::Last]);
+        pace.stand_up(now);
+        assert_eq!(pace.policy(), Policy::Ordinary);
+        let [least, _] = ORDINARY_FOR;
+        assert_eq!(pace.next(now + least / 2, &BUSY), Policy::Ordinary);
+        assert_eq!(pace.next(now + least, &BUSY), Policy::Last);
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl Queue {
             return self.send(entry, request.unique, None, 0);
         }
         if let Some(serves) = &self.serves {
-            serves.one(request.pid);
+            serves.one(&request);
         }
         let shared = shared(header);
         let argument = &header[HEADER_ARGUMENT..HEADER_ENTRY];

@@ -258,6 +258,10 @@ impl Service for Skin {
         self.try_to_serve(request, reply).unwrap_or_else(|unanswered| self.put_off(request, unanswered))
     }
 
+    fn must_be_prompt(&self) -> bool {
+        self.tree.locks().held() > 0
+    }
+
     fn known_file(&self) -> Option<u64> {
         Some(self.last_file.load(Ordering::Relaxed)).filter(|node| *node != 0)
     }

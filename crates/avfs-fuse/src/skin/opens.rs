@@ -66,3 +66,23 @@ impl Held<'_> {
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_open_until_its_last_handle_is_released() {
+        let opens = Opens::default();
+        opens.hold(7).open();
+        opens.hold(7).open();
+        opens.hold(8).open();
+        opens.hold(7).close();
+        assert!(opens.hold(7).is_open() && opens.hold(8).is_open());
+        opens.hold(7).close();
+        // One that was not counted, because it was opened without asking.
+        opens.hold(9).close();
+        assert!(!opens.hold(7).is_open() && !opens.hold(9).is_open());
+        assert_eq!(opens.total(), 1);
+    }
+}

@@ -113,3 +113,24 @@ impl Skin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_worth_listing_when_an_eighth_of_it_was_read_and_listing_costs_less() {
+        for (names, reads) in [(0, 4), (3, 4), (32, 4), (33, 5), (100, 13)] {
+            let (listings, directory) = (Listings::default(), Ino(7));
+            assert!(!listings.read(directory), "nobody has listed it");
+            listings.begun(directory);
+            listings.grown(directory, names);
+            let told: Vec<bool> = (0..reads + 2).map(|_| listings.read(directory)).collect();
+            let expected: Vec<bool> = (0..reads + 2).map(|read| read + 1 == reads).collect();
+            assert_eq!(told, expected, "{names}: told once");
+            assert!(listings.is_worth_listing(directory));
+            listings.begun(directory);
+            assert!(!listings.is_worth_listing(directory), "{names}: listed anew");
+        }
+    }
+}

@@ -64,8 +64,8 @@ impl Skin {
         self.attr_out(&attr)
     }
 
-    /// Makes a file shorter or longer, which needs no handle of it: not while the kernel is being given its contents. What
-    /// it has of them it may drop.
+    /// Makes a file shorter or longer, which needs no handle of it: not while the kernel is being given its contents.
+    /// What it has of them it may drop.
     pub(super) fn resize(&self, node: u64, at: At, wanted: SetAttr) -> Result<Attr, SkinError> {
         let _held = self.opens.hold(node);
         self.nodes.set_has_contents(node, false);

@@ -39,8 +39,8 @@ impl Skin {
         self.nodes.set_has_contents(node, true);
     }
 
-    /// The whole contents of a file, if they are few, at hand, and may be read by whoever uses this mount. Whole, because
-    /// a page that is given in part is asked for nevertheless, unless the file ends in it.
+    /// The whole contents of a file, if they are few, at hand, and may be read through this mount. Whole, because a
+    /// page that is given in part is asked for nevertheless, unless the file ends in it.
     fn small_contents(&self, node: u64) -> Option<Vec<u8>> {
         let at = self.nodes.at(node).ok()?;
         let size = self.tree.attr(at.ino).ok()?.size;

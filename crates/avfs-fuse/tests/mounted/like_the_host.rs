@@ -13,7 +13,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-use self::call::{Call, calls};
+use self::call::{Call, calls, first_calls};
 use self::place::Place;
 use self::survey::survey;
 use crate::fixture::Mounted;
@@ -22,7 +22,7 @@ fn make_in_both(calls: &[Call]) {
     let directory = tempfile::tempdir().unwrap();
     let mut mounted = Mounted::new();
     let (mut here, mut there) = (Place::new(directory.path()), Place::new(mounted.path()));
-    for (number, call) in calls.iter().enumerate() {
+    for (number, call) in first_calls().iter().chain(calls).enumerate() {
         let (here_answers, there_answers) = (here.perform(call), there.perform(call));
         assert_eq!(there_answers, here_answers, "call {number}, {call:?}: a mount, and the host");
         match call {

@@ -8,16 +8,17 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, RenameFlags, SeekFrom, XattrFlags};
 
-/// How many descriptors there are.
+/// How many descriptors there are at most.
 pub const SLOTS: usize = 4;
 
+/// Where a descriptor is opened; elsewhere, one of those that are open.
 pub type Slot = usize;
 
 /// A name in the directory, which may by now be a file, a directory, a symbolic link or nothing.
 pub type Name = &'static str;
 
-const NAMES: &[Name] = &["a", "b", "a/a", "a/b", "b/a", "b/b", "a/a/a", "a/b/a", "b/a/b"];
-const TARGETS: &[&str] = &["a", "b", "a/b", "b/a", ".", "nowhere"];
+const NAMES: &[Name] = &["a", "b", "c", "d", "d/a", "d/b", "d/d", "d/d/a", "e", "e/a", "e/d", "e/d/a"];
+const TARGETS: &[&str] = &["a", "b", "d", "d/a", "e/d", ".", "nowhere"];
 const ATTRIBUTES: &[&str] = &["user.one", "user.two"];
 const MODES: &[u32] = &[0o644, 0o755, 0o600, 0o444, 0o777, 0o2775, 0o4755, 0o1777];
 
@@ -71,12 +72,30 @@ pub enum Call {
     MountAgain,
 }
 
+/// What there is before anything else: something of each kind, so that most calls find what they are about.
+pub fn first_calls() -> Vec<Call> {
+    let read_and_write = OFlags::CREATE | OFlags::RDWR;
+    let (some, more) = (Filling { byte: b'.', length: 3000 }, Filling { byte: b'-', length: 50_000 });
+    vec![
+        Call::MakeDirectory("d", 0o755),
+        Call::MakeDirectory("d/d", 0o755),
+        Call::MakeDirectory("e", 0o755),
+        Call::Symlink("d", "c"),
+        Call::Open(0, "a", read_and_write, 0o644),
+        Call::Write(0, some),
+        Call::Link("a", "d/a"),
+        Call::Open(1, "d/d/a", read_and_write | OFlags::APPEND, 0o600),
+        Call::Write(1, more),
+        Call::SetAttribute("d/d/a", "user.one", b"1".to_vec(), XattrFlags::CREATE),
+    ]
+}
+
 pub fn calls() -> impl Strategy<Value = Vec<Call>> {
     let call = prop_oneof![
-        20 => opening(), 20 => contents(), 12 => lengths(), 8 => descriptors(), 25 => names(), 15 => attributes(),
-        2 => Just(Call::Snapshot), 1 => Just(Call::MountAgain),
+        30 => opening(), 60 => contents(), 40 => lengths(), 30 => descriptors(), 60 => names(), 40 => attributes(),
+        6 => Just(Call::Snapshot), 1 => Just(Call::MountAgain),
     ];
-    proptest::collection::vec(call, 1..80)
+    proptest::collection::vec(call, 1..100)
 }
 
 fn opening() -> impl Strategy<Value = Call> {

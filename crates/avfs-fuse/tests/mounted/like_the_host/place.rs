@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid,
+};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
@@ -49,7 +51,7 @@ impl Place {
     /// `None` if the call is about a name.
     fn perform_on_descriptor(&self, call: &Call) -> Option<Result> {
         let with = |slot: Slot, act: &dyn Fn(&OwnedFd) -> Result| {
-            Some(self.open[slot].as_ref().map_or(Ok(Answer::NotMade), act))
+            Some(self.open_near(slot).map_or(Ok(Answer::NotMade), |slot| act(self.at(slot))))
         };
         match *call {
             Call::Read(slot, length) => {
@@ -122,7 +124,8 @@ impl Place {
     }
 
     fn close(&mut self, slot: Slot) -> Answer {
-        self.open[slot].take().map_or(Answer::NotMade, |_| Answer::Done)
+        let file = self.open_near(slot).and_then(|slot| self.open[slot].take());
+        file.map_or(Answer::NotMade, |_| Answer::Done)
     }
 
     pub fn close_all(&mut self) {
@@ -130,9 +133,18 @@ impl Place {
     }
 
     fn dup(&mut self, from: Slot, to: Slot) -> Result {
-        let Some(file) = &self.open[from] else { return Ok(Answer::NotMade) };
-        self.open[to] = Some(rustix::io::dup(file)?);
+        let Some(from) = self.open_near(from) else { return Ok(Answer::NotMade) };
+        self.open[to] = Some(rustix::io::dup(self.at(from))?);
         Ok(Answer::Done)
+    }
+
+    /// This slot or the next one where something is open.
+    fn open_near(&self, slot: Slot) -> Option<Slot> {
+        (slot..slot + SLOTS).map(|slot| slot % SLOTS).find(|slot| self.open[*slot].is_some())
+    }
+
+    fn at(&self, slot: Slot) -> &OwnedFd {
+        self.open[slot].as_ref().expect("it is open")
     }
 }
 
@@ -179,11 +191,12 @@ fn length_of_file(file: &OwnedFd) -> Result<Option<u64>> {
 fn write_by_mapping(file: &OwnedFd, offset: u64, filling: Filling) -> Result {
     const PAGE: u64 = 4096;
     let Some(length) = length_of_file(file)? else { return Ok(Answer::NotMade) };
-    if filling.length == 0 || offset + filling.length as u64 > length {
+    if length == 0 || filling.length == 0 {
         return Ok(Answer::NotMade);
     }
+    let offset = offset % length;
     let (first, start) = (offset / PAGE * PAGE, (offset % PAGE) as usize);
-    let mapped = start + filling.length;
+    let mapped = start + filling.length.min((length - offset) as usize);
     #[allow(unsafe_code, reason = "there is no other way to map a file")]
     // SAFETY: what is mapped is inside of the file, which nobody makes shorter meanwhile, and nobody else uses
     // the memory.

@@ -23,6 +23,8 @@ mod notifications;
 mod requests;
 #[path = "mounted/ruled.rs"]
 mod ruled;
+#[path = "mounted/two_like_the_host.rs"]
+mod two_like_the_host;
 #[path = "mounted/waiting.rs"]
 mod waiting;
 

@@ -12,6 +12,7 @@ mod names;
 mod notifications;
 mod requests;
 mod ruled;
+mod two_like_the_host;
 mod waiting;
 
 use avfs_fuse::transport::Transport;

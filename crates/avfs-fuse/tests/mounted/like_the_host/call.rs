@@ -90,12 +90,13 @@ pub fn first_calls() -> Vec<Call> {
     ]
 }
 
-pub fn calls() -> impl Strategy<Value = Vec<Call>> {
+/// Calls, each with the door through which it is made.
+pub fn calls(doors: usize) -> impl Strategy<Value = Vec<(usize, Call)>> {
     let call = prop_oneof![
         30 => opening(), 60 => contents(), 40 => lengths(), 30 => descriptors(), 60 => names(), 40 => attributes(),
         6 => Just(Call::Snapshot), 1 => Just(Call::MountAgain),
     ];
-    proptest::collection::vec(call, 1..100)
+    proptest::collection::vec((0..doors, call), 1..100)
 }
 
 fn opening() -> impl Strategy<Value = Call> {

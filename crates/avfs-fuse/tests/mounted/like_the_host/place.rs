@@ -1,4 +1,5 @@
-//! A directory in which calls are made, and the descriptors that were opened there.
+//! A directory in which calls are made, seen through one door or several, and the descriptors that were opened
+//! there.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::OwnedFd;
@@ -29,29 +30,44 @@ pub enum Answer {
 type Result<T = Answer> = rustix::io::Result<T>;
 
 pub struct Place {
-    root: PathBuf,
-    open: [Option<OwnedFd>; SLOTS],
+    doors: Vec<PathBuf>,
+    open: [Option<Opened>; SLOTS],
+}
+
+struct Opened {
+    door: usize,
+    file: OwnedFd,
 }
 
 impl Place {
-    pub fn new(root: &Path) -> Place {
-        Place { root: root.to_owned(), open: Default::default() }
+    pub fn new(doors: Vec<PathBuf>) -> Place {
+        Place { doors, open: Default::default() }
     }
 
-    pub fn perform(&mut self, call: &Call) -> Result {
+    pub fn doors(&self) -> &[PathBuf] {
+        &self.doors
+    }
+
+    /// Makes a call; if it is about a name, through this door.
+    pub fn perform(&mut self, door: usize, call: &Call) -> Result {
         match *call {
-            Call::Open(slot, name, flags, mode) => self.open(slot, name, flags, mode),
+            Call::Open(slot, name, flags, mode) => {
+                let path = self.doors[door].join(name);
+                let file = rustix::fs::open(path, flags, Mode::from_raw_mode(mode))?;
+                self.open[slot] = Some(Opened { door, file });
+                Ok(Answer::Done)
+            }
             Call::Close(slot) => Ok(self.close(slot)),
             Call::Dup(from, to) => self.dup(from, to),
             Call::Snapshot | Call::MountAgain => Ok(Answer::NotMade),
-            _ => self.perform_on_descriptor(call).unwrap_or_else(|| self.perform_on_name(call)),
+            _ => self.perform_on_descriptor(call).unwrap_or_else(|| perform_on_name(&self.doors[door], call)),
         }
     }
 
     /// `None` if the call is about a name.
     fn perform_on_descriptor(&self, call: &Call) -> Option<Result> {
         let with = |slot: Slot, act: &dyn Fn(&OwnedFd) -> Result| {
-            Some(self.open_near(slot).map_or(Ok(Answer::NotMade), |slot| act(self.at(slot))))
+            Some(self.open_near(slot).map_or(Ok(Answer::NotMade), |slot| act(&self.opened(slot).file)))
         };
         match *call {
             Call::Read(slot, length) => {
@@ -60,9 +76,7 @@ impl Place {
             Call::ReadAt(slot, offset, length) => {
                 with(slot, &|file| read(length, |buffer| rustix::io::pread(file, buffer, offset)))
             }
-            Call::Write(slot, filling) => {
-                with(slot, &|file| number(rustix::io::write(file, &filling.bytes())))
-            }
+            Call::Write(slot, filling) => with(slot, &|file| self.write(file, filling)),
             Call::WriteAt(slot, offset, filling) => {
                 with(slot, &|file| number(rustix::io::pwrite(file, &filling.bytes(), offset)))
             }
@@ -74,53 +88,13 @@ impl Place {
             Call::Allocate(slot, flags, offset, length) => {
                 with(slot, &|file| allocate(file, flags, offset, length))
             }
-            Call::Copy(from, at, to, there, length) => with(from, &|from| {
-                with(to, &|to| copy(from, at, to, there, length)).expect("it is about one")
-            }),
+            Call::Copy(from, at, to, there, length) => Some(self.copy((from, at), (to, there), length)),
             Call::Sync(slot) => with(slot, &|file| done(rustix::fs::fsync(file))),
             Call::SyncData(slot) => with(slot, &|file| done(rustix::fs::fdatasync(file))),
             Call::Lock(slot, operation) => with(slot, &|file| done(rustix::fs::flock(file, operation))),
             Call::StatOpen(slot) => with(slot, &|file| Ok(Answer::Seen(Seen::of(&rustix::fs::fstat(file)?)))),
             _ => None,
         }
-    }
-
-    fn perform_on_name(&self, call: &Call) -> Result {
-        let at = |name: Name| self.root.join(name);
-        match *call {
-            Call::Truncate(name, length) => truncate(&at(name), length),
-            Call::MakeDirectory(name, mode) => done(rustix::fs::mkdir(at(name), Mode::from_raw_mode(mode))),
-            Call::RemoveDirectory(name) => done(rustix::fs::rmdir(at(name))),
-            Call::Unlink(name) => done(rustix::fs::unlink(at(name))),
-            Call::Rename(from, to, flags) => {
-                done(rustix::fs::renameat_with(CWD, at(from), CWD, at(to), flags))
-            }
-            Call::Link(from, to) => done(rustix::fs::link(at(from), at(to))),
-            Call::Symlink(target, name) => done(rustix::fs::symlink(target, at(name))),
-            Call::ReadLink(name) => {
-                Ok(Answer::Bytes(rustix::fs::readlink(at(name), Vec::new())?.into_bytes()))
-            }
-            Call::List(name) => list(&at(name)),
-            Call::Stat(name) => Ok(Answer::Seen(Seen::of(&rustix::fs::stat(at(name))?))),
-            Call::StatLink(name) => Ok(Answer::Seen(Seen::of(&rustix::fs::lstat(at(name))?))),
-            Call::SetMode(name, mode) => done(rustix::fs::chmod(at(name), Mode::from_raw_mode(mode))),
-            Call::SetOwner(name, user, group) => {
-                done(rustix::fs::chown(at(name), Some(Uid::from_raw(user)), Some(Gid::from_raw(group))))
-            }
-            Call::SetTime(name, seconds) => set_time(&at(name), seconds),
-            Call::SetAttribute(name, attribute, ref value, flags) => {
-                done(rustix::fs::setxattr(at(name), attribute, value, flags))
-            }
-            Call::Attribute(name, of) => Ok(Answer::Bytes(attribute(&at(name), of)?)),
-            Call::RemoveAttribute(name, attribute) => done(rustix::fs::removexattr(at(name), attribute)),
-            _ => unreachable!("{call:?} is about a descriptor"),
-        }
-    }
-
-    fn open(&mut self, slot: Slot, name: Name, flags: OFlags, mode: u32) -> Result {
-        let file = rustix::fs::open(self.root.join(name), flags, Mode::from_raw_mode(mode))?;
-        self.open[slot] = Some(file);
-        Ok(Answer::Done)
     }
 
     fn close(&mut self, slot: Slot) -> Answer {
@@ -134,7 +108,9 @@ impl Place {
 
     fn dup(&mut self, from: Slot, to: Slot) -> Result {
         let Some(from) = self.open_near(from) else { return Ok(Answer::NotMade) };
-        self.open[to] = Some(rustix::io::dup(self.at(from))?);
+        let Opened { door, ref file } = *self.opened(from);
+        let file = rustix::io::dup(file)?;
+        self.open[to] = Some(Opened { door, file });
         Ok(Answer::Done)
     }
 
@@ -143,8 +119,59 @@ impl Place {
         (slot..slot + SLOTS).map(|slot| slot % SLOTS).find(|slot| self.open[*slot].is_some())
     }
 
-    fn at(&self, slot: Slot) -> &OwnedFd {
+    fn opened(&self, slot: Slot) -> &Opened {
         self.open[slot].as_ref().expect("it is open")
+    }
+
+    /// Of several doors only one knows where an appended piece begins, and the kernel does not ask: it moves the
+    /// position of the descriptor to where the end was that it knew.
+    fn write(&self, file: &OwnedFd, filling: Filling) -> Result {
+        let written = rustix::io::write(file, &filling.bytes());
+        if self.doors.len() > 1 && rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND) {
+            rustix::fs::seek(file, SeekFrom::Start(0))?;
+        }
+        number(written)
+    }
+
+    /// Not through two doors: there the kernel does not know a file to be the same.
+    fn copy(&self, (from, at): (Slot, u64), (to, there): (Slot, u64), length: usize) -> Result {
+        let (Some(from), Some(to)) = (self.open_near(from), self.open_near(to)) else {
+            return Ok(Answer::NotMade);
+        };
+        let (from, to) = (self.opened(from), self.opened(to));
+        if from.door != to.door {
+            return Ok(Answer::NotMade);
+        }
+        let (mut at, mut there) = (at, there);
+        number(rustix::fs::copy_file_range(&from.file, Some(&mut at), &to.file, Some(&mut there), length))
+    }
+}
+
+fn perform_on_name(root: &Path, call: &Call) -> Result {
+    let at = |name: Name| root.join(name);
+    match *call {
+        Call::Truncate(name, length) => truncate(&at(name), length),
+        Call::MakeDirectory(name, mode) => done(rustix::fs::mkdir(at(name), Mode::from_raw_mode(mode))),
+        Call::RemoveDirectory(name) => done(rustix::fs::rmdir(at(name))),
+        Call::Unlink(name) => done(rustix::fs::unlink(at(name))),
+        Call::Rename(from, to, flags) => done(rustix::fs::renameat_with(CWD, at(from), CWD, at(to), flags)),
+        Call::Link(from, to) => done(rustix::fs::link(at(from), at(to))),
+        Call::Symlink(target, name) => done(rustix::fs::symlink(target, at(name))),
+        Call::ReadLink(name) => Ok(Answer::Bytes(rustix::fs::readlink(at(name), Vec::new())?.into_bytes())),
+        Call::List(name) => list(&at(name)),
+        Call::Stat(name) => Ok(Answer::Seen(Seen::of(&rustix::fs::stat(at(name))?))),
+        Call::StatLink(name) => Ok(Answer::Seen(Seen::of(&rustix::fs::lstat(at(name))?))),
+        Call::SetMode(name, mode) => done(rustix::fs::chmod(at(name), Mode::from_raw_mode(mode))),
+        Call::SetOwner(name, user, group) => {
+            done(rustix::fs::chown(at(name), Some(Uid::from_raw(user)), Some(Gid::from_raw(group))))
+        }
+        Call::SetTime(name, seconds) => set_time(&at(name), seconds),
+        Call::SetAttribute(name, attribute, ref value, flags) => {
+            done(rustix::fs::setxattr(at(name), attribute, value, flags))
+        }
+        Call::Attribute(name, of) => Ok(Answer::Bytes(attribute(&at(name), of)?)),
+        Call::RemoveAttribute(name, attribute) => done(rustix::fs::removexattr(at(name), attribute)),
+        _ => unreachable!("{call:?} is about a descriptor"),
     }
 }
 
@@ -167,11 +194,6 @@ fn read(length: usize, call: impl Fn(&mut [u8]) -> Result<usize>) -> Result {
     let length = call(&mut buffer)?;
     buffer.truncate(length);
     Ok(Answer::Bytes(buffer))
-}
-
-fn copy(from: &OwnedFd, at: u64, to: &OwnedFd, there: u64, length: usize) -> Result {
-    let (mut at, mut there) = (at, there);
-    number(rustix::fs::copy_file_range(from, Some(&mut at), to, Some(&mut there), length))
 }
 
 /// Whether it is a modification if nothing changes is for each file system to say.

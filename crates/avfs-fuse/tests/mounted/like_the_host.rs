@@ -88,7 +88,7 @@ pub fn config(usual: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(800))]
+    #![proptest_config(config(500))]
 
     #[test]
     fn calls_have_the_same_answers_as_at_the_host(calls in calls(1)) {

@@ -7,7 +7,7 @@ use crate::like_the_host::call::calls;
 use crate::like_the_host::{config, make_in_both};
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(config(200))]
 
     #[test]
     fn calls_through_two_mounts_have_the_same_answers_as_at_the_host(calls in calls(2)) {

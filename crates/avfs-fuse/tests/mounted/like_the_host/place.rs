@@ -60,7 +60,27 @@ impl Place {
             Call::Close(slot) => Ok(self.close(slot)),
             Call::Dup(from, to) => self.dup(from, to),
             Call::Snapshot | Call::MountAgain => Ok(Answer::NotMade),
-            _ => self.perform_on_descriptor(call).unwrap_or_else(|| perform_on_name(&self.doors[door], call)),
+            _ => {
+                self.look_before(door, call);
+                self.perform_on_descriptor(call).unwrap_or_else(|| perform_on_name(&self.doors[door], call))
+            }
+        }
+    }
+
+    /// With several doors, has the kernel ask what it would take for granted, although it was told that something has
+    /// changed: how long a file is when it is appended to (for the position afterwards) or copied from; and within a
+    /// rename it cannot take over a directory that was moved (ESTALE).
+    fn look_before(&self, door: usize, call: &Call) {
+        if self.doors.len() == 1 {
+            return;
+        }
+        let look_at = |name: Name| drop(rustix::fs::lstat(self.doors[door].join(name)));
+        let ask_of = |slot: Slot| self.open_near(slot).map(|slot| rustix::fs::fstat(&self.opened(slot).file));
+        match *call {
+            Call::Rename(from, to, _) => [from, to].into_iter().for_each(look_at),
+            Call::Write(slot, _) => drop(ask_of(slot)),
+            Call::Copy(from, _, to, _, _) => drop([from, to].map(ask_of)),
+            _ => {}
         }
     }
 
@@ -76,7 +96,9 @@ impl Place {
             Call::ReadAt(slot, offset, length) => {
                 with(slot, &|file| read(length, |buffer| rustix::io::pread(file, buffer, offset)))
             }
-            Call::Write(slot, filling) => with(slot, &|file| self.write(file, filling)),
+            Call::Write(slot, filling) => {
+                with(slot, &|file| number(rustix::io::write(file, &filling.bytes())))
+            }
             Call::WriteAt(slot, offset, filling) => {
                 with(slot, &|file| number(rustix::io::pwrite(file, &filling.bytes(), offset)))
             }
@@ -121,16 +143,6 @@ impl Place {
 
     fn opened(&self, slot: Slot) -> &Opened {
         self.open[slot].as_ref().expect("it is open")
-    }
-
-    /// Of several doors only one knows where an appended piece begins, and the kernel does not ask: it moves the
-    /// position of the descriptor to where the end was that it knew.
-    fn write(&self, file: &OwnedFd, filling: Filling) -> Result {
-        let written = rustix::io::write(file, &filling.bytes());
-        if self.doors.len() > 1 && rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND) {
-            rustix::fs::seek(file, SeekFrom::Start(0))?;
-        }
-        number(written)
     }
 
     /// Not through two doors: there the kernel does not know a file to be the same.

@@ -74,14 +74,17 @@ impl Place {
         if self.doors.len() == 1 {
             return;
         }
-        let look_at = |name: Name| drop(rustix::fs::lstat(self.doors[door].join(name)));
-        let ask_of = |slot: Slot| self.open_near(slot).map(|slot| rustix::fs::fstat(&self.opened(slot).file));
-        match *call {
-            Call::Rename(from, to, _) => [from, to].into_iter().for_each(look_at),
-            Call::Write(slot, _) => drop(ask_of(slot)),
-            Call::Copy(from, _, to, _, _) => drop([from, to].map(ask_of)),
-            _ => {}
-        }
+        let look_at = |name: Name| rustix::fs::lstat(self.doors[door].join(name)).is_ok();
+        let ask_of = |slot: Slot| {
+            self.open_near(slot).is_some_and(|slot| rustix::fs::fstat(&self.opened(slot).file).is_ok())
+        };
+        // What they answer shows in the call itself.
+        let _ = match *call {
+            Call::Rename(from, to, _) => [from, to].map(look_at),
+            Call::Write(slot, _) => [ask_of(slot); 2],
+            Call::Copy(from, _, to, _, _) => [from, to].map(ask_of),
+            _ => return,
+        };
     }
 
     /// `None` if the call is about a name.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use avfs_core::rules::Rule;
 pub use avfs_fuse::mounting::MountError;
 use avfs_fuse::mounting::{self, Unmount};
+pub use avfs_fuse::transport::may_give_way;
 use live::LiveMount;
 pub use live::MountState;
 pub use options::{MountOptions, OneOwner, Transport};

@@ -1,7 +1,9 @@
 //! Telling the kernel that something changed behind its back.
 //!
 //! A notification waits for locks that the kernel holds while it waits for one of our answers, so it must
-//! never come from a thread that serves requests, nor from one that holds a lock of the tree.
+//! never come from a thread that serves requests, nor from one that holds a lock of the tree. One is sent at once,
+//! by whoever wants it sent ([`Notifier::store`]): it waits for the pages of one file alone, and its caller knows that
+//! nobody has that file open, so that no request holds them.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -15,7 +17,7 @@ use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
 use crate::abi::flags::inval_entry;
-use crate::abi::{DeleteOut, InvalEntryOut, InvalInodeOut, OutHeader, notification};
+use crate::abi::{DeleteOut, InvalEntryOut, InvalInodeOut, OutHeader, StoreOut, notification};
 use crate::session::Log;
 
 /// Queues notifications for the thread that sends them. Clones share the queue.
@@ -24,6 +26,7 @@ pub struct Notifier {
     queue: Sender<Notice>,
     /// How many notices are queued or being sent.
     pending: Arc<AtomicUsize>,
+    connection: Weak<OwnedFd>,
 }
 
 #[derive(Debug)]
@@ -67,9 +70,9 @@ impl Notifier {
         let connection = Arc::downgrade(connection);
         let thread = std::thread::Builder::new().name("fuse-notify".into());
         let pending = Arc::<AtomicUsize>::default();
-        let counter = pending.clone();
-        thread.spawn(move || run(&connection, &log, &receiver, &counter))?;
-        Ok(Notifier { queue, pending })
+        let (counter, way) = (pending.clone(), connection.clone());
+        thread.spawn(move || run(&way, &log, &receiver, &counter))?;
+        Ok(Notifier { queue, pending, connection })
     }
 
     /// The attributes of a node changed, and its contents from `offset` on; a `len` of zero means up to the
@@ -87,6 +90,13 @@ impl Notifier {
     /// A name is gone, with the node that it stood for.
     pub fn delete(&self, parent: u64, child: u64, name: &[u8]) {
         self.push(Notice::Delete { parent, child, name: name.into() });
+    }
+
+    /// Gives the kernel the whole contents of a file that nobody has open, and returns when it has them: it will not
+    /// ask for them. What it has of the file is overwritten, and a file that it believes to be shorter grows.
+    pub fn store(&self, node: u64, contents: &[u8]) -> Result<(), Errno> {
+        let body = StoreOut { nodeid: node, offset: 0, size: contents.len() as u32, padding: 0 };
+        send(&self.connection, notification::STORE, body.as_bytes(), [contents, b""])
     }
 
     /// Waits until the kernel has taken everything that was queued before.
@@ -134,6 +144,11 @@ fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>, pending:
             Some((due, _)) => queue.recv_timeout(due.saturating_duration_since(Instant::now())),
         };
         match next {
+            Ok(Notice::Then(Then(act))) => {
+                // Before, so that whoever waited for this finds nothing under way.
+                pending.fetch_sub(1, Ordering::AcqRel);
+                act();
+            }
             Ok(notice) => {
                 if let Some(unknown) = deliver(connection, log, notice) {
                     again.push_back((Instant::now() + AGAIN_AFTER, unknown));
@@ -154,25 +169,22 @@ fn run(connection: &Weak<OwnedFd>, log: &Log, queue: &Receiver<Notice>, pending:
 
 /// Returns a notice of something that the kernel does not know.
 fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) -> Option<Notice> {
-    if let Notice::Then(Then(act)) = notice {
-        act();
-        return None;
-    }
     let sent = match &notice {
         Notice::Inode { node, offset, len } => {
             let body = InvalInodeOut { ino: *node, off: *offset, len: *len };
-            send(connection, notification::INVAL_INODE, body.as_bytes(), None)
+            send(connection, notification::INVAL_INODE, body.as_bytes(), [b"", b""])
         }
         Notice::Entry { parent, name, expire_only } => {
             let flags = if *expire_only { inval_entry::EXPIRE_ONLY } else { 0 };
             let body = InvalEntryOut { parent: *parent, namelen: name.len() as u32, flags };
-            send(connection, notification::INVAL_ENTRY, body.as_bytes(), Some(name))
+            send(connection, notification::INVAL_ENTRY, body.as_bytes(), [name, END_OF_NAME])
         }
         Notice::Delete { parent, child, name } => {
             let namelen = name.len() as u32;
             let body = DeleteOut { parent: *parent, child: *child, namelen, padding: 0 };
-            send(connection, notification::DELETE, body.as_bytes(), Some(name))
+            send(connection, notification::DELETE, body.as_bytes(), [name, END_OF_NAME])
         }
+        // There is nothing to be told.
         Notice::Then(_) => Ok(()),
     };
     match sent {
@@ -185,13 +197,13 @@ fn deliver(connection: &Weak<OwnedFd>, log: &Log, notice: Notice) -> Option<Noti
     }
 }
 
-fn send(connection: &Weak<OwnedFd>, code: i32, body: &[u8], name: Option<&[u8]>) -> Result<(), Errno> {
+const END_OF_NAME: &[u8] = b"\0";
+
+fn send(connection: &Weak<OwnedFd>, code: i32, body: &[u8], [rest, end]: [&[u8]; 2]) -> Result<(), Errno> {
     let Some(connection) = connection.upgrade() else { return Ok(()) };
-    let end: &[u8] = if name.is_some() { b"\0" } else { b"" };
-    let name = name.unwrap_or_default();
-    let len = size_of::<OutHeader>() + body.len() + name.len() + end.len();
+    let len = size_of::<OutHeader>() + body.len() + rest.len() + end.len();
     let header = OutHeader { len: len as u32, error: code, unique: 0 };
-    let parts = [header.as_bytes(), body, name, end].map(IoSlice::new);
+    let parts = [header.as_bytes(), body, rest, end].map(IoSlice::new);
     match rustix::io::writev(connection, &parts) {
         // Or the mount is gone.
         Ok(_) | Err(Errno::NODEV | Errno::CONNABORTED) => Ok(()),

@@ -10,12 +10,17 @@ pub trait Service: Send + Sync {
     /// [`Reply::defer`]. A panic is answered with EIO and the mount lives on.
     ///
     /// A thread that is started here is bound to the CPU of the request unless it calls
-    /// [`run_anywhere`](crate::transport::uring::run_anywhere).
+    /// [`run_anywhere`](crate::transport::run_anywhere).
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered;
 
     /// Which capabilities are wanted of those that the kernel offers.
     fn init(&self, _kernel: &InitIn) -> u64 {
         WRITABLE
+    }
+
+    /// Whether somebody may wait for a request for which its own caller does not wait: closing a file ends locks.
+    fn must_be_prompt(&self) -> bool {
+        false
     }
 
     /// The node of a file that the kernel probably knows.

@@ -98,6 +98,11 @@ impl Session {
         self.service.known_file()
     }
 
+    /// Whether somebody may wait for a request for which its own caller does not wait.
+    pub(crate) fn must_be_prompt(&self) -> bool {
+        self.service.must_be_prompt()
+    }
+
     pub fn log(&self, line: &str) {
         (self.settings.log)(line);
     }

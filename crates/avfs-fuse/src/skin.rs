@@ -13,9 +13,12 @@ mod handles;
 mod locks;
 mod names;
 mod nodes;
+mod opens;
 mod owner;
+mod relisting;
 mod serving;
 mod space;
+mod storing;
 mod syncing;
 mod watching;
 mod xattrs;
@@ -25,7 +28,6 @@ use std::sync::{Arc, Weak};
 
 use avfs_core::rules::{Level, Rules};
 use avfs_tree::{At, Ino, WorkTree};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use self::deferring::{Deferring, Outcome};
@@ -34,7 +36,10 @@ use self::error::SkinError;
 use self::handles::Handles;
 use self::locks::Waiting;
 use self::nodes::Nodes;
+use self::opens::{Held, Opens};
 pub use self::owner::OneOwner;
+use self::relisting::Listings;
+use self::storing::may_write;
 use self::syncing::Syncing;
 use self::watching::Notices;
 use crate::abi::flags::open_out;
@@ -78,7 +83,9 @@ pub struct Skin {
     tree: Arc<WorkTree>,
     nodes: Arc<Nodes>,
     handles: Handles,
+    opens: Opens,
     directories: DirectoryHandles,
+    listings: Listings,
     waiting: Arc<Waiting>,
     notices: Notices,
     syncing: Syncing,
@@ -104,7 +111,9 @@ impl Skin {
             this: this.clone(),
             nodes: Arc::new(Nodes::new(tree.clone())),
             handles: Handles::default(),
+            opens: Opens::default(),
             directories: DirectoryHandles::default(),
+            listings: Listings::default(),
             waiting: Arc::default(),
             notices: Notices::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),
@@ -140,6 +149,11 @@ impl Skin {
     /// How often the rules of the tree were asked, by whomever.
     pub fn asked(&self) -> u64 {
         self.tree.asked()
+    }
+
+    /// How many files the kernel has open.
+    pub fn open_files(&self) -> u64 {
+        self.opens.total()
     }
 
     /// Whether the kernel may open what it knows without asking: nobody else changes it without a word, and nothing
@@ -210,12 +224,16 @@ impl Skin {
 
     /// The handle of an open file, and what the kernel may do with it. Closing a descriptor that cannot write is
     /// not told, unless it could end a lock.
-    fn opened(&self, ino: Ino, flags: u32) -> (u64, u32) {
+    fn opened(&self, held: Held<'_>, ino: Ino, flags: u32) -> (u64, u32) {
         // Whether its closing is told depends on whether the kernel has asked for an open yet.
         if self.opens_itself() {
             return (0, open_out::KEEP_CACHE);
         }
-        let is_quiet = flags & OFlags::RWMODE.bits() == OFlags::RDONLY.bits() && !self.has_record_locks(ino);
+        if may_write(flags) {
+            self.nodes.set_has_contents(held.node(), false);
+        }
+        held.open();
+        let is_quiet = !may_write(flags) && !self.has_record_locks(ino);
         let quiet = if is_quiet { open_out::NOFLUSH } else { 0 };
         (self.handles.open(is_quiet), open_out::KEEP_CACHE | quiet)
     }
@@ -238,6 +256,10 @@ impl Service for Skin {
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
         self.syncing.begin_if_due();
         self.try_to_serve(request, reply).unwrap_or_else(|unanswered| self.put_off(request, unanswered))
+    }
+
+    fn must_be_prompt(&self) -> bool {
+        self.tree.locks().held() > 0
     }
 
     fn known_file(&self) -> Option<u64> {

@@ -1,6 +1,8 @@
 //! How requests come from the kernel and answers go back.
 
 pub mod device;
+mod giving_way;
+mod scheduling;
 pub mod uring;
 
 use std::os::fd::OwnedFd;
@@ -10,6 +12,9 @@ use std::thread::JoinHandle;
 use crate::notify::Notifier;
 use crate::session::Session;
 use device::Worker;
+use giving_way::GivingWay;
+pub use giving_way::may_give_way;
+pub use scheduling::run_anywhere;
 use uring::{Gate, Queues, Unavailable};
 
 /// Which way requests are to come.
@@ -48,11 +53,13 @@ pub struct ServingOptions {
     pub transport: Transport,
     /// How many threads read from `/dev/fuse` if requests come that way.
     pub device_threads: usize,
+    /// Whether threads that serve let their callers go first where that makes both faster.
+    pub give_way: bool,
 }
 
 impl Default for ServingOptions {
     fn default() -> ServingOptions {
-        ServingOptions { transport: Transport::Auto, device_threads: 2 }
+        ServingOptions { transport: Transport::Auto, device_threads: 2, give_way: true }
     }
 }
 
@@ -86,18 +93,25 @@ impl Serving {
         let connection = Arc::new(connection);
         let notifier = Notifier::start(&connection, session.settings().log.clone());
         let notifier = notifier.map_err(ServingError::Thread)?;
-        let queues = queues(&session, &connection, options.transport)?;
+        let giving_way = options.give_way.then(|| GivingWay::new(session.clone()));
+        let queues = queues(&session, &connection, options.transport, giving_way.as_ref())?;
         let serving = Serving { session, notifier, threads: Vec::new(), gate: None };
         match queues {
             Some(queues) => serving.over_rings(connection, queues),
-            None => serving.over_device(&connection, options.device_threads),
+            None => serving.over_device(&connection, options.device_threads, giving_way),
         }
     }
 
-    fn over_device(mut self, connection: &Arc<OwnedFd>, threads: usize) -> Result<Serving, ServingError> {
+    fn over_device(
+        mut self,
+        connection: &Arc<OwnedFd>,
+        threads: usize,
+        giving_way: Option<GivingWay>,
+    ) -> Result<Serving, ServingError> {
         let workers = device::workers(&self.session, connection, threads).map_err(ServingError::Device)?;
         for (number, worker) in workers.into_iter().enumerate() {
-            self.spawn(format!("fuse-{number}"), move || worker.run())?;
+            let giving_way = giving_way.clone();
+            self.spawn(format!("fuse-{number}"), move || worker.run(giving_way))?;
         }
         Ok(self)
     }
@@ -180,11 +194,12 @@ fn queues(
     session: &Arc<Session>,
     connection: &Arc<OwnedFd>,
     transport: Transport,
+    giving_way: Option<&GivingWay>,
 ) -> Result<Option<Queues>, Unavailable> {
     match transport {
         Transport::Device => Ok(None),
-        Transport::Auto => Ok(uring::start(session, connection).ok()),
-        Transport::Uring => uring::start(session, connection).map(Some),
+        Transport::Auto => Ok(uring::start(session, connection, giving_way).ok()),
+        Transport::Uring => uring::start(session, connection, giving_way).map(Some),
     }
 }
 
@@ -192,5 +207,5 @@ fn queues(
 fn shake_hands_and_run(mut worker: Worker, session: &Session, gate: &Gate) {
     while session.negotiated().is_none() && worker.turn() {}
     gate.open(session.negotiated());
-    worker.run();
+    worker.run(None);
 }

@@ -11,6 +11,8 @@ mod attributes;
 mod contents;
 #[path = "mounted/fixture.rs"]
 mod fixture;
+#[path = "mounted/given.rs"]
+mod given;
 #[path = "mounted/like_the_host.rs"]
 mod like_the_host;
 #[path = "mounted/locks.rs"]

@@ -28,6 +28,6 @@ pub use reader::{Found, Listing, ReadError, SeenChange, TreeReader};
 pub use source::{Listed, ListedKind, Source, SourceError, Sources, Taken};
 pub use validate::{Flaw, validate};
 pub use worktree::{
-    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NewEntry, Seen, SetAttr,
-    Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
+    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NewEntry, Piece, Seen,
+    SetAttr, Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
 };

@@ -34,6 +34,7 @@ use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
 use capture::Captured;
 pub use change::{NewEntry, SetAttr};
 use freeze::Frozen;
+pub use query::Piece;
 pub use state::Base;
 use state::State;
 pub use still::{Still, Stored};

@@ -95,6 +95,7 @@ kernel_structures! {
 
     InvalInodeOut { ino: u64, off: i64, len: i64, }
     InvalEntryOut { parent: u64, namelen: u32, flags: u32, }
+    StoreOut { nodeid: u64, offset: u64, size: u32, padding: u32, }
     RetrieveOut {
         /// What the request with the contents is to be numbered.
         notify_unique: u64,
@@ -111,6 +112,7 @@ kernel_structures! {
 pub mod notification {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
+    pub const STORE: i32 = 4;
     pub const RETRIEVE: i32 = 5;
     pub const DELETE: i32 = 6;
     pub const RESEND: i32 = 7;

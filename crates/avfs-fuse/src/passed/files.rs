@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::Passed;
 use crate::abi::{FallocateIn, ReadIn, WriteIn};
 use crate::reply::{Answered, Reply};
-use crate::transport::uring::run_anywhere;
+use crate::transport::run_anywhere;
 
 struct Open {
     node: u64,

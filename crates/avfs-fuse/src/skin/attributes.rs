@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use avfs_core::Timestamp;
 use avfs_core::chunks::BLOB_MAX;
 use avfs_core::rules::Level;
-use avfs_tree::{Attr, Clock, FsError, Ino, Kind, SetAttr, SystemClock};
+use avfs_tree::{At, Attr, Clock, FsError, Ino, Kind, SetAttr, SystemClock};
 
 use rustix::io::Errno;
 
@@ -57,7 +57,19 @@ impl Skin {
         if set.valid & setattr::KILL_SUIDGID != 0 {
             wanted.mode = wanted.mode.or(self.mode_without_privileges(at.ino)?);
         }
-        self.attr_out(&self.tree.set_attr(at, wanted)?)
+        let attr = match wanted.size {
+            Some(_) => self.resize(request.nodeid, at, wanted)?,
+            None => self.tree.set_attr(at, wanted)?,
+        };
+        self.attr_out(&attr)
+    }
+
+    /// Makes a file shorter or longer, which needs no handle of it: not while the kernel is being given its contents.
+    /// What it has of them it may drop.
+    pub(super) fn resize(&self, node: u64, at: At, wanted: SetAttr) -> Result<Attr, SkinError> {
+        let _held = self.opens.hold(node);
+        self.nodes.set_has_contents(node, false);
+        Ok(self.tree.set_attr(at, wanted)?)
     }
 
     /// Takes the privileges away that a file gives to whoever executes it.

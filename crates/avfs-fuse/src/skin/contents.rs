@@ -1,7 +1,7 @@
 //! The contents of files.
 
 use avfs_core::rules::Level;
-use avfs_tree::{At, FsError, WorkTree};
+use avfs_tree::{At, FsError, Piece, WorkTree};
 use rustix::io::Errno;
 
 use super::Skin;
@@ -27,7 +27,7 @@ const SEEK_HOLE: u32 = 4;
 impl Skin {
     /// Reads straight into the transport's buffer.
     pub(super) fn read<'a>(&self, request: &Request<'_>, read: &ReadIn, reply: Reply<'a>) -> Outcome<'a> {
-        self.read_by(request, read, reply, |tree, at, buffer| tree.read(at, read.offset, buffer))
+        self.read_by(request, read, reply, |tree, at, buffer| tree.read_piece(at, read.offset, buffer))
     }
 
     /// The same on a thread that may wait for contents.
@@ -37,7 +37,9 @@ impl Skin {
         read: &ReadIn,
         reply: Reply<'a>,
     ) -> Outcome<'a> {
-        self.read_by(request, read, reply, |tree, at, buffer| tree.read_waiting(at, read.offset, buffer))
+        self.read_by(request, read, reply, |tree, at, buffer| {
+            tree.read_piece_waiting(at, read.offset, buffer)
+        })
     }
 
     fn read_by<'a>(
@@ -45,14 +47,18 @@ impl Skin {
         request: &Request<'_>,
         read: &ReadIn,
         reply: Reply<'a>,
-        fill: impl FnOnce(&WorkTree, At, &mut [u8]) -> Result<usize, FsError>,
+        fill: impl FnOnce(&WorkTree, At, &mut [u8]) -> Result<Piece, FsError>,
     ) -> Outcome<'a> {
         let at = match self.at(request) {
             Ok(at) => at,
             Err(error) => return self.refuse(request, reply, error),
         };
-        let answered = reply.filled(read.size as usize, |buffer| fill(&self.tree, at, buffer));
-        answered.or_else(|(reply, error)| self.refuse(request, reply, error))
+        let answered = reply.filled(read.size as usize, |buffer| {
+            let piece = fill(&self.tree, at, buffer)?;
+            self.note_read(read, piece);
+            Ok(piece.len)
+        });
+        answered.or_else(|(reply, error): (_, FsError)| self.refuse(request, reply, error))
     }
 
     /// Writes all or nothing. An appended write goes to the end as it is now, which the kernel may not know.

@@ -58,6 +58,7 @@ impl Skin {
             numbers.clear();
         }
         let listed = self.list_from(ino, read.offset, plus, &mut numbers, listing);
+        self.note_listing(ino, read.offset, plus && !self.keeps_early(), numbers.len());
         if read.fh == 0 {
             self.directories.grown(ino, numbers.len());
         }

@@ -168,6 +168,7 @@ impl Skin {
     /// if closing it told us nothing.
     pub(super) fn release_file(&self, request: &Request<'_>, given: &ReleaseIn) {
         let ino = self.nodes.meant(request.nodeid);
+        self.opens.hold(request.nodeid).close();
         if given.release_flags & release::FLOCK_UNLOCK != 0 {
             self.tree.locks().release_flock(ino, self.lock_owner(given.lock_owner));
         }

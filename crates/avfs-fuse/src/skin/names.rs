@@ -2,7 +2,7 @@
 
 use avfs_core::rules::Level;
 use avfs_core::{EntryKind, EntryName};
-use avfs_tree::{At, Attr, FsError, Kind, NewEntry, Place, SetAttr};
+use avfs_tree::{At, Attr, FsError, Ino, Kind, NewEntry, Place, SetAttr};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -36,9 +36,9 @@ impl Skin {
     }
 
     pub(super) fn forget(&self, node: u64, lookups: u64) {
-        if let Some(ino) = self.nodes.forget(node, lookups)
-            && self.opens_itself()
-        {
+        let Some(ino) = self.nodes.forget(node, lookups) else { return };
+        self.listings.forget(ino);
+        if self.opens_itself() {
             self.directories.forget(ino);
         }
     }
@@ -137,17 +137,19 @@ impl Skin {
             self.drop_privileges(at.ino)?;
         }
         if flags & OFlags::TRUNC.bits() != 0 {
-            self.tree.set_attr(at, SetAttr { size: Some(0), ..SetAttr::default() })?;
+            let emptied = SetAttr { size: Some(0), ..SetAttr::default() };
+            self.resize(self.nodes.node(at.ino), at, emptied)?;
         }
         Ok(self.tree.settle_owed(at.ino)?)
     }
 
-    pub(super) fn open_directory(&self, request: &Request<'_>) -> Result<(), SkinError> {
+    pub(super) fn open_directory(&self, request: &Request<'_>) -> Result<Ino, SkinError> {
         let ino = self.ino(request)?;
         if self.is_ruled() {
             self.tree.attr(ino)?;
         }
-        Ok(self.tree.settle_owed(ino)?)
+        self.tree.settle_owed(ino)?;
+        Ok(ino)
     }
 
     pub(super) fn link(&self, request: &Request<'_>, node: u64, name: &[u8]) -> Result<EntryOut, SkinError> {

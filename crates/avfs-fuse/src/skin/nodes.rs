@@ -30,7 +30,15 @@ pub(super) struct Nodes {
     replaced: Replaced,
 }
 
-type Shard = HashMap<u64, u32, BuildHasherDefault<NodeHasher>>;
+type Shard = HashMap<u64, Known, BuildHasherDefault<NodeHasher>>;
+
+/// What there is to know of a node. There may be a million of them.
+#[derive(Default)]
+struct Known {
+    lookups: u32,
+    /// The kernel was given its contents, or asks for them itself.
+    has_contents: bool,
+}
 
 impl Nodes {
     pub fn new(tree: Arc<WorkTree>) -> Nodes {
@@ -55,8 +63,8 @@ impl Nodes {
 
     /// The kernel is about to be told of an inode once more; returns the node id to tell.
     pub fn remember(&self, ino: Ino) -> u64 {
-        let node = self.replaced.node(ino);
-        *self.shard(node).entry(node).or_default() += 1;
+        let node = self.node(ino);
+        self.shard(node).entry(node).or_default().lookups += 1;
         node
     }
 
@@ -64,9 +72,9 @@ impl Nodes {
     pub fn forget(&self, node: u64, lookups: u64) -> Option<Ino> {
         let mut shard = self.shard(node);
         let Entry::Occupied(mut known) = shard.entry(node) else { return None };
-        let lookups = u32::try_from(lookups).unwrap_or(u32::MAX).min(*known.get());
-        *known.get_mut() -= lookups;
-        let is_last = *known.get() == 0;
+        let lookups = u32::try_from(lookups).unwrap_or(u32::MAX).min(known.get().lookups);
+        known.get_mut().lookups -= lookups;
+        let is_last = known.get().lookups == 0;
         if is_last {
             known.remove();
             give_room_back(&mut shard);
@@ -80,7 +88,7 @@ impl Nodes {
     pub fn forget_all(&self) {
         for shard in &self.shards {
             let nodes = std::mem::take(&mut *lock(shard));
-            nodes.into_iter().for_each(|(node, lookups)| _ = self.release(node, lookups, true));
+            nodes.into_iter().for_each(|(node, known)| _ = self.release(node, known.lookups, true));
         }
     }
 
@@ -91,10 +99,26 @@ impl Nodes {
         ino
     }
 
-    /// The node id under which the kernel knows an inode.
+    /// The node id under which the kernel is told of an inode.
+    pub fn node(&self, ino: Ino) -> u64 {
+        self.replaced.node(ino)
+    }
+
+    /// The same, if the kernel knows the inode.
     pub fn known(&self, ino: Ino) -> Option<u64> {
-        let node = self.replaced.node(ino);
+        let node = self.node(ino);
         (ino == Ino::ROOT || self.shard(node).contains_key(&node)).then_some(node)
+    }
+
+    /// Whether the kernel was given the contents of a node, or asks for them itself.
+    pub fn has_contents(&self, node: u64) -> bool {
+        self.shard(node).get(&node).is_some_and(|known| known.has_contents)
+    }
+
+    pub fn set_has_contents(&self, node: u64, has_contents: bool) {
+        if let Some(known) = self.shard(node).get_mut(&node) {
+            known.has_contents = has_contents;
+        }
     }
 
     /// From now on the inode is told under another node id. Returns the one that the kernel knew.

@@ -5,7 +5,6 @@ use rustix::io::Errno;
 
 use super::deferring::{Outcome, Unanswered};
 use super::{Access, Skin};
-use crate::abi::flags::open_out;
 use crate::reply::Reply;
 use crate::request::{Operation, Request};
 
@@ -59,7 +58,9 @@ impl Skin {
             Operation::Open(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
             Operation::Open(open) => match self.open(request, &open) {
                 Ok(()) => {
-                    let (handle, flags) = self.opened(self.nodes.meant(request.nodeid), open.flags);
+                    let held = self.opens.hold(request.nodeid);
+                    self.give_contents(&held, open.flags);
+                    let (handle, flags) = self.opened(held, self.nodes.meant(request.nodeid), open.flags);
                     Ok(self.when_up_to_date(reply, move |reply| reply.open(handle, flags)))
                 }
                 // Who is told that a file is gone must not find its name any more.
@@ -74,7 +75,8 @@ impl Skin {
             Operation::Create { create, name } => {
                 let created = self.create(request, &create, name);
                 self.answer(request, reply, created, |reply, entry| {
-                    let (handle, flags) = self.opened(Ino(entry.attr.ino), create.flags);
+                    let held = self.opens.hold(entry.nodeid);
+                    let (handle, flags) = self.opened(held, Ino(entry.attr.ino), create.flags);
                     reply.create(&self.kept_if_true(entry, as_of), handle, flags)
                 })
             }
@@ -110,9 +112,8 @@ impl Skin {
             Operation::RemoveXattr { name } => self.done(request, reply, self.remove_xattr(request, name)),
             Operation::OpenDirectory(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
             Operation::OpenDirectory(_) => {
-                let flags = open_out::CACHE_DIR | open_out::KEEP_CACHE;
-                self.answer(request, reply, self.open_directory(request), |reply, ()| {
-                    reply.open(self.directories.open(), flags)
+                self.answer(request, reply, self.open_directory(request), |reply, ino| {
+                    reply.open(self.directories.open(), self.listing_flags(ino))
                 })
             }
             Operation::ReadDirectory(read) => self.read_directory(request, &read, false, reply),

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::reply::{Answered, Reply};
 use crate::session::Log;
-use crate::transport::uring::run_anywhere;
+use crate::transport::run_anywhere;
 
 /// Everyone who asks while the disk is busy is served by the next round together.
 pub(super) struct Syncing {

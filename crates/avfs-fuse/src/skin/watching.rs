@@ -34,13 +34,19 @@ impl Notices {
         }
     }
 
+    /// Gives the kernel the contents of a file that nobody has open. Returns whether it has taken them.
+    pub fn store(&self, node: u64, contents: &[u8]) -> bool {
+        self.notifier.get().is_some_and(|notifier| notifier.store(node, contents).is_ok())
+    }
+
     /// What has been heard of so far. An answer that was found out before more was heard must not be kept by the
     /// kernel: it was not told of what it did not know yet.
     pub fn news(&self) -> u64 {
         self.news.load(Ordering::Acquire)
     }
 
-    fn is_idle(&self) -> bool {
+    /// Whether the kernel has forgotten everything that others changed before.
+    pub fn is_idle(&self) -> bool {
         self.notifier.get().is_none_or(Notifier::is_idle)
     }
 }
@@ -70,6 +76,7 @@ impl Watcher for Watching {
             }
             Seen::Contents { ino, offset, len } => {
                 if let Some(node) = self.nodes.known(ino) {
+                    self.nodes.set_has_contents(node, false);
                     self.notifier.inval_inode(node, offset as i64, len as i64);
                 }
             }

@@ -2,11 +2,11 @@
 //!
 //! Waking a thread on another idle processor costs several times what serving does, so as few threads as
 //! possible are awake: the kernel wakes the first one that waits (`waiting`), and the others sleep unless
-//! all before them are busy. Two measures were tried with the file system of nothing and left out. Looking
-//! for the next request for a while before sleeping: on busy processors it takes time from the caller, the
-//! mean GETATTR took 18 to 48 µs where it had taken 10 to 25. Binding a thread to the processor of its caller:
-//! no difference was seen, 30 µs on a quiet machine; the scheduler seems to move the caller
-//! to the idle one when it is answered. What does serve a request where its caller runs is io_uring.
+//! all before them are busy. The one that is busy goes to the CPU of its caller and comes last there
+//! ([`giving_way`](super::giving_way)); bound to that CPU and nothing else, it made no difference, because the
+//! scheduler moved the caller to an idle one when it was answered. Looking for the next request for a while before
+//! sleeping was tried and left out: on busy CPUs it takes time from the caller, the mean GETATTR took 18 to 48 µs
+//! where it had taken 10 to 25.
 
 mod clone;
 mod waiting;
@@ -25,6 +25,7 @@ use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
 use crate::reply::{Courier, Slot};
 use crate::request::Request;
 use crate::session::Session;
+use crate::transport::giving_way::{Callers, GivingWay, Serves};
 
 /// Room for the header and the arguments of a write, beside its data.
 const HEADERS: usize = 4096;
@@ -45,6 +46,8 @@ pub(super) struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
     waiting: Waiting,
+    /// Where it is told what was served.
+    serves: Option<Serves>,
     /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
     request: Vec<u8>,
     answer: Vec<u8>,
@@ -58,11 +61,12 @@ impl Worker {
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
         let answer = vec![0; max_write.max(HEADERS)];
-        Ok(Worker { session, fd, waiting, request, answer })
+        Ok(Worker { session, fd, waiting, serves: None, request, answer })
     }
 
     /// Serves until the mount is gone.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, giving_way: Option<GivingWay>) {
+        self.serves = giving_way.and_then(|giving_way| giving_way.join(Callers::OfAllCpus));
         while self.turn() {}
     }
 
@@ -86,6 +90,9 @@ impl Worker {
         let Ok((header, body)) = InHeader::read_from_prefix(&self.request[..len]) else {
             return self.session.log("the kernel sent a request without a header");
         };
+        if let Some(serves) = &self.serves {
+            serves.one(&header);
+        }
         let (argument, payload) = Request::split(&header, body);
         let (session, fd) = (&self.session, &self.fd);
         let mut slot = DeviceSlot { session, fd, answer: &mut self.answer, outcome: None };

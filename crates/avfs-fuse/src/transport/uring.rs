@@ -18,8 +18,9 @@ use std::thread::JoinHandle;
 use crate::abi::MIN_READ_BUFFER;
 use crate::abi::flags::init;
 use crate::session::{Negotiated, Session};
-pub use cpus::run_anywhere;
 use queue::Queue;
+
+use super::giving_way::GivingWay;
 
 /// Where the system's switch is.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
@@ -83,7 +84,11 @@ fn payload(agreed: &Negotiated) -> usize {
 }
 
 /// Makes rings and starts their threads. Nothing is asked of the kernel's side of the connection yet.
-pub(super) fn start(session: &Arc<Session>, connection: &Arc<OwnedFd>) -> Result<Queues, Unavailable> {
+pub(super) fn start(
+    session: &Arc<Session>,
+    connection: &Arc<OwnedFd>,
+    giving_way: Option<&GivingWay>,
+) -> Result<Queues, Unavailable> {
     check(Path::new(SWITCH))?;
     let places = cpus::places().map_err(Unavailable::Cpus)?;
     let queues =
@@ -93,8 +98,9 @@ pub(super) fn start(session: &Arc<Session>, connection: &Arc<OwnedFd>) -> Result
     let mut threads = Vec::new();
     for queue in queues {
         let (session, gate_of_thread) = (session.clone(), gate.clone());
+        let giving_way = giving_way.cloned();
         let thread = std::thread::Builder::new().name(format!("fuse-ring-{}", queue.cpu()));
-        match thread.spawn(move || serve(queue, &session, &gate_of_thread)) {
+        match thread.spawn(move || serve(queue, &session, &gate_of_thread, giving_way)) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 gate.open(None);
@@ -105,13 +111,13 @@ pub(super) fn start(session: &Arc<Session>, connection: &Arc<OwnedFd>) -> Result
     Ok(Queues { threads, gate })
 }
 
-fn serve(mut queue: Queue, session: &Session, gate: &Gate) {
+fn serve(mut queue: Queue, session: &Session, gate: &Gate, giving_way: Option<GivingWay>) {
     let Some(payload) = *gate.payload.wait() else { return };
     let cpu = queue.cpu();
     let outcome = queue.register(payload).and_then(|is_taken| {
         let counter = if is_taken { &gate.registered } else { &gate.refused };
         counter.fetch_add(1, Ordering::AcqRel);
-        queue.run()
+        queue.run(giving_way)
     });
     if let Err(error) = outcome {
         gate.refused.fetch_add(1, Ordering::AcqRel);
@@ -167,7 +173,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let connection = Arc::new(mount(directory.path(), &MountOptions::new("refused")).expect("a mount"));
         let session = Arc::new(Session::new(Arc::new(NullFilesystem::default()), Settings::default()));
-        let Queues { threads, gate } = start(&session, &connection).expect("rings");
+        let Queues { threads, gate } = start(&session, &connection, None).expect("rings");
         session.want_io_uring();
         let notifier = Notifier::start(&connection, session.settings().log.clone()).expect("a thread");
         let rings = Some((gate.clone(), threads.len()));
@@ -176,7 +182,7 @@ mod tests {
         let reader = move || {
             while session.negotiated().is_none() && worker.turn() {}
             gate.payload.set(Some(payload)).expect("not opened yet");
-            worker.run();
+            worker.run(None);
         };
         serving.spawn("fuse-0".into(), reader).expect("a thread");
         assert!(std::fs::metadata(directory.path().join("file")).is_ok());

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use avfs_core::rules::{Rule, Rules};
 use avfs_core::{Entry, Meta, Root, Totals};
@@ -12,6 +12,9 @@ use avfs_fuse::transport::{Serving, ServingOptions, Transport};
 use avfs_fuse::{Access, Log, Service, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
 use avfs_tree::{Base, Objects, SystemClock, WorkTree};
+
+/// Nothing here takes as long as this, even on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Mounted {
     directory: tempfile::TempDir,
@@ -99,7 +102,16 @@ impl Mounted {
 
     /// Waits until the kernel knows what was changed through other doors.
     pub fn flush(&self) {
-        self.serving.as_ref().unwrap().notifier().flush(Duration::from_secs(20)).unwrap();
+        self.serving.as_ref().unwrap().notifier().flush(PATIENCE).unwrap();
+    }
+
+    /// Waits until the mount knows that files were closed, which the kernel tells in its own time.
+    pub fn until_closed(&self) {
+        let started = Instant::now();
+        while self.skin.open_files() > 0 {
+            assert!(started.elapsed() < PATIENCE, "a file is still open");
+            std::thread::yield_now();
+        }
     }
 
     /// Which requests an action costs. Those that the kernel sends in its own time, when a file is released

@@ -6,6 +6,7 @@ mod asking;
 mod attributes;
 mod contents;
 mod fixture;
+mod given;
 mod like_the_host;
 mod locks;
 mod names;

@@ -1,8 +1,9 @@
 //! How many requests common calls cost, because each costs more than what it asks for.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use avfs_core::EntryName;
 use avfs_fuse::abi::Opcode;
@@ -69,6 +70,69 @@ fn a_listed_directory_is_not_asked_about_again() {
     walk();
     let requests = mounted.requests_of(walk);
     assert!(total(&requests) <= 2, "opening it and its own attributes at most: {requests:?}");
+}
+
+/// Looks at everything in a directory as `grep -r` does: names first, then each file.
+fn read_all_in(directory: &Path) {
+    let names: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.iter().for_each(|name| drop(fs::read(name).unwrap()));
+}
+
+fn requests_for(opcode: Opcode, requests: &[(Opcode, u64)]) -> u64 {
+    requests.iter().filter(|(asked, _)| *asked == opcode).map(|(_, count)| count).sum()
+}
+
+/// A mount of a hundred files that the kernel has not seen yet, and is not given when it opens them.
+fn mounted_with_large_files() -> Mounted {
+    let tree = crate::fixture::empty_tree();
+    let directory =
+        tree.create(Ino::ROOT, &EntryName::new(b"directory").unwrap(), NewEntry::directory(0o755)).unwrap();
+    for number in 0..100 {
+        let name = EntryName::new(format!("file {number}").as_bytes()).unwrap();
+        let file = tree.create(directory.ino, &name, NewEntry::file(0o644)).unwrap();
+        tree.write(file.ino, 0, &vec![7; 80 << 10]).unwrap();
+    }
+    Mounted::of(tree, false)
+}
+
+/// Whether a directory was listed from what the kernel has kept; it may have asked for the directory's own attributes.
+fn is_kept(requests: &[(Opcode, u64)]) -> bool {
+    requests.iter().all(|request| [(Opcode::Opendir, 1), (Opcode::Getattr, 1)].contains(request))
+}
+
+#[test]
+fn files_that_were_read_are_listed_again_and_not_asked_about_one_by_one() {
+    let mounted = mounted_with_large_files();
+    let directory = mounted.at("directory");
+    let first = mounted.requests_of(|| read_all_in(&directory));
+    assert!(requests_for(Opcode::Read, &first) >= 100, "{first:?}");
+    mounted.flush();
+    let second = mounted.requests_of(|| read_all_in(&directory));
+    assert!(requests_for(Opcode::Readdirplus, &second) > 0, "{second:?}");
+    // That of the directory itself, which was read as well.
+    assert!(requests_for(Opcode::Getattr, &second) <= 1, "{second:?}");
+    let third = mounted.requests_of(|| read_all_in(&directory));
+    let needed = |opcode| matches!(opcode, Opcode::Open | Opcode::Opendir | Opcode::Getattr);
+    assert!(third.iter().all(|(opcode, _)| needed(*opcode)), "{third:?}");
+    assert!(requests_for(Opcode::Getattr, &third) <= 1, "{third:?}");
+}
+
+#[test]
+fn a_few_files_that_were_read_are_no_reason_to_list_a_directory_again() {
+    let mounted = mounted_with_large_files();
+    let directory = mounted.at("directory");
+    let list = || assert_eq!(fs::read_dir(&directory).unwrap().count(), 100);
+    list();
+    (0..12).for_each(|number| drop(fs::read(directory.join(format!("file {number}"))).unwrap()));
+    mounted.flush();
+    let again = mounted.requests_of(list);
+    assert!(is_kept(&again), "{again:?}");
+    drop(fs::read(directory.join("file 12")).unwrap());
+    mounted.flush();
+    let again = mounted.requests_of(list);
+    assert!(requests_for(Opcode::Readdirplus, &again) > 0, "an eighth was read: {again:?}");
+    let again = mounted.requests_of(list);
+    assert!(is_kept(&again), "{again:?}");
 }
 
 #[test]

@@ -17,6 +17,14 @@ use crate::op::Place;
 use crate::worktree::inode::{Body, Inode};
 use crate::worktree::state::State;
 
+/// What was read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub len: usize,
+    /// Which directory the file is in; `None` if it has several names, or none.
+    pub parent: Option<Ino>,
+}
+
 impl WorkTree {
     pub fn lookup(&self, parent: Ino, name: &EntryName) -> Result<Attr, FsError> {
         let mut state = self.state();
@@ -107,33 +115,46 @@ impl WorkTree {
     /// Reads into `out` from `offset` on; returns how many bytes there were. The tree stands still only
     /// while it is found out where they are.
     pub fn read(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        Ok(self.read_piece(at, offset, out)?.len)
+    }
+
+    /// As [`WorkTree::read`], and says which directory the file is in.
+    pub fn read_piece(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<Piece, FsError> {
         self.read_by(at.into(), offset, out, self.waits)
     }
 
-    /// As [`WorkTree::read`], but contents are waited for whatever the door does: they may be in many objects, and
-    /// nobody else waits meanwhile.
-    pub fn read_waiting(&self, at: impl Into<At>, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+    /// The same, but contents are waited for whatever the door does: they may be in many objects, and nobody else
+    /// waits meanwhile.
+    pub fn read_piece_waiting(
+        &self,
+        at: impl Into<At>,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<Piece, FsError> {
         self.read_by(at.into(), offset, out, true)
     }
 
-    fn read_by(&self, at: At, offset: u64, out: &mut [u8], waits: bool) -> Result<usize, FsError> {
+    fn read_by(&self, at: At, offset: u64, out: &mut [u8], waits: bool) -> Result<Piece, FsError> {
         self.settle_if_owed(at.ino)?;
         let mut state = self.state_with(at.ino)?;
         self.ask(&mut state, Ask::Use(at.ino, Level::Read))?;
         let mut objects = state.objects.clone();
         objects.set_waits(waits);
-        let plan = match &state.inode_at(at)?.body {
+        let inode = state.inode_at(at)?;
+        let parent = inode.place.as_ref().map(|place| place.parent);
+        let plan = match &inode.body {
             Body::Stored { size, content } => {
                 let (size, content) = (*size, *content);
                 drop(state);
-                return Ok(content::read_at(&objects, content, size, offset, out)?);
+                let len = content::read_at(&objects, content, size, offset, out)?;
+                return Ok(Piece { len, parent });
             }
             Body::Edited(file) => file.plan(state.journal.as_ref(), offset, out.len() as u64),
             Body::Directory(_) => return Err(FsError::IsADirectory),
             _ => return Err(FsError::Invalid("not a regular file")),
         };
         drop(state);
-        plan.fill(&objects, out)
+        Ok(Piece { len: plan.fill(&objects, out)?, parent })
     }
 
     /// The tree, with this inode loaded, if it may be read.

@@ -38,7 +38,7 @@ const URING_SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 const URING_DENIAL: &str = "/proc/sys/kernel/io_uring_disabled";
 
 pub fn run(context: &mut Context<'_>, _args: &DoctorArgs) -> Result<ExitStatus> {
-    let mut checks = vec![device(), helper(), transport(), place(context)];
+    let mut checks = vec![device(), helper(), transport(), serving(), place(context)];
     checks.extend(sandbox());
     let works = checks.iter().all(|check| check.ok);
     if context.out.is_json() {
@@ -116,6 +116,22 @@ fn transport() -> Check {
         }
     };
     Check { name: "transport", ok: true, state, fix }
+}
+
+/// Nor is this: who asks something of a mount just waits longer for it.
+fn serving() -> Check {
+    let (state, fix) = match agentvfs::mount::may_give_way() {
+        true => ("threads that serve mounts let their callers go first".to_owned(), None),
+        false => {
+            let fix = "for faster mounts, allow niceness 0: LimitNICE=+0 (systemd), or `USER - nice 0` in
+/etc/security/limits.conf";
+            (
+                "threads that serve mounts are like any other: the limit on niceness".to_owned(),
+                Some(fix.to_owned()),
+            )
+        }
+    };
+    Check { name: "serving", ok: true, state, fix }
 }
 
 fn place(context: &Context<'_>) -> Check {

@@ -56,6 +56,9 @@ const TRIALS: &[Trial] = &[
     Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::SMALL_READS },
     Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::NEW_FILES },
     Trial { name: "alone", lacking: Lacking::BeingAlone, work: &work::APPENDS },
+    Trial { name: "giving way", lacking: Lacking::GivingWay, work: &work::SMALL_READS },
+    Trial { name: "giving way", lacking: Lacking::GivingWay, work: &work::NEW_FILES },
+    Trial { name: "giving way", lacking: Lacking::GivingWay, work: &work::APPENDS },
 ];
 
 struct Options {

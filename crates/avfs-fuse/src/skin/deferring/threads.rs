@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::session::Log;
-use crate::transport::uring::run_anywhere;
+use crate::transport::run_anywhere;
 
 /// As many reads as a disk or a network makes use of at a time.
 const THREADS_MAX: usize = 8;

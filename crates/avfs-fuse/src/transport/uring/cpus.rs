@@ -27,21 +27,6 @@ pub fn places() -> io::Result<Vec<Place>> {
     Ok(share_out(possible, ours))
 }
 
-/// Binds the calling thread; where that is not allowed the thread works as well, only further away.
-pub fn stay_on(cpu: usize) -> rustix::io::Result<()> {
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    rustix::thread::sched_setaffinity(None, &only)
-}
-
-/// Lets the calling thread run wherever the process may. A new thread is bound as the one that started it is,
-/// and those that serve requests are bound to one CPU.
-pub fn run_anywhere() -> rustix::io::Result<()> {
-    // The number of the process is that of its first thread, which serves no requests.
-    let anywhere = rustix::thread::sched_getaffinity(Some(rustix::process::getpid()))?;
-    rustix::thread::sched_setaffinity(None, &anywhere)
-}
-
 fn share_out(possible: u16, mut ours: Vec<usize>) -> Vec<Place> {
     ours.retain(|cpu| *cpu < usize::from(possible));
     if ours.is_empty() {
@@ -76,20 +61,6 @@ mod tests {
         for (list, expected) in lists {
             assert_eq!(count(list), expected, "{list:?}");
         }
-    }
-
-    #[test]
-    fn a_thread_that_a_bound_one_started_can_run_anywhere() {
-        let own = || rustix::thread::sched_getaffinity(None).expect("own CPUs");
-        let (all, work) = (own(), move || {
-            run_anywhere().expect("allowed");
-            own()
-        });
-        let bound = std::thread::spawn(move || {
-            stay_on((0..CpuSet::MAX_CPU).find(|cpu| own().is_set(*cpu)).expect("a CPU")).expect("allowed");
-            (own().count(), std::thread::spawn(work).join().expect("no panic"))
-        });
-        assert_eq!(bound.join().expect("no panic"), (1, all));
     }
 
     #[test]

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::cpus::{self, Place};
+use super::cpus::Place;
 use super::outbox::{Answer, Outbox, RingCourier};
 use super::ring::{Completion, Ring};
 use crate::abi::uring::{EntryInOut, HEADER_ARGUMENT, HEADER_ENTRY, HEADER_IN_OUT};
 use crate::abi::{InHeader, Opcode, OutHeader, RetrieveOut, notification};
 use crate::reply::{Courier, Slot};
 use crate::session::Session;
+use crate::transport::giving_way::{Callers, GivingWay, Serves};
+use crate::transport::scheduling::stay_on;
 
 /// A request and its answer have the same memory. Names, which are short, make room for the answer; what is
 /// longer stays, and the answer, which is short then, is copied in behind it.
@@ -40,6 +42,8 @@ pub struct Queue {
     beside: Vec<u8>,
     /// How often it was stirred.
     stirred: u64,
+    /// Where it is told what was served.
+    serves: Option<Serves>,
     /// The kernel did not take an entry.
     is_refused: bool,
     /// The kernel has begun to end the connection.
@@ -77,6 +81,7 @@ impl Queue {
             progress: Vec::new(),
             beside: Vec::new(),
             stirred: 0,
+            serves: None,
             is_refused: false,
             has_ended: false,
         })
@@ -97,7 +102,7 @@ impl Queue {
     }
 
     fn add_entries(&mut self, payload: usize) -> io::Result<bool> {
-        if let Err(error) = cpus::stay_on(self.place.cpu) {
+        if let Err(error) = stay_on(None, self.place.cpu) {
             self.session.log(&format!("a thread cannot stay on CPU {}: {error}", self.place.cpu));
         }
         self.payload = payload;
@@ -130,7 +135,8 @@ impl Queue {
 
     /// Serves until the mount is gone. Requests that other threads have not answered by then are left to
     /// them: nobody waits for the answers.
-    pub fn run(mut self) -> io::Result<()> {
+    pub fn run(mut self, giving_way: Option<GivingWay>) -> io::Result<()> {
+        self.serves = giving_way.and_then(|giving_way| giving_way.join(Callers::OfItsCpu));
         while self.ring.is_in_use() || (!self.has_ended && self.progress.contains(&Progress::Deferred)) {
             self.ring.submit_and_wait()?;
             self.take_completions()?;
@@ -171,6 +177,9 @@ impl Queue {
         let request = InHeader::read_from_prefix(&header[HEADER_IN_OUT..]).expect("the header has room").0;
         if request.opcode == Opcode::NotifyReply as u32 {
             return self.send(entry, request.unique, None, 0);
+        }
+        if let Some(serves) = &self.serves {
+            serves.one(&request);
         }
         let shared = shared(header);
         let argument = &header[HEADER_ARGUMENT..HEADER_ENTRY];

@@ -33,6 +33,8 @@ pub enum Lacking {
     BeingAlone,
     /// Nothing, in a mount that is alone.
     NothingAlone,
+    /// That the threads which serve let their callers go first.
+    GivingWay,
 }
 
 impl Lacking {
@@ -41,7 +43,7 @@ impl Lacking {
         match self {
             Lacking::OpeningWithoutAsking | Lacking::NothingPast => Lacking::NothingPast,
             Lacking::BeingAlone | Lacking::NothingAlone => Lacking::NothingAlone,
-            Lacking::Flags(_) | Lacking::MissingNames => Lacking::Flags(0),
+            Lacking::Flags(_) | Lacking::MissingNames | Lacking::GivingWay => Lacking::Flags(0),
         }
     }
 
@@ -49,9 +51,11 @@ impl Lacking {
         match self {
             Lacking::NothingPast => Access::Past,
             Lacking::OpeningWithoutAsking => Access::ReadOnly,
-            Lacking::Flags(_) | Lacking::MissingNames | Lacking::BeingAlone | Lacking::NothingAlone => {
-                Access::Everything
-            }
+            Lacking::Flags(_)
+            | Lacking::MissingNames
+            | Lacking::BeingAlone
+            | Lacking::NothingAlone
+            | Lacking::GivingWay => Access::Everything,
         }
     }
 }
@@ -81,7 +85,8 @@ impl Mounted {
             Lacking::OpeningWithoutAsking
             | Lacking::NothingPast
             | Lacking::BeingAlone
-            | Lacking::NothingAlone => (0, None),
+            | Lacking::NothingAlone
+            | Lacking::GivingWay => (0, None),
         };
         let service = Arc::new(Reduced { skin: Arc::clone(&skin), refused, names });
         let session = Arc::new(Session::new(service, Settings::default()));
@@ -89,7 +94,8 @@ impl Mounted {
         let read_only = lacking.access() != Access::Everything;
         let options = MountOptions { read_only, ..MountOptions::new("options") };
         let connection = mount(directory.path(), &options)?;
-        let options = ServingOptions { transport, ..ServingOptions::default() };
+        let give_way = !matches!(lacking, Lacking::GivingWay);
+        let options = ServingOptions { transport, give_way, ..ServingOptions::default() };
         let serving = Serving::start(session, connection, options)?;
         skin.watch(serving.notifier());
         Ok(Mounted { directory, serving })

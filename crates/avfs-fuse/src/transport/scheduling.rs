@@ -1,0 +1,99 @@
+//! Where our threads run, and who goes first.
+#![allow(unsafe_code, reason = "the library has no name for the call that sets a policy")]
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, Pid};
+
+/// How a thread stands to others that want its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    Ordinary,
+    /// It runs where nobody else wants to. To the scheduler, a CPU that has only such threads is idle.
+    Last,
+}
+
+/// Binds a thread of ours (`None`: the calling one) to a CPU.
+pub fn stay_on(thread: Option<Pid>, cpu: usize) -> rustix::io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Errno::INVAL);
+    }
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    rustix::thread::sched_setaffinity(thread, &only)
+}
+
+/// Lets a thread of ours run wherever the process may.
+pub fn roam(thread: Option<Pid>) -> rustix::io::Result<()> {
+    // The number of the process is that of its first thread, which serves no requests.
+    let anywhere = rustix::thread::sched_getaffinity(Some(rustix::process::getpid()))?;
+    rustix::thread::sched_setaffinity(thread, &anywhere)
+}
+
+/// Makes the calling thread one like any other. A new thread is bound as the one that started it is, and has its
+/// policy, and those that serve requests are bound to one CPU and may have to wait for everybody else.
+pub fn run_anywhere() -> rustix::io::Result<()> {
+    roam(None)?;
+    set_policy(None, Policy::Ordinary)
+}
+
+/// Sets the policy of a thread of ours (`None`: of the calling one). Going back to [`Policy::Ordinary`] takes
+/// CAP_SYS_NICE, or a limit on niceness (RLIMIT_NICE) that allows it.
+pub fn set_policy(thread: Option<Pid>, policy: Policy) -> rustix::io::Result<()> {
+    let number = match policy {
+        Policy::Ordinary => libc::SCHED_OTHER,
+        Policy::Last => libc::SCHED_IDLE,
+    };
+    let thread = thread.map_or(0, |thread| thread.as_raw_nonzero().get());
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call reads the parameters and keeps nothing. Not all C libraries have a function for it.
+    let outcome =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, number, &raw const parameters) };
+    match outcome {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_a_bound_one_started_can_run_anywhere() {
+        let own = || rustix::thread::sched_getaffinity(None).expect("own CPUs");
+        let (all, work) = (own(), move || {
+            run_anywhere().expect("allowed");
+            own()
+        });
+        let bound = std::thread::spawn(move || {
+            let first = (0..CpuSet::MAX_CPU).find(|cpu| own().is_set(*cpu)).expect("a CPU");
+            stay_on(None, first).expect("allowed");
+            (own().count(), std::thread::spawn(work).join().expect("no panic"))
+        });
+        assert_eq!(bound.join().expect("no panic"), (1, all));
+    }
+
+    #[test]
+    fn a_thread_that_one_of_the_last_started_can_be_an_ordinary_one() {
+        let last = std::thread::spawn(|| {
+            set_policy(None, Policy::Last).expect("everybody may");
+            let started = std::thread::spawn(|| {
+                let before = own_policy();
+                run_anywhere().expect("root may");
+                (before, own_policy())
+            });
+            started.join().expect("no panic")
+        });
+        assert_eq!(last.join().expect("no panic"), (libc::SCHED_IDLE, libc::SCHED_OTHER));
+    }
+
+    fn own_policy() -> i32 {
+        // SAFETY: the call has no pointers.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn no_thread_stays_on_a_cpu_that_cannot_be() {
+        assert_eq!(stay_on(None, CpuSet::MAX_CPU), Err(Errno::INVAL));
+    }
+}

@@ -1,0 +1,179 @@
+//! Threads that serve let their callers go first while that makes both faster, and never wait for long.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[macro_use]
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use avfs_fuse::null::NullFilesystem;
+use avfs_fuse::transport::Transport;
+use avfs_fuse::{Answered, Operation, Reply, Request, Service};
+use rustix::fs::FlockOperation;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use support::{Fixture, eventually, in_time};
+
+over_both_transports! {
+    a_thread_comes_last_while_it_is_busy,
+    everybody_is_served_while_others_want_every_cpu,
+    a_thread_that_could_not_go_back_stays_as_it_is,
+    all_threads_are_ordinary_while_there_are_locks,
+}
+
+/// What the kernel calls the policy of a thread that comes last.
+const LAST: &str = "5";
+
+fn mounted(transport: Transport) -> Fixture {
+    Fixture::mount(Arc::new(NullFilesystem::default()), transport)
+}
+
+/// The threads of this process whose names begin so.
+fn threads(name: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    all.filter(|task| fs::read_to_string(task.join("comm")).is_ok_and(|own| own.starts_with(name))).collect()
+}
+
+fn policy(thread: &Path) -> Option<String> {
+    const POLICY: usize = 41;
+    let text = fs::read_to_string(thread.join("stat")).ok()?;
+    let (_, behind_name) = text.rsplit_once(')')?;
+    behind_name.split_whitespace().nth(POLICY - 3).map(str::to_owned)
+}
+
+/// The watch itself does so when it begins, to see whether it may.
+fn some_comes_last() -> bool {
+    let serving = ["fuse-ring", "fuse-0", "fuse-1"].into_iter().flat_map(threads);
+    serving.into_iter().any(|thread| policy(&thread).as_deref() == Some(LAST))
+}
+
+/// Asks for names that are not there, one request each, until it is told to stop.
+struct Caller {
+    stop: Arc<AtomicBool>,
+    asked: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Caller {
+    fn start(fixture: &Fixture) -> Caller {
+        let (place, stop, asked) =
+            (fixture.path().to_owned(), Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (stopped, count) = (stop.clone(), asked.clone());
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let number = count.fetch_add(1, Ordering::Relaxed);
+                assert!(fs::metadata(place.join(format!("missing {number}"))).is_err());
+            }
+        });
+        Caller { stop, asked, thread: Some(thread) }
+    }
+
+    fn has_asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn end(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().unwrap();
+        in_time("the last answer", move || thread.join().unwrap());
+    }
+}
+
+fn a_thread_comes_last_while_it_is_busy(transport: Transport) {
+    let fixture = mounted(transport);
+    assert!(!some_comes_last());
+    for _ in 0..2 {
+        let caller = Caller::start(&fixture);
+        eventually("a busy thread comes last", some_comes_last);
+        caller.end();
+        eventually("an idle thread is like any other", || !some_comes_last());
+    }
+    fixture.end();
+    eventually("nobody watches an ended mount", || threads("fuse-watch").is_empty());
+}
+
+fn everybody_is_served_while_others_want_every_cpu(transport: Transport) {
+    let fixture = mounted(transport);
+    let caller = Caller::start(&fixture);
+    eventually("a busy thread comes last", some_comes_last);
+    let (stop, turns) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+    let busy = (0..2 * std::thread::available_parallelism().unwrap().get()).map(|_| {
+        let (stop, turns) = (stop.clone(), turns.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                turns.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    });
+    let busy: Vec<_> = busy.collect();
+    eventually("they have all been running", || turns.load(Ordering::Relaxed) > 20_000_000);
+    let begin = caller.has_asked();
+    // A thread that comes last would serve a handful in that time.
+    eventually("a thousand requests are served", || caller.has_asked() > begin + 1000);
+    stop.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
+    caller.end();
+    fixture.end();
+}
+
+fn a_thread_that_could_not_go_back_stays_as_it_is(transport: Transport) {
+    support::switch_on(transport);
+    let served = std::thread::spawn(move || {
+        // Threads that this one starts have it no more either.
+        let mut own = capabilities(None).unwrap();
+        own.effective.remove(CapabilitySet::SYS_NICE);
+        own.permitted.remove(CapabilitySet::SYS_NICE);
+        set_capabilities(None, own).unwrap();
+        mounted(transport)
+    });
+    let fixture = served.join().unwrap();
+    let caller = Caller::start(&fixture);
+    eventually("the watch ends", || caller.has_asked() > 200 && threads("fuse-watch").is_empty());
+    assert!(!some_comes_last());
+    caller.end();
+    fixture.end();
+}
+
+/// A file system of nothing with one lock, which everybody can have.
+#[derive(Default)]
+struct Locked {
+    null: NullFilesystem,
+    is_held: AtomicBool,
+}
+
+impl Service for Locked {
+    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+        /// Of `fcntl(2)`.
+        const UNLOCK: u32 = 2;
+        let Operation::SetLock { lock, .. } = request.operation else {
+            return self.null.serve(request, reply);
+        };
+        self.is_held.store(lock.lk.kind != UNLOCK, Ordering::Release);
+        reply.ok()
+    }
+
+    fn must_be_prompt(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
+    }
+}
+
+fn all_threads_are_ordinary_while_there_are_locks(transport: Transport) {
+    let fixture = Fixture::mount(Arc::new(Locked::default()), transport);
+    let file = fs::File::open(fixture.path().join("file")).unwrap();
+    let caller = Caller::start(&fixture);
+    for _ in 0..3 {
+        eventually("a busy thread comes last", some_comes_last);
+        rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();
+        let begin = caller.has_asked();
+        while caller.has_asked() < begin + 2000 {
+            assert!(!some_comes_last());
+        }
+        rustix::fs::flock(&file, FlockOperation::Unlock).unwrap();
+    }
+    caller.end();
+    drop(file);
+    fixture.end();
+}

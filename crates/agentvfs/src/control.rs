@@ -14,7 +14,7 @@ mod server;
 
 pub use client::LiveOwner;
 pub(crate) use desk::Desk;
-pub use desk::{Host, NoMounts};
+pub use desk::{Host, NoMounts, Unmounted};
 pub(crate) use protocol::{Adopt, Bytes};
 pub(crate) use server::Server;
 

@@ -85,7 +85,7 @@ pub use avfs_store::{LogRepair, OpenOptions, RepairReport, SweepReport};
 pub use avfs_tree::{Attr, Clock, Found, Ino, Kind, Limits, ReadError, SeenChange, SystemClock, TreeReader};
 pub use bundle::Carried;
 pub use conflicts::{OpenConflict, Resolution};
-pub use control::{Host, LiveOwner, NoMounts};
+pub use control::{Host, LiveOwner, NoMounts, Unmounted};
 pub use error::{CODES, Error, ErrorKind, Result};
 pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;

@@ -16,7 +16,7 @@ use live::LiveMount;
 pub use live::MountState;
 pub use options::{MountOptions, OneOwner, Transport};
 
-use crate::control::Host;
+use crate::control::{Host, Unmounted};
 use crate::error::{Error, Result};
 use crate::mounts::MountRecord;
 use crate::open::OpenVault;
@@ -125,7 +125,7 @@ impl Mounts {
         }
     }
 
-    fn end(&self, mount: &LiveMount, force: bool) -> Result<()> {
+    fn end(&self, mount: &LiveMount, force: bool) -> Result<Unmounted> {
         let how = if force { Unmount::Detach } else { Unmount::IfUnused };
         let start = Instant::now();
         loop {
@@ -138,12 +138,13 @@ impl Mounts {
                 ended => break ended?,
             }
         }
-        match force {
-            // Whoever uses it still is served until he is done.
-            true => self.detached(mount),
-            false => mount.await_end(),
+        // A namespace of mounts may have a copy, for as long as a container runs, and to the kernel that is no use of
+        // the one that is gone.
+        if !force && mount.await_end(PATIENCE) {
+            return Ok(Unmounted::Wholly);
         }
-        Ok(())
+        self.detached(mount);
+        Ok(Unmounted::Here)
     }
 
     fn detached(&self, mount: &LiveMount) {
@@ -197,11 +198,12 @@ impl Host for MountHost {
         vault.note_mount(&MountRecord::ours(dir, options))
     }
 
-    fn unmount(&self, dir: &Path, force: bool) -> Result<()> {
+    fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted> {
         let found = self.0.state().at(dir).cloned();
         let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
-        self.0.end(&mount, force)?;
-        self.0.open.settle().map(|_| ())
+        let unmounted = self.0.end(&mount, force)?;
+        self.0.open.settle()?;
+        Ok(unmounted)
     }
 
     fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()> {

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::control::{Desk, Host, Server};
+use crate::control::{Desk, Host, Server, Unmounted};
 use crate::error::{Error, Result};
 use crate::keeper::{Keeper, Log, Rhythm};
 use crate::open::{OpenVault, Saved};
@@ -44,7 +44,7 @@ impl ServedVault {
         self.desk.mount(dir, options, connection)
     }
 
-    pub fn unmount(&self, dir: &Path, force: bool) -> Result<()> {
+    pub fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted> {
         self.desk.unmount(dir, force)
     }
 

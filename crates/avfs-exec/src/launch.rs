@@ -23,6 +23,7 @@ mod error;
 mod landlocked;
 mod pipes;
 mod supervise;
+mod vaults;
 mod version;
 
 pub use bubblewrap::Bubblewrap;

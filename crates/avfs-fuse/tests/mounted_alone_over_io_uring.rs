@@ -11,6 +11,8 @@ mod contents;
 #[allow(dead_code, reason = "no rules here")]
 #[path = "mounted/fixture.rs"]
 mod fixture;
+#[path = "mounted/like_the_host.rs"]
+mod like_the_host;
 #[path = "mounted/names.rs"]
 mod names;
 #[path = "mounted/notifications.rs"]

@@ -13,6 +13,8 @@ mod contents;
 mod fixture;
 #[path = "mounted/given.rs"]
 mod given;
+#[path = "mounted/like_the_host.rs"]
+mod like_the_host;
 #[path = "mounted/locks.rs"]
 mod locks;
 #[path = "mounted/names.rs"]
@@ -23,6 +25,8 @@ mod notifications;
 mod requests;
 #[path = "mounted/ruled.rs"]
 mod ruled;
+#[path = "mounted/two_like_the_host.rs"]
+mod two_like_the_host;
 #[path = "mounted/waiting.rs"]
 mod waiting;
 

@@ -14,7 +14,7 @@ mod plain_renames;
 mod power_cut;
 mod small_disk;
 
-pub use child::{Killed, TestChild, WatchedChild, acknowledge, child_task};
+pub use child::{Killed, TestChild, WatchedChild, acknowledge, child_task, crash};
 pub use conformance::store_conformance;
 pub use counting::{CountingStore, Counts};
 pub use flaky::{Fault, FlakyDisk};

@@ -9,6 +9,7 @@ use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
 
 use super::channel::Channel;
+use super::desk::Unmounted;
 use super::place;
 use super::protocol::{Adopt, Bytes, NO_ROOM, Reply, Request, VERSION};
 use crate::error::{CODES, Error, Result};
@@ -135,8 +136,12 @@ impl LiveOwner {
         self.ask_done(&request, connection)
     }
 
-    pub fn unmount(self, dir: &Path, force: bool) -> Result<()> {
-        self.ask_done(&Request::Unmount { dir: Bytes::of_host(dir), force }, None)
+    pub fn unmount(self, dir: &Path, force: bool) -> Result<Unmounted> {
+        let vault = self.vault.clone();
+        match self.ask(&Request::Unmount { dir: Bytes::of_host(dir), force }, None)? {
+            Reply::Unmounted { left } => Ok(left),
+            _ => Err(misunderstood(vault)),
+        }
     }
 
     /// Has it show the vault at a directory through other rules; they hold when this returns.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use avfs_core::rules::Rule;
+use serde::{Deserialize, Serialize};
 
 use super::protocol::{Bytes, Reply, Request, VERSION};
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub trait Host: Send + Sync {
     fn mount(&self, dir: &Path, options: &[String], connection: Option<OwnedFd>) -> Result<()>;
 
     /// Ends a mount; with `force` also one that is in use.
-    fn unmount(&self, dir: &Path, force: bool) -> Result<()>;
+    fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted>;
 
     /// Changes the rules through which a mount is seen; returns when they hold.
     fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()>;
@@ -32,6 +33,17 @@ pub trait Host: Send + Sync {
     fn catch_up(&self) {}
 }
 
+/// What is left of a mount that was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unmounted {
+    /// Nothing: nobody can use it any more.
+    Wholly,
+    /// The directory is free. Whoever has the mount all the same, with open files or in a namespace of mounts of
+    /// his own, is served until he is done.
+    Here,
+}
+
 /// An owner without mounts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoMounts;
@@ -41,7 +53,7 @@ impl Host for NoMounts {
         Err(Error::NoMounts { pid: std::process::id() })
     }
 
-    fn unmount(&self, _: &Path, _: bool) -> Result<()> {
+    fn unmount(&self, _: &Path, _: bool) -> Result<Unmounted> {
         Err(Error::NoMounts { pid: std::process::id() })
     }
 
@@ -57,7 +69,7 @@ impl Host for NoMounts {
 pub(crate) struct Desk {
     open: Arc<OpenVault>,
     host: Arc<dyn Host>,
-    /// Mounts come and go one at a time, or the registry would not tell what is there.
+    /// Mounts come one at a time, or the registry would not tell what is there.
     mounting: Mutex<()>,
     stop: Mutex<bool>,
     stopped: Condvar,
@@ -88,7 +100,9 @@ impl Desk {
             Request::Mount { dir, options } => {
                 self.mount(&host_path(&dir)?, &options, descriptor).map(|()| Reply::Done)
             }
-            Request::Unmount { dir, force } => self.unmount(&host_path(&dir)?, force).map(|()| Reply::Done),
+            Request::Unmount { dir, force } => {
+                Ok(Reply::Unmounted { left: self.unmount(&host_path(&dir)?, force)? })
+            }
             Request::Rules { dir, rules } => self.set_rules(&host_path(&dir)?, &rules).map(|()| Reply::Done),
             Request::Mounts => Ok(Reply::Mounts { mounts: self.host.mounts() }),
             Request::Stop => {
@@ -115,10 +129,15 @@ impl Desk {
         })
     }
 
-    pub fn unmount(&self, dir: &Path, force: bool) -> Result<()> {
+    /// Several at a time: each may wait for those who use its mount.
+    pub fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted> {
+        let unmounted = self.host.unmount(dir, force)?;
         let _mounting = self.mounting();
-        self.host.unmount(dir, force)?;
-        self.open.vault().forget_mount(dir)
+        // The directory may be another's by now.
+        if self.host.mounts().iter().all(|mount| mount.record.dir != dir) {
+            self.open.vault().forget_mount(dir)?;
+        }
+        Ok(unmounted)
     }
 
     /// Changes the rules of a mount.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use avfs_core::{NodeId, SnapshotId, TreePath};
 use serde::{Deserialize, Serialize};
 
+use super::desk::Unmounted;
 use crate::deed::{Deed, Landing};
 use crate::error::Error;
 use crate::mount::MountState;
@@ -144,6 +145,9 @@ pub(crate) enum Reply {
     Conflict {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<Bytes>,
+    },
+    Unmounted {
+        left: Unmounted,
     },
     Done,
     Mounts {

@@ -323,7 +323,7 @@ impl Workspace {
                 lingering.serving.extend(ahead.stop());
                 // Before the end of the mount, which would store it under its own name.
                 served.open().save(action, detail)?;
-                end_mount(|force| served.unmount(&mountpoint, force))?;
+                end_mount(|force| served.unmount(&mountpoint, force).map(drop))?;
                 served.open().save(action, detail)?;
                 let head = served.open().settle()?;
                 if mounts.close_if_only(&mountpoint) {
@@ -335,7 +335,7 @@ impl Workspace {
             }
             Serving::Owner => {
                 end_mount(|force| match vault.live_owner()? {
-                    Some(owner) => owner.unmount(&mountpoint, force),
+                    Some(owner) => owner.unmount(&mountpoint, force).map(drop),
                     None => {
                         mount::detach(&mountpoint);
                         Ok(())

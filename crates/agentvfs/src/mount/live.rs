@@ -123,9 +123,11 @@ impl LiveMount {
         self.detached.store(true, Ordering::Release);
     }
 
-    pub fn await_end(&self) {
+    /// Waits until nobody can use it any more; says whether it is so.
+    pub fn await_end(&self, at_most: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.end.wait_while(ended, |ended| !*ended));
+        let waited = self.end.wait_timeout_while(ended, at_most, |ended| !*ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Waits until the kernel has forgotten what was changed behind it.

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentvfs::apply::{Application, Moment, Recovery, Selection, Watch};
 use agentvfs::{SnapshotId, Store};
-use avfs_testkit::{SmallDisk, TestChild, acknowledge, child_task, only_plain_renames};
+use avfs_testkit::{SmallDisk, TestChild, acknowledge, child_task, crash, only_plain_renames};
 
 use crate::scene::{Scene, options, path, survey, survey_files};
 
-/// Ends this process as a crash would, at a moment that is counted.
+/// Crashes at a moment that is counted.
 struct Executioner {
     left: AtomicUsize,
 }
@@ -17,11 +17,7 @@ struct Executioner {
 impl Watch for Executioner {
     fn passed(&self, _: Moment) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            let this = rustix::process::getpid();
-            rustix::process::kill_process(this, rustix::process::Signal::KILL).unwrap();
-            loop {
-                std::thread::park();
-            }
+            crash();
         }
     }
 }

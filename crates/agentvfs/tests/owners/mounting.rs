@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use agentvfs::{LiveOwner, MountRecord};
+use agentvfs::{LiveOwner, MountRecord, Unmounted};
 
 use super::owner::{Scene, open_store};
 use super::support::read;
@@ -29,6 +29,25 @@ fn a_mount_comes_with_its_connection_and_goes_again() {
     assert_eq!(scene.vault.mount_records().unwrap(), [expected]);
     owner_of(&scene).unmount(dir, false).unwrap();
     assert_eq!(owner_of(&scene).mounts().unwrap(), []);
+    assert_eq!(scene.vault.mount_records().unwrap(), []);
+}
+
+#[test]
+fn a_mount_whose_end_takes_long_does_not_keep_others_from_ending() {
+    let scene = Scene::new();
+    let dirs = [Path::new("/mnt/one"), Path::new("/mnt/two")];
+    for dir in dirs {
+        owner_of(&scene).mount(dir, &["together".to_owned()], None).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let unmount = |dir| {
+            let owner = owner_of(&scene);
+            scope.spawn(move || owner.unmount(dir, false))
+        };
+        for unmounted in dirs.map(unmount) {
+            assert_eq!(unmounted.join().unwrap().unwrap(), Unmounted::Wholly);
+        }
+    });
     assert_eq!(scene.vault.mount_records().unwrap(), []);
 }
 

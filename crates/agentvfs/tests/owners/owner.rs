@@ -4,11 +4,11 @@ use std::io::BufRead;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use agentvfs::{
-    Error, Host, MountRecord, OpenVault, Result, Rhythm, ServedVault, Store, StoreOptions, Vault,
+    Error, Host, MountRecord, OpenVault, Result, Rhythm, ServedVault, Store, StoreOptions, Unmounted, Vault,
     mount::MountState, rules::Rule,
 };
 use avfs_testkit::{TestChild, acknowledge, child_task};
@@ -140,6 +140,24 @@ fn churn(open: &OpenVault, churning: &AtomicBool, thread: &str) {
 struct FakeHost {
     mounts: Mutex<Vec<MountRecord>>,
     told: Mutex<Option<String>>,
+    /// How many of those that end only together are about to.
+    leaving: Mutex<usize>,
+    left: Condvar,
+}
+
+impl FakeHost {
+    /// Waits for another mount that is ended at the same time.
+    fn leave_together(&self) -> Result<()> {
+        let mut leaving = self.leaving.lock().unwrap();
+        *leaving += 1;
+        self.left.notify_all();
+        let patience = Duration::from_secs(20);
+        let (leaving, _) = self.left.wait_timeout_while(leaving, patience, |leaving| *leaving < 2).unwrap();
+        match *leaving {
+            2 => Ok(()),
+            _ => Err(Error::BadRequest { reason: "it would have to end alone".into() }),
+        }
+    }
 }
 
 impl Host for FakeHost {
@@ -157,9 +175,13 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn unmount(&self, dir: &Path, _force: bool) -> Result<()> {
+    fn unmount(&self, dir: &Path, _force: bool) -> Result<Unmounted> {
+        let found = self.mounts.lock().unwrap().iter().find(|mount| mount.dir == dir).cloned();
+        if found.is_some_and(|mount| mount.options.iter().any(|option| option == "together")) {
+            self.leave_together()?;
+        }
         self.mounts.lock().unwrap().retain(|mount| mount.dir != dir);
-        Ok(())
+        Ok(Unmounted::Wholly)
     }
 
     fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()> {

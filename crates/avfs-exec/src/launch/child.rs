@@ -11,10 +11,11 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::FdFlags;
-use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 use rustix::process::{Gid, Pid, Signal, Uid};
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
+use super::vaults::mounted_vaults;
 use crate::plan::UNPRIVILEGED;
 
 /// Where root shows the unprivileged user of a run what that one could not reach: a directory that every system has,
@@ -106,6 +107,8 @@ fn die_with(parent: Pid) -> io::Result<()> {
 /// Directories and files, and where each is staged.
 pub(super) struct Staging {
     items: Vec<Item>,
+    /// Where vaults are mounted: each has a copy in the namespace of the child, which would keep it from ending.
+    vaults: Vec<CString>,
 }
 
 struct Item {
@@ -118,7 +121,7 @@ struct Item {
 impl Staging {
     /// Nothing if this process needs no staging, or is not allowed to.
     pub(super) fn new() -> Option<Self> {
-        (is_root() && may_mount()).then_some(Self { items: Vec::new() })
+        (is_root() && may_mount()).then(|| Self { items: Vec::new(), vaults: mounted_vaults() })
     }
 
     /// Adds a path of the host, and answers where it will be.
@@ -134,7 +137,7 @@ impl Staging {
     fn mount(&mut self) -> io::Result<()> {
         // SAFETY: only mounts are unshared, by the only thread of a child.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS)? };
-        // Not private: what the host unmounts must not be kept in use here.
+        // Not private: what the host unmounts must not be kept in use here. That is so where its mounts are shared.
         let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
         rustix::mount::mount_change(c"/", slave)?;
         for item in &mut self.items {
@@ -142,6 +145,10 @@ impl Staging {
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
                 | OpenTreeFlags::AT_RECURSIVE;
             item.tree = Some(rustix::mount::open_tree(CWD, item.from.as_c_str(), flags)?);
+        }
+        for vault in &self.vaults {
+            // One that has gone meanwhile is not kept.
+            let _ = rustix::mount::unmount(vault.as_c_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         rustix::mount::mount(c"tmpfs", STAGING, c"tmpfs", flags, c"mode=0755")?;

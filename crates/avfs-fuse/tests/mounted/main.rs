@@ -7,11 +7,13 @@ mod attributes;
 mod contents;
 mod fixture;
 mod given;
+mod like_the_host;
 mod locks;
 mod names;
 mod notifications;
 mod requests;
 mod ruled;
+mod two_like_the_host;
 mod waiting;
 
 use avfs_fuse::transport::Transport;

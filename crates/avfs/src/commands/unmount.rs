@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agentvfs::mount::MountError;
-use agentvfs::{Error, KnownMount, Vault};
+use agentvfs::{Error, KnownMount, Unmounted, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -31,6 +31,7 @@ pub struct UnmountArgs {
 struct UnmountBody {
     vault: String,
     dir: String,
+    lingers: bool,
 }
 
 pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> {
@@ -41,22 +42,33 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
     let Some(KnownMount { vault, .. }) = found else {
         return Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into());
     };
-    end(&store.vault(vault.as_str())?, &dir, args.force)?;
+    let left = end(&store.vault(vault.as_str())?, &dir, args.force)?;
     if context.out.is_json() {
-        let body = UnmountBody { vault: vault.to_string(), dir: dir.display().to_string() };
+        let lingers = left == Unmounted::Here;
+        let body = UnmountBody { vault: vault.to_string(), dir: dir.display().to_string(), lingers };
         context.out.object("unmount", &body)?;
     } else {
         context.out.talk(format_args!("{} is unmounted", dir.display()));
+        warn_if_it_lingers(context, args, left);
     }
     Ok(ExitStatus::Success)
 }
 
+/// Who asked for it by force knows.
+fn warn_if_it_lingers(context: &mut Context<'_>, args: &UnmountArgs, left: Unmounted) {
+    if left == Unmounted::Here && !args.force {
+        context
+            .out
+            .warn("a container or another namespace of mounts has it still; it is served until that ends");
+    }
+}
+
 /// Ends one mount of a vault.
-pub fn end(vault: &Vault, dir: &Path, force: bool) -> Result<(), Error> {
+pub fn end(vault: &Vault, dir: &Path, force: bool) -> Result<Unmounted, Error> {
     match vault.live_owner()? {
         Some(owner) => owner.unmount(dir, force),
         // It has ended since, and its mounts with it.
-        None => vault.store().clean_up_mounts(&mut agentvfs::mount::take_away),
+        None => vault.store().clean_up_mounts(&mut agentvfs::mount::take_away).map(|()| Unmounted::Wholly),
     }
 }
 

@@ -32,7 +32,7 @@ pub struct WriteArgs {
     #[arg(value_parser = vault_path())]
     path: TreePath,
 
-    /// What to write, with a line end behind it [default: standard input, exactly]
+    /// What to write, with a line end behind it; '-' or nothing: standard input, exactly
     text: Option<OsString>,
 
     /// Add at the end
@@ -94,8 +94,8 @@ impl<T: Read + Seek> Input for T {}
 
 fn input(text: Option<&OsString>) -> Result<Box<dyn Input>> {
     match text {
-        Some(text) => Ok(Box::new(Cursor::new([text.as_bytes(), b"\n"].concat()))),
-        None => standard_input().context("reading standard input"),
+        Some(text) if text != "-" => Ok(Box::new(Cursor::new([text.as_bytes(), b"\n"].concat()))),
+        _ => standard_input().context("reading standard input"),
     }
 }
 

@@ -16,6 +16,8 @@ fn write_takes_text_and_standard_input() {
     let sandbox = Sandbox::with_files();
     sandbox.avfs().args(["write", "exact"]).write_stdin(&b"no line end \xff"[..]).assert().success();
     assert_eq!(sandbox.avfs().args(["cat", "exact"]).output().unwrap().stdout, b"no line end \xff");
+    sandbox.avfs().args(["write", "asked-for", "-"]).write_stdin("as it comes").assert().success();
+    assert_eq!(sandbox.good("cat asked-for"), "as it comes");
     sandbox.good("write notes.txt more --append");
     assert_eq!(sandbox.good("cat notes.txt"), "first\nmore\n");
     sandbox.good("write log new --append");

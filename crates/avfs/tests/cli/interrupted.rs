@@ -5,21 +5,17 @@ use std::path::PathBuf;
 
 use agentvfs::apply::{Application, ApplyOptions, Moment, Selection, Watch};
 use agentvfs::{NewTask, Store, TreePath, VaultName};
-use avfs_testkit::{TestChild, child_task};
+use avfs_testkit::{TestChild, child_task, crash};
 
 use crate::sandbox::Sandbox;
 
-/// Ends this process as a crash would, in the middle of the directory.
+/// Crashes in the middle of the directory.
 struct EndsAt(Moment);
 
 impl Watch for EndsAt {
     fn passed(&self, moment: Moment) {
         if moment == self.0 {
-            let this = rustix::process::getpid();
-            rustix::process::kill_process(this, rustix::process::Signal::KILL).unwrap();
-            loop {
-                std::thread::park();
-            }
+            crash();
         }
     }
 }

@@ -12,6 +12,7 @@ mod full;
 mod ground;
 mod holder;
 mod kills;
+mod namespaces;
 #[allow(dead_code, reason = "shared with the tests of runs")]
 mod ordinary;
 mod power;

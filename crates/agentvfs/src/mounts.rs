@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use avfs_core::SnapshotId;
 use serde::{Deserialize, Serialize};
 
-use crate::control::Bytes;
+use crate::control::{Bytes, LiveOwner};
 use crate::error::{Error, Result};
 use crate::exec::workspace::{RUNS, SESSIONS};
 use crate::mount::MountOptions;
@@ -162,13 +162,14 @@ impl Store {
 }
 
 impl Vault {
-    /// Becomes the owner if nobody is. One that was killed holds its lock for a moment longer, and answers nobody.
+    /// Becomes the owner if nobody is. One that was killed holds its lock for a moment longer, and answers nobody; one
+    /// that is there and silent is left alone.
     fn own_if_left(&self) -> Result<Option<Ownership>> {
         let start = Instant::now();
         loop {
             match self.store().own_at_once(self.id(), self.name()?.as_str()) {
                 Ok(ownership) => return Ok(Some(ownership)),
-                Err(Error::Busy { .. }) if self.live_owner()?.is_some() || start.elapsed() > DYING => {
+                Err(Error::Busy { .. }) if start.elapsed() > DYING || LiveOwner::is_there(self, DYING) => {
                     return Ok(None);
                 }
                 Err(Error::Busy { .. }) => std::thread::sleep(Duration::from_millis(2)),

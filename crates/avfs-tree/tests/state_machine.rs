@@ -452,8 +452,8 @@ struct Run {
     subject: Subject,
     /// What a crash may bring back: the states since the last promise of durability.
     candidates: Vec<Model>,
-    /// Earlier states.
-    kept: Vec<(Base, Model)>,
+    /// Earlier states, and whether numbers were lent in them.
+    kept: Vec<(Base, Model, bool)>,
     /// A file that is held without a name may have the number that another one gets back when all is reopened.
     numbers_lent: bool,
 }
@@ -511,8 +511,9 @@ impl Run {
         (self.subject.base, self.subject.included) = (stored.base().clone(), stored.journal());
         self.subject.assert_valid();
         still.settle(stored);
-        self.kept.push((self.subject.base.clone(), self.model.clone()));
-        let (to, model) = self.kept[seed % self.kept.len()].clone();
+        self.kept.push((self.subject.base.clone(), self.model.clone(), self.numbers_lent));
+        let (to, model, were_lent) = self.kept[seed % self.kept.len()].clone();
+        self.numbers_lent |= were_lent;
         let mut changes = Vec::new();
         diff_trees(&self.subject.objects, &self.subject.base.root, &to.root, &mut |change| {
             changes.push(change);

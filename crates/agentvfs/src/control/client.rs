@@ -36,7 +36,7 @@ impl LiveOwner {
         let directory = owner::work_directory(home, vault.id());
         let start = Instant::now();
         loop {
-            match LiveOwner::connect(vault, &directory) {
+            match LiveOwner::connect(vault, &directory, vault.store().patience()) {
                 Err(Error::OwnerFailed { code: NO_ROOM, .. })
                     if start.elapsed() < vault.store().patience() =>
                 {
@@ -47,8 +47,15 @@ impl LiveOwner {
         }
     }
 
-    fn connect(vault: &Vault, directory: &Path) -> Result<Option<LiveOwner>> {
-        let patience = vault.store().patience();
+    /// Whether somebody serves a vault, though he may have no time for us: only one that is gone, or goes in the time
+    /// that is given to him, is not there.
+    pub(crate) fn is_there(vault: &Vault, at_most: Duration) -> bool {
+        let Some(home) = vault.store().home() else { return false };
+        let directory = owner::work_directory(home, vault.id());
+        !matches!(LiveOwner::connect(vault, &directory, at_most), Ok(None))
+    }
+
+    fn connect(vault: &Vault, directory: &Path, patience: Duration) -> Result<Option<LiveOwner>> {
         let silent = |source| silent(vault, source);
         let Some(stream) = place::connect_in(directory, patience).map_err(silent)? else { return Ok(None) };
         if !place::may_answer(&stream, directory).map_err(silent)? {

@@ -84,6 +84,21 @@ fn mounts_of_a_dead_owner_are_taken_away() {
 }
 
 #[test]
+fn mounts_of_an_owner_that_is_stopped_are_left_alone() {
+    let scene = Scene::new();
+    owner_of(&scene).mount(Path::new("/mnt/one"), &[], None).unwrap();
+    let signal = |signal| {
+        let pid = rustix::process::Pid::from_raw(scene.owner.pid() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    };
+    signal(rustix::process::Signal::STOP);
+    let store = open_store(&scene.home);
+    store.clean_up_mounts(&mut |mount| panic!("{mount:?} is in use")).unwrap();
+    signal(rustix::process::Signal::CONT);
+    assert_eq!(scene.vault.mount_records().unwrap().len(), 1);
+}
+
+#[test]
 fn an_owner_that_is_asked_to_stop_stores_everything_first() {
     let mut scene = Scene::new();
     scene.owner_writes("/a", "unsaved");

@@ -42,7 +42,7 @@ use self::relisting::Listings;
 use self::storing::may_write;
 use self::syncing::Syncing;
 use self::watching::Notices;
-use crate::abi::flags::open_out;
+use crate::abi::flags::{init, open_out};
 use crate::abi::{EntryOut, InitIn};
 use crate::reply::{Answered, Reply};
 use crate::request::Request;
@@ -165,6 +165,12 @@ impl Skin {
         }
     }
 
+    /// Whether the kernel may list directories without opening them: nothing in them is forbidden or promised. Opening one
+    /// is where nobody agrees on anything, so other mounts do not matter.
+    fn lists_itself(&self) -> bool {
+        self.opens_itself() || (self.options.rules.is_none() && !self.tree.may_promise())
+    }
+
     /// Whether the kernel is told of a file only when what a source has promised of it is kept: where nobody asks before
     /// he reads, what was told of its size must be true already.
     fn keeps_early(&self) -> bool {
@@ -250,7 +256,11 @@ impl Skin {
 
 impl Service for Skin {
     fn init(&self, _kernel: &InitIn) -> u64 {
-        if self.opens_itself() { service::UNASKED } else { service::WRITABLE }
+        match (self.opens_itself(), self.lists_itself()) {
+            (true, _) => service::UNASKED,
+            (false, true) => service::WRITABLE | init::NO_OPENDIR_SUPPORT,
+            (false, false) => service::WRITABLE,
+        }
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {

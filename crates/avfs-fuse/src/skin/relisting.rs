@@ -90,7 +90,7 @@ impl Skin {
         }
         let worth_listing = piece.parent.filter(|parent| self.listings.read(*parent));
         // Where directories are not opened, nobody can say then that their listing is not to be kept.
-        if self.opens_itself()
+        if self.lists_itself()
             && let Some(node) = worth_listing.and_then(|parent| self.nodes.known(parent))
         {
             self.notices.contents_from(node, 0);

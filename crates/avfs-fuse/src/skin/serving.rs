@@ -110,7 +110,7 @@ impl Skin {
                 self.answer(request, reply, self.list_xattrs(request), |reply, list| reply.xattr(&list, size))
             }
             Operation::RemoveXattr { name } => self.done(request, reply, self.remove_xattr(request, name)),
-            Operation::OpenDirectory(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
+            Operation::OpenDirectory(_) if self.lists_itself() => Ok(reply.error(Errno::NOSYS)),
             Operation::OpenDirectory(_) => {
                 self.answer(request, reply, self.open_directory(request), |reply, ino| {
                     reply.open(self.directories.open(), self.listing_flags(ino))

@@ -51,6 +51,10 @@ impl Skin {
         listing: &mut Listing<'_>,
     ) -> Result<(), SkinError> {
         let ino = self.ino(request)?;
+        // What is checked where a directory is opened, if it is.
+        if self.is_ruled() && self.lists_itself() {
+            self.tree.attr(ino)?;
+        }
         let numbers = self.directories.get(read.fh, ino);
         // What a panic left is a list of names like any other.
         let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);

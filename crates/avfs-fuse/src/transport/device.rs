@@ -3,7 +3,7 @@
 //! Waking a thread on another idle processor costs several times what serving does, so as few threads as
 //! possible are awake: the kernel wakes the first one that waits (`waiting`), and the others sleep unless
 //! all before them are busy. The one that is busy goes to the CPU of its caller and comes last there
-//! ([`giving_way`](super::giving_way)); bound to that CPU and nothing else, it made no difference, because the
+//! (`giving_way`); bound to that CPU and nothing else, it made no difference, because the
 //! scheduler moved the caller to an idle one when it was answered. Looking for the next request for a while before
 //! sleeping was tried and left out: on busy CPUs it takes time from the caller, the mean GETATTR took 18 to 48 µs
 //! where it had taken 10 to 25.

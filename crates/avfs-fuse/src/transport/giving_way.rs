@@ -30,7 +30,7 @@ use rustix::thread::Pid;
 use crate::abi::{InHeader, Opcode};
 use crate::session::Session;
 
-use self::pace::{Look, PERIOD, Pace};
+use self::pace::{Look, MANY, PERIOD, Pace};
 use self::seen::{WaitingTime, cpu_of};
 use super::scheduling::{Policy, roam, run_anywhere, set_policy, stay_on};
 
@@ -135,7 +135,11 @@ impl Shared {
         let mut threads = self.threads();
         // Asked under the lock: whoever asks for a file lock from here on makes all stand up again.
         let must_be_prompt = self.session.must_be_prompt();
-        let active = threads.iter_mut().map(|watched| watched.look(now, must_be_prompt));
+        // One caller may keep several threads busy: while one has yet to get the CPU, the kernel wakes the next.
+        let mut callers = threads.iter().filter(|watched| watched.is_busy_for_all()).map(Watched::caller);
+        let is_helped = callers.next().is_some_and(|first| callers.any(|other| other != first));
+        let around = Look { must_be_prompt, is_helped, ..Look::default() };
+        let active = threads.iter_mut().map(|watched| watched.look(now, around));
         active.fold(false, |any, active| any | active)
     }
 
@@ -222,15 +226,25 @@ impl Watched {
         Watched { thread, told, waiting, callers, pace, bound: None, served: 0, changed: 0, waited }
     }
 
-    /// Returns whether there is anything to be watched.
-    fn look(&mut self, now: Instant, must_be_prompt: bool) -> bool {
+    /// Whether it has served callers of all CPUs lately, and not only once in a while.
+    fn is_busy_for_all(&self) -> bool {
+        let served = self.told.served.load(Ordering::Relaxed) - self.served;
+        self.callers == Callers::OfAllCpus && served >= MANY / 4
+    }
+
+    fn caller(&self) -> u32 {
+        self.told.caller.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether there is anything to be watched. What is seen of the thread itself is added to what is known.
+    fn look(&mut self, now: Instant, around: Look) -> bool {
         let before = self.pace.policy();
         // On a machine of many CPUs most threads have nothing to do.
         let is_idle = self.told.served.load(Ordering::Relaxed) == self.served;
         if is_idle && before == Policy::Ordinary && self.bound.is_none() {
             return false;
         }
-        let look = Look { must_be_prompt, ..self.since_last() };
+        let look = self.since_last(around);
         let policy = self.pace.next(now, &look);
         // A thread that cannot be made to wait is as fast as before.
         if policy != before && set_policy(Some(self.thread), policy).is_err() {
@@ -250,7 +264,7 @@ impl Watched {
         self.pace.stand_up(now);
     }
 
-    fn since_last(&mut self) -> Look {
+    fn since_last(&mut self, around: Look) -> Look {
         let served = self.told.served.load(Ordering::Relaxed);
         let changed = self.told.callers.load(Ordering::Relaxed);
         let waited = self.waiting.so_far().unwrap_or(self.waited);
@@ -258,7 +272,7 @@ impl Watched {
             served: served - self.served,
             waited: waited.saturating_sub(self.waited),
             callers: changed - self.changed,
-            must_be_prompt: false,
+            ..around
         };
         (self.served, self.changed, self.waited) = (served, changed, waited);
         look
@@ -267,7 +281,7 @@ impl Watched {
     fn be_where_caller_is(&mut self, policy: Policy) {
         let cpu = match policy {
             Policy::Ordinary => None,
-            Policy::Last => cpu_of(self.told.caller.load(Ordering::Relaxed)).or(self.bound),
+            Policy::Last => cpu_of(self.caller()).or(self.bound),
         };
         if cpu != self.bound {
             let moved = cpu.map_or_else(|| roam(Some(self.thread)), |cpu| stay_on(Some(self.thread), cpu));

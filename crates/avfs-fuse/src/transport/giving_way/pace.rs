@@ -8,7 +8,7 @@ use crate::transport::scheduling::Policy;
 pub const PERIOD: Duration = Duration::from_millis(5);
 
 /// So many requests in a period come thick and fast.
-const MANY: u64 = 20;
+pub const MANY: u64 = 20;
 /// Longer than this a request should not wait for the CPU in the mean. While a caller goes on after a request that it
 /// does not wait for, our thread waits as well, which is as it should be: such waits are shorter.
 const PATIENCE: Duration = Duration::from_micros(200);
@@ -25,6 +25,8 @@ pub struct Look {
     pub callers: u64,
     /// Somebody may wait for what a caller does not wait for.
     pub must_be_prompt: bool,
+    /// Another thread that serves callers on all CPUs is busy for another one.
+    pub is_helped: bool,
 }
 
 pub struct Pace {
@@ -48,7 +50,7 @@ impl Pace {
     pub fn next(&mut self, now: Instant, look: &Look) -> Policy {
         let served = u32::try_from(look.served).unwrap_or(u32::MAX);
         let has_waited = look.waited > PATIENCE.saturating_mul(served.saturating_add(1));
-        let has_one_caller = !self.follows || look.callers < look.served / 8;
+        let has_one_caller = !self.follows || (!look.is_helped && look.callers < look.served / 8);
         if has_waited {
             self.stay_ordinary(now);
         }
@@ -81,8 +83,13 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const BUSY: Look =
-        Look { served: 200, waited: Duration::from_millis(1), callers: 0, must_be_prompt: false };
+    const BUSY: Look = Look {
+        served: 200,
+        waited: Duration::from_millis(1),
+        callers: 0,
+        must_be_prompt: false,
+        is_helped: false,
+    };
     const QUIET: Look = Look { served: 0, waited: Duration::ZERO, ..BUSY };
     /// It got no time at all, and then all that it had missed.
     const STARVED: Look = Look { served: 3, waited: Duration::from_millis(5), ..BUSY };
@@ -142,10 +149,11 @@ mod tests {
 
     #[test]
     fn who_follows_gives_way_to_one_caller_only() {
-        let many = Look { callers: 25, ..BUSY };
-        let looks = [many, BUSY, many];
+        let (many, helped) = (Look { callers: 25, ..BUSY }, Look { is_helped: true, ..BUSY });
+        let looks = [many, BUSY, many, BUSY, helped];
         let of = |follows| policies(&mut Pace::new(follows), Instant::now(), &looks);
-        assert_eq!(of(true), [Policy::Ordinary, Policy::Last, Policy::Ordinary]);
-        assert_eq!(of(false), [Policy::Last; 3]);
+        use Policy::{Last, Ordinary};
+        assert_eq!(of(true), [Ordinary, Last, Ordinary, Last, Ordinary]);
+        assert_eq!(of(false), [Last; 5]);
     }
 }

@@ -69,10 +69,13 @@ impl Pair {
     }
 
     fn directory_with_hidden_things(&self, path: &TreePath) -> bool {
-        let Ok(attr) = self.trees[0].resolve(path) else { return false };
-        let Ok(all) = self.trees[0].read_names(attr.ino, None, 100) else { return false };
-        let seen = self.doors[0].read_names(attr.ino, None, 100).unwrap_or_default();
-        all.len() != seen.len()
+        self.trees[0].resolve(path).is_ok_and(|attr| self.hides_below(attr.ino))
+    }
+
+    fn hides_below(&self, directory: Ino) -> bool {
+        let Ok(all) = self.trees[0].read_names(directory, None, 100) else { return false };
+        let seen = self.doors[0].read_names(directory, None, 100).unwrap_or_default();
+        all.len() != seen.len() || all.iter().any(|(_, ino, _)| self.hides_below(*ino))
     }
 }
 

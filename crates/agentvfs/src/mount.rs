@@ -26,6 +26,8 @@ pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How long an unmount waits for those who use the mount.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a mount that nobody uses takes to end.
+const A_MOMENT: Duration = Duration::from_millis(200);
 /// How long the kernel may take to forget what was changed behind it.
 const FORGETTING: Duration = Duration::from_secs(10);
 
@@ -118,7 +120,8 @@ impl Mounts {
     pub fn detach_all(&self) {
         self.state().closed = true;
         let live = self.state().live.clone();
-        for mount in live {
+        // Where one was taken away, something else may be mounted by now.
+        for mount in live.into_iter().filter(|mount| !mount.is_detached()) {
             if let Err(error) = self.end(&mount, true) {
                 (self.report)(&format!("unmounting {}: {error}", mount.dir().display()));
             }
@@ -140,11 +143,9 @@ impl Mounts {
         }
         // A namespace of mounts may have a copy, for as long as a container runs, and to the kernel that is no use of
         // the one that is gone.
-        if !force && mount.await_end(PATIENCE) {
-            return Ok(Unmounted::Wholly);
-        }
         self.detached(mount);
-        Ok(Unmounted::Here)
+        let at_most = if force { A_MOMENT } else { PATIENCE };
+        Ok(if mount.await_end(at_most) { Unmounted::Wholly } else { Unmounted::Here })
     }
 
     fn detached(&self, mount: &LiveMount) {

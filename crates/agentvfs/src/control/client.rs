@@ -147,6 +147,8 @@ impl LiveOwner {
         let vault = self.vault.clone();
         match self.ask(&Request::Unmount { dir: Bytes::of_host(dir), force }, None)? {
             Reply::Unmounted { left } => Ok(left),
+            // One that does not say more.
+            Reply::Done => Ok(Unmounted::Wholly),
             _ => Err(misunderstood(vault)),
         }
     }

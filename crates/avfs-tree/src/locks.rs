@@ -15,6 +15,7 @@ mod holders;
 mod range;
 mod state;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
@@ -102,6 +103,8 @@ impl LockError {
 /// All locks on the files of one working tree. What has no lock takes no room.
 pub struct LockTable {
     state: Mutex<State>,
+    /// How many are held, for those who must not wait to know.
+    held: AtomicUsize,
 }
 
 impl Default for LockTable {
@@ -115,7 +118,7 @@ impl LockTable {
     pub const LIMIT: usize = 1_000_000;
 
     pub fn with_limit(limit: usize) -> LockTable {
-        LockTable { state: Mutex::new(State::new(limit)) }
+        LockTable { state: Mutex::new(State::new(limit)), held: AtomicUsize::new(0) }
     }
 
     /// The lock that is in the way of `request`, the one with the lowest range if there are several.
@@ -172,13 +175,16 @@ impl LockTable {
 
     /// How many locks are held; ranges that were merged count as one.
     pub fn held(&self) -> usize {
-        self.with_state(|state, _| state.held())
+        self.held.load(Ordering::Acquire)
     }
 
     fn with_state<T>(&self, act: impl FnOnce(&mut State, &mut Answers) -> T) -> T {
         let mut answers = Answers::new();
         // Nothing in the table calls foreign code, so a state behind a poisoned mutex is whole.
-        let result = act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), &mut answers);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut state, &mut answers);
+        self.held.store(state.held(), Ordering::Release);
+        drop(state);
         for (waiter, answer) in answers {
             waiter(answer);
         }

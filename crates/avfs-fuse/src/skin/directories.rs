@@ -51,15 +51,15 @@ impl Skin {
         listing: &mut Listing<'_>,
     ) -> Result<(), SkinError> {
         let ino = self.ino(request)?;
-        // What is checked where a directory is opened, if it is.
-        if self.is_ruled() && self.lists_itself() {
-            self.tree.attr(ino)?;
+        // What is done where a directory is opened, if it is.
+        if read.fh == 0 && read.offset == 0 {
+            self.before_listing(ino)?;
         }
         let numbers = self.directories.get(read.fh, ino);
         // What a panic left is a list of names like any other.
         let mut numbers = numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.offset == 0 && read.fh != 0 {
-            numbers.clear();
+        if read.offset == 0 {
+            if read.fh == 0 { numbers.begin() } else { numbers.clear() }
         }
         let listed = self.list_from(ino, read.offset, plus, &mut numbers, listing);
         self.note_listing(ino, read.offset, plus && !self.keeps_early(), numbers.len());

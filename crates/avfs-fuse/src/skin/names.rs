@@ -38,9 +38,7 @@ impl Skin {
     pub(super) fn forget(&self, node: u64, lookups: u64) {
         let Some(ino) = self.nodes.forget(node, lookups) else { return };
         self.listings.forget(ino);
-        if self.opens_itself() {
-            self.directories.forget(ino);
-        }
+        self.directories.forget(ino);
     }
 
     pub(super) fn read_link(&self, request: &Request<'_>) -> Result<Vec<u8>, SkinError> {
@@ -145,11 +143,16 @@ impl Skin {
 
     pub(super) fn open_directory(&self, request: &Request<'_>) -> Result<Ino, SkinError> {
         let ino = self.ino(request)?;
+        self.before_listing(ino)?;
+        Ok(ino)
+    }
+
+    /// Whether a directory is there for whoever uses this mount; what a source has promised to be in it is kept.
+    pub(super) fn before_listing(&self, ino: Ino) -> Result<(), SkinError> {
         if self.is_ruled() {
             self.tree.attr(ino)?;
         }
-        self.tree.settle_owed(ino)?;
-        Ok(ino)
+        Ok(self.tree.settle_owed(ino)?)
     }
 
     pub(super) fn link(&self, request: &Request<'_>, node: u64, name: &[u8]) -> Result<EntryOut, SkinError> {

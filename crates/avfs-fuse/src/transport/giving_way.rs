@@ -32,7 +32,7 @@ use crate::session::Session;
 
 use self::pace::{Look, MANY, PERIOD, Pace};
 use self::seen::{WaitingTime, cpu_of};
-use super::scheduling::{Policy, roam, run_anywhere, set_policy, stay_on};
+use super::scheduling::{Policy, is_ours, roam, run_anywhere, set_policy, stay_on};
 
 /// After so many requests of a thread, the watch is woken if it sleeps.
 const WAKES: u64 = 64;
@@ -119,6 +119,7 @@ impl Serves {
 
 impl Drop for Serves {
     fn drop(&mut self) {
+        stand_up_oneself();
         // The watch must not touch a number that another thread may get.
         self.shared.threads().retain(|watched| watched.thread != self.thread);
     }
@@ -144,6 +145,7 @@ impl Shared {
     }
 
     fn stand_up(&self) {
+        stand_up_oneself();
         let now = Instant::now();
         self.threads().iter_mut().for_each(|watched| watched.stand_up(now));
     }
@@ -163,7 +165,7 @@ impl Shared {
         let this = Arc::downgrade(self);
         let thread = std::thread::Builder::new().name("fuse-watch".into());
         if let Ok(watch) = thread.spawn(move || watch(&this)) {
-            // It is started once, because from then on it is awake or known.
+            // Or it has said so itself.
             let _ = self.watch.set(watch.thread().clone());
         }
     }
@@ -175,6 +177,12 @@ impl Drop for Shared {
             watch.unpark();
         }
     }
+}
+
+/// Before a lock is taken that the watch needs: who comes last could keep it for long. It is ordinary already, or was before
+/// it was made to come last.
+fn stand_up_oneself() {
+    let _ = set_policy(None, Policy::Ordinary);
 }
 
 /// Whether this process may make a thread come last and take that back.
@@ -192,6 +200,9 @@ fn watch(shared: &Weak<Shared>) {
     // If it may not be, this counts as awake for ever, and nobody asks again.
     if !comes_back() {
         return;
+    }
+    if let Some(shared) = shared.upgrade() {
+        let _ = shared.watch.set(std::thread::current());
     }
     loop {
         std::thread::sleep(PERIOD);
@@ -281,7 +292,7 @@ impl Watched {
     fn be_where_caller_is(&mut self, policy: Policy) {
         let cpu = match policy {
             Policy::Ordinary => None,
-            Policy::Last => cpu_of(self.caller()).or(self.bound),
+            Policy::Last => cpu_of(self.caller()).filter(|cpu| is_ours(*cpu)).or(self.bound),
         };
         if cpu != self.bound {
             let moved = cpu.map_or_else(|| roam(Some(self.thread)), |cpu| stay_on(Some(self.thread), cpu));

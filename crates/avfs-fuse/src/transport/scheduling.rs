@@ -29,11 +29,18 @@ pub fn roam(thread: Option<Pid>) -> rustix::io::Result<()> {
     rustix::thread::sched_setaffinity(thread, &anywhere)
 }
 
+/// Whether this process may run on a CPU.
+pub fn is_ours(cpu: usize) -> bool {
+    let ours = rustix::thread::sched_getaffinity(Some(rustix::process::getpid()));
+    cpu < CpuSet::MAX_CPU && ours.is_ok_and(|ours| ours.is_set(cpu))
+}
+
 /// Makes the calling thread one like any other. A new thread is bound as the one that started it is, and has its
 /// policy, and those that serve requests are bound to one CPU and may have to wait for everybody else.
 pub fn run_anywhere() -> rustix::io::Result<()> {
+    let policy = set_policy(None, Policy::Ordinary);
     roam(None)?;
-    set_policy(None, Policy::Ordinary)
+    policy
 }
 
 /// Sets the policy of a thread of ours (`None`: of the calling one). Going back to [`Policy::Ordinary`] takes

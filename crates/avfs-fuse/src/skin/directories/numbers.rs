@@ -10,6 +10,9 @@ use avfs_tree::{FsError, Ino, WorkTree};
 /// How many entries are asked of the tree at a time.
 pub(super) const AT_ONCE: usize = 256;
 
+/// How many more numbers a directory may have than twice its names, before those of names that are gone are forgotten.
+const SPARE: usize = 4096;
+
 /// How many names of directories that nobody opens have numbers at a time.
 const UNOPENED_MAX: usize = 1 << 18;
 
@@ -21,6 +24,8 @@ pub(super) struct Numbers {
     names: Vec<EntryName>,
     /// Where names stand that were not numbered in their order; none, as long as all were.
     numbers: Option<HashMap<EntryName, usize>>,
+    /// How many were listed since a listing began.
+    listed: usize,
 }
 
 impl Numbers {
@@ -29,8 +34,16 @@ impl Numbers {
     }
 
     pub fn clear(&mut self) {
-        self.names.clear();
-        self.numbers = None;
+        *self = Numbers::default();
+    }
+
+    /// A listing begins. Names that are gone keep their numbers, because somebody may be in the middle of a listing; if
+    /// they are by far the most, all numbers are given out anew.
+    pub fn begin(&mut self) {
+        if self.len() > 2 * self.listed + SPARE {
+            self.clear();
+        }
+        self.listed = 0;
     }
 
     /// The name with a number; none has zero.
@@ -40,6 +53,7 @@ impl Numbers {
 
     /// The number of a name that is listed behind the one with the number `before`.
     pub fn number(&mut self, before: usize, name: &EntryName) -> usize {
+        self.listed += 1;
         if self.names.get(before) == Some(name) {
             return before + 1;
         }
@@ -196,6 +210,18 @@ mod tests {
 
     fn name(text: &str) -> EntryName {
         EntryName::new(text.as_bytes()).expect("a name")
+    }
+
+    #[test]
+    fn names_that_come_and_go_do_not_pile_up() {
+        let mut numbers = Numbers::default();
+        for round in 0..10 * SPARE {
+            numbers.begin();
+            for listed in ["always".to_owned(), format!("once {round}")] {
+                numbers.number(0, &name(&listed));
+            }
+            assert!(numbers.len() <= SPARE + 6, "{} in round {round}", numbers.len());
+        }
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_core::{Entry, Meta, Root, Totals};
+use avfs_core::{Entry, EntryName, Meta, Root, Totals};
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
 use avfs_fuse::transport::{Serving, ServingOptions, Transport};
 use avfs_fuse::{Access, Log, Service, Session, Settings, Skin, SkinOptions};
 use avfs_store::MemoryStore;
-use avfs_tree::{Base, Objects, SystemClock, WorkTree};
+use avfs_tree::{Base, Ino, NewEntry, Objects, SystemClock, WorkTree};
 
 /// Nothing here takes as long as this, even on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -185,4 +185,16 @@ fn serving_options() -> ServingOptions {
         std::fs::write(SWITCH, "Y").expect("root can switch FUSE over io_uring on (Linux 6.14 or later)");
     }
     ServingOptions { transport, ..ServingOptions::default() }
+}
+
+pub fn name(text: &str) -> EntryName {
+    EntryName::new(text.as_bytes()).unwrap()
+}
+
+/// Makes a file with contents through the other door.
+pub fn put(mounted: &Mounted, text: &str, bytes: &[u8]) -> Ino {
+    let ino = mounted.tree.create(Ino::ROOT, &name(text), NewEntry::file(0o644)).unwrap().ino;
+    mounted.tree.write(ino, 0, bytes).unwrap();
+    mounted.flush();
+    ino
 }

@@ -10,29 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use avfs_core::EntryName;
 use avfs_fuse::Errno;
 use avfs_fuse::abi::Opcode;
 use avfs_fuse::mounting::{Unmount, unmount};
-use avfs_tree::{Ino, NewEntry, SetAttr};
+use avfs_tree::{Ino, SetAttr};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
-use crate::fixture::{Mounted, empty_tree, errno};
+use crate::fixture::{Mounted, empty_tree, errno, name, put};
 
 /// Nothing here takes as long as this, even on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn name(text: &str) -> EntryName {
-    EntryName::new(text.as_bytes()).unwrap()
-}
-
-/// Makes a file with contents through the other door.
-fn put(mounted: &Mounted, text: &str, bytes: &[u8]) -> Ino {
-    let ino = mounted.tree.create(Ino::ROOT, &name(text), NewEntry::file(0o644)).unwrap().ino;
-    mounted.tree.write(ino, 0, bytes).unwrap();
-    mounted.flush();
-    ino
-}
 
 /// What is in a file, when nobody has it open any more.
 fn read(mounted: &Mounted, text: &str) -> Vec<u8> {

@@ -4,25 +4,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt, symlink};
 
-use avfs_core::EntryName;
 use avfs_fuse::Errno;
 use avfs_fuse::abi::Opcode;
 use avfs_tree::{Ino, NewEntry};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
-use crate::fixture::{Mounted, errno};
-
-fn name(text: &str) -> EntryName {
-    EntryName::new(text.as_bytes()).unwrap()
-}
-
-/// Makes a file with contents through the other door.
-fn put(mounted: &Mounted, text: &str, bytes: &[u8]) -> Ino {
-    let ino = mounted.tree.create(Ino::ROOT, &name(text), NewEntry::file(0o644)).unwrap().ino;
-    mounted.tree.write(ino, 0, bytes).unwrap();
-    mounted.flush();
-    ino
-}
+use crate::fixture::{Mounted, errno, name, put};
 
 #[test]
 fn what_is_hidden_does_not_exist() {

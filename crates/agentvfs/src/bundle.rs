@@ -139,7 +139,7 @@ impl Store {
         let (refs, carried) = self.read_records(&mut input, go_on)?;
         let bad = |reason: String| Error::BadBundle { place: place.to_owned(), reason };
         let bundle = Bundle::sort_out(refs).map_err(bad)?;
-        let name = name.cloned().unwrap_or_else(|| bundle.record.name.clone());
+        let name = name.cloned().map_or_else(|| VaultName::new(bundle.record.name.last_part()), Ok)?;
         if self.has_vault(name.as_str())? {
             return Err(Error::VaultExists { name: name.to_string() });
         }

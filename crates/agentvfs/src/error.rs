@@ -33,6 +33,18 @@ pub enum Error {
     Setup(#[from] crate::setup::SetupFault),
     #[error("'{name}' is a vault, and not a task")]
     NotATask { name: String },
+    #[error("there is no task '{name}'")]
+    UnknownTask { name: String, similar: Option<String> },
+    #[error("there is no task '{name}' in this directory; there is {}", known.join(", "))]
+    TaskElsewhere { name: String, known: Vec<String> },
+    #[error("the project {directory} already has a task '{name}'")]
+    TaskExists { directory: String, name: String },
+    #[error("the project {directory} has no task")]
+    NoTask { directory: String },
+    #[error("{directory} belongs to no project")]
+    NoProject { directory: String },
+    #[error("this project has several tasks: {}", names.join(", "))]
+    SeveralTasks { names: Vec<String> },
     #[error("'{name}' cannot be the name of a {what}: {reason}")]
     BadLabel { what: &'static str, name: String, reason: &'static str },
     #[error("vault '{vault}' has no checkpoint '{name}'")]
@@ -217,6 +229,18 @@ impl Error {
             Error::UnknownVault { similar: name, .. } => {
                 similar(name).or_else(|| Some("`avfs vault list` shows what there is".into()))
             }
+            Error::UnknownTask { similar: name, .. } => {
+                similar(name).or_else(|| Some("`avfs tasks --all` shows what there is".into()))
+            }
+            Error::TaskElsewhere { .. } => Some("name it with its project, as it is written here".into()),
+            Error::TaskExists { name, .. } => {
+                Some(format!("`avfs run --task {name}` goes on with it, or choose another name"))
+            }
+            Error::NoTask { .. } => Some("start one with `avfs run`".into()),
+            Error::NoProject { .. } => {
+                Some("name a task; `avfs tasks --all` shows what there is".into())
+            }
+            Error::SeveralTasks { .. } => Some("name one of them".into()),
             Error::UnknownCheckpoint { similar: name, .. } => {
                 similar(name).or_else(|| Some("`avfs checkpoint list` shows what there is".into()))
             }

@@ -1,4 +1,4 @@
-//! Names that users give: to vaults and to checkpoints.
+//! Names that users give: to vaults, tasks and checkpoints.
 
 use std::fmt;
 
@@ -48,9 +48,40 @@ macro_rules! label {
 }
 
 label!(
-    /// The name of a vault: letters, digits, `-`, `_` and `.`, at most 100 bytes.
+    /// The name of a vault: letters, digits, `-`, `_` and `.`, at most 100 bytes. The vault of a task is called
+    /// `PROJECT/TASK`, after the vault of its project.
     VaultName,
     "vault"
+);
+
+impl VaultName {
+    /// What the vault of a task is called. A task of a task's name is none: `/` is at most once in a name.
+    pub(crate) fn of_task(project: &VaultName, task: &TaskName) -> VaultName {
+        VaultName(format!("{project}/{task}"))
+    }
+
+    /// The name of the project, if this is what a task of it is called.
+    pub fn project(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(project, _)| project)
+    }
+
+    /// The name without that of a project.
+    pub fn last_part(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(_, task)| task)
+    }
+
+    /// The same name, in the project that this one is in.
+    pub(crate) fn beside(&self, name: &VaultName) -> VaultName {
+        match self.project() {
+            Some(project) => VaultName(format!("{project}/{name}")),
+            None => name.clone(),
+        }
+    }
+}
+label!(
+    /// The name of a task among those of its project: letters, digits, `-`, `_` and `.`, at most 100 bytes.
+    TaskName,
+    "task"
 );
 label!(
     /// The name of a checkpoint: letters, digits, `-`, `_` and `.`, at most 100 bytes.
@@ -74,6 +105,19 @@ pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_vault_of_a_task_has_the_name_of_its_project_before_its_own() {
+        let project = VaultName::new("web").unwrap();
+        let name = VaultName::of_task(&project, &TaskName::new("fix-login").unwrap());
+        assert_eq!(
+            (name.as_str(), name.project(), name.last_part()),
+            ("web/fix-login", Some("web"), "fix-login")
+        );
+        assert_eq!((project.project(), project.last_part()), (None, "web"));
+        assert_eq!(name.beside(&VaultName::new("fix").unwrap()).as_str(), "web/fix");
+        assert_eq!(project.beside(&VaultName::new("fix").unwrap()).as_str(), "fix");
+    }
 
     #[test]
     fn names_are_checked_once() {

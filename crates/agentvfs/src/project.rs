@@ -12,7 +12,7 @@ use avfs_tree::Limits;
 use crate::birth::Seed;
 use crate::error::{Error, Result};
 use crate::git::{Place, inline};
-use crate::name::VaultName;
+use crate::name::{TaskName, VaultName};
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
 use crate::task::{NewTask, Task};
@@ -64,27 +64,36 @@ impl Store {
         }
     }
 
-    /// The project that a directory belongs to: the nearest one above it that is known, otherwise `None`.
+    /// The project that a directory belongs to, if it is known.
     pub fn find_project(&self, directory: &Path) -> Result<Option<Project>> {
-        let directory = canonical(directory)?;
-        for above in directory.ancestors() {
-            if let Some(project) = self.project_at(above)? {
-                return Ok(Some(project));
-            }
-        }
-        Ok(None)
+        self.project_at(&self.project_root(directory)?)
     }
 
-    /// Where the project of a directory begins: at a known project, at a git repository, or at itself.
+    /// Where the project of a directory begins: at the nearest directory above it that is a known project or a git
+    /// repository, or at itself. A submodule belongs to the known project that it is a part of.
     pub fn project_root(&self, directory: &Path) -> Result<PathBuf> {
-        if let Some(project) = self.find_project(directory)? {
-            return Ok(project.root);
-        }
         let directory = canonical(directory)?;
-        let repository = directory
-            .ancestors()
-            .find(|above| above.join(".git").symlink_metadata().is_ok() && self.check_project(above).is_ok());
-        Ok(repository.unwrap_or(&directory).to_owned())
+        let mut submodule = None;
+        for above in directory.ancestors() {
+            if self.project_at(above)?.is_some() {
+                return Ok(above.to_owned());
+            }
+            match RepositoryKind::of(above) {
+                Some(_) if self.check_project(above).is_err() => {}
+                Some(RepositoryKind::Submodule) => submodule = submodule.or(Some(above)),
+                Some(RepositoryKind::Whole) => return Ok(submodule.unwrap_or(above).to_owned()),
+                None => {}
+            }
+        }
+        Ok(submodule.unwrap_or(&directory).to_owned())
+    }
+
+    /// The project that a task was made from. It is registered again if it was forgotten.
+    pub(crate) fn project_of(&self, task: &Task) -> Result<Project> {
+        match self.project_at(task.root())? {
+            Some(project) => Ok(project),
+            None => self.project(task.root()),
+        }
     }
 
     fn project_at(&self, root: &Path) -> Result<Option<Project>> {
@@ -194,29 +203,76 @@ impl Project {
     }
 
     /// The name that was wanted, or the next number.
-    fn task_name(&self, edits: &mut Vec<RefEdit>, wanted: Option<&VaultName>) -> Result<VaultName> {
+    fn task_name(&self, edits: &mut Vec<RefEdit>, wanted: Option<&TaskName>) -> Result<VaultName> {
         if let Some(name) = wanted {
-            return match self.store.has_vault(name.as_str())? {
-                true => Err(Error::VaultExists { name: name.to_string() }),
-                false => Ok(name.clone()),
-            };
+            return self.free_task_name(name);
         }
         let (mut record, bytes) = self.record()?;
-        let prefix = project_name(&self.root);
         loop {
             record.tasks += 1;
-            let name = VaultName::new(&format!("{prefix}-task-{}", record.tasks))?;
-            if !self.store.has_vault(name.as_str())? {
-                edits.push(RefEdit::replace(key::project(self.path_bytes()), bytes, record::encode(&record)));
-                return Ok(name);
+            match self.free_task_name(&TaskName::new(&format!("task-{}", record.tasks))?) {
+                Err(Error::TaskExists { .. }) => {}
+                found => {
+                    edits.push(RefEdit::replace(
+                        key::project(self.path_bytes()),
+                        bytes,
+                        record::encode(&record),
+                    ));
+                    return found;
+                }
             }
         }
     }
 
+    /// What the vault of a new task is called.
+    pub(crate) fn free_task_name(&self, name: &TaskName) -> Result<VaultName> {
+        let full = VaultName::of_task(&self.vault().name()?, name);
+        // A vault of that name that is no task of this project: another directory had the project's name before.
+        if self.task(name.as_str())?.is_some() || self.store.has_vault(full.as_str())? {
+            return Err(Error::TaskExists { directory: shown(&self.root), name: name.to_string() });
+        }
+        Ok(full)
+    }
+
+    /// The task of this project with this name, if there is one.
+    pub fn task(&self, name: &str) -> Result<Option<Task>> {
+        let full = format!("{}/{name}", self.vault().name()?);
+        // Tasks of older stores have no project before their name.
+        for name in [full.as_str(), name] {
+            if !self.store.has_vault(name)? {
+                continue;
+            }
+            match self.store.task(name) {
+                Ok(task) if task.root() == self.root => return Ok(Some(task)),
+                Ok(_) | Err(Error::NotATask { .. } | Error::UnknownVault { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     /// The tasks of this project, oldest first.
     pub fn tasks(&self) -> Result<Vec<Task>> {
-        let tasks = self.store.tasks()?;
-        Ok(tasks.into_iter().filter(|task| task.root() == self.root).collect())
+        self.store.tasks_where(|task| task.root == self.record.root)
+    }
+}
+
+/// What the `.git` of a directory is.
+enum RepositoryKind {
+    Whole,
+    /// A part of the repository around it: its git directory is in the other one's.
+    Submodule,
+}
+
+impl RepositoryKind {
+    fn of(directory: &Path) -> Option<RepositoryKind> {
+        let git = directory.join(".git");
+        if !git.symlink_metadata().ok()?.is_file() {
+            return Some(RepositoryKind::Whole);
+        }
+        let text = std::fs::read_to_string(git).unwrap_or_default();
+        let is_submodule = text.strip_prefix("gitdir: ").is_some_and(|place| place.contains("/modules/"));
+        Some(if is_submodule { RepositoryKind::Submodule } else { RepositoryKind::Whole })
     }
 }
 

@@ -56,7 +56,7 @@ impl Vault {
             if self.is_alone() {
                 return Err(self.unknown(text)?);
             }
-            let other = self.likewise(&self.store().vault(vault)?)?;
+            let other = self.likewise(&self.named_from_here(vault)?)?;
             return other.revision(if rest.is_empty() { "@" } else { rest });
         }
         if text == "@" {
@@ -69,11 +69,24 @@ impl Vault {
         if let Some(checkpoint) = self.find_checkpoint(text)? {
             return Ok(self.revise(checkpoint.snapshot));
         }
-        let may_name_vaults = !self.is_alone() && crate::name::VaultName::new(text).is_ok();
-        if may_name_vaults && self.store().has_vault(text)? {
-            return self.likewise(&self.store().vault(text)?)?.revision("@");
+        if !self.is_alone() {
+            match self.named_from_here(text) {
+                Err(Error::UnknownVault { .. }) => {}
+                found => return self.likewise(&found?)?.revision("@"),
+            }
         }
         self.by_id(text)
+    }
+
+    /// A vault by its name, or a task of the same project by its own.
+    fn named_from_here(&self, name: &str) -> Result<Vault> {
+        let unknown = match self.store().vault(name) {
+            Err(unknown @ Error::UnknownVault { .. }) => unknown,
+            found => return found,
+        };
+        let own = self.name()?;
+        let beside = format!("{}/{name}", own.project().unwrap_or(own.as_str()));
+        if self.store().has_vault(&beside)? { self.store().vault(&beside) } else { Err(unknown) }
     }
 
     fn revise(&self, snapshot: SnapshotId) -> Revision {

@@ -8,17 +8,17 @@ use avfs_core::{SnapshotId, Timestamp};
 use crate::error::{Error, Result};
 use crate::exec::ChangedFile;
 use crate::exec::changes::changed_files;
-use crate::name::VaultName;
+use crate::name::{TaskName, VaultName};
 use crate::project::path_of_hex;
-use crate::record::{TaskRecord, key};
+use crate::record::{TaskRecord, VaultRecord, key};
 use crate::store::Store;
 use crate::vault::Vault;
 
 /// What a new task is made with.
 #[derive(Clone, Debug, Default)]
 pub struct NewTask {
-    /// `None`: the project's name with a number.
-    pub name: Option<VaultName>,
+    /// `None`: `task` with a number.
+    pub name: Option<TaskName>,
     /// What runs in it, as one line.
     pub command: String,
     /// The profile that it is run with.
@@ -31,7 +31,8 @@ pub struct NewTask {
 #[derive(Clone)]
 pub struct Task {
     vault: Vault,
-    name: VaultName,
+    name: TaskName,
+    vault_name: VaultName,
     root: PathBuf,
     created: Timestamp,
     record: TaskRecord,
@@ -72,16 +73,22 @@ pub struct TaskLook {
 }
 
 impl Store {
-    /// The task with this name.
+    /// The task whose vault has this name. [`Here::task`](crate::Here::task) finds what a user means by a name.
     pub fn task(&self, name: &str) -> Result<Task> {
         Task::of(self.vault(name)?)
     }
 
     /// All tasks, oldest first.
     pub fn tasks(&self) -> Result<Vec<Task>> {
-        let records = self.vault_records()?.into_iter().filter(|record| record.task.is_some());
-        let mut tasks =
-            records.map(|record| Task::of(self.vault_by_id(record.id))).collect::<Result<Vec<Task>>>()?;
+        self.tasks_where(|_| true)
+    }
+
+    /// The tasks whose records are wanted, oldest first.
+    pub(crate) fn tasks_where(&self, is_wanted: impl Fn(&TaskRecord) -> bool) -> Result<Vec<Task>> {
+        let records = self.vault_records()?.into_iter();
+        let records = records.filter(|record| record.task.as_ref().is_some_and(&is_wanted));
+        let tasks = records.map(|record| Task::from_record(self.vault_by_id(record.id), record));
+        let mut tasks = tasks.collect::<Result<Vec<Task>>>()?;
         tasks.sort_by_key(|task| task.vault.id());
         Ok(tasks)
     }
@@ -90,16 +97,27 @@ impl Store {
 impl Task {
     pub(crate) fn of(vault: Vault) -> Result<Task> {
         let found = vault.record()?.0;
+        Task::from_record(vault, found)
+    }
+
+    fn from_record(vault: Vault, found: VaultRecord) -> Result<Task> {
         let Some(record) = found.task else { return Err(Error::NotATask { name: found.name.to_string() }) };
         let root = path_of_hex(&record.root).ok_or_else(|| Error::DamagedRecord {
             key: key::vault(vault.id()),
             reason: "the directory of the task cannot be read".into(),
         })?;
-        Ok(Task { vault, name: found.name, root, created: found.created, record })
+        let name = TaskName::new(found.name.last_part())?;
+        Ok(Task { vault, name, vault_name: found.name, root, created: found.created, record })
     }
 
-    pub fn name(&self) -> &VaultName {
+    /// Its name among the tasks of its project.
+    pub fn name(&self) -> &TaskName {
         &self.name
+    }
+
+    /// Its name everywhere.
+    pub fn vault_name(&self) -> &VaultName {
+        &self.vault_name
     }
 
     pub fn vault(&self) -> &Vault {
@@ -230,7 +248,11 @@ impl Task {
     }
 
     /// Makes copies of the task as it is now, for attempts beside each other. Costs the same whatever it holds.
-    pub fn fork(&self, names: &[VaultName]) -> Result<Vec<Task>> {
+    pub fn fork(&self, names: &[TaskName]) -> Result<Vec<Task>> {
+        let project = self.vault.store().project_of(self)?;
+        let names =
+            names.iter().map(|name| project.free_task_name(name)).collect::<Result<Vec<VaultName>>>()?;
+        let names = &names;
         let record = TaskRecord { applied: None, ..self.record.clone() };
         let copies = self.vault.fork_for(&self.vault.revision("@")?, names, Some(record))?;
         copies.into_iter().map(Task::of).collect()

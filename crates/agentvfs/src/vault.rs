@@ -8,7 +8,7 @@ use crate::audit::{self, AuditEntry, Event};
 use crate::control::LiveOwner;
 use crate::deed::Deed;
 use crate::error::{Error, Result};
-use crate::name::VaultName;
+use crate::name::{TaskName, VaultName};
 use crate::open::{Hold, OpenVault};
 use crate::owner::{self, Owner, Ownership};
 use crate::record::{self, Head, HistoryRecord, VaultId, VaultRecord, key};
@@ -315,8 +315,21 @@ impl Vault {
         })
     }
 
+    /// Gives the vault another name. A task stays in its project; tasks of a project go along with it.
     pub fn rename(&self, to: &VaultName) -> Result<()> {
         self.check_unrestricted("renaming it")?;
+        let from = self.name()?;
+        let to = from.beside(to);
+        self.rename_to(&to)?;
+        let of_project = |record: &VaultRecord| record.name.project() == Some(from.as_str());
+        for task in self.store.vault_records()?.iter().filter(|record| of_project(record)) {
+            let moved = VaultName::of_task(&to, &TaskName::new(task.name.last_part())?);
+            self.store.vault_by_id(task.id).rename_to(&moved)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn rename_to(&self, to: &VaultName) -> Result<()> {
         let from = self.name()?;
         self.update("rename", &format!("{from} to {to}"), |record, edits| {
             if self.store.has_vault(to.as_str())? {

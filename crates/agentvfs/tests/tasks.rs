@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use agentvfs::{NewTask, Store, TaskState, TreePath, VaultName};
+use agentvfs::{NewTask, Store, TaskName, TaskState, TreePath};
 use tempfile::TempDir;
 
 struct Fixture {
@@ -28,7 +28,7 @@ impl Fixture {
 
     fn task(&self, name: Option<&str>) -> agentvfs::Task {
         let new = NewTask {
-            name: name.map(|name| VaultName::new(name).unwrap()),
+            name: name.map(|name| TaskName::new(name).unwrap()),
             command: "make".into(),
             ..NewTask::default()
         };
@@ -81,7 +81,7 @@ fn the_root_of_the_system_and_the_store_are_no_projects() {
 fn a_task_holds_the_directory_as_it_was_and_changes_nothing_in_it() {
     let fixture = Fixture::new();
     let task = fixture.task(None);
-    assert_eq!(task.name().as_str(), "web-app-task-1");
+    assert_eq!(task.name().as_str(), "task-1");
     assert_eq!(task.state().unwrap(), TaskState::Unchanged);
     fs::write(fixture.root().join("later"), "").unwrap();
     write(&task, "/src/main.rs", b"fn main() { todo!() }\n");
@@ -90,7 +90,7 @@ fn a_task_holds_the_directory_as_it_was_and_changes_nothing_in_it() {
     assert_eq!(changed[0].path.path, "/src/main.rs");
     assert_eq!(task.state().unwrap(), TaskState::Unmerged);
     assert_eq!(fs::read_to_string(fixture.root().join("src/main.rs")).unwrap(), "fn main() {}\n");
-    assert_eq!(fixture.task(None).name().as_str(), "web-app-task-2");
+    assert_eq!(fixture.task(None).name().as_str(), "task-2");
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn tasks_are_found_by_name_and_by_project() {
     let project = fixture.store.project(&fixture.root()).unwrap();
     let names: Vec<String> = project.tasks().unwrap().iter().map(|task| task.name().to_string()).collect();
     assert_eq!(names, ["one", "two"]);
-    assert_eq!(fixture.store.task("two").unwrap().command(), "make");
+    assert_eq!(fixture.store.task("web-app/two").unwrap().command(), "make");
     assert_eq!(fixture.store.task("web-app").err().unwrap().code(), "not-a-task");
-    let twice = NewTask { name: Some(VaultName::new("two").unwrap()), ..NewTask::default() };
-    assert_eq!(project.new_task(&twice).err().unwrap().code(), "vault-exists");
+    let twice = NewTask { name: Some(TaskName::new("two").unwrap()), ..NewTask::default() };
+    assert_eq!(project.new_task(&twice).err().unwrap().code(), "task-exists");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_task_that_was_applied_says_so_until_it_is_changed_again() {
     let task = fixture.task(Some("one"));
     write(&task, "/new", b"1");
     task.note_applied(Some(task.head().unwrap()), "1 file").unwrap();
-    let task = fixture.store.task("one").unwrap();
+    let task = fixture.store.task("web-app/one").unwrap();
     assert_eq!(task.state().unwrap(), TaskState::Applied);
     write(&task, "/new", b"2");
     assert_eq!(task.state().unwrap(), TaskState::Unmerged);
@@ -141,7 +141,7 @@ fn a_task_keeps_its_rules_a_preset_among_them() {
     rules.push(line("test", "/.env=read@5").unwrap());
     let new = NewTask { rules: Some(rules.clone()), ..NewTask::default() };
     let task = fixture.store.project(&fixture.root()).unwrap().new_task(&new).unwrap();
-    let kept = fixture.store.task(task.name().as_str()).unwrap().rules().unwrap().unwrap();
+    let kept = fixture.store.task(task.vault_name().as_str()).unwrap().rules().unwrap().unwrap();
     let text = |rules: &[Rule]| rules.iter().map(Rule::to_string).collect::<Vec<_>>();
     assert_eq!(text(kept.list()), text(&rules));
 }

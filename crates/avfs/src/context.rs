@@ -11,6 +11,7 @@ use crate::args::AtArg;
 use crate::cli::GlobalArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::here::working_directory;
 use crate::printer::Printer;
 use crate::recovered::tell_recovered;
 use crate::rule_args::{Chosen, RuleArgs};
@@ -186,7 +187,7 @@ impl<'a> Context<'a> {
 
 /// A vault, without the mounts that a process left which died.
 fn known_vault(store: &Store, name: &str) -> Result<Vault> {
-    let vault = store.vault(name)?;
+    let vault = store.here(&working_directory())?.vault(name)?;
     if !vault.mount_records()?.is_empty() {
         store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
     }

@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod front;
 mod git;
+mod here;
 mod host_file;
 mod json;
 mod mode;

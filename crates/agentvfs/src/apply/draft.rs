@@ -176,7 +176,7 @@ impl Draft {
         ThreeWay {
             objects: application.store.objects(),
             selection: &application.selection,
-            task: application.options.task.as_deref().unwrap_or("task"),
+            task: application.options.task.as_deref().map_or("task", own_name),
             moved: &self.moved,
         }
     }
@@ -410,4 +410,9 @@ fn git_directory(path: &TreePath) -> Option<TreePath> {
         }
     }
     None
+}
+
+/// What a task is called in markers: those who see them are in its project.
+fn own_name(vault: &str) -> &str {
+    vault.rsplit('/').next().unwrap_or(vault)
 }

@@ -94,7 +94,7 @@ impl Bundle {
         }
         let record = record.ok_or("it holds no vault")?;
         let bundle = Bundle { record, history, checkpoints, audit };
-        VaultName::new(bundle.record.name.as_str()).map_err(|error| error.to_string())?;
+        VaultName::new(bundle.record.name.last_part()).map_err(|error| error.to_string())?;
         bundle.check_history()?;
         bundle.check_checkpoints()?;
         bundle.check_audit()?;

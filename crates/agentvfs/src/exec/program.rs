@@ -158,7 +158,7 @@ impl Task {
         if program.toolchains.iter().any(|one| one.env.iter().any(|(name, _)| name == "CARGO_HOME")) {
             given.push(("CARGO_HOME".into(), home.at.join(".cargo").into()));
         }
-        given.push(("AVFS_VAULT".into(), self.name().as_str().into()));
+        given.push(("AVFS_VAULT".into(), self.vault_name().as_str().into()));
         given.extend(program.env.iter().cloned());
         // In a home that is shown, it is there already.
         let is_apart = |link: &Link| home.shows.is_none() || Link::fits(&link.at, &[&home.at]);

@@ -9,14 +9,14 @@ use super::sides::{Changed, Texts};
 use crate::apply::{Application, ApplyOptions, Selection};
 use crate::error::Result;
 use crate::git::is_in_repository;
-use crate::name::VaultName;
+use crate::name::TaskName;
 use crate::store::Store;
 use crate::task::Task;
 
 /// Where the work of two tasks meets and cannot be merged by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clash {
-    pub with: VaultName,
+    pub with: TaskName,
     pub paths: Vec<TreePath>,
 }
 

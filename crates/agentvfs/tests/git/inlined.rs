@@ -73,7 +73,7 @@ fn a_branch_that_the_user_moves_before_anybody_looks_is_not_moved_by_the_task() 
     let seen = open.read(&file).unwrap();
     open.commit("looked", "").unwrap();
     assert_eq!(seen.trim_ascii_end(), sh(&ground.path("tree"), "git rev-parse side").as_bytes());
-    let task = store.task(task.name().as_str()).unwrap();
+    let task = store.task(task.vault_name().as_str()).unwrap();
     assert_eq!(task.git_work().unwrap().moved_refs().unwrap(), []);
     // The index of the worktree is in another place than on the host.
     let index = path(".git/index");

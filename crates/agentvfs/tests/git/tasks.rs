@@ -23,7 +23,7 @@ fn task(ground: &Ground, store: &Store, script: &str, made: &[&str]) -> Task {
 }
 
 fn again(store: &Store, task: &Task) -> Task {
-    store.task(task.name().as_str()).unwrap()
+    store.task(task.vault_name().as_str()).unwrap()
 }
 
 #[test]

@@ -36,16 +36,17 @@ unless --conflicts says what to do. Everything is applied or nothing is, and
 Ends with status 1 if conflicts were left or marked.
 
 Examples:
-  avfs apply web-task-1
-  avfs apply web-task-1 --dry-run
-  avfs apply web-task-1 src --hunks README.md:1,3
-  avfs apply web-task-1 --conflicts mark
-  avfs apply web-task-1 --to ../web-copy
-  avfs apply web-task-1 --commits
-  avfs apply web-task-1 --branch fix -m 'Fix the login'")]
+  avfs apply task-1
+  avfs apply task-1 --dry-run
+  avfs apply task-1 src --hunks README.md:1,3
+  avfs apply task-1 --conflicts mark
+  avfs apply task-1 --to ../web-copy
+  avfs apply task-1 --commits
+  avfs apply task-1 --branch fix -m 'Fix the login'")]
 pub struct ApplyArgs {
+    /// The task [default: the only one of this project]
     #[arg(value_name = "TASK")]
-    task: String,
+    task: Option<OsString>,
 
     /// Only these files and directories
     #[arg(value_name = "PATH", value_parser = vault_path())]
@@ -123,12 +124,12 @@ impl Hunks {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ApplyArgs) -> Result<ExitStatus> {
-    let task = context.task_store()?.task(&args.task)?;
+    let (task, paths) = context.task_and_paths(args.task.as_deref(), &args.paths)?;
     if args.git.is_wanted() {
         let directory = args.manner.to.as_deref().unwrap_or(task.root());
-        return git::run(context, &task, directory, &args.paths, &args.git);
+        return git::run(context, &task, directory, &paths, &args.git);
     }
-    let mut selection = Selection { paths: args.paths.clone(), ..Selection::default() };
+    let mut selection = Selection { paths, ..Selection::default() };
     for Hunks { path, numbers } in &args.hunks {
         selection.hunks.entry(path.clone()).or_default().extend(numbers);
     }
@@ -166,7 +167,7 @@ pub fn apply(
 
 fn options(task: &Task, manner: &MannerArgs) -> Result<ApplyOptions> {
     Ok(ApplyOptions {
-        task: Some(task.name().to_string()),
+        task: Some(task.vault_name().to_string()),
         conflicts: manner.on_conflict(),
         rules: task.rules()?,
         ..ApplyOptions::default()

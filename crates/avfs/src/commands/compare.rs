@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use agentvfs::patch::{FileChange, PatchOptions, Stat, Status};
-use agentvfs::{Entry, Store, TreePath};
+use agentvfs::{Entry, Here, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ struct CellBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &CompareArgs) -> Result<ExitStatus> {
-    let rows = rows(&context.task_store()?, &args.tasks)?;
+    let rows = rows(&context.here()?, &args.tasks)?;
     if context.out.is_json() {
         let files = rows.iter().map(|(path, cells)| FileBody {
             path: path.into(),
@@ -82,10 +82,10 @@ pub fn run(context: &mut Context<'_>, args: &CompareArgs) -> Result<ExitStatus> 
     Ok(ExitStatus::Success)
 }
 
-fn rows(store: &Store, names: &[String]) -> Result<Rows> {
+fn rows(here: &Here, names: &[String]) -> Result<Rows> {
     let mut rows = Rows::new();
     for (column, name) in names.iter().enumerate() {
-        let task = store.task(name)?;
+        let task = here.task(name)?;
         let from = View::new(task.vault().clone(), task.base()?)?;
         let to = View::new(task.vault().clone(), task.head()?)?;
         for change in compare(&from.reader, &to.reader, &[])? {

@@ -40,7 +40,7 @@ What begins with '/' or stands behind '--' is a path.
 
 Examples:
   avfs diff
-  avfs diff web-task-1 --patch
+  avfs diff task-1 --patch
   avfs diff before-upgrade --stat
   avfs diff before-upgrade @ src
   avfs diff --word-diff
@@ -135,11 +135,11 @@ fn task(context: &mut Context<'_>, comparison: &mut Comparison) -> Result<Option
     if context.is_alone() {
         return Ok(None);
     }
-    let store = context.task_store()?;
-    let Ok(task) = store.task(name) else { return Ok(None) };
+    let here = context.here()?;
+    let Ok(task) = here.task(name) else { return Ok(None) };
     match &comparison.to {
         None => {}
-        Some(Revision { vault: None, state: State::Named(word) }) if !store.has_vault(word)? => {
+        Some(Revision { vault: None, state: State::Named(word) }) if here.vault(word).is_err() => {
             comparison.paths.insert(0, TreePath::parse(word.as_bytes())?);
         }
         Some(_) => return Ok(None),

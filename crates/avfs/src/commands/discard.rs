@@ -14,10 +14,11 @@ use crate::exit::ExitStatus;
 refused, unless --force is given.
 
 Examples:
-  avfs discard web-task-1
+  avfs discard task-1
   avfs discard attempt-2 attempt-3 --yes")]
 pub struct DiscardArgs {
-    #[arg(required = true, value_name = "TASK")]
+    /// The tasks [default: the only one of this project]
+    #[arg(value_name = "TASK")]
     tasks: Vec<String>,
 
     /// Do not ask
@@ -35,9 +36,14 @@ struct DiscardBody<'a> {
 }
 
 pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> {
-    let store = context.task_store()?;
     // All of them are known before the first one goes.
-    let tasks = args.tasks.iter().map(|name| store.task(name)).collect::<Result<Vec<_>, _>>()?;
+    let tasks = if args.tasks.is_empty() {
+        vec![context.task(None)?]
+    } else {
+        let here = context.here()?;
+        args.tasks.iter().map(|name| here.task(name)).collect::<Result<Vec<_>, _>>()?
+    };
+    let names: Vec<String> = tasks.iter().map(|task| task.name().to_string()).collect();
     let mut unmerged = Vec::new();
     for task in &tasks {
         if is_unmerged(task)? {
@@ -57,7 +63,7 @@ pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> 
         context.out.talk(format_args!("discarded task '{name}'"));
     }
     if context.out.is_json() {
-        context.out.object("discard", &DiscardBody { tasks: &args.tasks })?;
+        context.out.object("discard", &DiscardBody { tasks: &names })?;
     }
     Ok(ExitStatus::Success)
 }

@@ -78,7 +78,7 @@ fn prune_tasks(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus
             done.push(task);
         }
     }
-    let names: Vec<String> = done.iter().map(|task| task.name().to_string()).collect();
+    let names: Vec<String> = done.iter().map(|task| task.vault_name().to_string()).collect();
     if !context.out.is_json() {
         names.iter().try_for_each(|name| context.out.line(name))?;
     }

@@ -18,6 +18,8 @@ mod screen;
 mod text;
 mod tree;
 
+use std::ffi::OsString;
+
 use agentvfs::apply::Plan;
 use anyhow::Result;
 use avfs_core::TreePath;
@@ -47,12 +49,13 @@ With --json the changes are printed with the numbers of their hunks, and with
 what --accept and --reject say of them; then nothing is applied.
 
 Examples:
-  avfs review web-task-1
-  avfs review web-task-1 src --accept src/main.rs
-  avfs review web-task-1 --json --accept / --reject src/main.rs:2,3")]
+  avfs review task-1
+  avfs review task-1 src --accept src/main.rs
+  avfs review task-1 --json --accept / --reject src/main.rs:2,3")]
 pub struct ReviewArgs {
+    /// The task [default: the only one of this project]
     #[arg(value_name = "TASK")]
-    task: String,
+    task: Option<OsString>,
 
     /// Only these files and directories
     #[arg(value_name = "PATH", value_parser = vault_path())]
@@ -68,15 +71,15 @@ pub struct ReviewArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ReviewArgs) -> Result<ExitStatus> {
-    let task = context.task_store()?.task(&args.task)?;
-    let changes = Changes::of(&task, &args.paths)?;
+    let (task, paths) = context.task_and_paths(args.task.as_deref(), &args.paths)?;
+    let changes = Changes::of(&task, &paths)?;
     let decisions = decisions(&changes, &args.accept, &args.reject)?;
     if context.out.is_json() {
         context.out.object("review", &ReviewBody::new(task.name().as_str(), &changes, &decisions)?)?;
         return Ok(ExitStatus::Success);
     }
     if !screen::is_possible() {
-        return Err(no_terminal(&args.task).into());
+        return Err(no_terminal(&context.here()?.name_of(&task)).into());
     }
     if changes.files.is_empty() {
         context.out.talk(format_args!("there is nothing to review in task '{}'", task.name()));

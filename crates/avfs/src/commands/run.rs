@@ -78,7 +78,8 @@ fn work(
     start.announce(context.out);
     let stdin = terminal.map_or_else(plain_stdin, |socket| Ok(Stdin::Terminal(socket)))?;
     let rules = start.program.rules.clone();
-    let door = HostDoor { home: context.home()?.to_owned(), vault: start.task.name().to_string(), rules };
+    let door =
+        HostDoor { home: context.home()?.to_owned(), vault: start.task.vault_name().to_string(), rules };
     let hidden = hidden::Hidden::look(&start);
     let mut lingering = Lingering::default();
     let ended = supervised(

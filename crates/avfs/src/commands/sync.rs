@@ -13,10 +13,12 @@ use crate::exit::ExitStatus;
 conflicts where both changed the same, which `avfs resolve` settles.
 
 Examples:
-  avfs sync web-task-1
-  avfs sync web-task-1 --dry-run")]
+  avfs sync task-1
+  avfs sync task-1 --dry-run")]
 pub struct SyncArgs {
-    task: String,
+    /// The task [default: the only one of this project]
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
 
     /// Only tell what would happen
     #[arg(short = 'n', long)]
@@ -28,7 +30,7 @@ pub struct SyncArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &SyncArgs) -> Result<ExitStatus> {
-    let mut task = context.task_store()?.task(&args.task)?;
+    let mut task = context.task(args.task.as_deref())?;
     let options = MergeOptions {
         dry_run: args.dry_run,
         conflicts: args.conflicts.into(),

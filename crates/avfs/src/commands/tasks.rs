@@ -5,7 +5,7 @@ mod table;
 pub use table::changes;
 
 use agentvfs::exec::{ChangeKind, ChangedFile};
-use agentvfs::{Clash, Store, Task, TaskState, Timestamp, TreePath};
+use agentvfs::{Clash, Task, TaskState, Timestamp, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -43,6 +43,8 @@ struct TasksBody {
 #[derive(Serialize)]
 pub struct TaskBody {
     pub name: String,
+    /// Its name everywhere.
+    pub vault: String,
     pub state: &'static str,
     #[serde(flatten)]
     pub project: ProjectField,
@@ -59,6 +61,9 @@ pub struct TaskBody {
     pub commits: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<ConflictsBody>,
+    /// What it is called in the directory that one is in.
+    #[serde(skip)]
+    pub shown: String,
     /// The same for people.
     #[serde(skip)]
     pub warnings: Vec<String>,
@@ -118,6 +123,7 @@ impl TaskBody {
         let look = task.look()?;
         Ok(TaskBody {
             name: task.name().to_string(),
+            vault: task.vault_name().to_string(),
             state: look.state.as_str(),
             project: ProjectField::new(task.root().as_os_str().as_encoded_bytes()),
             command: task.command().to_owned(),
@@ -129,20 +135,26 @@ impl TaskBody {
             changed: CountsBody::of(&look.changed),
             commits: look.commits,
             conflicts: None,
+            shown: task.name().to_string(),
             warnings: Vec::new(),
         })
     }
 }
 
 pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
-    let store = context.task_store()?;
-    let tasks = if args.all { store.tasks()? } else { tasks_here(&store)? };
+    let here = context.here()?;
+    let store = context.store()?;
+    let tasks = match here.project() {
+        Some(project) if !args.all => project.tasks()?,
+        Some(_) | None => store.tasks()?,
+    };
     let mut bodies = tasks.iter().map(TaskBody::of).collect::<Result<Vec<TaskBody>>>()?;
     let clashes = store.clashes(&tasks)?;
     for ((body, task), clashes) in bodies.iter_mut().zip(&tasks).zip(&clashes) {
         let directory = task.clashes_with_directory()?;
         body.conflicts = Some(ConflictsBody::new(&directory, clashes));
         body.warnings = table::warnings(&directory, clashes);
+        body.shown = here.name_of(task);
     }
     if context.out.is_json() {
         context.out.object("tasks", &TasksBody { tasks: bodies })?;
@@ -152,15 +164,6 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
         table::print(context.out, &bodies)?;
     }
     Ok(ExitStatus::Success)
-}
-
-/// The tasks of the project that the working directory belongs to, or all of them if it belongs to none.
-pub fn tasks_here(store: &Store) -> Result<Vec<Task>> {
-    let here = std::env::current_dir().ok();
-    match here.map(|here| store.find_project(&here)).transpose()?.flatten() {
-        Some(project) => Ok(project.tasks()?),
-        None => Ok(store.tasks()?),
-    }
 }
 
 /// Whether a task holds work that is nowhere else.

@@ -69,8 +69,8 @@ fn mounted_at(task: &Task) -> Result<Option<PathBuf>> {
 }
 
 /// Where workspaces are if nobody says otherwise: beside the store.
-fn default_place(home: &Path, name: &str) -> PathBuf {
+fn default_place(home: &Path, task: &Task) -> PathBuf {
     let mut beside = home.file_name().unwrap_or_default().to_owned();
     beside.push("-workspaces");
-    home.with_file_name(beside).join(name)
+    home.with_file_name(beside).join(task.vault_name().as_str())
 }

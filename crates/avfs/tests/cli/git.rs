@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use agentvfs::{NewTask, TreePath, VaultName};
+use agentvfs::{NewTask, TaskName, TreePath};
 use serde_json::json;
 
 use crate::sandbox::Sandbox;
@@ -65,7 +65,7 @@ fn with_task() -> Sandbox {
     let sandbox = with_repository();
     let source = sandbox.path("project/src");
     let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
-    let name = Some(VaultName::new("fix").unwrap());
+    let name = Some(TaskName::new("fix").unwrap());
     let task = sandbox.library().project(&source).unwrap().new_task(&NewTask { name, ..NewTask::default() });
     sh(
         &sandbox.path(""),

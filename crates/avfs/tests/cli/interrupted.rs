@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use agentvfs::apply::{Application, ApplyOptions, Moment, Selection, Watch};
-use agentvfs::{NewTask, Store, TreePath, VaultName};
+use agentvfs::{NewTask, Store, TaskName, TreePath};
 use avfs_testkit::{TestChild, child_task, crash};
 
 use crate::sandbox::Sandbox;
@@ -25,9 +25,9 @@ fn child_that_applies() {
     let Some((place, script)) = child_task() else { return };
     let moment = if script == "moved" { Moment::Moved(1) } else { Moment::Done };
     let store = Store::open(&place).unwrap();
-    let task = store.task("fix").unwrap();
-    let (base, head, options) = (task.base().unwrap(), task.head().unwrap(), ApplyOptions::default());
-    let options = ApplyOptions { task: Some("fix".into()), ..options };
+    let task = store.tasks().unwrap().remove(0);
+    let (base, head) = (task.base().unwrap(), task.head().unwrap());
+    let options = ApplyOptions { task: Some(task.vault_name().to_string()), ..ApplyOptions::default() };
     let plan = Application::plan(&store, base, head, task.root(), &Selection::default(), &options).unwrap();
     plan.carry_out_watched(&EndsAt(moment)).unwrap();
 }
@@ -40,7 +40,7 @@ fn project(sandbox: &Sandbox) -> PathBuf {
     let project = Store::open(&sandbox.store()).unwrap().project(&root).unwrap();
     for (name, text) in [("fix", "new\n"), ("other", "another\n")] {
         let command = if name == "fix" { "workspace".to_owned() } else { String::new() };
-        let new = NewTask { name: Some(VaultName::new(name).unwrap()), command, ..NewTask::default() };
+        let new = NewTask { name: Some(TaskName::new(name).unwrap()), command, ..NewTask::default() };
         let open = project.new_task(&new).unwrap().vault().begin().unwrap();
         for file in ["a", "b"] {
             let path = TreePath::parse(file.as_bytes()).unwrap();

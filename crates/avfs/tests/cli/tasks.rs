@@ -26,7 +26,7 @@ fn workspace(sandbox: &Sandbox, name: &str) -> PathBuf {
 #[test]
 fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     let sandbox = Sandbox::new();
-    assert_eq!(sandbox.bad("workspace start try"), (3, "unknown-vault".into()));
+    assert_eq!(sandbox.bad("workspace start try"), (3, "unknown-task".into()));
     let dir = workspace(&sandbox, "try");
     fs::write(dir.join("src/main.rs"), "one\n2\n").unwrap();
     fs::write(dir.join("new"), "").unwrap();
@@ -42,8 +42,8 @@ fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     assert_snapshot!(sandbox.run("tasks --all"), @r"
     status 0
     --- data
-    NAME  STATE      CHANGED   STARTED   COMMAND
-    try   unmerged   +1 ~1 -1  just now  workspace
+    NAME     STATE      CHANGED   STARTED   COMMAND
+    web/try  unmerged   +1 ~1 -1  just now  workspace
     --- talk
     ");
     assert_snapshot!(sandbox.run("diff try"), @r"
@@ -103,7 +103,7 @@ fn copies_of_a_task_are_compared_side_by_side() {
     assert_eq!(body["files"][1]["changes"][0], serde_json::Value::Null);
     assert_eq!(sandbox.good("fork 1 --task try"), "try-3\n");
     sandbox.good("discard try try-1 try-2 try-3 --yes");
-    assert_eq!(sandbox.bad("fork 1"), (3, "no-task".into()));
+    assert_eq!(sandbox.bad("fork 1"), (3, "no-project".into()));
     assert_eq!(sandbox.bad("discard web"), (2, "not-a-task".into()));
 }
 
@@ -197,9 +197,9 @@ fn pruning_shows_first_and_spares_what_is_nowhere_else() {
     sandbox.good("workspace stop kept");
     workspace(&sandbox, "idle");
     sandbox.good("workspace stop idle");
-    assert_eq!(sandbox.good("prune --tasks --dry-run"), "idle\n");
+    assert_eq!(sandbox.good("prune --tasks --dry-run"), "web/idle\n");
     assert_eq!(sandbox.bad("prune --tasks"), (2, "needs-confirmation".into()));
-    assert_eq!(sandbox.object("prune --tasks --yes --json")["tasks"], serde_json::json!(["idle"]));
+    assert_eq!(sandbox.object("prune --tasks --yes --json")["tasks"], serde_json::json!(["web/idle"]));
     assert_eq!(sandbox.good("prune --tasks --dry-run"), "");
     assert_eq!(sandbox.object("tasks --all --json")["tasks"][0]["name"], "kept");
     sandbox.good("discard kept --yes");

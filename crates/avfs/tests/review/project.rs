@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use agentvfs::{NewTask, OpenVault, Store, StoreOptions, TreePath, VaultName};
+use agentvfs::{NewTask, OpenVault, Store, StoreOptions, TaskName, TreePath};
 use assert_cmd::Command;
 
 use crate::pane::give_to;
@@ -51,7 +51,7 @@ impl Project {
         }
         let store =
             Store::open_with(&project.home().join(".local/share/agentvfs"), StoreOptions::default()).unwrap();
-        let name = Some(VaultName::new("work").unwrap());
+        let name = Some(TaskName::new("work").unwrap());
         let task = store.project(&project.root()).unwrap();
         let task = task.new_task(&NewTask { name, ..NewTask::default() }).unwrap();
         let open = task.vault().begin().unwrap();

@@ -12,8 +12,11 @@ use crate::exit::ExitStatus;
 
 /// What would be done. It is about the states that were looked at, whatever the task has become since.
 pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan> {
-    let options =
-        ApplyOptions { task: Some(task.name().to_string()), rules: task.rules()?, ..ApplyOptions::default() };
+    let options = ApplyOptions {
+        task: Some(task.vault_name().to_string()),
+        rules: task.rules()?,
+        ..ApplyOptions::default()
+    };
     let (base, theirs) = (changes.from.snapshot, changes.to.snapshot);
     let selection = accepted.selection();
     let plan = Application::plan(task.vault().store(), base, theirs, task.root(), &selection, &options);

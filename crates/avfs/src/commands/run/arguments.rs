@@ -7,7 +7,7 @@ use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{Program, ProgramError};
 use agentvfs::rules::{self, Rule};
-use agentvfs::{Error, NewTask, Task, VaultName};
+use agentvfs::{Error, NewTask, Task, TaskName};
 use anyhow::Result;
 
 use super::surroundings::Surroundings;
@@ -128,7 +128,7 @@ impl RunArgs {
     ) -> Result<Task> {
         let store = context.task_store()?;
         if let Some(name) = &self.task {
-            return Ok(store.task(name)?);
+            return Ok(store.here(here)?.task(name)?);
         }
         let project = store.project(&store.project_root(here)?)?;
         let setup = allowed_setup(context, &project)?;
@@ -138,7 +138,7 @@ impl RunArgs {
         }
         let words: Vec<String> = command.iter().map(|word| crate::escape::printable_os(word)).collect();
         let new = NewTask {
-            name: self.name.as_deref().map(VaultName::new).transpose()?,
+            name: self.name.as_deref().map(TaskName::new).transpose()?,
             command: words.join(" "),
             profile: Some(profile.name.clone()),
             rules: rules.clone(),

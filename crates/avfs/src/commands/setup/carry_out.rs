@@ -29,7 +29,8 @@ pub fn carry_out(context: &mut Context<'_>, task: &mut Task, setup: &Setup, rule
         context.out.talk(format_args!("setup: {shown}"));
         if !exec(context, task, command, rules)? {
             let text = format!("the setup command '{shown}' failed");
-            let hint = format!("task '{}' stays as it is; `avfs discard` throws it away", task.name());
+            let name = context.here()?.name_of(task);
+            let hint = format!("task '{name}' stays as it is; `avfs discard {name}` throws it away");
             return Err(Failure::new("setup-failed", ExitStatus::No, text).hint(Some(hint)).into());
         }
     }
@@ -39,7 +40,7 @@ pub fn carry_out(context: &mut Context<'_>, task: &mut Task, setup: &Setup, rule
 /// Runs one command by `avfs exec`; says whether it ended well. Its output is talk.
 fn exec(context: &Context<'_>, task: &Task, command: &str, rules: &[String]) -> Result<bool> {
     let mut exec = Command::new(std::env::current_exe()?);
-    exec.arg("exec").arg("--home").arg(context.home()?).arg("--vault").arg(task.name().as_str());
+    exec.arg("exec").arg("--home").arg(context.home()?).arg("--vault").arg(task.vault_name().as_str());
     exec.args(["--checkpoint", "never", "--policy", "/dev/stdin"]).args(rules);
     exec.arg("-c").arg(command);
     exec.stdin(Stdio::piped()).stdout(std::io::stderr()).stderr(Stdio::inherit());

@@ -14,7 +14,7 @@ const SHOWN: usize = 50;
 const NAMED: usize = 3;
 
 pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
-    let name_width = tasks.iter().map(|task| task.name.chars().count()).max().unwrap_or(0).max(4);
+    let name_width = tasks.iter().map(|task| task.shown.chars().count()).max().unwrap_or(0).max(4);
     let changes: Vec<String> = tasks.iter().map(work).collect();
     let change_width = changes.iter().map(String::len).max().unwrap_or(0).max("CHANGED".len());
     let ages: Vec<String> =
@@ -29,7 +29,7 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
         let state = out.paint(style(task.state), format!("{:<9}", task.state));
         out.line(format_args!(
             "{:<name_width$}  {state}  {changes:<change_width$}  {age:<age_width$}  {}",
-            task.name,
+            task.shown,
             shortened(&task.command)
         ))?;
         for warning in &task.warnings {

@@ -23,11 +23,13 @@ struct UseBody<'a> {
 }
 
 pub fn run(context: &mut Context<'_>, args: &UseArgs) -> Result<ExitStatus> {
-    context.store()?.use_vault(&args.name)?;
+    let name = context.vault_named(&args.name)?.name()?;
+    let name = name.as_str();
+    context.store()?.use_vault(name)?;
     if context.out.is_json() {
-        context.out.object("vault-use", &UseBody { name: &args.name })?;
+        context.out.object("vault-use", &UseBody { name })?;
     }
-    if let Some(stronger) = stronger_choice(context, &args.name) {
+    if let Some(stronger) = stronger_choice(context, name) {
         context.out.warn(format_args!("{stronger} names another vault, and beats this choice"));
     }
     Ok(ExitStatus::Success)

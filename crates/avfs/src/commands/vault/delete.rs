@@ -41,7 +41,7 @@ pub fn run(context: &mut Context<'_>, args: &DeleteArgs) -> Result<ExitStatus> {
         let message = format!("--force names '{repeated}', and the vault to delete is '{name}'");
         return Err(Failure::new("usage", ExitStatus::BadInput, message).into());
     }
-    let vault = context.store()?.vault(name)?;
+    let vault = context.vault_named(name)?;
     let question = format!("Delete vault '{name}' with its checkpoints and history?");
     if !confirm(context.out, question, args.yes || args.force.is_some())? {
         return Ok(ExitStatus::No);

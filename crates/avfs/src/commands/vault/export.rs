@@ -44,7 +44,7 @@ struct ExportBody<'a> {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ExportArgs) -> Result<ExitStatus> {
-    let vault = context.store()?.vault(&args.name)?;
+    let vault = context.vault_named(&args.name)?;
     if args.file == Path::new("-") {
         check_stream(context)?;
         vault.export_bundle(&mut context.out.stream(), "standard output", &mut |_| {})?;

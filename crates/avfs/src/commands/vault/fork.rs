@@ -44,7 +44,7 @@ struct ForkBody {
 pub fn run(context: &mut Context<'_>, args: &ForkArgs) -> Result<ExitStatus> {
     let names = names(args)?;
     let store = context.store()?;
-    let forks = fork(&store.vault(&args.from)?, args.at.as_ref(), &names)?;
+    let forks = fork(&context.vault_named(&args.from)?, args.at.as_ref(), &names)?;
     if args.choose {
         store.use_vault(&args.name)?;
     }

@@ -33,7 +33,7 @@ struct InfoBody {
 
 pub fn run(context: &mut Context<'_>, args: &InfoArgs) -> Result<ExitStatus> {
     let vault = match &args.name {
-        Some(name) => context.store()?.vault(name)?,
+        Some(name) => context.vault_named(name)?,
         None => context.vault()?,
     };
     let info = vault.info()?;

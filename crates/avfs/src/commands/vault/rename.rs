@@ -26,7 +26,7 @@ struct RenameBody<'a> {
 
 pub fn run(context: &mut Context<'_>, args: &RenameArgs) -> Result<ExitStatus> {
     let to = VaultName::new(&args.new_name)?;
-    context.store()?.vault(&args.name)?.rename(&to)?;
+    context.vault_named(&args.name)?.rename(&to)?;
     if context.out.is_json() {
         context.out.object("vault-rename", &RenameBody { from: &args.name, to: to.as_str() })?;
     }

@@ -20,6 +20,6 @@ pub struct CheckpointArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &CheckpointArgs) -> Result<ExitStatus> {
-    let task = context.task_store()?.task(&args.workspace)?;
+    let task = context.task(Some(&args.workspace))?;
     save(context, task.vault(), &args.checkpoint)
 }

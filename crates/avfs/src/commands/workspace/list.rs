@@ -22,8 +22,9 @@ struct ListBody {
 }
 
 pub fn run(context: &mut Context<'_>, _: &ListArgs) -> Result<ExitStatus> {
+    let here = context.here()?;
     let tasks: Vec<Task> =
-        context.task_store()?.tasks()?.into_iter().filter(|task| task.command() == COMMAND).collect();
+        context.store()?.tasks()?.into_iter().filter(|task| task.command() == COMMAND).collect();
     if context.out.is_json() {
         let workspaces = tasks.iter().map(WorkspaceBody::of).collect::<Result<Vec<_>>>()?;
         context.out.object("workspaces", &ListBody { workspaces })?;
@@ -33,12 +34,12 @@ pub fn run(context: &mut Context<'_>, _: &ListArgs) -> Result<ExitStatus> {
         context.out.talk("there is no workspace; start one with `avfs workspace start NAME --from DIR`");
         return Ok(ExitStatus::Success);
     }
-    let width = tasks.iter().map(|task| task.name().as_str().chars().count()).max().unwrap_or(0).max(4);
+    let width = tasks.iter().map(|task| here.name_of(task).chars().count()).max().unwrap_or(0).max(4);
     context.out.line(context.out.paint(HEADING, format!("{:<width$}  {:<9}  AT", "NAME", "STATE")))?;
     for task in &tasks {
         let dir = mounted_at(task)?.map_or_else(|| "-".to_owned(), |dir| dir.display().to_string());
         let state = task.state()?.as_str();
-        context.out.line(format_args!("{:<width$}  {state:<9}  {dir}", task.name()))?;
+        context.out.line(format_args!("{:<width$}  {state:<9}  {dir}", here.name_of(task)))?;
     }
     Ok(ExitStatus::Success)
 }

@@ -22,7 +22,7 @@ pub struct RollbackArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &RollbackArgs) -> Result<ExitStatus> {
-    let task = context.task_store()?.task(&args.workspace)?;
+    let task = context.task(Some(&args.workspace))?;
     let vault = task.vault();
     let to = match &args.checkpoint {
         Some(name) => name.clone(),

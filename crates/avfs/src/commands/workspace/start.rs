@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agentvfs::mount::MountOptions;
-use agentvfs::{Error, NewTask, Task, VaultName};
+use agentvfs::{Error, NewTask, Task, TaskName};
 use anyhow::Result;
 
 use super::{COMMAND, WorkspaceBody, default_place, mounted_at};
@@ -40,7 +40,7 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     let dir = match mounted_at(&task)? {
         Some(dir) => dir,
         None => {
-            let place = args.dir.clone().map_or_else(|| default(context, &args.name), Ok)?;
+            let place = args.dir.clone().map_or_else(|| default(context, &task), Ok)?;
             std::fs::create_dir_all(&place).map_err(|source| Error::Host {
                 action: "making",
                 place: place.display().to_string(),
@@ -58,31 +58,31 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
         return Ok(ExitStatus::Success);
     }
     context.out.line(dir.display())?;
-    let name = &args.name;
+    let name = context.here()?.name_of(&task);
     context.out.talk(format_args!("when you are done: avfs workspace stop {name}; avfs apply {name}"));
     Ok(ExitStatus::Success)
 }
 
-fn default(context: &Context<'_>, name: &str) -> Result<PathBuf> {
-    Ok(default_place(context.home()?, name))
+fn default(context: &Context<'_>, task: &Task) -> Result<PathBuf> {
+    Ok(default_place(context.home()?, task))
 }
 
 /// The task that has this name already, or a new one.
 fn task(context: &mut Context<'_>, args: &StartArgs) -> Result<Task> {
-    let store = context.task_store()?;
+    let here = context.here()?;
+    let store = context.store()?;
     let Some(from) = &args.from else {
-        if !store.has_vault(&args.name)? {
-            let text = format!("there is no workspace '{}'", crate::escape::printable(args.name.as_bytes()));
-            let failure = Failure::new("unknown-vault", ExitStatus::NotFound, text);
-            return Err(failure.hint(Some("make one with --from DIR".to_owned())).into());
-        }
-        return Ok(store.task(&args.name)?);
+        return match here.task(&args.name) {
+            Err(Error::UnknownTask { name, similar: None }) => {
+                let text = format!("there is no workspace '{name}'");
+                let failure = Failure::new("unknown-task", ExitStatus::NotFound, text);
+                Err(failure.hint(Some("make one with --from DIR".to_owned())).into())
+            }
+            found => Ok(found?),
+        };
     };
-    let new = NewTask {
-        name: Some(VaultName::new(&args.name)?),
-        command: COMMAND.to_owned(),
-        ..NewTask::default()
-    };
+    let new =
+        NewTask { name: Some(TaskName::new(&args.name)?), command: COMMAND.to_owned(), ..NewTask::default() };
     let project = store.project(from)?;
     let mut task = project.new_task(&new)?;
     if let Some(setup) = allowed_setup(context, &project)? {

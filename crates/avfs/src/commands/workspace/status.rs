@@ -13,11 +13,12 @@ use crate::exit::ExitStatus;
   avfs workspace status try
   avfs workspace status try --json")]
 pub struct StatusArgs {
-    name: String,
+    /// The workspace [default: the only one of this project]
+    name: Option<String>,
 }
 
 pub fn run(context: &mut Context<'_>, args: &StatusArgs) -> Result<ExitStatus> {
-    let task = context.task_store()?.task(&args.name)?;
+    let task = context.task(args.name.as_deref())?;
     let body = WorkspaceBody::of(&task)?;
     if context.out.is_json() {
         context.out.object("workspace", &body)?;

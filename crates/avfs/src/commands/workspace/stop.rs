@@ -16,7 +16,8 @@ use crate::exit::ExitStatus;
   avfs workspace stop try
   avfs workspace stop try --force           although programs use it")]
 pub struct StopArgs {
-    name: String,
+    /// The workspace [default: the only one of this project]
+    name: Option<String>,
 
     /// Take the directory away even from programs that use it
     #[arg(long, short)]
@@ -27,21 +28,22 @@ pub struct StopArgs {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
-    let task = context.task_store()?.task(&args.name)?;
+    let task = context.task(args.name.as_deref())?;
     let mounted = mounted_at(&task)?;
     if let Some(dir) = &mounted {
         unmount::end(task.vault(), dir, args.force)?;
         await_rest(&task)?;
-        if *dir == default_place(context.home()?, &args.name) {
+        if *dir == default_place(context.home()?, &task) {
             // We made it; if something is in it, it is not ours to remove.
             let _ = std::fs::remove_dir(dir);
+            let _ = dir.parent().map(std::fs::remove_dir);
         }
     }
     if context.out.is_json() {
         context.out.object("workspace", &WorkspaceBody::of(&task)?)?;
         return Ok(ExitStatus::Success);
     }
-    let name = &args.name;
+    let name = context.here()?.name_of(&task);
     match mounted {
         Some(_) => context.out.talk(format_args!("stopped; `avfs diff {name}`, then `avfs apply {name}`")),
         None => context.out.talk(format_args!("'{name}' was not running")),

@@ -1,5 +1,7 @@
 //! Tasks: forks of a project for one piece of work each.
 
+mod changes;
+
 use std::path::{Path, PathBuf};
 
 use avfs_core::rules::{Rule, Rules};
@@ -7,12 +9,14 @@ use avfs_core::{SnapshotId, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::exec::ChangedFile;
-use crate::exec::changes::changed_files;
+use crate::ignored::IgnoredSummary;
 use crate::name::{TaskName, VaultName};
 use crate::project::path_of_hex;
 use crate::record::{TaskRecord, VaultRecord, key};
 use crate::store::Store;
 use crate::vault::Vault;
+
+pub use changes::TaskChanges;
 
 /// What a new task is made with.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +71,9 @@ impl TaskState {
 pub struct TaskLook {
     pub state: TaskState,
     pub head: SnapshotId,
+    /// Without what is ignored.
     pub changed: Vec<ChangedFile>,
+    pub ignored: IgnoredSummary,
     /// Those of git that were not brought over.
     pub commits: usize,
 }
@@ -163,15 +169,9 @@ impl Task {
         self.record.applied
     }
 
-    /// Everything that the task changed. The files of git repositories are not in it: commits are.
+    /// The work of the task. What is ignored is not in it, nor the files of git repositories: commits are.
     pub fn changed_files(&self) -> Result<Vec<ChangedFile>> {
-        self.changed_until(self.head()?)
-    }
-
-    fn changed_until(&self, head: SnapshotId) -> Result<Vec<ChangedFile>> {
-        let mut changed = changed_files(&self.vault, self.base()?, head, None)?;
-        changed.retain(|file| !file.path.path.split('/').any(|name| name.eq_ignore_ascii_case(".git")));
-        Ok(changed)
+        Ok(self.changes()?.files.into_iter().map(ChangedFile::from).collect())
     }
 
     /// Whether somebody has it open: a run, a mount, an editor.
@@ -187,16 +187,25 @@ impl Task {
     pub fn look(&self) -> Result<TaskLook> {
         let is_running = self.is_running()?;
         let head = self.head()?;
-        let changed = self.changed_until(head)?;
+        let TaskChanges { files, ignored_places, .. } = self.changes_between(self.base()?, head)?;
+        let changed: Vec<ChangedFile> = files.into_iter().map(ChangedFile::from).collect();
         let commits = self.unbrought_commits()?;
         let state = match () {
             () if is_running => TaskState::Running,
-            () if !changed.is_empty() && self.applied() != Some(head) => TaskState::Unmerged,
+            () if !changed.is_empty() && !self.is_applied(head)? => TaskState::Unmerged,
             () if commits > 0 => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
             () => TaskState::Applied,
         };
-        Ok(TaskLook { state, head, changed, commits })
+        Ok(TaskLook { state, head, changed, ignored: ignored_places, commits })
+    }
+
+    /// Whether no work was done since a state of it was applied.
+    fn is_applied(&self, head: SnapshotId) -> Result<bool> {
+        match self.applied() {
+            Some(applied) => Ok(self.changes_between(applied, head)?.files.is_empty()),
+            None => Ok(false),
+        }
     }
 
     /// Notes that a state of it was applied to its directory; `None`: that it was taken back.

@@ -240,19 +240,23 @@ impl Objects {
         if one == other {
             return Ok(true);
         }
+        Ok(one.meta == other.meta && self.has_same_bytes(one, other)?)
+    }
+
+    /// Whether two files have the same bytes, as far as that is known without asking a source or reading them.
+    pub fn has_same_bytes(&self, one: &Entry, other: &Entry) -> Result<bool, ObjectError> {
         match (&one.kind, &other.kind) {
             (
                 EntryKind::File { size, content },
                 EntryKind::File { size: other_size, content: other_content },
-            ) if size == other_size && one.meta == other.meta => {
-                Ok(self.known_content(*content)? == self.known_content(*other_content)?)
-            }
+            ) if size == other_size => Ok(content == other_content
+                || self.known_content(*content)? == self.known_content(*other_content)?),
             _ => Ok(false),
         }
     }
 
     /// The contents that a promise was kept as, if anybody has asked yet.
-    fn known_content(&self, content: Content) -> Result<Content, ObjectError> {
+    pub fn known_content(&self, content: Content) -> Result<Content, ObjectError> {
         let id = match content {
             Content::Empty => return Ok(content),
             Content::Blob(id) => id.object(),

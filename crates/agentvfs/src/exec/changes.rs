@@ -2,6 +2,7 @@
 
 use avfs_core::rules::{Level, Rules};
 use avfs_core::{Entry, SnapshotId, TreePath};
+use avfs_tree::SeenChange;
 use serde::Serialize;
 
 use crate::error::Result;
@@ -67,7 +68,9 @@ pub(crate) fn changed_files(
     }
     let (before, after) = (vault.snapshot(before)?.root, vault.snapshot(after)?.root);
     let changes = vault.changed_paths(&before, &after)?;
+    let objects = vault.store().objects();
     let seen = changes.into_iter().filter(|change| rules.is_none_or(|rules| sees(rules, &change.path)));
+    let seen = seen.map(|change| SeenChange::whole(objects, change)).collect::<Result<Vec<_>, _>>()?;
     Ok(file_changes(seen).into_iter().map(ChangedFile::from).collect())
 }
 

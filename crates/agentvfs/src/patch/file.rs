@@ -89,15 +89,9 @@ impl Stat {
 }
 
 fn same_contents(change: &FileChange) -> bool {
-    match (&change.old, &change.new) {
-        // What is not told may differ.
-        (Some(old), Some(new)) if old.level < Level::Read || new.level < Level::Read => {
-            change.status != Status::Modified
-        }
-        (Some(old), Some(new)) => {
-            old.entry.kind == new.entry.kind || old.entry.is_directory() && new.entry.is_directory()
-        }
-        _ => false,
+    match change.status {
+        Status::Renamed | Status::Attributes => true,
+        Status::Added | Status::Removed | Status::Modified | Status::TypeChanged => false,
     }
 }
 

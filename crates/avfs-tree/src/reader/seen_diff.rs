@@ -18,11 +18,29 @@ pub struct SeenChange {
     pub after_level: Level,
 }
 
-/// A change that may be seen whole.
+impl SeenChange {
+    /// A change that may be seen whole. What a source has promised and what it was kept as are the same bytes.
+    pub fn whole(objects: &Objects, change: Change) -> Result<SeenChange, ObjectError> {
+        let (before_level, after_level) = (Level::Write, Level::Write);
+        let changes_content = changes_content(objects, &change)?;
+        Ok(SeenChange { changes_content, change, before_level, after_level })
+    }
+}
+
+/// A change between trees without promises.
 impl From<Change> for SeenChange {
     fn from(change: Change) -> SeenChange {
         let (before_level, after_level) = (Level::Write, Level::Write);
         SeenChange { changes_content: change.changes_content(), change, before_level, after_level }
+    }
+}
+
+fn changes_content(objects: &Objects, change: &Change) -> Result<bool, ObjectError> {
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) if change.changes_content() => {
+            Ok(!objects.has_same_bytes(before, after)?)
+        }
+        _ => Ok(change.changes_content()),
     }
 }
 
@@ -93,9 +111,9 @@ fn seen(
     change: Change,
 ) -> Result<Option<SeenChange>, ObjectError> {
     if !old.reader.has_rules() && !new.reader.has_rules() {
-        return Ok(Some(change.into()));
+        return SeenChange::whole(&old.reader.objects, change).map(Some);
     }
-    let changes_content = change.changes_content();
+    let changes_content = changes_content(&old.reader.objects, &change)?;
     let (had, has) = (change.before.is_some(), change.after.is_some());
     let before = old.shown(&change.path, change.before)?;
     let after = new.shown(&change.path, change.after)?;

@@ -1,0 +1,216 @@
+//! Which changed files of a task are not work: what git ignores there, and what build tools make.
+//!
+//! [`Ignored`] is the one place where it is decided; every command that shows or applies the changes of a task asks it
+//! ([0022](../../../docs/decisions/0022-ignored-files-are-not-work.md)). A path is ignored by the `.gitignore` files of
+//! the task as it is now, the repository's `info/exclude` and the user's own list. What the repository tracks, when the
+//! task began or now, is never ignored: nothing that git knows can be hidden by a pattern. Without a repository, names of
+//! well-known build directories count too.
+//!
+//! Nothing is started for it, and it costs what is asked about: the lists of the directories above, and the index once
+//! something matches.
+
+mod index;
+mod patterns;
+mod repository;
+mod summary;
+mod user;
+mod well_known;
+mod wildcard;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use avfs_core::{EntryName, TreePath};
+use avfs_tree::{ReadError, TreeReader};
+
+pub use self::summary::{IgnoredPlace, IgnoredSummary};
+
+use self::patterns::Patterns;
+use self::repository::{Repository, read_small};
+
+/// Decides for one task which paths are ignored, and remembers what it has read.
+pub struct Ignored {
+    states: States,
+    directories: HashMap<TreePath, Directory>,
+    /// The user's own list, if there is one.
+    users: Vec<u8>,
+}
+
+/// The task when it began, and now.
+#[derive(Clone)]
+struct States {
+    base: TreeReader,
+    head: TreeReader,
+}
+
+/// What is known of a directory.
+#[derive(Clone)]
+struct Directory {
+    /// The highest directory on the way here that is ignored.
+    ignored: Option<TreePath>,
+    /// The lists that hold here, the strongest last.
+    lists: Arc<Vec<Arc<Patterns>>>,
+    repository: Option<Arc<Repository>>,
+}
+
+const IGNORE_FILE: &str = ".gitignore";
+
+impl Ignored {
+    /// For what differs between two states of a tree, which are read without rules.
+    pub fn new(base: TreeReader, head: TreeReader) -> Ignored {
+        let users = user::excludes(&|name| std::env::var_os(name));
+        let states = States { base: base.unrestricted(), head: head.unrestricted() };
+        Ignored { states, directories: HashMap::new(), users }
+    }
+
+    /// The highest entry on the way to a path that is ignored, if the path is: itself, or a directory above it.
+    pub fn place_of(&mut self, path: &TreePath, is_directory: bool) -> Result<Option<TreePath>, ReadError> {
+        let Some((parent, name)) = path.split_last() else { return Ok(None) };
+        let parent = self.directory(&parent)?;
+        let place = match &parent.ignored {
+            Some(place) => Some(place.clone()),
+            None => parent.ignores(&self.states, path, &name, is_directory)?.then(|| path.clone()),
+        };
+        match (place, &parent.repository) {
+            (Some(_), Some(repository)) if repository.tracks(&self.states, path, is_directory)? => Ok(None),
+            (place, _) => Ok(place),
+        }
+    }
+
+    /// As [`Ignored::place_of`], but a path is not left out that is ignored and lies at or below one of the ignored
+    /// paths that a user has named: whoever names it means it.
+    pub fn left_out(
+        &mut self,
+        path: &TreePath,
+        is_directory: bool,
+        named: &[TreePath],
+    ) -> Result<Option<TreePath>, ReadError> {
+        let Some(place) = self.place_of(path, is_directory)? else { return Ok(None) };
+        for top in named.iter().filter(|top| path.starts_with(top)) {
+            if top.starts_with(&place) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(place))
+    }
+
+    pub fn is_ignored(&mut self, path: &TreePath, is_directory: bool) -> Result<bool, ReadError> {
+        Ok(self.place_of(path, is_directory)?.is_some())
+    }
+
+    /// What holds in a directory: worked out from the nearest one above that is known.
+    fn directory(&mut self, path: &TreePath) -> Result<Directory, ReadError> {
+        let mut missing = Vec::new();
+        let mut at = path.clone();
+        let mut known = loop {
+            if let Some(known) = self.directories.get(&at) {
+                break known.clone();
+            }
+            match at.split_last() {
+                Some((parent, name)) => {
+                    missing.push(name);
+                    at = parent;
+                }
+                None => {
+                    let root = self.root()?;
+                    self.directories.insert(TreePath::root(), root.clone());
+                    break root;
+                }
+            }
+        };
+        while let Some(name) = missing.pop() {
+            let path = at.join(&name);
+            known = self.child(&known, &path, &name)?;
+            self.directories.insert(path.clone(), known.clone());
+            at = path;
+        }
+        Ok(known)
+    }
+
+    fn root(&self) -> Result<Directory, ReadError> {
+        let top = TreePath::root();
+        let lists = Arc::new(vec![Arc::new(Patterns::parse(b"", &self.users))]);
+        self.entered(Directory { ignored: None, lists, repository: None }, &top)
+    }
+
+    fn child(&self, above: &Directory, path: &TreePath, name: &EntryName) -> Result<Directory, ReadError> {
+        if above.ignored.is_some() {
+            return Ok(above.clone());
+        }
+        let is_tracked = |repository: &Arc<Repository>| repository.tracks(&self.states, path, true);
+        let is_ignored = above.ignores(&self.states, path, name, true)?;
+        let is_submodule = |above: &Directory| above.repository.as_ref().map_or(Ok(false), is_tracked);
+        if is_ignored && !(self.states.has_repository(path)? && is_submodule(above)?) {
+            return Ok(Directory { ignored: Some(path.clone()), ..above.clone() });
+        }
+        self.entered(above.clone(), path)
+    }
+
+    /// A directory that is not ignored, with its own list and its own repository.
+    fn entered(&self, mut directory: Directory, path: &TreePath) -> Result<Directory, ReadError> {
+        if self.states.has_repository(path)? {
+            let repository = Repository::at(&self.states, path)?;
+            let mut lists = vec![Arc::new(Patterns::parse(path.as_bytes(), &self.users))];
+            let excludes = repository.excludes(&self.states)?;
+            lists.extend(excludes.map(|text| Arc::new(Patterns::parse(path.as_bytes(), &text))));
+            directory.lists = Arc::new(lists);
+            directory.repository = Some(Arc::new(repository));
+        }
+        if let Some(text) = read_small(&self.states.head, &path.join(&name_of(IGNORE_FILE)))? {
+            Arc::make_mut(&mut directory.lists).push(Arc::new(Patterns::parse(path.as_bytes(), &text)));
+        }
+        Ok(directory)
+    }
+}
+
+impl Directory {
+    /// Whether an entry of this directory is ignored, tracked or not.
+    fn ignores(
+        &self,
+        states: &States,
+        path: &TreePath,
+        name: &EntryName,
+        is_directory: bool,
+    ) -> Result<bool, ReadError> {
+        let said = self.lists.iter().rev().find_map(|list| list.decide(path.as_bytes(), is_directory));
+        if let Some(is_ignored) = said {
+            return Ok(is_ignored);
+        }
+        let name = name.as_bytes();
+        match is_directory {
+            _ if well_known::is_bytecode(name, is_directory) => Ok(true),
+            _ if self.repository.is_some() => Ok(false),
+            false => Ok(well_known::is_build_file(name)),
+            true => {
+                let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+                let beside = |name: &str| states.has(&parent.join(&name_of(name)));
+                well_known::is_build_directory(name, beside, |name| states.has(&path.join(&name_of(name))))
+            }
+        }
+    }
+}
+
+impl States {
+    /// Whether there is something at a path, or was.
+    fn has(&self, path: &TreePath) -> Result<bool, ReadError> {
+        for reader in [&self.head, &self.base] {
+            match reader.find(path) {
+                Ok(_) => return Ok(true),
+                Err(error @ ReadError::Object { .. }) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(false)
+    }
+
+    fn has_repository(&self, directory: &TreePath) -> Result<bool, ReadError> {
+        self.has(&directory.join(&name_of(".git")))
+    }
+}
+
+fn name_of(text: &str) -> EntryName {
+    EntryName::new(text.as_bytes()).expect("names of this module are good names")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! A repository in a task: where its own files are, and what it tracks.
+
+use std::sync::OnceLock;
+
+use avfs_core::{Content, Entry, EntryKind, EntryName, PromiseId, TreePath};
+use avfs_tree::{Kept, ObjectError, ReadError, TreeReader, content};
+use bytes::Bytes;
+
+use super::index::TrackedPaths;
+use super::{States, name_of};
+
+/// Longer lists of patterns, and longer files that name a directory, are none that somebody wrote.
+const LIST_MAX: u64 = 16 << 20;
+/// A larger index is not read: millions of files.
+const INDEX_MAX: u64 = 1 << 30;
+
+pub(super) struct Repository {
+    /// Where its files are.
+    top: TreePath,
+    /// Its own directory; `None` if that is not in the tree.
+    place: Option<TreePath>,
+    tracked: OnceLock<Tracked>,
+}
+
+enum Tracked {
+    /// By the index of each state.
+    Known(Vec<TrackedPaths>),
+    /// What was there when the task began counts as tracked.
+    Unknown,
+}
+
+impl Repository {
+    /// The repository of a directory with a `.git`.
+    pub fn at(states: &States, top: &TreePath) -> Result<Repository, ReadError> {
+        let marker = top.join(&name_of(".git"));
+        let mut place = None;
+        for reader in [&states.head, &states.base] {
+            place = match kind_of(reader, &marker)? {
+                Some(EntryKind::Directory { .. }) => Some(marker.clone()),
+                Some(EntryKind::File { .. }) => pointed_at(reader, top, &marker)?,
+                _ => continue,
+            };
+            break;
+        }
+        Ok(Repository { top: top.clone(), place, tracked: OnceLock::new() })
+    }
+
+    /// The list of what is ignored in this repository alone.
+    pub fn excludes(&self, states: &States) -> Result<Option<Bytes>, ReadError> {
+        match &self.place {
+            Some(place) => read_small(&states.head, &place.join(&name_of("info")).join(&name_of("exclude"))),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a path is tracked, now or when the task began; of a directory, something below it.
+    pub fn tracks(&self, states: &States, path: &TreePath, is_directory: bool) -> Result<bool, ReadError> {
+        let tracked = match self.tracked.get() {
+            Some(tracked) => tracked,
+            None => {
+                let read = self.read_tracked(states)?;
+                self.tracked.get_or_init(|| read)
+            }
+        };
+        let skipped = if self.top.is_root() { 0 } else { self.top.as_bytes().len() + 1 };
+        let below = path.as_bytes().get(skipped..).unwrap_or_default();
+        match tracked {
+            Tracked::Known(paths) if is_directory => {
+                Ok(paths.iter().any(|paths| paths.contains_below(below)))
+            }
+            Tracked::Known(paths) => Ok(paths.iter().any(|paths| paths.contains(below))),
+            Tracked::Unknown => Ok(kind_of(&states.base, path)?.is_some()),
+        }
+    }
+
+    fn read_tracked(&self, states: &States) -> Result<Tracked, ReadError> {
+        let Some(place) = &self.place else { return Ok(Tracked::Unknown) };
+        let file = place.join(&name_of("index"));
+        let (before, now) = (kind_of(&states.base, &file)?, kind_of(&states.head, &file)?);
+        let mut known = Vec::new();
+        let readers = [Some(&states.head), (before != now).then_some(&states.base)];
+        for reader in readers.into_iter().flatten() {
+            if !self.read_index(reader, &file, &mut known)? {
+                return Ok(Tracked::Unknown);
+            }
+        }
+        Ok(Tracked::Known(known))
+    }
+
+    /// Adds the paths of an index, and of the one that it is laid over. `false`: it cannot be read.
+    fn read_index(
+        &self,
+        reader: &TreeReader,
+        file: &TreePath,
+        known: &mut Vec<TrackedPaths>,
+    ) -> Result<bool, ReadError> {
+        match kind_of(reader, file)? {
+            None => return Ok(true),
+            Some(EntryKind::File { size, .. }) if size <= INDEX_MAX => {}
+            Some(_) => return Ok(false),
+        }
+        let bytes = present_bytes(reader, file)?;
+        let Some(paths) = bytes.and_then(|bytes| TrackedPaths::parse(&bytes)) else { return Ok(false) };
+        let shared = paths.shared.clone();
+        known.push(paths);
+        let Some((shared, (place, _))) = shared.zip(file.split_last()) else { return Ok(true) };
+        let file = place.join(&name_of(&format!("sharedindex.{shared}")));
+        match read_small(reader, &file)?.and_then(|bytes| TrackedPaths::parse(&bytes)) {
+            Some(paths) => known.push(paths),
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// The directory that the `.git` file of a submodule names, if it is in the tree.
+fn pointed_at(reader: &TreeReader, top: &TreePath, marker: &TreePath) -> Result<Option<TreePath>, ReadError> {
+    let Some(text) = read_small(reader, marker)? else { return Ok(None) };
+    let Some(way) = text.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end) else { return Ok(None) };
+    if way.starts_with(b"/") {
+        return Ok(None);
+    }
+    let mut place: Vec<EntryName> = top.components().collect();
+    for part in way.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if place.pop().is_none() => return Ok(None),
+            b".." => {}
+            part => match EntryName::new(part) {
+                Ok(name) => place.push(name),
+                Err(_) => return Ok(None),
+            },
+        }
+    }
+    Ok(Some(place.iter().fold(TreePath::root(), |above, name| above.join(name))))
+}
+
+fn kind_of(reader: &TreeReader, path: &TreePath) -> Result<Option<EntryKind>, ReadError> {
+    match reader.find(path) {
+        Ok(found) => Ok(Some(found.entry.kind)),
+        Err(error @ ReadError::Object { .. }) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The bytes of a file that is there and not too long.
+pub(super) fn read_small(reader: &TreeReader, path: &TreePath) -> Result<Option<Bytes>, ReadError> {
+    match kind_of(reader, path)? {
+        Some(EntryKind::File { size, .. }) if size <= LIST_MAX => present_bytes(reader, path),
+        _ => Ok(None),
+    }
+}
+
+/// The bytes of a file. One of the host that the user has changed before anybody read it has the bytes of the version
+/// that took its place; what the host does not give has none.
+fn present_bytes(reader: &TreeReader, path: &TreePath) -> Result<Option<Bytes>, ReadError> {
+    match reader.read(path) {
+        Err(ReadError::Object { source: ObjectError::Promised { .. }, .. }) => {}
+        bytes => return bytes.map(Some),
+    }
+    let Some(EntryKind::File { content, .. }) = kind_of(reader, path)? else { return Ok(None) };
+    let id = match content {
+        Content::Empty => return Ok(None),
+        Content::Blob(id) => id.object(),
+        Content::Chunks(id) => id.object(),
+    };
+    let objects = reader.objects();
+    let failed = |source| ReadError::Object { path: path.clone(), source };
+    let kept = objects.kept(PromiseId::from_object(id)).map_err(failed)?;
+    match kept.as_deref() {
+        Some(Kept::Moved { entry: Entry { kind: EntryKind::File { size, content }, .. }, .. }) => {
+            content::read_all(objects, *content, *size).map(Some).map_err(failed)
+        }
+        _ => Ok(None),
+    }
+}

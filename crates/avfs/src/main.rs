@@ -25,6 +25,7 @@ mod rule_args;
 mod settings;
 mod size;
 mod suggest;
+mod table;
 mod terminal;
 mod time;
 mod versions;

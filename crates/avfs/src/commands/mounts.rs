@@ -8,8 +8,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::size::HumanSize;
+use crate::table;
 
 /// List the mounts of all vaults
 #[derive(Debug, clap::Args)]
@@ -41,16 +43,22 @@ pub fn run(context: &mut Context<'_>, _args: &MountsArgs) -> Result<ExitStatus> 
         context.out.object("mounts", &MountsBody { mounts })?;
         return Ok(ExitStatus::Success);
     }
-    for line in mounts {
-        let (record, options) = (&line.state.record, summary(&line.state.record.options));
-        let memory = HumanSize(line.state.memory_bytes);
-        let dir = agentvfs::printable(std::os::unix::ffi::OsStrExt::as_bytes(record.dir.as_os_str()));
-        context.out.line(format_args!(
-            "{}\t{dir}\tprocess {} ({memory})\t{}\t{options}",
-            line.vault, record.pid, line.state.transport
-        ))?;
+    if mounts.is_empty() {
+        context.out.talk("nothing is mounted; `avfs mount VAULT DIR` mounts one");
+        return Ok(ExitStatus::Success);
     }
+    let rows: Vec<[String; 6]> = mounts.into_iter().map(row).collect();
+    let heading = ["VAULT", "DIRECTORY", "PROCESS", "MEMORY", "TRANSPORT", "OPTIONS"];
+    table::print(context.out, heading, &rows)?;
     Ok(ExitStatus::Success)
+}
+
+fn row(MountLine { vault, state }: MountLine) -> [String; 6] {
+    let options = summary(&state.record.options);
+    let options = if options.is_empty() { "-".to_owned() } else { options };
+    let memory = HumanSize(state.memory_bytes).to_string();
+    let directory = printable_path(&state.record.dir);
+    [vault, directory, state.record.pid.to_string(), memory, state.transport.to_string(), options]
 }
 
 /// The options of a mount in one line: of rules, how many they are.

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
+use agentvfs::Timestamp;
 use agentvfs::session::SessionState;
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
-use crate::time::{show_rfc3339, show_span};
+use crate::table;
+use crate::time::{Age, now, show_rfc3339, show_span};
 
 /// List the sessions
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Of each: its id, its vault, whether it is idle or running, for how long it has been idle, \
-since when it is there, and who uses it.
+    after_help = "A table of the sessions: the id, the vault, whether it is idle or running, for how long it has \
+been idle, how many commands it has run, when it was started, and the principal that uses it.
 
 Examples:
   avfs session list
@@ -32,6 +34,8 @@ struct Line {
     id: String,
     vault: String,
     since: String,
+    #[serde(skip)]
+    started: Timestamp,
     idle_ms: u64,
     idle_limit_ms: u64,
     state: &'static str,
@@ -47,6 +51,7 @@ impl From<SessionState> for Line {
             id: record.id,
             vault: record.vault,
             since: show_rfc3339(record.since),
+            started: record.since,
             idle_ms,
             idle_limit_ms: record.idle_limit_ms,
             state: activity.as_str(),
@@ -63,12 +68,22 @@ pub fn run(context: &mut Context<'_>, _args: &ListArgs) -> Result<ExitStatus> {
         context.out.object("sessions", &ListBody { sessions })?;
         return Ok(ExitStatus::Success);
     }
-    for line in sessions {
-        let idle = show_span(Duration::from_secs(line.idle_ms / 1000));
-        let who =
-            line.principal.as_deref().map(|who| agentvfs::printable(who.as_bytes())).unwrap_or_default();
-        let Line { id, vault, state, since, .. } = line;
-        context.out.line(format_args!("{id}\t{vault}\t{state}\t{idle}\t{since}\t{who}"))?;
+    if sessions.is_empty() {
+        context.out.talk("there is no session; `avfs session start` starts one");
+        return Ok(ExitStatus::Success);
     }
+    let rows: Vec<[String; 7]> = sessions.into_iter().map(row).collect();
+    let heading = ["ID", "VAULT", "STATE", "IDLE", "COMMANDS", "STARTED", "PRINCIPAL"];
+    table::print(context.out, heading, &rows)?;
     Ok(ExitStatus::Success)
+}
+
+fn row(line: Line) -> [String; 7] {
+    let idle = match line.state {
+        "running" => "-".to_owned(),
+        _ => show_span(Duration::from_secs(line.idle_ms / 1000)),
+    };
+    let age = Age { then: line.started, now: now() }.to_string();
+    let who = line.principal.map_or_else(|| "-".to_owned(), |who| agentvfs::printable(who.as_bytes()));
+    [line.id, line.vault, line.state.to_owned(), idle, line.commands.to_string(), age, who]
 }

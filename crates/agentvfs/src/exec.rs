@@ -150,7 +150,7 @@ impl Vault {
             Err(skipped) => CheckpointBody::Skipped { skipped },
             Ok(()) => {
                 let name = CheckpointName::new(&format!("before-{}", result.run))?;
-                let saved = self.name_head(&name, Some(&shown(request)))?;
+                let saved = self.save_automatic_checkpoint(&name, Some(&shown(request)))?;
                 CheckpointBody::Taken { id: saved.snapshot.to_string(), name: name.to_string() }
             }
         };

@@ -104,7 +104,12 @@ impl Vault {
         let refs = self.store().refs();
         let history = RefRange::prefix(key::histories(self.id())).limit(ROWS_AT_ONCE);
         let own = [key::checkpoints(self.id()), keys::approvals(self.id()), keys::inputs(self.id())];
-        let asked = [keys::pointers(self.id()), keys::saved(self.id())];
+        let asked = [
+            keys::pointers(self.id()),
+            keys::saved(self.id()),
+            key::policy(self.id()),
+            key::review(self.id()),
+        ];
         for range in own.into_iter().chain(asked).map(RefRange::prefix).chain([history]) {
             let rows = refs.scan(&range)?;
             edits.extend(rows.into_iter().map(|(key, value)| RefEdit::delete(key, value)));

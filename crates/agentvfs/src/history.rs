@@ -36,6 +36,8 @@ pub struct Checkpoint {
     pub message: Option<String>,
     /// The entry of the history that it names.
     pub seq: u64,
+    /// A run saved it, and it is thinned out like an automatic snapshot.
+    pub automatic: bool,
     pub(crate) inodes: Option<NodeId>,
     pub(crate) conflicts: Option<SnapshotId>,
 }
@@ -145,11 +147,16 @@ impl Vault {
     /// Names the present state. The name must be free.
     pub fn save_checkpoint(&self, name: &CheckpointName, message: Option<&str>) -> Result<Checkpoint> {
         self.head()?;
-        self.name_head(name, message)
+        self.name_head(name, message, false)
     }
 
     /// Saves what is stored as a checkpoint. Whatever an owner has not stored yet is not in it.
-    pub(crate) fn name_head(&self, name: &CheckpointName, message: Option<&str>) -> Result<Checkpoint> {
+    pub(crate) fn name_head(
+        &self,
+        name: &CheckpointName,
+        message: Option<&str>,
+        automatic: bool,
+    ) -> Result<Checkpoint> {
         let checkpoint_key = key::checkpoint(self.id(), name);
         let mut saved = None;
         self.update("checkpoint", name.as_str(), |record, edits| {
@@ -165,9 +172,14 @@ impl Vault {
                 actor: self.store().actor().name.clone(),
                 seq: record.seq,
                 message: message.map(str::to_owned),
+                automatic,
             };
             edits.push(RefEdit::create(checkpoint_key.clone(), record::encode(&new)));
-            record.last_checkpoint = Some(LastCheckpoint { name: name.to_string(), snapshot: new.snapshot });
+            record.last_checkpoint = Some(LastCheckpoint {
+                name: name.to_string(),
+                snapshot: new.snapshot,
+                saved: Some(new.time.seconds),
+            });
             saved = Some(new);
             Ok(())
         })?;
@@ -228,6 +240,7 @@ fn checkpoint(name: CheckpointName, record: CheckpointRecord) -> Checkpoint {
         actor: record.actor,
         message: record.message,
         seq: record.seq,
+        automatic: record.automatic,
         inodes: record.inodes,
         conflicts: record.conflicts,
     }

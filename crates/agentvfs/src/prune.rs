@@ -1,14 +1,14 @@
-//! Thinning the history: automatic snapshots grow sparser with age and never hold more than their share.
+//! Thinning the history: automatic snapshots, and checkpoints that runs save by themselves, grow sparser with age and never hold more than their share.
 
 use std::collections::HashSet;
 
-use avfs_core::{ObjectId, Retention, Timestamp};
+use avfs_core::{NodeId, ObjectId, Retention, SnapshotId, Timestamp};
 use avfs_store::RefEdit;
 use avfs_tree::walk_needed;
 
 use crate::error::Result;
-use crate::history::HistoryEntry;
-use crate::name::VaultName;
+use crate::history::Checkpoint;
+use crate::name::{CheckpointName, VaultName};
 use crate::record::key;
 use crate::roots::{VaultRoots, needed};
 use crate::store::Store;
@@ -44,25 +44,44 @@ pub struct PrunedVault {
     /// Entries of the history that go.
     pub removed: Vec<u64>,
     pub kept: u64,
+    /// Checkpoints of runs that go.
+    pub checkpoints: Vec<CheckpointName>,
+}
+
+/// What stays of one vault's automatic states.
+struct Kept {
+    history: Vec<bool>,
+    checkpoints: Vec<bool>,
+}
+
+/// An automatic state that can go.
+#[derive(Clone, Copy)]
+enum Candidate {
+    Entry(usize),
+    Checkpoint(usize),
 }
 
 impl Store {
-    /// Removes automatic snapshots that the policy does not keep; with `dry_run` only says which. The
-    /// present state, checkpoints and fork bases always stay. Their objects go with the next collection.
+    /// Removes automatic snapshots and the checkpoints of runs that the policy does not keep; with `dry_run` only
+    /// says which. The present state, named checkpoints and fork bases always stay. Their objects go with the next
+    /// collection.
     pub fn prune(&self, policy: &RetentionPolicy, dry_run: bool) -> Result<Pruned> {
         let roots = self.roots()?;
-        let mut kept: Vec<Vec<bool>> = roots.iter().map(|roots| thin(roots, policy, self.now())).collect();
+        let mut kept: Vec<Kept> = roots.iter().map(|roots| thin(roots, policy, self.now())).collect();
         let allowed_bytes = self.allowed_bytes(policy)?;
         let held_bytes = self.cut_to_share(&roots, &mut kept, allowed_bytes)?;
         let mut pruned = Pruned { vaults: Vec::new(), held_bytes, allowed_bytes };
         for (roots, kept) in roots.iter().zip(&kept) {
-            let gone = roots.history.iter().zip(kept).filter(|(_, kept)| !**kept);
-            let removed: Vec<u64> = gone.map(|(entry, _)| entry.seq).collect();
+            let removed: Vec<u64> = gone(&roots.history, &kept.history).map(|entry| entry.seq).collect();
+            let checkpoints: Vec<CheckpointName> =
+                gone(&roots.automatic, &kept.checkpoints).map(|point| point.name.clone()).collect();
             if !dry_run {
-                Vault::new(self.clone(), roots.record.id).forget_entries(&removed)?;
+                let vault = Vault::new(self.clone(), roots.record.id);
+                vault.forget_entries(&removed)?;
+                vault.forget_checkpoints(&checkpoints)?;
             }
             let kept = (roots.history.len() - removed.len()) as u64;
-            pruned.vaults.push(PrunedVault { name: roots.record.name.clone(), removed, kept });
+            pruned.vaults.push(PrunedVault { name: roots.record.name.clone(), removed, kept, checkpoints });
         }
         Ok(pruned)
     }
@@ -79,7 +98,7 @@ impl Store {
     }
 
     /// Drops the oldest automatic snapshots until the rest holds no more than allowed. Returns what it holds.
-    fn cut_to_share(&self, roots: &[VaultRoots], kept: &mut [Vec<bool>], allowed: u64) -> Result<u64> {
+    fn cut_to_share(&self, roots: &[VaultRoots], kept: &mut [Kept], allowed: u64) -> Result<u64> {
         let Some(embedded) = self.embedded() else { return Ok(0) };
         let mut sizes = std::collections::HashMap::new();
         embedded.for_each_object(&mut |id, size| {
@@ -90,17 +109,17 @@ impl Store {
         let promises = self.objects().all_kept()?;
         walk_needed(self.objects(), &promises, lasting, &mut |needed| Ok(seen.insert(needed.object())))?;
         let (mut held, mut full) = (0, false);
-        for (vault, index) in newest_first(roots, kept) {
-            let entry: &HistoryEntry = &roots[vault].history[index];
-            if index == 0 || roots[vault].lasting.contains(&(entry.snapshot, entry.inodes)) {
+        for (vault, candidate) in newest_first(roots, kept) {
+            let state = roots[vault].state(candidate);
+            if matches!(candidate, Candidate::Entry(0)) || roots[vault].lasting.contains(&state) {
                 continue;
             }
             // What a snapshot holds alone is known only while all newer ones stay.
             if full {
-                kept[vault][index] = false;
+                *kept[vault].flag(candidate) = false;
                 continue;
             }
-            let state = needed([(entry.snapshot, entry.inodes)].into_iter());
+            let state = needed([state].into_iter());
             let mut added = 0;
             walk_needed(self.objects(), &promises, state, &mut |needed| {
                 let id = needed.object();
@@ -109,30 +128,65 @@ impl Store {
                 Ok(new)
             })?;
             full = held + added > allowed;
-            kept[vault][index] = !full;
+            *kept[vault].flag(candidate) = !full;
             held += if full { 0 } else { added };
         }
         Ok(held)
     }
 }
 
-/// Which entries of a vault's history the times of the policy keep. The newest is the present state.
-fn thin(roots: &VaultRoots, policy: &RetentionPolicy, now: Timestamp) -> Vec<bool> {
-    let times: Vec<Timestamp> = roots.history.iter().map(|entry| entry.time).collect();
-    let mut kept = policy.times.keeps(&times, now);
-    if let Some(present) = kept.first_mut() {
-        *present = true;
+impl Kept {
+    fn flag(&mut self, candidate: Candidate) -> &mut bool {
+        match candidate {
+            Candidate::Entry(index) => &mut self.history[index],
+            Candidate::Checkpoint(index) => &mut self.checkpoints[index],
+        }
     }
-    kept
 }
 
-/// The entries that stay so far, of all vaults, newest first.
-fn newest_first(roots: &[VaultRoots], kept: &[Vec<bool>]) -> Vec<(usize, usize)> {
-    let mut all: Vec<(usize, usize)> = Vec::new();
-    for (vault, flags) in kept.iter().enumerate() {
-        all.extend(flags.iter().enumerate().filter(|(_, kept)| **kept).map(|(index, _)| (vault, index)));
+impl VaultRoots {
+    fn state(&self, candidate: Candidate) -> (SnapshotId, Option<NodeId>) {
+        match candidate {
+            Candidate::Entry(index) => (self.history[index].snapshot, self.history[index].inodes),
+            Candidate::Checkpoint(index) => (self.automatic[index].snapshot, self.automatic[index].inodes),
+        }
     }
-    all.sort_by_key(|(vault, index)| std::cmp::Reverse(roots[*vault].history[*index].time));
+
+    fn time(&self, candidate: Candidate) -> Timestamp {
+        match candidate {
+            Candidate::Entry(index) => self.history[index].time,
+            Candidate::Checkpoint(index) => self.automatic[index].time,
+        }
+    }
+}
+
+/// What the times of the policy keep of a vault. The newest entry of its history is the present state.
+fn thin(roots: &VaultRoots, policy: &RetentionPolicy, now: Timestamp) -> Kept {
+    let times: Vec<Timestamp> = roots.history.iter().map(|entry| entry.time).collect();
+    let mut history = policy.times.keeps(&times, now);
+    if let Some(present) = history.first_mut() {
+        *present = true;
+    }
+    Kept { history, checkpoints: kept_checkpoints(&roots.automatic, &policy.times, now) }
+}
+
+fn kept_checkpoints(newest_first: &[Checkpoint], times: &Retention, now: Timestamp) -> Vec<bool> {
+    times.keeps(&newest_first.iter().map(|point| point.time).collect::<Vec<_>>(), now)
+}
+
+fn gone<'a, T>(all: &'a [T], kept: &'a [bool]) -> impl Iterator<Item = &'a T> {
+    all.iter().zip(kept).filter(|(_, kept)| !**kept).map(|(item, _)| item)
+}
+
+/// The automatic states that stay so far, of all vaults, newest first.
+fn newest_first(roots: &[VaultRoots], kept: &[Kept]) -> Vec<(usize, Candidate)> {
+    let mut all: Vec<(usize, Candidate)> = Vec::new();
+    let staying = |flags: &[bool]| (0..flags.len()).filter(|index| flags[*index]).collect::<Vec<_>>();
+    for (vault, kept) in kept.iter().enumerate() {
+        all.extend(staying(&kept.history).into_iter().map(|index| (vault, Candidate::Entry(index))));
+        all.extend(staying(&kept.checkpoints).into_iter().map(|index| (vault, Candidate::Checkpoint(index))));
+    }
+    all.sort_by_key(|(vault, candidate)| std::cmp::Reverse(roots[*vault].time(*candidate)));
     all
 }
 
@@ -148,6 +202,47 @@ impl Vault {
         let kept = times.keeps(&moments, self.store().now());
         let gone = entries.iter().zip(kept).skip(1).filter(|(_, kept)| !kept);
         self.forget_entries(&gone.map(|(entry, _)| entry.seq).collect::<Vec<_>>())
+    }
+
+    /// Saves the present state before a run, which names it. Unlike a checkpoint that a person named it is thinned out
+    /// like an automatic snapshot: once an hour, by the run that is the first one in it.
+    pub fn save_automatic_checkpoint(
+        &self,
+        name: &CheckpointName,
+        message: Option<&str>,
+    ) -> Result<Checkpoint> {
+        let last = self.record()?.0.last_checkpoint.and_then(|last| last.saved);
+        let saved = self.name_head(name, message, true)?;
+        let hour = |seconds: i64| seconds.div_euclid(3600);
+        if last.map(hour) != Some(hour(saved.time.seconds)) {
+            // The checkpoint is saved whatever becomes of older ones: they are thinned the next time.
+            let _ = self.thin_checkpoints(&self.store().retention().times);
+        }
+        Ok(saved)
+    }
+
+    fn thin_checkpoints(&self, times: &Retention) -> Result<()> {
+        let mut automatic = self.checkpoints()?;
+        automatic.retain(|point| point.automatic);
+        automatic.reverse();
+        let kept = kept_checkpoints(&automatic, times, self.store().now());
+        let names = gone(&automatic, &kept).map(|point| point.name.clone());
+        self.forget_checkpoints(&names.collect::<Vec<_>>())
+    }
+
+    fn forget_checkpoints(&self, names: &[CheckpointName]) -> Result<()> {
+        for part in names.chunks(1_000) {
+            self.update("checkpoint-thin", &format!("{} of runs", part.len()), |record, edits| {
+                for name in part {
+                    record.last_checkpoint.take_if(|last| last.name == name.as_str());
+                    let key = key::checkpoint(self.id(), name);
+                    let value = self.store().refs().read(&key)?;
+                    edits.extend(value.map(|value| RefEdit::delete(key, value)));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     fn forget_entries(&self, seqs: &[u64]) -> Result<()> {

@@ -10,7 +10,9 @@
 //! | `apply/ID` | [`ApplyRecord`](crate::apply::ApplyRecord); `counter/apply` has the last id |
 //! | `approval/…`, `approval-…/…` | see [`crate::approvals`] |
 //! | `counter/vault` | the last vault id given out |
+//! | `policy/ID` | [`StoredPolicy`](crate::StoredPolicy); `ID` 0 is the store's own |
 //! | `project/HASH` | [`ProjectRecord`], by the path of its directory |
+//! | `review/ID` | [`KeptReview`](crate::KeptReview) |
 //! | `setting/KEY` | what was chosen for the whole store |
 
 use avfs_core::{BlobId, ChunksId, Content, NodeId, ObjectId, SnapshotId, Timestamp};
@@ -108,6 +110,9 @@ pub(crate) struct LastCheckpoint {
     pub name: String,
     #[serde(with = "snapshot_id")]
     pub snapshot: SnapshotId,
+    /// In seconds. Unknown in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<i64>,
 }
 
 /// The present state of a vault, as far as it is stored.
@@ -177,6 +182,9 @@ pub(crate) struct CheckpointRecord {
     pub seq: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// A run saved it, and it is thinned out like an automatic snapshot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub automatic: bool,
 }
 
 pub(crate) mod key {
@@ -214,6 +222,15 @@ pub(crate) mod key {
 
     pub fn checkpoint(id: VaultId, name: &CheckpointName) -> String {
         format!("checkpoint/{id}/{name}")
+    }
+
+    /// The policy of a vault; of number 0, that of the store.
+    pub fn policy(id: VaultId) -> String {
+        format!("policy/{id}")
+    }
+
+    pub fn review(id: VaultId) -> String {
+        format!("review/{id}")
     }
 
     pub fn audits(id: VaultId) -> String {

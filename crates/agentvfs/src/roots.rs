@@ -7,7 +7,7 @@ use avfs_store::RefRange;
 use avfs_tree::Needed;
 
 use crate::error::{Error, Result};
-use crate::history::HistoryEntry;
+use crate::history::{Checkpoint, HistoryEntry};
 use crate::record::{self, VaultId, VaultRecord, key};
 use crate::store::Store;
 use crate::vault::Vault;
@@ -19,11 +19,13 @@ const LOOKS: u32 = 20;
 #[derive(Clone, Debug)]
 pub(crate) struct VaultRoots {
     pub record: VaultRecord,
-    /// The present state, checkpoints, the base of the fork and what is mounted: what stays until it is deleted
+    /// The present state, named checkpoints, the base of the fork and what is mounted: what stays until it is deleted
     /// by name or unmounted.
     pub lasting: BTreeSet<(SnapshotId, Option<NodeId>)>,
     /// The history, newest first.
     pub history: Vec<HistoryEntry>,
+    /// The checkpoints that runs saved by themselves, newest first.
+    pub automatic: Vec<Checkpoint>,
 }
 
 impl VaultRoots {
@@ -39,8 +41,11 @@ impl VaultRoots {
     /// All states with their inode tables.
     pub fn states(&self) -> impl Iterator<Item = (SnapshotId, Option<NodeId>)> + '_ {
         let history = self.history.iter().map(|entry| (entry.snapshot, entry.inodes));
+        let automatic = self.automatic.iter().map(|point| (point.snapshot, point.inodes));
         let conflicts = self.history.iter().filter_map(|entry| entry.conflicts);
-        self.lasting.iter().copied().chain(history).chain(conflicts.map(|conflicts| (conflicts, None)))
+        let conflicts = conflicts.chain(self.automatic.iter().filter_map(|point| point.conflicts));
+        let conflicts = conflicts.map(|conflicts| (conflicts, None));
+        self.lasting.iter().copied().chain(history).chain(automatic).chain(conflicts)
     }
 
     pub fn lasting(&self) -> impl Iterator<Item = Needed> + '_ {
@@ -99,7 +104,9 @@ impl Store {
         lasting.extend(task.map(|task| (task.base, None)));
         lasting.extend(task.and_then(|task| task.applied).map(|applied| (applied, None)));
         lasting.extend(vault.mounted_states()?.into_iter().map(|snapshot| (snapshot, None)));
-        let checkpoints = vault.checkpoints()?;
+        let (mut automatic, checkpoints): (Vec<_>, Vec<_>) =
+            vault.checkpoints()?.into_iter().partition(|point| point.automatic);
+        automatic.reverse();
         lasting.extend(checkpoints.iter().map(|point| (point.snapshot, point.inodes)));
         let conflicts = checkpoints.iter().filter_map(|point| point.conflicts).chain(record.head.conflicts);
         lasting.extend(conflicts.map(|conflicts| (conflicts, None)));
@@ -108,6 +115,6 @@ impl Store {
             history.push(entry);
             Ok(true)
         })?;
-        Ok(VaultRoots { record, lasting, history })
+        Ok(VaultRoots { record, lasting, history, automatic })
     }
 }

@@ -95,6 +95,56 @@ fn automatic_snapshots_are_thinned_and_checkpoints_stay() {
 }
 
 #[test]
+fn checkpoints_of_runs_are_thinned_like_snapshots_and_named_ones_stay() {
+    const HOUR: i64 = 3600;
+    let clock = Arc::new(SetClock(AtomicI64::new(1_000 * 24 * HOUR)));
+    let home = tempfile::tempdir().unwrap();
+    let options = StoreOptions { clock: clock.clone(), ..StoreOptions::default() };
+    let store = Store::open_with(home.path(), options).unwrap();
+    let vault = store.create_vault(&name("main")).unwrap();
+    let save = |step: u64| {
+        clock.0.fetch_add(HOUR / 4, Ordering::Relaxed);
+        write(&vault, "/file", noise(step, 100));
+        let point = CheckpointName::new(&format!("before-run-{step:02}")).unwrap();
+        vault.save_automatic_checkpoint(&point, Some("make")).unwrap();
+    };
+    (0..20).for_each(save);
+    vault.save_checkpoint(&CheckpointName::new("mine").unwrap(), None).unwrap();
+    assert_eq!(vault.checkpoints().unwrap().len(), 21, "all of the last day");
+
+    clock.0.fetch_add(48 * HOUR, Ordering::Relaxed);
+    let shown = store.prune(&RetentionPolicy::default(), true).unwrap();
+    assert_eq!(shown.vaults[0].checkpoints.len(), 14);
+    assert_eq!(vault.checkpoints().unwrap().len(), 21, "a dry run removes nothing");
+    save(20);
+    let left: Vec<String> = vault.checkpoints().unwrap().iter().map(|point| point.name.to_string()).collect();
+    assert_eq!(
+        left,
+        [
+            "before-run-02",
+            "before-run-06",
+            "before-run-10",
+            "before-run-14",
+            "before-run-18",
+            "before-run-19",
+            "mine",
+            "before-run-20"
+        ],
+        "the next run keeps one an hour"
+    );
+
+    clock.0.fetch_add(60 * 24 * HOUR, Ordering::Relaxed);
+    store.prune(&RetentionPolicy::default(), false).unwrap();
+    let left: Vec<String> = vault.checkpoints().unwrap().iter().map(|point| point.name.to_string()).collect();
+    assert_eq!(left, ["mine"]);
+    store.collect_garbage(&mut |_| true).unwrap();
+    let mine = vault.revision("mine").unwrap();
+    assert_eq!(vault.reader_at(mine.snapshot).unwrap().read(&path("/file")).unwrap(), noise(19, 100));
+    assert!(store.check(&mut |_, _| {}).unwrap().is_sound());
+    save(21);
+}
+
+#[test]
 fn automatic_snapshots_never_hold_more_than_their_share() {
     let home = tempfile::tempdir().unwrap();
     let store = Store::open(home.path()).unwrap();

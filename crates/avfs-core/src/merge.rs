@@ -12,7 +12,7 @@ mod moves;
 mod tree;
 
 pub use entries::{Contents, Merger};
-pub use lines::{LineMerge, MarkerStyle, Sides, is_text, merge_lines};
+pub use lines::{LineConflict, LineMerge, MarkerStyle, Sides, is_text, line_conflicts, merge_lines};
 pub use moves::{Move, moves_by_content};
 pub use tree::{Side, merge_trees};
 

@@ -141,7 +141,7 @@ impl Vault {
     }
 
     /// The edits that append an entry to the audit log.
-    pub(super) fn note(&self, edits: &mut Vec<RefEdit>, action: &str, detail: &str) -> Result<()> {
+    pub(crate) fn note(&self, edits: &mut Vec<RefEdit>, action: &str, detail: &str) -> Result<()> {
         let (mut record, bytes) = self.record()?;
         edits.push(self.audit_edit(&mut record, &self.deed(action, detail, None), None));
         edits.push(RefEdit::replace(key::vault(self.id()), bytes, record::encode(&record)));

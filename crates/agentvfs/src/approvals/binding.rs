@@ -10,6 +10,7 @@ use avfs_core::rules::Rule;
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::Command;
 use avfs_exec::plan::is_inherited;
+use avfs_exec::policy::Policy;
 use avfs_exec::{Limits, Network};
 use serde::{Deserialize, Serialize};
 
@@ -135,7 +136,7 @@ impl Binding {
             principal: principal.clone(),
             session: session.clone(),
             shell: shell.clone(),
-            policy: blake3::hash(policy.text().as_bytes()).to_hex().to_string(),
+            policy: digest_of(policy.as_ref().unwrap_or(&Policy::built_in())),
             head,
         }
     }
@@ -251,6 +252,10 @@ impl Binding {
             reason: reason.to_owned(),
         }
     }
+}
+
+fn digest_of(policy: &Policy) -> String {
+    blake3::hash(policy.text().as_bytes()).to_hex().to_string()
 }
 
 /// Every name and every item with its length in front, so that no two requests have the same encoding.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::binding::AskedNetwork;
 use super::record::{ApprovalId, keys, parse_rule};
 use crate::error::{Error, Result};
+use crate::exec::ExecRequest;
 use crate::record::{self, VaultId, time};
 use crate::store::Store;
 use crate::vault::Vault;
@@ -35,9 +36,13 @@ impl Vault {
         Ok(self.store().saved_record(self.id())?.0)
     }
 
-    /// A policy as it holds for runs in this vault with this network: the rules that were saved answer where it would ask.
-    pub fn policy_here(&self, policy: &Policy, network: &Network) -> Result<Policy> {
-        Ok(policy.clone().with_saved(self.rules_saved_for(network)?))
+    /// The policy of a request as it holds in this vault: the rules that were saved answer where it would ask.
+    pub fn policy_here(&self, request: &ExecRequest) -> Result<Policy> {
+        let policy = match &request.policy {
+            Some(policy) => policy.clone(),
+            None => self.policy_in_force()?.policy,
+        };
+        Ok(policy.with_saved(self.rules_saved_for(&request.network)?))
     }
 
     /// The saved rules that hold for a run with this network.

@@ -38,7 +38,8 @@ impl Vault {
     ) -> Result<(), Failed> {
         let deadline = deadline(request.asking);
         loop {
-            let policy = self.policy_here(&request.policy, &request.network)?;
+            let request = &*self.with_policy(request)?;
+            let policy = self.policy_here(request)?;
             let decision = policy.decide(found, request.asking != Asking::Never);
             result.decision = Some(decision.clone());
             let rules = policy.rules_to_save(found);
@@ -71,7 +72,8 @@ impl Vault {
         found: &Classification,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
-        let policy = self.policy_here(&request.policy, &request.network)?;
+        let request = &*self.with_policy(request)?;
+        let policy = self.policy_here(request)?;
         let decision = policy.decide(found, request.asking != Asking::Never);
         result.decision = Some(decision.clone());
         let rules = policy.rules_to_save(found);

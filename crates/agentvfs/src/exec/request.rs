@@ -42,7 +42,8 @@ pub struct ExecRequest {
     pub session: Option<String>,
     /// The digest of what its shell holds, where that decides what the command does.
     pub shell: Option<String>,
-    pub policy: Policy,
+    /// What decides on it; `None`: the policy that is stored for the vault, or the built-in one.
+    pub policy: Option<Policy>,
     /// What happens when the policy wants somebody to be asked.
     pub asking: Asking,
     /// Decide, and do nothing.
@@ -69,7 +70,7 @@ impl ExecRequest {
             principal: None,
             session: None,
             shell: None,
-            policy: Policy::built_in(),
+            policy: None,
             asking: Asking::Ask,
             dry_run: false,
             isolation: IsolationChoice::Bubblewrap,

@@ -71,6 +71,16 @@ impl FileDiff {
     }
 }
 
+impl FileDiff {
+    /// The texts before and after, where the contents were compared line by line.
+    pub fn texts(&self) -> Option<[&[u8]; 2]> {
+        match self.body {
+            Body::Text(_) => Some([&self.old, &self.new].map(Loaded::bytes)),
+            Body::Same | Body::Binary { .. } => None,
+        }
+    }
+}
+
 impl Stat {
     /// Counts without keeping the lines.
     pub fn of(objects: &Objects, change: &FileChange, options: &PatchOptions) -> Result<Stat, PatchError> {
@@ -122,6 +132,13 @@ fn load(objects: &Objects, side: &Side, options: &PatchOptions) -> Result<Loaded
 }
 
 impl Loaded {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Loaded::Bytes(bytes) => bytes,
+            Loaded::Nothing | Loaded::Unread { .. } => &[],
+        }
+    }
+
     fn size(&self) -> u64 {
         match self {
             Loaded::Nothing => 0,

@@ -40,6 +40,46 @@ pub enum HunkLineKind {
     Added,
 }
 
+impl Hunk {
+    /// The runs of changed lines between unchanged ones, as ranges of its lines.
+    pub fn changes(&self) -> Vec<Range<usize>> {
+        let is_changed = |line: &HunkLine| line.kind != HunkLineKind::Context;
+        let mut changes: Vec<Range<usize>> = Vec::new();
+        for (index, _) in self.lines.iter().enumerate().filter(|(_, line)| is_changed(line)) {
+            match changes.last_mut() {
+                Some(last) if last.end == index => last.end += 1,
+                _ => changes.push(index..index + 1),
+            }
+        }
+        changes
+    }
+
+    /// One hunk for each change in it. The unchanged lines between two changes are in both of their hunks.
+    pub fn split(&self, context: usize) -> Vec<Hunk> {
+        let is_context = |line: &&HunkLine| line.kind == HunkLineKind::Context;
+        let piece = |change: Range<usize>| {
+            let before = self.lines[..change.start].iter().rev().take_while(is_context).count().min(context);
+            let after = self.lines[change.end..].iter().take_while(is_context).count().min(context);
+            self.piece(change.start - before..change.end + after)
+        };
+        self.changes().into_iter().map(piece).collect()
+    }
+
+    fn piece(&self, range: Range<usize>) -> Hunk {
+        let count =
+            |lines: &[HunkLine], without| lines.iter().filter(|line| line.kind != without).count() as u32;
+        let place = |start: u32, without| {
+            let start = start + count(&self.lines[..range.start], without);
+            start..start + count(&self.lines[range.clone()], without)
+        };
+        Hunk {
+            old: place(self.old.start, HunkLineKind::Added),
+            new: place(self.new.start, HunkLineKind::Removed),
+            lines: self.lines[range.clone()].to_vec(),
+        }
+    }
+}
+
 impl LineDiff {
     pub fn compute(old: &Bytes, new: &Bytes, context: u32) -> LineDiff {
         let input = InternedInput::new(byte_lines(old), byte_lines(new));
@@ -143,6 +183,19 @@ mod tests {
         let changed = diff("a\nb", "a\nb\n", 3);
         assert_eq!((changed.insertions, changed.deletions), (1, 1));
         assert!(diff("a\nb", "a\nb", 3).hunks.is_empty());
+    }
+
+    #[test]
+    fn a_hunk_splits_where_lines_are_unchanged() {
+        let old: String = (0..12).map(|n| format!("{n}\n")).collect();
+        let new = old.replace("\n3\n", "\nthree\n").replace("\n6\n", "\n6\nmore\n").replace("\n8\n9\n", "\n");
+        let hunks = diff(&old, &new, 3).hunks;
+        assert_eq!(hunks.len(), 1);
+        let pieces = hunks[0].split(3);
+        let places: Vec<_> = pieces.iter().map(|piece| (piece.old.clone(), piece.new.clone())).collect();
+        assert_eq!(places, [(0..7, 0..7), (4..8, 4..9), (7..12, 8..11)]);
+        assert!(pieces.iter().all(|piece| piece.changes().len() == 1), "{pieces:?}");
+        assert_eq!(pieces[1].split(3), [pieces[1].clone()], "one change is not split further");
     }
 
     #[test]

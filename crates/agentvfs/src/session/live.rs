@@ -13,7 +13,7 @@ use avfs_core::rules::Rules;
 use avfs_exec::classify::{Command, classify};
 use avfs_exec::launch::Inside;
 use avfs_exec::plan::WORKSPACE;
-use avfs_exec::policy::{Action, Decision};
+use avfs_exec::policy::{Action, Decision, Policy};
 use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
 use avfs_exec::{Bubblewrap, Event, LaunchError};
 
@@ -110,7 +110,13 @@ impl Live {
             ..RunResult::default()
         };
         let found = classify(&request.command);
-        let decision = request.policy.decide(&found, true);
+        // The policy that is stored now decides, whatever was when the session began.
+        match self.vault.with_policy(&request) {
+            Ok(decided) => request = decided.into_owned(),
+            Err(error) => return Envelope::new(body, Some(result), Some((&error).into())),
+        }
+        let policy = request.policy.clone().unwrap_or_else(Policy::built_in);
+        let decision = policy.decide(&found, true);
         let is_asked = !matches!(decision.action, Action::Allow | Action::AllowWithCheckpoint);
         if is_asked && self.is_unread(&request, &decision, caller, events, &mut result) {
             return Envelope::new(body, Some(result), None);

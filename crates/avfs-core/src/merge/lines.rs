@@ -71,6 +71,22 @@ pub fn merge_lines(base: &[u8], ours: &[u8], theirs: &[u8], names: &Sides) -> Li
     LineMerge { merged, conflicts }
 }
 
+/// Where both sides changed the same lines, each in its own way: ranges of lines, from 0 on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineConflict {
+    pub base: std::ops::Range<usize>,
+    pub ours: std::ops::Range<usize>,
+    pub theirs: std::ops::Range<usize>,
+}
+
+/// The conflicts between what `ours` and `theirs` made of `base`. Those that share lines of the base are one.
+pub fn line_conflicts(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<LineConflict> {
+    let [base, ours, theirs] = [base, ours, theirs].map(split);
+    let regions = regions(&base, &ours, &theirs, MarkerStyle::Diff3);
+    let conflicts = regions.into_iter().filter(|region| region.verdict == Verdict::Conflict);
+    conflicts.map(|Region { base, ours, theirs, .. }| LineConflict { base, ours, theirs }).collect()
+}
+
 /// The lines of a text, each with its line feed, which the last one may lack.
 fn split(text: &[u8]) -> Vec<&[u8]> {
     text.split_inclusive(|byte| *byte == b'\n').collect()

@@ -3,6 +3,7 @@
 mod allow;
 mod body;
 mod deny;
+pub mod in_place;
 mod list;
 mod rules;
 mod show;

@@ -56,6 +56,8 @@ struct CheckpointBody {
     time: String,
     actor: String,
     message: Option<String>,
+    /// A run saved it: it is thinned out like an automatic snapshot.
+    automatic: bool,
     /// Not told through rules that may hide something.
     files: Option<u64>,
     bytes: Option<u64>,
@@ -70,6 +72,7 @@ impl CheckpointBody {
             time: show_rfc3339(checkpoint.time),
             actor: checkpoint.actor.clone(),
             message: checkpoint.message.clone(),
+            automatic: checkpoint.automatic,
             files: totals.map(|totals| totals.inodes),
             bytes: totals.map(|totals| totals.bytes),
         }

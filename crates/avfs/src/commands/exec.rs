@@ -5,22 +5,24 @@ mod door;
 mod telling;
 
 use std::cell::RefCell;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
-use agentvfs::Error;
 use agentvfs::apply::Selection;
 use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
-use agentvfs::exec::{Envelope, Lingering, Running};
+use agentvfs::exec::{Asking, Envelope, Lingering, Running};
+use agentvfs::{Error, Store};
 use anyhow::Result;
 
-pub use arguments::{ExecArgs, checkpoint_mode, isolation, network, policy, variable};
+pub use arguments::{ExecArgs, checkpoint_mode, isolation, network, policy, policy_text, variable};
 pub use door::{HostDoor, through_door};
 pub use telling::{Manner, Telling};
 
 use crate::commands::apply::{MannerArgs, Part, apply};
+use crate::commands::approvals::in_place;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::of_library;
@@ -49,6 +51,11 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         (false, true) => Manner::Envelope,
         (false, false) => Manner::Through,
     };
+    let asks_here = manner == Manner::Through && args.may_ask_here() && in_place::is_possible(context.out);
+    if asks_here && request.asking == Asking::Ask {
+        // By the time that it waits, the user has answered or does not want to.
+        request.asking = Asking::Wait(Some(Duration::ZERO));
+    }
     let telling = RefCell::new(Telling::new(context.out, manner));
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
     let mut lingering = Lingering::default();
@@ -57,7 +64,10 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         Some(&door),
         |running| vault.exec(&request, running),
         &mut |event| telling.borrow_mut().event(event),
-        &mut |id| telling.borrow_mut().waiting(id),
+        &mut |id, cancel| match asks_here {
+            true => asked_here(vault.store(), id, cancel),
+            false => telling.borrow_mut().waiting(id),
+        },
         &mut lingering,
     )?;
     let told = telling.into_inner().told();
@@ -77,13 +87,20 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
     Ok(status)
 }
 
+/// Asks the user at this terminal. A question that could not be asked stays open, and the command says so.
+fn asked_here(store: &Store, id: &ApprovalId, cancel: &Cancel) {
+    if let Err(error) = in_place::ask(store, id, &|time| cancel.wait(time)) {
+        let _ = writeln!(std::io::stderr(), "the question could not be asked: {error:#}");
+    }
+}
+
 /// Runs something; whoever ends us ends it.
 pub fn supervised<T>(
     worker: &Worker,
     door: Option<&HostDoor>,
     run: impl FnOnce(Running<'_>) -> T,
     events: &mut dyn FnMut(Event<'_>),
-    asked: &mut dyn FnMut(&ApprovalId),
+    asked: &mut dyn FnMut(&ApprovalId, &Cancel),
     lingering: &mut Lingering,
 ) -> Result<T> {
     let cancel = Cancel::new()?;
@@ -94,13 +111,14 @@ pub fn supervised<T>(
         source,
     })?;
     let (inside, report) = (Inside::new(program), Arc::new(|_: &str| {}));
+    let mut asked = |id: &ApprovalId| asked(id, &cancel);
     Ok(run(Running {
         inside,
         cancel: &cancel,
         events,
         door: door.map(|door| door as _),
         report,
-        asked: Some(asked),
+        asked: Some(&mut asked),
         lingering,
     }))
 }

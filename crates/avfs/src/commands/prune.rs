@@ -1,6 +1,6 @@
 //! `avfs prune`: thin out automatic snapshots.
 
-use agentvfs::Pruned;
+use agentvfs::{Pruned, PrunedVault};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -11,9 +11,11 @@ use crate::exit::ExitStatus;
 use crate::size::HumanSize;
 use crate::versions::count;
 
-/// Thin out automatic snapshots as the retention settings say
+/// Thin out automatic snapshots and checkpoints as the retention settings say
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Named checkpoints stay. `avfs gc` then gives the space back.
+#[command(
+    after_help = "Checkpoints that you named stay; those that `avfs exec` saves before a command are thinned
+out like snapshots: all of the last day, then one an hour, then one a day. `avfs gc` then gives the space back.
 With --tasks, tasks go whose work is in their directory and those that changed nothing:
 they are shown first. A task with work that is nowhere else goes only by its name, with
 `avfs discard`.
@@ -21,7 +23,8 @@ they are shown first. A task with work that is nowhere else goes only by its nam
 Examples:
   avfs prune --dry-run
   avfs prune --tasks
-  AVFS_RETENTION_ALL=1h avfs prune")]
+  AVFS_RETENTION_ALL=1h avfs prune"
+)]
 pub struct PruneArgs {
     /// Only say what would go
     #[arg(long)]
@@ -56,6 +59,8 @@ struct VaultBody {
     name: String,
     removed: Vec<u64>,
     kept: u64,
+    /// Checkpoints that runs saved by themselves.
+    checkpoints: Vec<String>,
 }
 
 pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
@@ -102,6 +107,7 @@ fn body(pruned: &Pruned, dry_run: bool) -> PruneBody {
         name: vault.name.to_string(),
         removed: vault.removed.clone(),
         kept: vault.kept,
+        checkpoints: vault.checkpoints.iter().map(ToString::to_string).collect(),
     });
     let Pruned { held_bytes, allowed_bytes, .. } = *pruned;
     PruneBody { dry_run, vaults: vaults.collect(), held_bytes, allowed_bytes }
@@ -110,11 +116,16 @@ fn body(pruned: &Pruned, dry_run: bool) -> PruneBody {
 fn report(context: &mut Context<'_>, pruned: &Pruned, dry_run: bool) -> Result<()> {
     let out = &mut *context.out;
     let verb = if dry_run { "would go" } else { "removed" };
-    for vault in pruned.vaults.iter().filter(|vault| !vault.removed.is_empty()) {
+    let stays = |vault: &&PrunedVault| vault.removed.is_empty() && vault.checkpoints.is_empty();
+    for vault in pruned.vaults.iter().filter(|vault| !stays(vault)) {
         let gone = count(vault.removed.len() as u64, "snapshot");
-        out.line(format_args!("{}: {gone} {verb}, {} kept", vault.name, vault.kept))?;
+        let checkpoints = match vault.checkpoints.len() {
+            0 => String::new(),
+            gone => format!("; {} of runs {verb}", count(gone as u64, "checkpoint")),
+        };
+        out.line(format_args!("{}: {gone} {verb}, {} kept{checkpoints}", vault.name, vault.kept))?;
     }
-    if pruned.vaults.iter().all(|vault| vault.removed.is_empty()) {
+    if pruned.vaults.iter().all(|vault| stays(&vault)) {
         out.talk("all automatic snapshots stay");
     }
     let (held, allowed) = (HumanSize(pruned.held_bytes), HumanSize(pruned.allowed_bytes));

@@ -87,7 +87,7 @@ fn work(
         Some(&door),
         |running| start.task.run(&start.program, stdin, running),
         &mut |event| show(context.out, event),
-        &mut |_| (),
+        &mut |_, _| (),
         &mut lingering,
     )?;
     work.await_terminal();

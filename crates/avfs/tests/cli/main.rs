@@ -14,6 +14,7 @@ mod look;
 mod merging;
 mod output;
 mod owned;
+mod policy;
 mod query;
 mod rules;
 mod sandbox;

@@ -66,7 +66,7 @@ fn every_thing_that_decides_a_run_is_in_the_digest() {
     check("state of the shell", ExecRequest { shell: Some("d1".into()), ..request() });
     check("session", ExecRequest { session: Some("s1".into()), ..request() });
     let policy = Policy::parse(Path::new("p"), "[classes]\ndestructive = \"deny\"\n").unwrap();
-    check("policy", ExecRequest { policy, ..request() });
+    check("policy", ExecRequest { policy: Some(policy), ..request() });
 }
 
 #[test]

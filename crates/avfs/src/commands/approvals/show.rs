@@ -86,7 +86,7 @@ fn preview(worker: &Worker, store: &Store, approval: &Approval) -> Result<Previe
         None,
         |running| store.preview(approval, running),
         &mut |_| {},
-        &mut |_| {},
+        &mut |_, _| {},
         &mut lingering,
     )??;
     lingering.wait();
@@ -104,7 +104,8 @@ impl From<Preview> for PreviewBody {
     }
 }
 
-fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
+/// Tells everything that an approval would hold for.
+pub fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
     let binding = &approval.binding;
     line(out, "approval", &format!("{}, {}", approval.id, state(approval)))?;
     line(out, "command", &binding.command.shown())?;

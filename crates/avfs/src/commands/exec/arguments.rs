@@ -1,7 +1,7 @@
 //! The arguments of `avfs exec`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentvfs::exec::boundary::classify::Command;
@@ -22,7 +22,8 @@ use crate::size::parse_size;
     after_help = "The vault is at /workspace, seen through the rules, and nothing else of this machine \
 can be changed. What the command may do is decided first: reading is allowed and gets a vault that cannot be \
 written to; changing is allowed after a checkpoint; what needs the network or might reach the host takes an \
-approval: a person gives it with `avfs approvals allow`, and the same command runs then. `avfs policy check` tells \
+approval: on a terminal you are asked right there, otherwise a person gives it with `avfs approvals allow`, and the same \
+command runs then. `avfs policy check` tells \
 without running anything.
 
 The exit status is the command's own. If there is none: 121 it takes an approval, 122 the policy denies it,
@@ -78,7 +79,7 @@ pub struct ExecArgs {
     /// When a checkpoint is saved before: auto, always or never
     #[arg(long, value_name = "WHEN", value_parser = checkpoint_mode, default_value = "auto")]
     checkpoint: CheckpointMode,
-    /// Decide by this policy file
+    /// Decide by this policy file [default: the one that `avfs policy set` stored]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// If it takes an approval, wait for the answer; for so many seconds, or as long as it takes
@@ -134,6 +135,11 @@ impl ExecArgs {
         })
     }
 
+    /// Whether the user's terminal is free for a question.
+    pub fn may_ask_here(&self) -> bool {
+        !self.stdin && !self.no_ask && !self.dry_run
+    }
+
     fn asking(&self) -> Asking {
         match (self.no_ask, self.wait) {
             (true, _) => Asking::Never,
@@ -157,15 +163,16 @@ impl ExecArgs {
     }
 }
 
-/// The policy of a file, or the built-in one.
-pub fn policy(file: Option<&std::path::Path>) -> Result<Policy> {
-    let Some(file) = file else { return Ok(Policy::built_in()) };
-    let text = std::fs::read_to_string(file).map_err(|source| agentvfs::Error::Host {
-        action: "reading",
-        place: file.display().to_string(),
-        source,
-    })?;
-    Ok(Policy::parse(file, &text).map_err(agentvfs::Error::from)?)
+/// The policy of a file; `None`: the one that is stored, or the built-in one.
+pub fn policy(file: Option<&Path>) -> Result<Option<Policy>> {
+    let Some(file) = file else { return Ok(None) };
+    Ok(Some(Policy::parse(file, &policy_text(file)?).map_err(agentvfs::Error::from)?))
+}
+
+pub fn policy_text(file: &Path) -> Result<String> {
+    let place = crate::escape::printable_path(file);
+    let read = std::fs::read_to_string(file);
+    Ok(read.map_err(|source| agentvfs::Error::Host { action: "reading", place, source })?)
 }
 
 pub fn variable(text: &str) -> Result<(OsString, OsString), String> {

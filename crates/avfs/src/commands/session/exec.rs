@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::time::Duration;
 
+use agentvfs::approvals::{ApprovalId, ApprovalState};
 use agentvfs::exec::boundary::classify::Command;
 use agentvfs::session::{SessionAnswer, SessionCommand};
 use anyhow::Result;
 use serde_json::Value;
 
+use crate::commands::approvals::in_place;
 use crate::commands::exec::{Manner, Telling};
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -54,15 +56,23 @@ pub struct ExecArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
-    let session = context.store()?.session(&args.id)?;
+    let store = context.store()?;
+    let session = store.session(&args.id)?;
     let command = args.command()?;
     let manner = match (args.stream, context.out.is_json()) {
         (true, _) => Manner::Events,
         (false, true) => Manner::Envelope,
         (false, false) => Manner::Through,
     };
+    let asks_here = manner == Manner::Through && !args.stdin && in_place::is_possible(context.out);
     let mut telling = Telling::new(context.out, manner);
-    let answer = session.exec(&command, &mut |event| telling.event(event))?;
+    let mut answer = session.exec(&command, &mut |event| telling.event(event))?;
+    if let Some(id) = open_question(&answer).filter(|_| asks_here) {
+        in_place::ask(&store, &id, &|_| false)?;
+        if store.approval(&id)?.state != ApprovalState::Pending {
+            answer = session.exec(&command, &mut |event| telling.event(event))?;
+        }
+    }
     telling.end_of_other(&answer.line, &talk(&answer))?;
     Ok(status(&answer.envelope))
 }
@@ -82,6 +92,13 @@ impl ExecArgs {
         let timeout = self.timeout.map(Duration::from_millis);
         Ok(SessionCommand { timeout, stdin, wait: self.wait, ..SessionCommand::new(command) })
     }
+}
+
+/// The approval that a command was not run for want of.
+fn open_question(answer: &SessionAnswer) -> Option<ApprovalId> {
+    let (error, result) = (&answer.envelope["error"], &answer.envelope["result"]);
+    let is_asked = error["code"] == "approval_required";
+    ApprovalId::parse(result["approval"].as_str().filter(|_| is_asked)?).ok()
 }
 
 /// What people are told beside the command's own output.

@@ -67,7 +67,7 @@ pub struct StartArgs {
     /// When a checkpoint is saved before a command: auto, always or never
     #[arg(long, value_name = "WHEN", value_parser = checkpoint_mode, default_value = "auto")]
     checkpoint: CheckpointMode,
-    /// Decide by this policy file
+    /// Decide by this policy file [default: the one that `avfs policy set` stored]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// What stands around it: bubblewrap

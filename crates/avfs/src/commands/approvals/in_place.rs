@@ -1,0 +1,147 @@
+//! A question that is answered where it comes up: on the terminal of the command that needs the approval.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use agentvfs::Store;
+use agentvfs::approvals::{Allowance, Approval, ApprovalId, ApprovalState, SavePlace};
+use anyhow::Result;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{QueueSelector, tcflush};
+
+use super::show::show;
+use crate::printer::{Manner, Printer};
+use crate::settings::ColorWhen;
+
+/// How soon an answer from elsewhere, and the end of the command, are noticed.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// No answer is longer.
+const ANSWER_MAX: usize = 4096;
+
+/// Whether somebody is at the terminal who can be asked.
+pub fn is_possible(out: &Printer) -> bool {
+    out.talks() && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Once,
+    Session,
+    Always,
+    Deny,
+    Later,
+    Explain,
+}
+
+const EXPLANATION: &str = "  o  once: exactly this command, once, on this state of the vault
+  s  session: the same command by the same principal, for 8 hours
+  a  always: saves the rule shown above with the vault; `avfs approvals rules` removes it
+  d  deny: the command does not run, and is refused when it is asked for again
+  q  quit: leaves the question open; `avfs approvals` answers it later";
+
+/// Shows what is asked and waits for an answer: typed here, given elsewhere, or none because the command is to end.
+pub fn ask(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bool) -> Result<()> {
+    let approval = store.approval(id)?;
+    let manner = Manner { color: ColorWhen::Never, json: false, quiet: false };
+    let mut out = Printer::to(Box::new(io::stderr()), Box::new(io::stderr()), manner);
+    out.line("this command needs your approval")?;
+    show(&mut out, store, &approval)?;
+    out.flush()?;
+    let can_save = !approval.rules_to_save()?.is_empty();
+    // Keys that were pressed before the question was there are no answer to it.
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+    loop {
+        let always = if can_save { ", [a]lways" } else { "" };
+        write!(io::stderr(), "allow it [o]nce, for the [s]ession{always}; [d]eny, [q]uit, [?] help: ")?;
+        let Some(line) = typed(store, id, is_cancelled)? else {
+            writeln!(io::stderr())?;
+            return Ok(());
+        };
+        let told = match read_answer(&line, can_save) {
+            Some(Answer::Once) => allow(store, &approval, &Allowance::Once),
+            Some(Answer::Session) => allow(store, &approval, &Allowance::Session),
+            Some(Answer::Always) => {
+                let (edits, place) = (Vec::new(), SavePlace::Vault);
+                allow(store, &approval, &Allowance::Always { edits, place })
+            }
+            Some(Answer::Deny) => store.deny(id, None).map(drop).map_err(anyhow::Error::from),
+            Some(Answer::Later) => return Ok(()),
+            Some(Answer::Explain) => {
+                writeln!(io::stderr(), "{EXPLANATION}")?;
+                continue;
+            }
+            None => continue,
+        };
+        return match (told, store.approval(id)?.state) {
+            // Somebody was faster, with whatever answer: that one counts.
+            (Err(_), state) if state != ApprovalState::Pending => Ok(()),
+            (told, _) => told,
+        };
+    }
+}
+
+fn allow(store: &Store, approval: &Approval, allowance: &Allowance) -> Result<()> {
+    let (_, saved) = store.allow(&approval.id, allowance)?;
+    saved.iter().try_for_each(|rule| say(format_args!("saved: {}", rule.name())))
+}
+
+fn say(text: impl Display) -> Result<()> {
+    Ok(writeln!(io::stderr(), "{text}")?)
+}
+
+fn read_answer(line: &str, can_save: bool) -> Option<Answer> {
+    match line.trim().to_ascii_lowercase().as_str() {
+        "o" | "once" => Some(Answer::Once),
+        "s" | "session" => Some(Answer::Session),
+        "a" | "always" if can_save => Some(Answer::Always),
+        "d" | "deny" => Some(Answer::Deny),
+        "q" | "quit" => Some(Answer::Later),
+        "?" | "h" | "help" => Some(Answer::Explain),
+        _ => None,
+    }
+}
+
+/// A line from the terminal; `None` if there is none: it was answered elsewhere, the terminal is gone, or the command is to
+/// end.
+fn typed(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bool) -> Result<Option<String>> {
+    let stdin = io::stdin();
+    loop {
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        match poll(&mut fds, Some(&LOOK_EVERY)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => break,
+            Err(errno) => return Err(io::Error::from(errno).into()),
+        }
+        if is_cancelled(Duration::ZERO) || store.approval(id)?.state != ApprovalState::Pending {
+            return Ok(None);
+        }
+    }
+    // Past any buffer: a line that is not for us stays where it is.
+    let mut line = [0; ANSWER_MAX];
+    match rustix::io::retry_on_intr(|| rustix::io::read(&stdin, &mut line)) {
+        Ok(0) | Err(_) => Ok(None),
+        Ok(count) => Ok(Some(String::from_utf8_lossy(&line[..count]).into_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_letter_or_a_word_and_nothing_else_is_one() {
+        let check = |line, expected| assert_eq!(read_answer(line, true), expected, "{line:?}");
+        check("o\n", Some(Answer::Once));
+        check(" ONCE ", Some(Answer::Once));
+        check("session\n", Some(Answer::Session));
+        check("a\n", Some(Answer::Always));
+        check("d\n", Some(Answer::Deny));
+        check("?\n", Some(Answer::Explain));
+        for none in ["", "\n", "y\n", "yes\n", "oo\n", "o d\n"] {
+            check(none, None);
+        }
+        assert_eq!(read_answer("a\n", false), None, "there is nothing to save");
+    }
+}

@@ -10,6 +10,7 @@ mod door;
 mod envelope;
 mod home;
 mod job;
+mod networked;
 mod program;
 mod request;
 pub(crate) mod workspace;
@@ -22,6 +23,7 @@ use avfs_core::rules::{Rule, Rules};
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
 use avfs_exec::launch::Inside;
+use avfs_exec::network::Upstream;
 use avfs_exec::plan::{UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
 use avfs_exec::policy::Decision;
 use avfs_exec::{Cancel, Event, LaunchError, Network, Plan};
@@ -30,8 +32,8 @@ pub use avfs_exec as boundary;
 pub use changes::{ChangeKind, ChangedFile, PathText};
 pub use door::{DOOR_VARIABLE, DoorReply, InnerDoor, ask};
 pub use envelope::{
-    CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, RefusalBody, RequestBody, RunResult,
-    StderrBody, StdoutBody, UsageBody,
+    CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, PublishedBody, RefusalBody, RequestBody,
+    RunResult, StderrBody, StdoutBody, UsageBody,
 };
 pub use home::HomeShare;
 pub use program::{Program, ProgramEnd, ProgramError};
@@ -166,7 +168,7 @@ impl Vault {
         before: SnapshotId,
     ) -> Result<Plan, Failed> {
         let toolchains = request.home.as_deref().map(toolchains).unwrap_or_default();
-        let mut given = request.env.clone();
+        let mut given: Vec<_> = request.env.iter().chain(&request.passed).cloned().collect();
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
         let top = request.path.clone().unwrap_or_default();
         let reader = self.reader_at(before)?;
@@ -180,6 +182,8 @@ impl Vault {
             env: environment(&request.caller_env, &toolchains, None, &given),
             // What only reads is given no network, whatever was asked for.
             network: if read_only && !request.read_only { Network::None } else { request.network.clone() },
+            upstream: Upstream::from_environment(&request.caller_env).0,
+            published: request.published.clone(),
             limits: request.limits.clone(),
             toolchains,
             user: User::default(),

@@ -11,9 +11,9 @@ mod codec;
 mod confine;
 mod frame;
 mod handing;
-mod listener;
 mod run;
 mod signals;
+mod sockets;
 mod sparing;
 mod spec;
 mod terminal;
@@ -23,7 +23,9 @@ pub(crate) use frame::{Channel, Order, Report};
 #[cfg(test)]
 pub(crate) use handing::give;
 pub(crate) use handing::{take, tell};
-pub(crate) use listener::{PROXY_PORT, receive_listener};
+#[cfg(test)]
+pub(crate) use sockets::answer as answer_for_socket;
+pub(crate) use sockets::{ask_for_socket, receive_listeners};
 pub(crate) use spec::{Rlimits, Sockets, Spec, Standing};
 pub(crate) use terminal::{GO_ON, STOPPED};
 
@@ -40,8 +42,8 @@ pub(crate) struct Descriptors {
     pub(crate) stdin: RawFd,
     pub(crate) stdout: RawFd,
     pub(crate) stderr: RawFd,
-    /// Where the listening socket of the proxy goes, if there is a proxy.
-    pub(crate) proxy: Option<RawFd>,
+    /// Where sockets of the sandbox's network go, if it has one of its own.
+    pub(crate) network: Option<RawFd>,
     /// Where the outer side of the command's terminal goes, if it has one.
     pub(crate) terminal: Option<RawFd>,
     /// Where it enters its control groups, if it does so itself.
@@ -62,12 +64,12 @@ impl Descriptors {
         let mut parts = text.split(',');
         let mut next = || parts.next()?.parse().ok();
         let (control, stdin, stdout, stderr) = (next()?, next()?, next()?, next()?);
-        let (mut proxy, mut terminal, mut entrances) = (None, None, Vec::new());
+        let (mut network, mut terminal, mut entrances) = (None, None, Vec::new());
         for part in parts {
             let (kind, number) = part.split_at_checked(1)?;
             let number = number.parse().ok()?;
             let is_second = match kind {
-                PROXY => proxy.replace(number).is_some(),
+                NETWORK => network.replace(number).is_some(),
                 TERMINAL => terminal.replace(number).is_some(),
                 ENTRANCE => {
                     entrances.push(number);
@@ -79,21 +81,22 @@ impl Descriptors {
                 return None;
             }
         }
-        Some(Self { control, stdin, stdout, stderr, proxy, terminal, entrances })
+        Some(Self { control, stdin, stdout, stderr, network, terminal, entrances })
     }
 
     /// The argument that [`main`] reads.
     pub(crate) fn argument(&self) -> String {
-        let Self { control, stdin, stdout, stderr, proxy, terminal, entrances } = self;
+        let Self { control, stdin, stdout, stderr, network, terminal, entrances } = self;
         let one = |kind: &str, fd: &RawFd| format!(",{kind}{fd}");
-        let more = proxy.iter().map(|fd| one(PROXY, fd)).chain(terminal.iter().map(|fd| one(TERMINAL, fd)));
+        let more =
+            network.iter().map(|fd| one(NETWORK, fd)).chain(terminal.iter().map(|fd| one(TERMINAL, fd)));
         let more: String = more.chain(entrances.iter().map(|fd| one(ENTRANCE, fd))).collect();
         format!("{control},{stdin},{stdout},{stderr}{more}")
     }
 }
 
 /// What stands before the numbers of descriptors that not every stage has.
-const PROXY: &str = "p";
+const NETWORK: &str = "n";
 const TERMINAL: &str = "t";
 const ENTRANCE: &str = "g";
 
@@ -103,7 +106,7 @@ struct Handed {
     stdin: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    proxy: Option<OwnedFd>,
+    network: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
     entrances: Vec<OwnedFd>,
 }
@@ -120,7 +123,7 @@ impl Handed {
             stdin: owned(numbers.stdin)?,
             stdout: owned(numbers.stdout)?,
             stderr: owned(numbers.stderr)?,
-            proxy: maybe(numbers.proxy)?,
+            network: maybe(numbers.network)?,
             terminal: maybe(numbers.terminal)?,
             entrances: numbers.entrances.into_iter().map(owned).collect::<Option<_>>()?,
         })
@@ -152,11 +155,11 @@ mod tests {
             stdin: 6,
             stdout: 7,
             stderr: 8,
-            proxy: None,
+            network: None,
             terminal: None,
             entrances: Vec::new(),
         };
-        let five = Descriptors { proxy: Some(9), ..four.clone() };
+        let five = Descriptors { network: Some(9), ..four.clone() };
         let six = Descriptors { terminal: Some(10), ..five.clone() };
         let all = Descriptors { entrances: vec![11, 12], ..six.clone() };
         for case in [four, five, six, all] {

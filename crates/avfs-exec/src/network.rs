@@ -1,26 +1,57 @@
-//! The network of a run: none, the host's, or a list of hosts behind a proxy.
+//! The network of a run: none, the host's, or a list of hosts behind a proxy; and the ports of a run that this machine
+//! reaches.
+//!
+//! A run that does not have the host's network always has a proxy. Without a list it reaches nothing, and what was tried
+//! can be told.
 
 mod address;
+mod block;
+mod choice;
 mod forward;
+mod gateway;
+mod groups;
+mod listening;
 mod proxy;
+mod publish;
+mod reach;
+mod refusals;
 mod request;
 mod rule;
+mod upstream;
 
-pub use proxy::{Refusal, RefusedBecause};
+pub use choice::{BadChoice, NetworkChoice};
+pub use groups::{Group, group_of, groups};
+pub use publish::{BadPublish, Publish, Published};
+pub use refusals::{Refusal, RefusedBecause};
 pub use rule::{BadHostRule, HostRule};
+pub use upstream::{UnusedProxy, Upstream};
 
-pub(crate) use proxy::Proxy;
+pub(crate) use gateway::{Gateway, Setting};
+pub(crate) use listening::Listening;
+pub(crate) use refusals::Refusals;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
-use crate::inside::PROXY_PORT;
+use crate::plan::Plan;
+use reach::Reach;
+
+/// What programs are not to ask a proxy for: the machine that they are on, which is the sandbox.
+const DIRECT: &str = "localhost,127.0.0.1,::1,sandbox";
 
 /// Variables that send programs to the proxy. Most know the small letters, some only the capitals.
-pub(crate) fn proxy_variables() -> Vec<(OsString, OsString)> {
-    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+pub(crate) fn proxy_variables(listening: &Listening) -> Vec<(OsString, OsString)> {
+    let proxy = format!("http://{}", listening.proxy);
     let names = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
-    let local = ["no_proxy", "NO_PROXY"].map(|name| (name.into(), "localhost,127.0.0.1,::1".into()));
+    let direct = ["no_proxy", "NO_PROXY"].map(|name| (name.into(), DIRECT.into()));
     // Node asks for proxies only when told to.
     let node = [("NODE_USE_ENV_PROXY".into(), "1".into())];
-    names.iter().map(|name| ((*name).into(), proxy.clone().into())).chain(local).chain(node).collect()
+    names.iter().map(|name| ((*name).into(), proxy.clone().into())).chain(direct).chain(node).collect()
+}
+
+impl Setting {
+    pub(crate) fn of(plan: &Plan, listening: Listening, refusals: Arc<Refusals>) -> Self {
+        let reach = Reach { hosts: plan.network.hosts().to_vec(), upstream: plan.upstream.clone() };
+        Self { reach, listening, published: plan.published.clone(), refusals }
+    }
 }

@@ -13,7 +13,7 @@ pub use environment::{environment, is_inherited};
 pub(crate) use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};
 
-use crate::network::HostRule;
+use crate::network::{HostRule, Published, Upstream};
 
 /// Where the vault is inside.
 pub const WORKSPACE: &str = "/workspace";
@@ -55,6 +55,10 @@ pub struct Plan {
     /// The whole environment of the command: nothing else is inherited.
     pub env: Vec<(OsString, OsString)>,
     pub network: Network,
+    /// The proxy that the user's own programs go through, if there is one.
+    pub upstream: Upstream,
+    /// Ports inside that this machine reaches.
+    pub published: Vec<Published>,
     pub limits: Limits,
     /// Compilers and interpreters in the user's home, which are shown read-only.
     pub toolchains: Vec<Toolchain>,
@@ -171,6 +175,8 @@ pub enum PlanError {
     Taken { path: PathBuf },
     #[error("{name:?} cannot be the name of an environment variable")]
     BadVariable { name: OsString },
+    #[error("port {port} cannot be published: {reason}")]
+    CannotPublish { port: u16, reason: &'static str },
 }
 
 impl Plan {
@@ -190,6 +196,8 @@ impl Plan {
             command: command.into_iter().map(Into::into).collect(),
             env: environment(&[], &[], None, &[]),
             network: Network::None,
+            upstream: Upstream::default(),
+            published: Vec::new(),
             limits: Limits::default(),
             toolchains: Vec::new(),
             user: User::default(),
@@ -227,10 +235,27 @@ impl Plan {
         if let Some(link) = self.links.iter().find(|link| !Link::fits(&link.at, &self.shown())) {
             return Err(PlanError::Taken { path: link.at.clone() });
         }
+        self.check_published()?;
         match self.env.iter().find(|(name, _)| !is_variable(name)) {
             Some((name, _)) => Err(PlanError::BadVariable { name: name.clone() }),
             None => Ok(()),
         }
+    }
+    fn check_published(&self) -> Result<(), PlanError> {
+        let is_listed = |port: u16| {
+            self.network.hosts().iter().any(|rule| rule.local().is_some_and(|(_, listed)| listed == port))
+        };
+        for port in self.published.iter().map(Published::port) {
+            if self.network.is_host() {
+                let reason = "the run has the network of this machine, where its ports are anyway";
+                return Err(PlanError::CannotPublish { port, reason });
+            }
+            if is_listed(port) {
+                let reason = "inside, it is the port of this machine that is listed";
+                return Err(PlanError::CannotPublish { port, reason });
+            }
+        }
+        Ok(())
     }
 }
 

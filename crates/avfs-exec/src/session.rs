@@ -47,6 +47,7 @@ use rustix::process::Pid;
 
 use crate::launch::{Bubblewrap, Cancel, Event, LaunchError, Launcher, Outcome, Run, Stdin, Stop};
 use crate::limits::{Gauge, Limit, LimitsBy, Usage};
+use crate::network::{Refusal, Refusals};
 use crate::output::Captured;
 use crate::plan::Plan;
 
@@ -101,6 +102,8 @@ pub struct Answer {
     pub usage: Usage,
     pub limits_by: LimitsBy,
     pub limits_hit: Vec<Limit>,
+    /// What was not reached.
+    pub refusals: Vec<Refusal>,
 }
 
 #[derive(Debug)]
@@ -119,6 +122,7 @@ pub struct Shell {
     input: Option<OwnedFd>,
     sandbox: Sandbox,
     gauge: Arc<OnceLock<Gauge>>,
+    refusals: Arc<Refusals>,
     /// Its number, as the host counts.
     pid: Option<Pid>,
     turn: u8,
@@ -145,10 +149,10 @@ impl Shell {
         rustix::fs::fcntl_setfl(&input, OFlags::NONBLOCK)
             .map_err(io::Error::from)
             .map_err(system("making pipes"))?;
-        let gauge = launcher.gauge();
+        let (gauge, refusals) = (launcher.gauge(), launcher.refusals());
         let sandbox = Sandbox::start(launcher, plan_of(plan, &directory), read.into())?;
         let input = Some(input);
-        let mut shell = Shell { directory, input, sandbox, gauge, pid: None, turn: 0, last: 0 };
+        let mut shell = Shell { directory, input, sandbox, gauge, refusals, pid: None, turn: 0, last: 0 };
         let first = Turn {
             text: NO_PROMPTS,
             stdin: None,

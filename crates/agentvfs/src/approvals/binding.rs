@@ -21,6 +21,7 @@ use crate::record::{VaultId, snapshot_id};
 
 /// Separates our digests from all others.
 const CONTEXT: &str = "agentvfs: the approval of a command, version 1";
+const PASSED_CONTEXT: &str = "agentvfs: the value of a variable that comes along with a command, version 1";
 /// The field that moves when the vault does.
 const HEAD: &str = "head";
 
@@ -36,11 +37,17 @@ pub struct Binding {
     pub home: Option<Raw>,
     /// What was given with the request, by name.
     pub env: Vec<(Raw, Raw)>,
+    /// The caller's own variables that come along: by name, with a digest of the value, which is kept nowhere.
+    #[serde(default)]
+    pub passed: Vec<(Raw, String)>,
     /// What came along of the caller's: how to talk to people, nothing else.
     pub inherited: Vec<(Raw, Raw)>,
     pub stdin: Option<Input>,
     pub rules: Option<Vec<String>>,
     pub network: AskedNetwork,
+    /// Ports inside that this machine reaches: `ADDRESS:HOSTPORT:PORT`.
+    #[serde(default)]
+    pub published: Vec<String>,
     pub limits: AskedLimits,
     pub read_only: bool,
     pub checkpoint: String,
@@ -100,11 +107,13 @@ impl Binding {
             cwd: _,
             path,
             env,
+            passed,
             caller_env,
             home,
             stdin,
             limits,
             network,
+            published,
             read_only,
             checkpoint,
             rules,
@@ -125,10 +134,12 @@ impl Binding {
             path: path.as_ref().map(|path| OsStr::from_bytes(path.as_bytes()).into()),
             home: home.as_ref().map(|home| home.as_os_str().into()),
             env: by_name(env),
+            passed: by_name(passed).into_iter().map(|(name, value)| (name, value_digest(&value))).collect(),
             inherited: by_name(caller_env.iter().filter(|(name, _)| is_inherited(name))),
             stdin: stdin.as_deref().map(Input::of),
             rules: rules.as_ref().map(|rules| rules.iter().map(Rule::to_string).collect()),
             network: AskedNetwork::from(network),
+            published: published.iter().map(|one| one.asked().to_string()).collect(),
             limits: AskedLimits::from(limits),
             read_only: *read_only,
             checkpoint: checkpoint.as_str().to_owned(),
@@ -171,10 +182,12 @@ impl Binding {
             path,
             home,
             env,
+            passed,
             inherited,
             stdin,
             rules,
             network,
+            published,
             limits,
             read_only,
             checkpoint,
@@ -195,6 +208,10 @@ impl Binding {
             ("part of the vault", path.iter().map(bytes).collect()),
             ("home", home.iter().map(bytes).collect()),
             ("environment", pairs(env)),
+            (
+                "passed environment",
+                passed.iter().flat_map(|(name, digest)| [bytes(name), digest.clone().into_bytes()]).collect(),
+            ),
             ("inherited environment", pairs(inherited)),
             (
                 "standard input",
@@ -202,6 +219,7 @@ impl Binding {
             ),
             ("rules", rules.iter().flat_map(|rules| marked("rules", rules)).collect()),
             ("network", network.items()),
+            ("published ports", published.iter().map(|one| one.clone().into_bytes()).collect()),
             ("limits", vec![limits.line().into_bytes()]),
             ("read-only", vec![read_only.to_string().into_bytes()]),
             ("checkpoint", vec![checkpoint.clone().into_bytes()]),
@@ -214,7 +232,7 @@ impl Binding {
         ]
     }
 
-    /// The request again, but for its standard input and its policy.
+    /// The request again, but for its standard input, its policy, variables whose values are not kept, and ports.
     pub(crate) fn request(&self) -> Result<ExecRequest> {
         let rule = |text: &String| Rule::parse_stored(text).map_err(|_| self.damaged("a rule that is none"));
         let rules = self.rules.as_ref().map(|rules| rules.iter().map(rule).collect::<Result<Vec<_>>>());
@@ -256,6 +274,13 @@ impl Binding {
 
 fn digest_of(policy: &Policy) -> String {
     blake3::hash(policy.text().as_bytes()).to_hex().to_string()
+}
+
+/// Of a value that is to be compared, and not to be known.
+fn value_digest(value: &Raw) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key(PASSED_CONTEXT);
+    hasher.update(value.as_bytes());
+    hasher.finalize().to_hex().to_string()
 }
 
 /// Every name and every item with its length in front, so that no two requests have the same encoding.
@@ -305,6 +330,14 @@ impl AskedCommand {
         match self {
             AskedCommand::Shell(line) => avfs_core::printable(line.as_bytes()),
             AskedCommand::Argv(words) => words.iter().map(quoted).collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    /// As a shell has to be given it: its words, or the line as one word.
+    pub fn quoted(&self) -> String {
+        match self {
+            AskedCommand::Shell(line) => quoted(&Raw::from(OsStr::new(line))),
+            AskedCommand::Argv(_) => self.shown(),
         }
     }
 

@@ -89,7 +89,9 @@ impl Store {
         let asked = approval.binding.request()?;
         let (secret, env): (Vec<_>, Vec<_>) =
             asked.env.iter().cloned().partition(|(name, _)| is_secret(name));
-        let withheld = secret.iter().map(|(name, _)| avfs_core::printable(name.as_encoded_bytes())).collect();
+        let passed = approval.binding.passed.iter().map(|(name, _)| name.to_os());
+        let withheld = secret.into_iter().map(|(name, _)| name).chain(passed);
+        let withheld = withheld.map(|name| avfs_core::printable(name.as_encoded_bytes())).collect();
         let stdin = match &approval.binding.stdin {
             None => None,
             Some(_) => Some(self.kept_input(approval)?),

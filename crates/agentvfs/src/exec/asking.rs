@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use avfs_exec::Cancel;
-use avfs_exec::classify::Classification;
+use avfs_exec::classify::{Class, Classification};
 use avfs_exec::policy::{Action, Decision, PrefixRule};
 
 use super::envelope::RunResult;
+use super::networked;
 use super::{Asking, ExecRequest, Failed, Permit, Refusal, Running};
 use crate::approvals::{Approval, ApprovalState, Binding, Question, Standing};
 use crate::error::Result;
@@ -94,7 +95,7 @@ impl Vault {
             Action::Allow | Action::AllowWithCheckpoint => {
                 Ok(Permit { decision: decision.clone(), approval: None })
             }
-            Action::RequireApproval if seeking.request.dry_run => Err(required(decision, None)),
+            Action::RequireApproval if seeking.request.dry_run => Err(self.required(seeking, None)),
             Action::RequireApproval => self.seek(seeking, running, result),
             Action::Deny => {
                 result.audit_head = self.note_refusal(seeking.request, result, decision).ok();
@@ -133,13 +134,13 @@ impl Vault {
             Standing::Pending(approval) => approval,
         };
         result.approval = Some(pending.id.to_string());
-        let Some(running) = running else { return Err(required(decision, Some(&pending))) };
+        let Some(running) = running else { return Err(self.required(seeking, Some(&pending))) };
         if let Some(asked) = running.asked.as_mut().filter(|_| seeking.deadline.is_some()) {
             asked(&pending.id);
         }
         match self.wait_for(&pending, seeking.deadline, running.cancel)? {
             true => Err(Failed::PermitGone),
-            false => Err(required(decision, Some(&pending))),
+            false => Err(self.required(seeking, Some(&pending))),
         }
     }
 
@@ -160,6 +161,32 @@ impl Vault {
             pause = longest.min(pause * 2);
         }
         Ok(true)
+    }
+
+    fn required(&self, seeking: &Seeking<'_>, pending: Option<&Approval>) -> Failed {
+        let Seeking { request, decision, .. } = seeking;
+        let mut message = format!("it takes an approval: {}", decision.reason);
+        let earlier = pending.and_then(|pending| pending.earlier.as_ref());
+        if let Some(earlier) = earlier.filter(|earlier| !earlier.changed.is_empty()) {
+            let changed = earlier.changed.join(", ");
+            message.push_str(&format!("; {} does not hold for it, other than then: {changed}", earlier.id));
+        }
+        let answer = pending.map(|Approval { id, .. }| {
+            format!(
+                "`avfs approvals show {id}` tells what it is, `avfs approvals allow {id}` lets the same command run"
+            )
+        });
+        let hint = match decision.classes.contains(Class::Networked) && request.reaches_nothing() {
+            true => {
+                message.push_str("; and it would reach nothing, because this run has no network");
+                let name = self.name().map(|name| name.to_string()).unwrap_or_default();
+                let again = networked::with_network(request, &name);
+                let allow = answer.map(|answer| format!("; {answer}, without a network")).unwrap_or_default();
+                Some(format!("`{again}` asks for it with a network{allow}"))
+            }
+            false => answer.or_else(|| decision.alternative.clone()),
+        };
+        Failed::Refused(Refusal { code: "approval_required", message, hint })
     }
 
     fn denied(&self, seeking: &Seeking<'_>, approval: &Approval, result: &mut RunResult) -> Failed {
@@ -198,20 +225,4 @@ fn allowed(decision: &Decision, approval: &Approval) -> Decision {
         reason: format!("allowed by {}", avfs_core::printable(by.as_bytes())),
         ..decision.clone()
     }
-}
-
-fn required(decision: &Decision, pending: Option<&Approval>) -> Failed {
-    let mut message = format!("it takes an approval: {}", decision.reason);
-    let earlier = pending.and_then(|pending| pending.earlier.as_ref());
-    if let Some(earlier) = earlier.filter(|earlier| !earlier.changed.is_empty()) {
-        let changed = earlier.changed.join(", ");
-        message.push_str(&format!("; {} does not hold for it, other than then: {changed}", earlier.id));
-    }
-    let hint = match pending {
-        Some(Approval { id, .. }) => Some(format!(
-            "`avfs approvals show {id}` tells what it is, `avfs approvals allow {id}` lets the same command run"
-        )),
-        None => decision.alternative.clone(),
-    };
-    Failed::Refused(Refusal { code: "approval_required", message, hint })
 }

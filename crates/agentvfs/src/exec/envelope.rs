@@ -3,12 +3,12 @@
 use avfs_exec::classify::Command;
 use avfs_exec::launch::{End, Outcome, Stop};
 use avfs_exec::limits::{Limit, LimitsBy, Usage};
-use avfs_exec::network::Refusal;
+use avfs_exec::network::{Published, Refusal};
 use avfs_exec::output::Captured;
 use avfs_exec::policy::Decision;
 use avfs_exec::session::{Answer, TurnEnd};
 use avfs_exec::{LaunchError, Limits, Network};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::changes::ChangedFile;
 use super::request::ExecRequest;
@@ -46,6 +46,9 @@ pub struct RequestBody {
     pub checkpoint_mode: &'static str,
     pub readonly: bool,
     pub network: NetworkBody,
+    /// Ports inside that this machine reaches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedBody>,
     pub isolation: &'static str,
     pub dry_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +80,20 @@ impl Serialize for NetworkBody {
                 hosts.iter().map(ToString::to_string).collect::<Vec<_>>().serialize(serializer)
             }
         }
+    }
+}
+
+/// A port inside, and where this machine has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedBody {
+    /// `ADDRESS:PORT` of this machine.
+    pub at: String,
+    pub port: u16,
+}
+
+impl From<&Published> for PublishedBody {
+    fn from(published: &Published) -> PublishedBody {
+        PublishedBody { at: published.at().to_string(), port: published.port() }
     }
 }
 
@@ -147,12 +164,15 @@ pub struct RefusalBody {
     pub target: String,
     pub reason: &'static str,
     pub count: u64,
+    /// What `--net` would have to add for it to be reached: `+HOST`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
 }
 
 impl From<&Refusal> for RefusalBody {
     fn from(refusal: &Refusal) -> RefusalBody {
-        let Refusal { target, because, count } = refusal;
-        RefusalBody { target: target.clone(), reason: because.code(), count: *count }
+        let Refusal { target, because, count, allow } = refusal;
+        RefusalBody { target: target.clone(), reason: because.code(), count: *count, allow: allow.clone() }
     }
 }
 
@@ -211,6 +231,7 @@ impl RunResult {
         self.stderr = (&answer.stderr).into();
         self.duration_ms = millis(answer.duration);
         self.take_usage(&answer.usage, answer.limits_by, &answer.limits_hit);
+        self.network_refusals = answer.refusals.iter().map(RefusalBody::from).collect();
     }
 
     fn take_usage(&mut self, usage: &Usage, by: LimitsBy, hit: &[Limit]) {
@@ -254,6 +275,7 @@ impl RequestBody {
             checkpoint_mode: request.checkpoint.as_str(),
             readonly: request.read_only,
             network: NetworkBody(request.network.clone()),
+            published: request.published.iter().map(PublishedBody::from).collect(),
             isolation: request.isolation.as_str(),
             dry_run: request.dry_run,
             principal: request.principal.clone(),

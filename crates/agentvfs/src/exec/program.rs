@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
 use avfs_exec::launch::Run;
+use avfs_exec::network::{Published, Upstream};
 use avfs_exec::plan::{Home, Link, Toolchain, User, environment};
 use avfs_exec::{LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
@@ -38,6 +39,8 @@ pub struct Program {
     /// Directories with programs, which are shown read-only.
     pub toolchains: Vec<Toolchain>,
     pub network: Network,
+    /// Ports inside that this machine reaches while it runs.
+    pub published: Vec<Published>,
     pub limits: Limits,
     /// Through which rules the task is seen.
     pub rules: Option<Vec<Rule>>,
@@ -168,6 +171,8 @@ impl Task {
             cwd: program.cwd.clone(),
             env: environment(&program.caller_env, &program.toolchains, Some(self.root()), &given),
             network: program.network.clone(),
+            upstream: Upstream::from_environment(&program.caller_env).0,
+            published: program.published.clone(),
             limits: program.limits.clone(),
             toolchains: program.toolchains.clone(),
             user: program.user.clone(),

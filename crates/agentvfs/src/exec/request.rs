@@ -7,6 +7,7 @@ use std::time::Duration;
 use avfs_core::TreePath;
 use avfs_core::rules::Rule;
 use avfs_exec::classify::Command;
+use avfs_exec::network::Published;
 use avfs_exec::policy::Policy;
 use avfs_exec::{Limits, Network, Stdin};
 
@@ -22,6 +23,8 @@ pub struct ExecRequest {
     pub path: Option<TreePath>,
     /// What is added to the environment.
     pub env: Vec<(OsString, OsString)>,
+    /// Variables of the caller that come along, by name. Their values are kept nowhere.
+    pub passed: Vec<(OsString, OsString)>,
     /// The environment of whoever asks; only what says how to talk to people is taken from it.
     pub caller_env: Vec<(OsString, OsString)>,
     /// The home of the user, whose toolchains are shown.
@@ -31,6 +34,8 @@ pub struct ExecRequest {
     pub limits: Limits,
     /// What it may reach; `None`: what the policy gives, which is nothing if it says nothing.
     pub network: Network,
+    /// Ports inside that this machine reaches while it runs.
+    pub published: Vec<Published>,
     /// Nothing can be changed, whatever the command is.
     pub read_only: bool,
     pub checkpoint: CheckpointMode,
@@ -59,11 +64,13 @@ impl ExecRequest {
             cwd: None,
             path: None,
             env: Vec::new(),
+            passed: Vec::new(),
             caller_env: Vec::new(),
             home: None,
             stdin: None,
             limits: Limits::default(),
             network: Network::None,
+            published: Vec::new(),
             read_only: false,
             checkpoint: CheckpointMode::Auto,
             rules: None,
@@ -83,6 +90,15 @@ impl ExecRequest {
         match &self.command {
             Command::Argv(words) => words.clone(),
             Command::Shell(line) => ["bash", "-c", line].map(OsString::from).to_vec(),
+        }
+    }
+
+    /// Whether it has no network, or one in which nothing is listed.
+    pub(crate) fn reaches_nothing(&self) -> bool {
+        match &self.network {
+            Network::None => true,
+            Network::Host => false,
+            Network::Hosts(hosts) => hosts.is_empty(),
         }
     }
 

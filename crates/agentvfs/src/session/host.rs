@@ -18,7 +18,7 @@ use super::{SessionCommand, SessionError, SessionRequest};
 use crate::control::place;
 use crate::error::{Error, Result};
 use crate::exec::workspace::{RunDirectory, SESSIONS};
-use crate::exec::{Envelope, ExecRequest, InnerDoor, Lingering};
+use crate::exec::{Envelope, ExecRequest, InnerDoor, Lingering, PublishedBody};
 use crate::mount::Report;
 use crate::vault::Vault;
 
@@ -92,6 +92,7 @@ impl SessionHost {
             idle_limit_ms: millis(idle),
             principal: exec.principal.clone(),
             pid: std::process::id(),
+            published: exec.published.iter().map(PublishedBody::from).collect(),
         };
         let directory = RunDirectory::make(vault.store(), SESSIONS, &id)?;
         let place = directory.place().to_owned();

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::client::SessionClient;
 use crate::error::{Error, Result};
+use crate::exec::PublishedBody;
 use crate::exec::workspace::{LOCK, RECORD, SESSIONS, clear_away};
 use crate::record::time;
 use crate::store::Store;
@@ -27,6 +28,9 @@ pub struct SessionRecord {
     pub principal: Option<String>,
     /// The process that hosts it.
     pub pid: u32,
+    /// Ports inside that this machine reaches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedBody>,
 }
 
 /// What a session does at the moment.

@@ -14,7 +14,7 @@ use super::frame::{Channel, Order, Report};
 use super::sparing::Score;
 use super::spec::{Spec, Standing};
 use super::terminal::{self, Terminal};
-use super::{Handed, LOST, children, listener, signals};
+use super::{Handed, LOST, children, signals, sockets};
 
 /// What the command is given as its three streams.
 enum Streams {
@@ -63,14 +63,14 @@ impl Streams {
 
 /// Carries out what comes over the control socket. The answer is the exit status of the stage.
 pub(super) fn stage(handed: Handed) -> i32 {
-    let Handed { control, stdin, stdout, stderr, proxy, terminal, entrances } = handed;
+    let Handed { control, stdin, stdout, stderr, network, terminal, entrances } = handed;
     let mut channel = Channel::new(control);
     let score = Score::open();
     let pipes = Streams::Pipes { stdin, stdout, stderr };
-    let prepared = enter(entrances).and_then(|()| prepare(&mut channel, proxy));
+    let prepared = enter(entrances).and_then(|()| prepare(&mut channel, network.as_ref()));
     let done = prepared.and_then(|(spec, ended)| {
         let streams = terminal.map_or(Ok(pipes), |over| Terminal::open(over).map(Streams::Terminal))?;
-        run(&mut channel, &spec, streams, &ended, &score)
+        run(&mut channel, &spec, streams, &ended, network.as_ref(), &score)
     });
     match done {
         Ok(()) => 0,
@@ -89,14 +89,14 @@ fn enter(entrances: Vec<OwnedFd>) -> io::Result<()> {
 }
 
 /// Makes the stage out of reach for what it will start, and waits for the first order.
-fn prepare(channel: &mut Channel, proxy: Option<OwnedFd>) -> io::Result<(Spec, OwnedFd)> {
+fn prepare(channel: &mut Channel, network: Option<&OwnedFd>) -> io::Result<(Spec, OwnedFd)> {
     // Its memory and descriptors are nobody's business: the command has the same user.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let ended = signals::children()?;
-    if let Some(proxy) = proxy {
-        listener::send_listener(&proxy)?;
-    }
     let spec = first_order(channel)?;
+    if let Some(network) = network {
+        sockets::send_listeners(&spec.listens, network)?;
+    }
     match spec.standing {
         Standing::Init => {}
         Standing::Keeper => children::adopt_orphans()?,
@@ -124,6 +124,7 @@ fn run(
     spec: &Spec,
     streams: Streams,
     ended: &OwnedFd,
+    network: Option<&OwnedFd>,
     score: &Score,
 ) -> io::Result<()> {
     if !spec.cwd.is_dir() {
@@ -133,7 +134,7 @@ fn run(
     let report = match score.start_first(|| start(spec, &streams, confinement)) {
         Ok(command) => {
             let terminal = streams.terminal();
-            let end = Waiting { standing: spec.standing, command, ended, terminal }.follow(channel);
+            let end = Waiting { standing: spec.standing, command, ended, terminal, network }.follow(channel);
             // Whatever went wrong, also when nobody is left to report to.
             if spec.standing == Standing::Keeper {
                 children::end_all();
@@ -189,22 +190,30 @@ struct Waiting<'a> {
     command: Pid,
     ended: &'a OwnedFd,
     terminal: Option<&'a Terminal>,
+    /// Who asks for sockets; nothing once they have gone.
+    network: Option<&'a OwnedFd>,
 }
 
 /// Who has something to say.
 struct Heard {
     launcher: bool,
     terminal: bool,
+    network: bool,
 }
 
 impl Waiting<'_> {
-    fn follow(self, channel: &mut Channel) -> io::Result<Report> {
+    fn follow(mut self, channel: &mut Channel) -> io::Result<Report> {
         channel.report(&Report::Started)?;
         loop {
             if let Some(report) = self.reap()? {
                 return Ok(report);
             }
             let heard = self.poll(channel)?;
+            if let Some(network) = self.network.filter(|_| heard.network) {
+                // Without a network outside, the command goes on.
+                let is_there = sockets::answer(network).unwrap_or(false);
+                self.network = self.network.filter(|_| is_there);
+            }
             let obeyed = match self.terminal.filter(|_| heard.terminal) {
                 Some(terminal) => terminal.obey(self.command)?,
                 None => true,
@@ -222,11 +231,14 @@ impl Waiting<'_> {
             PollFd::from_borrowed_fd(channel.as_fd(), PollFlags::IN),
             PollFd::new(self.ended, PollFlags::IN),
         ];
+        fds.extend(self.network.map(|network| PollFd::new(network, PollFlags::IN)));
         fds.extend(self.terminal.map(|terminal| PollFd::from_borrowed_fd(terminal.over(), PollFlags::IN)));
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {
                 let said = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-                Ok(Heard { launcher: said(0), terminal: said(2) })
+                let network = self.network.is_some();
+                let terminal = if network { 3 } else { 2 };
+                Ok(Heard { launcher: said(0), network: network && said(2), terminal: said(terminal) })
             }
             Err(errno) => Err(errno.into()),
         }

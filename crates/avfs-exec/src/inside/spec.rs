@@ -1,6 +1,7 @@
 //! What the stage is told: the command, and how it is to be confined.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -16,6 +17,8 @@ pub(crate) struct Spec {
     pub(crate) cwd: PathBuf,
     pub(crate) access: Vec<(PathBuf, Access)>,
     pub(crate) sockets: Sockets,
+    /// Where sockets listen that are served outside.
+    pub(crate) listens: Vec<SocketAddr>,
     pub(crate) rlimits: Rlimits,
 }
 
@@ -59,6 +62,7 @@ impl Spec {
                 out.bytes(path.as_os_str().as_bytes()).number(*access as u64)
             })
             .number(self.sockets as u64)
+            .list(&self.listens, |out, address| out.bytes(address.to_string().as_bytes()))
             .maybe(self.rlimits.cpu_seconds)
             .maybe(self.rlimits.processes)
             .maybe(self.rlimits.data)
@@ -76,6 +80,7 @@ impl Spec {
                 Some((text(from)?.into(), one_of(from, &[Access::Read, Access::Write, Access::Use])?))
             })?,
             sockets: one_of(&mut from, &[Sockets::All, Sockets::Internet, Sockets::Pairs])?,
+            listens: from.list(|from| text(from)?.to_str()?.parse().ok())?,
             rlimits: Rlimits { cpu_seconds: from.maybe()?, processes: from.maybe()?, data: from.maybe()? },
         };
         from.end(spec)
@@ -103,6 +108,7 @@ mod tests {
             cwd: "/workspace".into(),
             access: vec![("/".into(), Access::Read), ("/dev".into(), Access::Use)],
             sockets: Sockets::Pairs,
+            listens: vec!["127.0.0.1:3128".parse().unwrap(), "[::1]:80".parse().unwrap()],
             rlimits: Rlimits { cpu_seconds: Some(0), processes: None, data: Some(1 << 40) },
         }
     }

@@ -17,7 +17,7 @@ use super::version::Version;
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run, Stdin};
 use crate::inside::{Sockets, Spec, Standing, landlock_abi};
 use crate::limits::{Gauge, Group, LimitsBy};
-use crate::network::{Proxy, proxy_variables};
+use crate::network::{Gateway, Listening, Refusals, Setting, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
 
 /// The first interface of Landlock that keeps abstract sockets apart.
@@ -31,6 +31,7 @@ pub struct Bubblewrap {
     version: Version,
     /// What the run uses, once its group is there.
     gauge: Arc<OnceLock<Gauge>>,
+    refusals: Arc<Refusals>,
 }
 
 impl Bubblewrap {
@@ -40,7 +41,8 @@ impl Bubblewrap {
     }
 
     pub fn at(program: impl Into<PathBuf>, inside: Inside) -> Self {
-        Self { program: program.into(), inside, version: Version::default(), gauge: Arc::default() }
+        let (version, gauge, refusals) = (Version::default(), Arc::default(), Arc::default());
+        Self { program: program.into(), inside, version, gauge, refusals }
     }
 
     /// Remembers in this file which version the program is, so that not every run has to ask.
@@ -52,6 +54,11 @@ impl Bubblewrap {
     /// Tells what the first run with a group uses, while it goes on.
     pub(crate) fn gauge(&self) -> Arc<OnceLock<Gauge>> {
         Arc::clone(&self.gauge)
+    }
+
+    /// What runs did not reach, while they go on.
+    pub(crate) fn refusals(&self) -> Arc<Refusals> {
+        Arc::clone(&self.refusals)
     }
 
     /// What `bwrap --version` says, without the name.
@@ -70,15 +77,15 @@ impl Bubblewrap {
 
     fn start(&self, drawn: Drawn, inner: &Inner, extra: Extra) -> Start {
         let Drawn { mut arguments, files, staged } = drawn;
-        let descriptors = inner.descriptors(extra.proxy.as_ref());
+        let descriptors = inner.descriptors(extra.network.as_ref());
         let info = extra.info.as_raw_fd().to_string();
         arguments.extend(words(["--info-fd", &info, "--chdir", "/", "--", INSIDE]));
         arguments.extend(self.inside.arguments.iter().cloned());
         arguments.push(descriptors.argument().into());
         let mut keep = inner.numbers();
-        keep.extend(numbers(extra.proxy.iter().chain(&files).chain([&extra.info])));
-        let Extra { talk, info, proxy } = extra;
-        let held = files.into_iter().chain([info]).chain(proxy).collect();
+        keep.extend(numbers(extra.network.iter().chain(&files).chain([&extra.info])));
+        let Extra { talk, info, network } = extra;
+        let held = files.into_iter().chain([info]).chain(network).collect();
         let program = self.program.clone();
         Start { program, arguments, keep, held, talk, staged, dies_with_parent: true }
     }
@@ -126,7 +133,7 @@ pub(crate) fn find() -> &'static Path {
 struct Extra {
     talk: OwnedFd,
     info: OwnedFd,
-    proxy: Option<OwnedFd>,
+    network: Option<OwnedFd>,
 }
 
 impl Launcher for Bubblewrap {
@@ -141,8 +148,11 @@ impl Launcher for Bubblewrap {
         }
         let (outer, inner, talk) = pipes(stdin, entrances).map_err(system("making pipes"))?;
         let (info, inner_info) = output_pipe().map_err(system("making pipes"))?;
-        let (proxy, inner_proxy) = proxy_for(plan).map_err(system("starting the proxy"))?;
-        let extra = Extra { talk, info: inner_info, proxy: inner_proxy };
+        let listening = (!plan.network.is_host()).then(|| Listening::of(plan.network.hosts()));
+        let setting = listening.clone().map(|listening| Setting::of(plan, listening, self.refusals()));
+        let (gateway, network) =
+            setting.map(gateway).transpose().map_err(system("starting the proxy"))?.unzip();
+        let extra = Extra { talk, info: inner_info, network };
         let child = self.start(drawn, &inner, extra).spawn().map_err(LaunchError::no_start)?;
         // The sandbox is made meanwhile. A run whose version nobody knows is a run nevertheless.
         let version = self.version.ask(&self.program).unwrap_or_default();
@@ -163,7 +173,7 @@ impl Launcher for Bubblewrap {
             since,
             wanted,
             killing: Killing::First,
-            spec: spec_of(plan, tree, by),
+            spec: spec_of(plan, tree, by, listening.as_ref()),
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         if !wanted {
@@ -171,12 +181,13 @@ impl Launcher for Bubblewrap {
         }
         let version = self.version.told(version).map_err(system("asking bubblewrap for its version"))?;
         let isolation = Isolation::Bubblewrap { version: version.to_owned(), landlock_abi: landlock_abi() };
-        let refusals = proxy.map(Proxy::finish).unwrap_or_default();
+        gateway.map(Gateway::finish).unwrap_or_default();
+        let refusals = self.refusals.take();
         outcome(plan, ended, Told { since, isolation, group, refusals })
     }
 }
 
-fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
+fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy, listening: Option<&Listening>) -> Spec {
     let sockets = match plan.network.is_host() && landlock_abi() < FIRST_WITH_SCOPES {
         true => Sockets::Internet,
         false => Sockets::All,
@@ -184,29 +195,25 @@ fn spec_of(plan: &Plan, tree: Layout, by: LimitsBy) -> Spec {
     Spec {
         standing: Standing::Init,
         command: plan.command.clone(),
-        env: environment_of(plan),
+        env: environment_of(plan, listening),
         cwd: plan.cwd.clone(),
         access: tree.access,
         sockets,
+        listens: listening.map(Listening::addresses).unwrap_or_default(),
         // In a user namespace of its own, the stage is the only other process.
         rlimits: rlimits(plan, by, || 1),
     }
 }
 
-fn environment_of(plan: &Plan) -> Vec<(OsString, OsString)> {
-    let mut env = plan.env.clone();
-    if !plan.network.hosts().is_empty() {
-        env.extend(proxy_variables());
-    }
-    env
+fn environment_of(plan: &Plan, listening: Option<&Listening>) -> Vec<(OsString, OsString)> {
+    let proxy = listening.map(proxy_variables).unwrap_or_default();
+    plan.env.iter().cloned().chain(proxy).collect()
 }
 
-fn proxy_for(plan: &Plan) -> io::Result<(Option<Proxy>, Option<OwnedFd>)> {
-    if plan.network.hosts().is_empty() {
-        return Ok((None, None));
-    }
+/// What serves the network of a run, and what the stage is given for it.
+fn gateway(setting: Setting) -> io::Result<(Gateway, OwnedFd)> {
     let (outer, inner) = socket_pair(SocketType::SEQPACKET)?;
-    Ok((Some(Proxy::start(plan.network.hosts().to_vec(), outer)?), Some(inner)))
+    Ok((Gateway::start(setting, outer)?, inner))
 }
 
 fn namespaces(plan: &Plan) -> Vec<OsString> {

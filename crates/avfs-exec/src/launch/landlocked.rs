@@ -99,6 +99,12 @@ fn usable_abi(plan: &Plan) -> Result<u32, LaunchError> {
             "use bubblewrap for it",
         );
     }
+    if !plan.published.is_empty() {
+        return cannot(
+            "without a network of its own, a run has no ports to publish",
+            "use bubblewrap for it",
+        );
+    }
     match landlock_abi() {
         abi if abi >= FIRST_WITH_TRUNCATE => Ok(abi),
         0 => cannot("this kernel has no Landlock", "boot with `lsm=landlock,…`, or install bubblewrap"),
@@ -118,6 +124,7 @@ fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
         access,
         // Nothing keeps local sockets apart by their paths, so there are none.
         sockets: if plan.network.is_host() { Sockets::Internet } else { Sockets::Pairs },
+        listens: Vec::new(),
         rlimits: rlimits(plan, by, threads_of_user),
     }
 }

@@ -36,13 +36,13 @@ pub(super) struct Inner {
 
 impl Inner {
     /// The numbers that the stage is told.
-    pub(super) fn descriptors(&self, proxy: Option<&OwnedFd>) -> Descriptors {
+    pub(super) fn descriptors(&self, network: Option<&OwnedFd>) -> Descriptors {
         Descriptors {
             control: self.control.as_raw_fd(),
             stdin: self.stdin.as_raw_fd(),
             stdout: self.stdout.as_raw_fd(),
             stderr: self.stderr.as_raw_fd(),
-            proxy: proxy.map(AsRawFd::as_raw_fd),
+            network: network.map(AsRawFd::as_raw_fd),
             terminal: self.terminal.as_ref().map(AsRawFd::as_raw_fd),
             entrances: numbers(&self.entrances),
         }

@@ -25,8 +25,39 @@ pub(super) enum Host {
 pub(super) enum Wants {
     /// Bytes in both directions.
     Tunnel,
-    /// One answer to this head, in the form that a server expects.
-    Page { head: Vec<u8> },
+    /// One answer.
+    Page(Page),
+}
+
+/// One answer of a server to a head without a body, or with one that follows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    method: String,
+    /// `HOST` or `HOST:PORT`, as it was asked for.
+    place: String,
+    path: String,
+    /// Lines with their ends, without those that are for proxies.
+    headers: String,
+}
+
+impl Page {
+    /// The head as a server expects it.
+    pub(super) fn for_server(&self) -> String {
+        self.head("", "")
+    }
+
+    /// The head as another proxy expects it, with what lets us in there.
+    pub(super) fn for_proxy(&self, authorization: &str) -> String {
+        self.head(&format!("http://{}", self.place), authorization)
+    }
+
+    fn head(&self, before_path: &str, authorization: &str) -> String {
+        let Self { method, place, path, headers } = self;
+        // One answer for each connection: the next request could be for somebody else.
+        format!(
+            "{method} {before_path}{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n{authorization}{headers}\r\n"
+        )
+    }
 }
 
 /// Reads a head, which ends with an empty line. Nothing if it is not one that a proxy can serve.
@@ -56,19 +87,23 @@ fn page(method: &str, target: &str, headers: &str) -> Option<Request> {
     let (place, path) = rest.split_at(end);
     let slash = if path.starts_with('/') { "" } else { "/" };
     let (host, port) = authority(place)?;
-    // One answer for each connection: the next request could be for somebody else.
-    let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n");
+    let mut kept = String::new();
     for line in headers.split("\r\n").take_while(|line| !line.is_empty()) {
         let (name, _) = line.split_once(':')?;
         if is_token(name) && !is_for_proxies(name) {
-            head.push_str(line);
-            head.push_str("\r\n");
+            kept.push_str(line);
+            kept.push_str("\r\n");
         } else if !is_token(name) {
             return None;
         }
     }
-    head.push_str("\r\n");
-    Some(Request { host, port: port.unwrap_or(80), wants: Wants::Page { head: head.into_bytes() } })
+    let page = Page {
+        method: method.to_owned(),
+        place: place.to_owned(),
+        path: format!("{slash}{path}"),
+        headers: kept,
+    };
+    Some(Request { host, port: port.unwrap_or(80), wants: Wants::Page(page) })
 }
 
 /// Headers that end here, and `Host`, which has to be the one that was checked.
@@ -128,8 +163,11 @@ mod tests {
         let head = b"GET http://a.example:8080/x?y HTTP/1.1\r\nHost: evil\r\nProxy-Connection: keep-alive\r\nA: b\r\n\r\n";
         let request = parse(head).unwrap();
         assert_eq!((request.host, request.port), (Host::Name("a.example".into()), 8080));
+        let Wants::Page(page) = request.wants else { panic!("no page") };
         let expected = "GET /x?y HTTP/1.1\r\nHost: a.example:8080\r\nConnection: close\r\nA: b\r\n\r\n";
-        assert_eq!(request.wants, Wants::Page { head: expected.into() });
+        assert_eq!(page.for_server(), expected);
+        let expected = "GET http://a.example:8080/x?y HTTP/1.1\r\nHost: a.example:8080\r\nConnection: close\r\nP: q\r\nA: b\r\n\r\n";
+        assert_eq!(page.for_proxy("P: q\r\n"), expected);
         assert_eq!(parse(b"GET http://a.example?q HTTP/1.1\r\n\r\n").unwrap().port, 80);
     }
 

@@ -1,10 +1,15 @@
 //! Which hosts a list allows.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// One entry of a list of hosts: a name, `*.` and a name, or an address; and a port, or any.
+use super::block::Block;
+
+/// The name of the machine that a program is on.
+pub(super) const LOCALHOST: &str = "localhost";
+
+/// One entry of a list of hosts: a name, `*.` and a name, an address, or a block of addresses; and a port, or any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRule {
     pattern: Pattern,
@@ -17,14 +22,19 @@ enum Pattern {
     /// Every name below this one, but not itself.
     Below(String),
     Address(IpAddr),
+    Block(Block),
 }
 
 /// A text that is no host of a list.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a host: expected NAME, *.NAME or an address, and :PORT if only one is meant")]
+#[error("{text:?} is not a host: {expected}")]
 pub struct BadHostRule {
     text: String,
+    expected: String,
 }
+
+const EXPECTED: &str =
+    "expected NAME, *.NAME, an address or a block such as 10.1.0.0/16, and :PORT if only one is meant";
 
 impl HostRule {
     /// Whether a connection to `name` at `port` is listed.
@@ -34,28 +44,67 @@ impl HostRule {
             Pattern::Below(parent) => {
                 name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
             }
-            Pattern::Address(_) => false,
+            Pattern::Address(_) | Pattern::Block(_) => false,
         };
         named && self.allows_port(port)
     }
 
-    /// Whether this very address is listed, as itself and not by a name.
+    /// Whether this very address is listed, as itself and not by a name. `localhost:PORT` is the same as its addresses.
     pub(crate) fn allows_address(&self, address: IpAddr, port: u16) -> bool {
-        self.pattern == Pattern::Address(address.to_canonical()) && self.allows_port(port)
+        let address = address.to_canonical();
+        let listed = match &self.pattern {
+            Pattern::Address(own) => *own == address,
+            Pattern::Block(block) => block.allows(address),
+            Pattern::Name(name) => name == LOCALHOST && self.port.is_some() && LOOPBACK.contains(&address),
+            Pattern::Below(_) => false,
+        };
+        listed && self.allows_port(port)
     }
 
     fn allows_port(&self, port: u16) -> bool {
         self.port.is_none_or(|own| own == port)
     }
+
+    /// The addresses of this machine that it lists, with the port; none if it is about others or about all ports.
+    pub(crate) fn local(&self) -> Option<(Vec<IpAddr>, u16)> {
+        let addresses = match &self.pattern {
+            Pattern::Address(address) if address.is_loopback() => vec![*address],
+            Pattern::Name(name) if name == LOCALHOST => LOOPBACK.to_vec(),
+            Pattern::Name(_) | Pattern::Below(_) | Pattern::Address(_) | Pattern::Block(_) => return None,
+        };
+        Some((addresses, self.port?))
+    }
+
+    /// Whether it means this machine and does not say which port. Programs do not ask a proxy for these addresses, and
+    /// not every port can be forwarded.
+    pub fn lacks_port(&self) -> bool {
+        let is_direct = match &self.pattern {
+            Pattern::Name(name) => name == LOCALHOST,
+            Pattern::Address(address) => LOOPBACK.contains(address),
+            Pattern::Below(_) | Pattern::Block(_) => false,
+        };
+        is_direct && self.port.is_none()
+    }
 }
+
+/// What `localhost` stands for.
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 impl FromStr for HostRule {
     type Err = BadHostRule;
 
     fn from_str(text: &str) -> Result<Self, BadHostRule> {
-        let bad = || BadHostRule { text: text.to_owned() };
+        let wrong = |expected: &str| BadHostRule { text: text.to_owned(), expected: expected.to_owned() };
+        let bad = || wrong(EXPECTED);
+        if text.contains('/') {
+            let (block, port) = Block::parse_with_port(text).map_err(|reason| wrong(&reason))?;
+            return Ok(Self { pattern: Pattern::Block(block), port });
+        }
         let (host, port) = split_port(text).ok_or_else(bad)?;
         if let Ok(address) = host.parse::<IpAddr>() {
+            if address.is_unspecified() {
+                return Err(wrong("it is no address that one can connect to; this machine is 127.0.0.1"));
+            }
             return Ok(Self { pattern: Pattern::Address(address.to_canonical()), port });
         }
         let pattern = match host.strip_prefix("*.") {
@@ -73,11 +122,11 @@ impl fmt::Display for HostRule {
             (Pattern::Address(address), _) => write!(f, "{address}")?,
             (Pattern::Name(name), _) => f.write_str(name)?,
             (Pattern::Below(parent), _) => write!(f, "*.{parent}")?,
+            (Pattern::Block(block), _) => write!(f, "{block}")?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
-
 /// The host and the port of `HOST`, `HOST:PORT`, `[V6]:PORT` or `V6`.
 pub(crate) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = text.strip_prefix('[') {
@@ -96,7 +145,7 @@ pub(crate) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-fn port_of(text: &str) -> Option<u16> {
+pub(super) fn port_of(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| digits && *port != 0)
 }
@@ -146,10 +195,51 @@ mod tests {
     }
 
     #[test]
+    fn localhost_with_a_port_is_this_machine() {
+        let rule: HostRule = "localhost:8080".parse().unwrap();
+        for address in ["127.0.0.1", "::1"] {
+            assert!(rule.allows_address(address.parse().unwrap(), 8080), "{address}");
+            assert!(!rule.allows_address(address.parse().unwrap(), 81), "{address}");
+        }
+        assert!(!rule.allows_address("127.0.0.2".parse().unwrap(), 8080));
+        assert_eq!(rule.local().unwrap().1, 8080);
+        let anywhere: HostRule = "localhost".parse().unwrap();
+        assert!(!anywhere.allows_address("127.0.0.1".parse().unwrap(), 8080));
+        assert!(anywhere.lacks_port() && !rule.lacks_port());
+    }
+
+    #[test]
+    fn a_block_lists_its_addresses_at_any_port_or_one() {
+        let allows = |rule: &str, address: &str, port| {
+            rule.parse::<HostRule>().unwrap().allows_address(address.parse().unwrap(), port)
+        };
+        assert!(allows("10.1.0.0/16", "10.1.2.3", 80));
+        assert!(!allows("10.1.0.0/16", "10.2.2.3", 80));
+        assert!(!allows("10.1.0.0/16:443", "10.1.2.3", 80));
+        assert!(!"10.1.0.0/16".parse::<HostRule>().unwrap().allows_name("10.1.2.3", 80));
+        assert_eq!("10.1.0.0/16:443".parse::<HostRule>().unwrap().to_string(), "10.1.0.0/16:443");
+    }
+
+    #[test]
     fn what_is_no_host_is_refused() {
         for text in [
-            "", "*", "*.", "a b", "a/b", "x:0", "x:99999", "x:+1", "http://x", "1.2.3", "0x7f.1", "a..b",
+            "",
+            "*",
+            "*.",
+            "a b",
+            "a/b",
+            "x:0",
+            "x:99999",
+            "x:+1",
+            "http://x",
+            "1.2.3",
+            "0x7f.1",
+            "a..b",
             "[::1",
+            "0.0.0.0:80",
+            "10.1.0.0/33",
+            "10.1.2.3/16",
+            "a/8",
         ] {
             assert!(text.parse::<HostRule>().is_err(), "{text:?}");
         }

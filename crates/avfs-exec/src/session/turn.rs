@@ -59,6 +59,10 @@ pub(super) fn take(
     };
     let stopped = stopping.map(|stopping| stopping.why);
     let (usage, limits_hit) = used(&end, lap.as_ref());
+    let refusals = match &end {
+        TurnEnd::Status(_) => shell.refusals.take(),
+        TurnEnd::Over(outcome) => outcome.refusals.clone(),
+    };
     Ok(Answer {
         end,
         stopped,
@@ -68,6 +72,7 @@ pub(super) fn take(
         usage,
         limits_by: shell.gauge.get().map_or(LimitsBy::Rlimits, Gauge::by),
         limits_hit,
+        refusals,
     })
 }
 

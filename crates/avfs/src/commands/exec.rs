@@ -13,11 +13,11 @@ use agentvfs::apply::Selection;
 use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
 use agentvfs::exec::boundary::{Cancel, Event};
-use agentvfs::exec::{Asking, Envelope, Lingering, Running};
+use agentvfs::exec::{Asking, Envelope, Lingering, PublishedBody, Running};
 use agentvfs::{Error, Store};
 use anyhow::Result;
 
-pub use arguments::{ExecArgs, checkpoint_mode, isolation, network, policy, policy_text, variable};
+pub use arguments::{ExecArgs, checkpoint_mode, isolation, policy, policy_text};
 pub use door::{HostDoor, through_door};
 pub use telling::{Manner, Telling};
 
@@ -27,6 +27,8 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::of_library;
 use crate::front::{self, Side, Worker};
+use crate::network_args::announce;
+use crate::unreached::{self, Unreached};
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
     match front::split()? {
@@ -56,6 +58,7 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         // By the time that it waits, the user has answered or does not want to.
         request.asking = Asking::Wait(Some(Duration::ZERO));
     }
+    announce(context.out, &request.published.iter().map(PublishedBody::from).collect::<Vec<_>>());
     let telling = RefCell::new(Telling::new(context.out, manner));
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
     let mut lingering = Lingering::default();
@@ -71,6 +74,11 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         &mut lingering,
     )?;
     let told = telling.into_inner().told();
+    if let Some(result) = envelope.result.as_ref().filter(|_| manner == Manner::Through) {
+        let refusals: Vec<Unreached<'_>> = result.network_refusals.iter().map(Unreached::from).collect();
+        let lines = unreached::lines(&refusals, |net| args.again(&door.vault, net));
+        lines.into_iter().for_each(|line| context.out.talk(line));
+    }
     let applied = task.filter(|_| told.is_ok() && matches!(status(&envelope), ExitStatus::OfCommand(0)));
     let part = applied.as_ref().filter(|_| manner != Manner::Through).map(|task| Part::of(context, task));
     let ended = told.and_then(|()| Telling::new(context.out, manner).end(&envelope, part.as_ref()));

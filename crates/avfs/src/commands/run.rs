@@ -94,7 +94,7 @@ fn work(
     let end = ended.map_err(|error| failure(&error))?;
     let is_applied = args.apply_on_success && end.status == 0;
     let part = (is_applied && context.out.is_json()).then(|| Part::of(context, &start.task));
-    summary::tell(context.out, &start, &end, hidden, part.as_ref())?;
+    summary::tell(context.out, args, &start, &end, hidden, part.as_ref())?;
     let status = match part {
         Some(part) => part.status,
         None if is_applied => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())?,

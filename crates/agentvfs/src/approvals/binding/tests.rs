@@ -16,6 +16,7 @@ fn request() -> ExecRequest {
     ExecRequest {
         home: Some("/home/agent".into()),
         env: vec![("A".into(), "1".into()), ("B".into(), "2".into())],
+        passed: vec![("T".into(), "s3cret".into())],
         caller_env: vec![("LANG".into(), "C".into()), ("PATH".into(), "/x".into())],
         stdin: Some(b"input".to_vec()),
         rules: Some(vec![crate::rules::line("test", "/src/**=read").unwrap()]),
@@ -58,6 +59,10 @@ fn every_thing_that_decides_a_run_is_in_the_digest() {
     check("rules", ExecRequest { rules: Some(Vec::new()), ..request() });
     check("network", ExecRequest { network: Network::Host, ..request() });
     check("network", ExecRequest { network: Network::None, ..request() });
+    let published = vec!["0:5173".parse::<avfs_exec::network::Publish>().unwrap().open().unwrap()];
+    check("published ports", ExecRequest { published, ..request() });
+    check("passed environment", ExecRequest { passed: vec![("T".into(), "other".into())], ..request() });
+    check("passed environment", ExecRequest { passed: Vec::new(), ..request() });
     check("limits", ExecRequest { limits, ..request() });
     check("read-only", ExecRequest { read_only: true, ..request() });
     check("checkpoint", ExecRequest { checkpoint: CheckpointMode::Never, ..request() });
@@ -67,6 +72,12 @@ fn every_thing_that_decides_a_run_is_in_the_digest() {
     check("session", ExecRequest { session: Some("s1".into()), ..request() });
     let policy = Policy::parse(Path::new("p"), "[classes]\ndestructive = \"deny\"\n").unwrap();
     check("policy", ExecRequest { policy: Some(policy), ..request() });
+}
+
+#[test]
+fn values_of_the_callers_variables_are_not_kept() {
+    let kept = serde_json::to_string(&binding(&request())).unwrap();
+    assert!(kept.contains("\"T\"") && !kept.contains("s3cret"), "{kept}");
 }
 
 #[test]
@@ -115,7 +126,8 @@ fn a_binding_reads_back_and_gives_the_request_again() {
         let own = binding(&request);
         let read: Binding = serde_json::from_slice(&serde_json::to_vec(&own).unwrap()).unwrap();
         assert_eq!(read, own);
-        let again = ExecRequest { stdin: request.stdin.clone(), ..read.request().unwrap() };
+        let (stdin, passed) = (request.stdin.clone(), request.passed.clone());
+        let again = ExecRequest { stdin, passed, ..read.request().unwrap() };
         assert_eq!(binding(&again).digest(), own.digest());
     }
 }

@@ -116,11 +116,15 @@ pub fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()>
     for (name, value) in &binding.env {
         line(out, "variable", &format!("{}={}", raw(name), raw(value)))?;
     }
+    for (name, _) in &binding.passed {
+        line(out, "variable", &format!("{} of whoever runs it, which is not kept", raw(name)))?;
+    }
     for (name, value) in &binding.inherited {
         line(out, "inherited", &format!("{}={}", raw(name), raw(value)))?;
     }
     line(out, "input", &input(approval))?;
     line(out, "network", &network(&binding.network))?;
+    binding.published.iter().try_for_each(|one| line(out, "published", &printable(one.as_bytes())))?;
     for rule in binding.rules.iter().flatten() {
         line(out, "rule", &printable(rule.as_bytes()))?;
     }

@@ -13,8 +13,11 @@ use anyhow::Result;
 
 use crate::args::vault_path;
 use crate::context::Context;
+use crate::env_args::EnvArgs;
+use crate::network_args::{NetworkArgs, warn_of_proxies};
 use crate::rule_args::RuleArgs;
 use crate::size::parse_size;
+use crate::unreached::{quoted, typed};
 
 /// Run a command in a sandbox, on a vault
 #[derive(Debug, clap::Args)]
@@ -33,7 +36,8 @@ Examples:
   avfs exec -- cargo test
   avfs exec -c 'make && ls -l out'
   avfs exec --preset development --timeout 60000 -- npm test
-  avfs exec --net crates.io,static.crates.io -- cargo fetch
+  avfs exec --net +crates -- cargo fetch
+  avfs exec --net 127.0.0.1:5432 --env DATABASE_URL -- npm test
   avfs exec --wait 300 --net example.com -- curl https://example.com
   avfs exec --json -- python3 /src/main.py"
 )]
@@ -49,9 +53,8 @@ pub struct ExecArgs {
     /// Work on this directory of the vault alone: it is all that is at /workspace
     #[arg(long, value_name = "DIR", value_parser = vault_path())]
     path: Option<TreePath>,
-    /// Set a variable; can be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    env: Vec<(OsString, OsString)>,
+    #[command(flatten)]
+    env: EnvArgs,
     /// Give standard input to the command
     #[arg(long)]
     pub stdin: bool,
@@ -70,9 +73,8 @@ pub struct ExecArgs {
     /// How much is kept of each stream of output (default 1M)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     output_limit: Option<u64>,
-    /// What it may reach: none (the default), host, or a list of hosts
-    #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
-    net: Option<Network>,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Allow no changes, whatever the command is
     #[arg(long)]
     read_only: bool,
@@ -109,19 +111,25 @@ pub struct ExecArgs {
 }
 
 impl ExecArgs {
-    pub fn request(&self, context: &Context<'_>, vault: &Vault) -> Result<ExecRequest> {
+    pub fn request(&self, context: &mut Context<'_>, vault: &Vault) -> Result<ExecRequest> {
         let command = match &self.line {
             Some(line) => Command::Shell(line.clone()),
             None => Command::Argv(self.command.clone()),
         };
+        let network = self.network.network(Network::None);
+        let published = if self.dry_run { Vec::new() } else { self.network.publish(&network)? };
+        self.env.warn(context.out);
+        warn_of_proxies(context.out, &network);
         Ok(ExecRequest {
             cwd: self.cwd.clone(),
             path: self.path.clone(),
-            env: self.env.clone(),
+            env: self.env.given(),
+            passed: self.env.passed(),
             caller_env: std::env::vars_os().collect(),
             home: std::env::home_dir(),
             limits: self.limits(),
-            network: self.net.clone().unwrap_or(Network::None),
+            network,
+            published,
             read_only: self.read_only,
             checkpoint: self.checkpoint,
             rules: self.rules.list_for_programs(vault)?,
@@ -138,6 +146,20 @@ impl ExecArgs {
     /// Whether the user's terminal is free for a question.
     pub fn may_ask_here(&self) -> bool {
         !self.stdin && !self.no_ask && !self.dry_run
+    }
+
+    /// The same command with more to reach, as one types it.
+    pub fn again(&self, vault: &str, net: &str) -> String {
+        let mut words: Vec<String> = ["avfs", "exec", "--vault", vault].map(str::to_owned).to_vec();
+        words.extend(self.network.typed().into_iter().chain(["--net".to_owned(), net.to_owned()]));
+        match &self.line {
+            Some(line) => words.extend(["-c".to_owned(), line.clone()]),
+            None => {
+                words.push("--".to_owned());
+                words.extend(self.command.iter().map(|word| typed(word)));
+            }
+        }
+        quoted(&words)
     }
 
     fn asking(&self) -> Asking {
@@ -173,26 +195,6 @@ pub fn policy_text(file: &Path) -> Result<String> {
     let place = crate::escape::printable_path(file);
     let read = std::fs::read_to_string(file);
     Ok(read.map_err(|source| agentvfs::Error::Host { action: "reading", place, source })?)
-}
-
-pub fn variable(text: &str) -> Result<(OsString, OsString), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    match name.is_empty() {
-        true => Err("a variable has a name".into()),
-        false => Ok((name.into(), value.into())),
-    }
-}
-
-pub fn network(text: &str) -> Result<Network, String> {
-    match text {
-        "none" | "" => Ok(Network::None),
-        "host" => Ok(Network::Host),
-        list => {
-            let hosts = list.split(',').map(|host| host.trim().parse());
-            let hosts: Result<Vec<_>, _> = hosts.collect();
-            hosts.map(Network::Hosts).map_err(|error| error.to_string())
-        }
-    }
 }
 
 pub fn checkpoint_mode(text: &str) -> Result<CheckpointMode, String> {

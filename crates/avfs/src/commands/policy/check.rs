@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use agentvfs::exec::ExecRequest;
 use agentvfs::exec::boundary::Network;
 use agentvfs::exec::boundary::classify::{Classification, Command, classify};
+use agentvfs::exec::boundary::network::NetworkChoice;
 use agentvfs::exec::boundary::policy::{Decision, Policy};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::exec::{network, policy};
+use crate::commands::exec::policy;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
@@ -31,8 +32,8 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// What it would be allowed to reach: rules that were saved with the vault hold for the network that was asked for
-    #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
-    net: Option<Network>,
+    #[arg(long, value_name = "none|host|[+]HOST,…")]
+    net: Vec<NetworkChoice>,
     /// A line for a shell
     #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
     line: Option<String>,
@@ -55,7 +56,7 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
         None => Command::Argv(args.command.clone()),
     };
     let found = classify(&command);
-    let network = args.net.clone().unwrap_or(Network::None);
+    let network = NetworkChoice::all(&args.net, Network::None);
     let policy = match (context.vault_if_chosen()?, given) {
         (Some(vault), policy) => {
             vault.policy_here(&ExecRequest { policy, network, ..ExecRequest::new(command) })?

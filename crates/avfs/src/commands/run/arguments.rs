@@ -5,18 +5,20 @@ use std::path::{Path, PathBuf};
 
 use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
-use agentvfs::exec::{Program, ProgramError};
+use agentvfs::exec::{Program, ProgramError, PublishedBody};
 use agentvfs::rules::{self, Rule};
 use agentvfs::{Error, NewTask, Task, TaskName};
 use anyhow::Result;
 
 use super::surroundings::Surroundings;
-use crate::commands::exec::{network, variable};
 use crate::commands::profiles;
 use crate::commands::setup::{allowed_setup, carry_out};
 use crate::context::Context;
+use crate::env_args::EnvArgs;
+use crate::network_args::{self, NetworkArgs, warn_of_proxies};
 use crate::printer::Printer;
 use crate::rule_args::{Chosen, RuleArgs};
+use crate::unreached::{quoted, typed};
 
 /// Run a program on a private fork of this project
 #[derive(Debug, clap::Args)]
@@ -33,6 +35,9 @@ Examples:
   avfs run --name fix-login -- codex
   avfs run --task fix-login
   avfs run --net none -- make test
+  avfs run --net +npm,+github -- claude
+  avfs run --net 127.0.0.1:11434 -- aider
+  avfs run --publish 5173 -- npm run dev
   avfs run --apply-on-success -- npm run format
   avfs run --json -- ./build.sh | jq .changed_files"
 )]
@@ -45,18 +50,16 @@ pub struct RunArgs {
     /// Go on with a task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// What it may reach: none, host, or a list of hosts [default: what the profile says]
-    #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
-    net: Option<Network>,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// What the program needs of this machine [default: the profile for its name]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// If the program ends with status 0, apply what it changed to the project
     #[arg(long)]
     pub(super) apply_on_success: bool,
-    /// Set a variable; can be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    env: Vec<(OsString, OsString)>,
+    #[command(flatten)]
+    env: EnvArgs,
     /// A program and its arguments [default: your shell]
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -78,14 +81,19 @@ impl RunArgs {
             source,
         })?;
         let profile = self.profile(&command)?;
+        let network = self.network.network(reached(&profile));
+        let published = self.network.publish(&network)?;
+        self.env.warn(context.out);
+        warn_of_proxies(context.out, &network);
         let task = self.task(context, &here, &command, &profile)?;
         let surroundings = Surroundings::of(&profile, &command, task.root());
         let program = Program {
             cwd: within(&here, task.root()),
-            env: surroundings.env.into_iter().chain(self.env.iter().cloned()).collect(),
+            env: surroundings.env.into_iter().chain(self.env.given()).chain(self.env.passed()).collect(),
             caller_env: std::env::vars_os().collect(),
             toolchains: surroundings.toolchains,
-            network: self.net.clone().unwrap_or_else(|| reached(&profile)),
+            network,
+            published,
             limits: limits(),
             rules: self.rules_for(&task)?,
             user: surroundings.user,
@@ -186,6 +194,28 @@ impl Start {
             },
         };
         out.talk(format_args!("task {}, profile {}, {network}", self.task.name(), self.profile.name));
+        network_args::announce(out, &self.published());
+    }
+}
+
+impl Start {
+    pub(super) fn published(&self) -> Vec<PublishedBody> {
+        self.program.published.iter().map(PublishedBody::from).collect()
+    }
+}
+
+impl RunArgs {
+    /// The same run with more to reach, as one types it: in the task, if that stays.
+    pub(super) fn again(&self, task: Option<&str>, net: &str) -> String {
+        let mut words: Vec<String> = vec!["avfs".to_owned(), "run".to_owned()];
+        words.extend(task.into_iter().flat_map(|task| ["--task".to_owned(), task.to_owned()]));
+        let profile = self.profile.iter().flat_map(|name| ["--profile".to_owned(), name.clone()]);
+        words.extend(profile.chain(self.network.typed()).chain(["--net".to_owned(), net.to_owned()]));
+        if !self.command.is_empty() {
+            words.push("--".to_owned());
+            words.extend(self.command.iter().map(|word| typed(word)));
+        }
+        quoted(&words)
     }
 }
 

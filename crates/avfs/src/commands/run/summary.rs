@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, RefusalBody};
+use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, PublishedBody, RefusalBody};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::arguments::Start;
+use super::arguments::{RunArgs, Start};
 use super::hidden::Hidden;
 use crate::commands::apply::Part;
 use crate::commands::tasks::ProjectField;
 use crate::printer::Printer;
+use crate::unreached::{self, Unreached};
 
 /// How many files are named.
 const NAMED: usize = 10;
@@ -28,6 +29,8 @@ struct RunBody<'a> {
     snapshot_after: String,
     audit_head: &'a str,
     network_refusals: &'a [RefusalBody],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    published: Vec<PublishedBody>,
     dropped_settings: &'a [PathBuf],
     /// If that was wanted and it ended well.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,6 +39,7 @@ struct RunBody<'a> {
 
 pub(super) fn tell(
     out: &mut Printer,
+    args: &RunArgs,
     start: &Start,
     end: &ProgramEnd,
     hidden: Hidden,
@@ -54,13 +58,17 @@ pub(super) fn tell(
             snapshot_after: end.after.to_string(),
             audit_head: &end.audit_head,
             network_refusals: &end.refusals,
+            published: start.published(),
             dropped_settings: &end.dropped,
             apply,
         };
         return Ok(out.object("run", &body)?);
     }
-    for refusal in &end.refusals {
-        out.talk(format_args!("not reached: {} ({})", refusal.target, refusal.reason));
+    // A task in which nothing was changed may be gone by then.
+    let task = (!changed.is_empty()).then(|| start.task.name().to_string());
+    let refusals: Vec<Unreached<'_>> = end.refusals.iter().map(Unreached::from).collect();
+    for line in unreached::lines(&refusals, |net| args.again(task.as_deref(), net)) {
+        out.talk(line);
     }
     for file in &end.dropped {
         let shown = crate::escape::printable_os(file.as_os_str());

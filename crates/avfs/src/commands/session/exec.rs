@@ -14,6 +14,7 @@ use crate::commands::approvals::in_place;
 use crate::commands::exec::{Manner, Telling};
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::unreached::{self, Unreached};
 
 /// Run a command in a session
 #[derive(Debug, clap::Args)]
@@ -111,6 +112,10 @@ fn talk(answer: &SessionAnswer) -> Vec<String> {
     if result["timed_out"] == true {
         talk.push("warning: it took too long and was stopped".to_owned());
     }
+    let refusals: Vec<Unreached<'_>> =
+        result["network_refusals"].as_array().into_iter().flatten().map(Unreached::from).collect();
+    let vault = result["vault"].as_str().unwrap_or_default();
+    talk.extend(unreached::lines(&refusals, |net| format!("avfs session start --vault {vault} --net {net}")));
     match result["changed_files"].as_array().map_or(0, Vec::len) {
         0 => {}
         1 => talk.push("1 file changed; `avfs undo` takes it back".to_owned()),

@@ -1,6 +1,5 @@
 //! `avfs session start`.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,16 +7,18 @@ use std::time::Duration;
 
 use agentvfs::exec::boundary::classify;
 use agentvfs::exec::boundary::{Limits, Network};
-use agentvfs::exec::{CheckpointMode, ExecRequest, IsolationChoice};
-use agentvfs::session::SessionRequest;
+use agentvfs::exec::{CheckpointMode, ExecRequest, IsolationChoice, PublishedBody};
+use agentvfs::session::{SessionRecord, SessionRequest};
 use agentvfs::{Error, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
 use super::serve;
-use crate::commands::exec::{self, HostDoor, checkpoint_mode, network, policy, variable};
+use crate::commands::exec::{self, HostDoor, checkpoint_mode, policy};
 use crate::context::Context;
+use crate::env_args::EnvArgs;
 use crate::exit::ExitStatus;
+use crate::network_args::{NetworkArgs, announce, warn_of_proxies};
 use crate::rule_args::RuleArgs;
 use crate::size::parse_size;
 
@@ -34,7 +35,8 @@ has used it for a while. The vault can be used meanwhile, by others too.
 Examples:
   avfs session start
   avfs session start --vault web --preset development --cwd src
-  avfs session start --net crates.io,static.crates.io --idle 600
+  avfs session start --net +crates --idle 600
+  avfs session start --publish 5173
   id=$(avfs session start) && avfs session exec $id -c 'cd src && make'"
 )]
 pub struct StartArgs {
@@ -46,9 +48,8 @@ pub struct StartArgs {
     /// Start in this directory of the vault, or at an absolute path of the sandbox
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Set a variable; can be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    env: Vec<(OsString, OsString)>,
+    #[command(flatten)]
+    env: EnvArgs,
     /// How long a command may take that does not say so, in milliseconds (default 10 minutes)
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
@@ -61,9 +62,8 @@ pub struct StartArgs {
     /// How much is kept of each stream of a command's output (default 1M)
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     output_limit: Option<u64>,
-    /// What it may reach: none (the default), host, or a list of hosts
-    #[arg(long, value_name = "none|host|HOST,…", value_parser = network)]
-    net: Option<Network>,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// When a checkpoint is saved before a command: auto, always or never
     #[arg(long, value_name = "WHEN", value_parser = checkpoint_mode, default_value = "auto")]
     checkpoint: CheckpointMode,
@@ -88,16 +88,20 @@ struct SessionBody<'a> {
     vault: &'a str,
     pid: u32,
     idle_limit_ms: u64,
+    published: &'a [PublishedBody],
 }
 
 pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
-    let request = args.request(context, &vault)?;
     if args.background_child {
+        let request = args.request(context, &vault)?;
         let (home, rules) = (context.home()?.to_owned(), request.exec.rules.clone());
         let door = HostDoor { home, vault: vault.name()?.to_string(), rules };
         return serve::in_background(&vault, request, door);
     }
+    // What is wrong with it is told once, by the process that has the session.
+    args.env.warn(context.out);
+    warn_of_proxies(context.out, &args.network.network(Network::None));
     let said = start_process()?;
     let Some(id) = said.text.strip_prefix(serve::READY).map(str::trim) else {
         // It has told the user in our place; what it said for programs comes from here.
@@ -107,9 +111,11 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     let session = vault.store().session(id)?;
     if context.out.is_json() {
         let record = session.record();
-        let (vault, idle_limit_ms) = (&record.vault, record.idle_limit_ms);
-        context.out.object("session", &SessionBody { id, vault, pid: record.pid, idle_limit_ms })?;
+        let SessionRecord { vault, idle_limit_ms, published, pid, .. } = record;
+        let (idle_limit_ms, pid) = (*idle_limit_ms, *pid);
+        context.out.object("session", &SessionBody { id, vault, pid, idle_limit_ms, published })?;
     } else {
+        announce(context.out, &session.record().published);
         context.out.line(id)?;
     }
     Ok(ExitStatus::Success)
@@ -118,13 +124,17 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
 impl StartArgs {
     fn request(&self, context: &Context<'_>, vault: &Vault) -> Result<SessionRequest> {
         let none = classify::Command::Shell(String::new());
+        let network = self.network.network(Network::None);
+        let published = self.network.publish(&network)?;
         let exec = ExecRequest {
             cwd: self.cwd.clone(),
-            env: self.env.clone(),
+            env: self.env.given(),
+            passed: self.env.passed(),
             caller_env: std::env::vars_os().collect(),
             home: std::env::home_dir(),
             limits: self.limits(),
-            network: self.net.clone().unwrap_or(Network::None),
+            network,
+            published,
             checkpoint: self.checkpoint,
             rules: self.rules.list_for_programs(vault)?,
             principal: self.principal.clone(),

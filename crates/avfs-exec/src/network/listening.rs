@@ -1,0 +1,109 @@
+//! Where sockets listen inside a sandbox whose other end is outside: the proxy, and the addresses of this machine that are
+//! listed. So programs that know no proxies reach a service of this machine under its own address.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::rule::HostRule;
+
+/// Where programs find the proxy, unless that is where something of this machine is to be found.
+const PROXY_PORT: u16 = 3128;
+
+/// Lower ports cannot be listened at without privileges, which nothing inside has.
+const FIRST_PORT: u16 = 1024;
+
+/// The addresses, of which the proxy's comes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listening {
+    pub(super) proxy: SocketAddr,
+    pub(super) locals: Vec<Local>,
+}
+
+/// An address inside, and the addresses of this machine of which the first one that answers is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Local {
+    pub(super) inside: SocketAddr,
+    pub(super) outside: Vec<SocketAddr>,
+}
+
+impl Listening {
+    pub(crate) fn of(hosts: &[HostRule]) -> Self {
+        let mut locals: Vec<Local> = Vec::new();
+        for (addresses, port) in hosts.iter().filter_map(HostRule::local) {
+            let at = |address: &IpAddr| SocketAddr::new(*address, port);
+            let outside: Vec<SocketAddr> = addresses.iter().map(at).collect();
+            for inside in outside.clone() {
+                if !locals.iter().any(|known| known.inside == inside) {
+                    locals.push(Local { inside, outside: outside.clone() });
+                }
+            }
+        }
+        let is_free = |port: &u16| !locals.iter().any(|local| local.inside.port() == *port);
+        let port = (PROXY_PORT..u16::MAX).find(is_free).unwrap_or(PROXY_PORT);
+        Self { proxy: (Ipv4Addr::LOCALHOST, port).into(), locals }
+    }
+
+    /// In the order in which the sockets are made.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        std::iter::once(self.proxy).chain(self.locals.iter().map(|local| local.inside)).collect()
+    }
+}
+
+impl HostRule {
+    /// Why it cannot be reached although it is listed, if that is so.
+    pub fn trouble(&self) -> Option<String> {
+        if self.lacks_port() {
+            return Some(format!("{self} is this machine: say which port, {self}:PORT"));
+        }
+        let (_, port) = self.local().filter(|(_, port)| *port < FIRST_PORT)?;
+        Some(format!(
+            "port {port} of this machine cannot be reached from inside, because it is below {FIRST_PORT}; \
+             `--net host` gives the network of this machine"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listening(hosts: &[&str]) -> Listening {
+        Listening::of(&hosts.iter().map(|host| host.parse().unwrap()).collect::<Vec<_>>())
+    }
+
+    fn addresses(hosts: &[&str]) -> Vec<String> {
+        listening(hosts).addresses().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn addresses_of_this_machine_are_listened_at_with_their_own_ports() {
+        assert_eq!(addresses(&[]), ["127.0.0.1:3128"]);
+        assert_eq!(addresses(&["example.com", "10.0.0.1:80", "127.0.0.2"]), ["127.0.0.1:3128"]);
+        assert_eq!(
+            addresses(&["127.0.0.1:11434", "localhost:8080", "[::1]:8080"]),
+            ["127.0.0.1:3128", "127.0.0.1:11434", "127.0.0.1:8080", "[::1]:8080"]
+        );
+    }
+
+    #[test]
+    fn the_proxy_gives_way_to_what_is_listed() {
+        assert_eq!(addresses(&["127.0.0.1:3128", "[::1]:3129"])[0], "127.0.0.1:3130");
+    }
+
+    #[test]
+    fn localhost_is_whichever_address_answers() {
+        let locals = listening(&["localhost:8080"]).locals;
+        assert!(locals.iter().all(|local| local.outside.len() == 2), "{locals:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_told() {
+        let trouble = |text: &str| text.parse::<HostRule>().unwrap().trouble();
+        assert_eq!(trouble("localhost:8080"), None);
+        assert_eq!(trouble("example.com"), None);
+        assert_eq!(
+            trouble("127.0.0.1").unwrap(),
+            "127.0.0.1 is this machine: say which port, 127.0.0.1:PORT"
+        );
+        assert!(trouble("localhost:80").unwrap().contains("below 1024"));
+    }
+}

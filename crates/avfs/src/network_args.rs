@@ -1,0 +1,96 @@
+//! The flags that say what a run reaches, and by which ports it is reached.
+
+use std::io;
+
+use agentvfs::exec::PublishedBody;
+use agentvfs::exec::boundary::Network;
+use agentvfs::exec::boundary::network::{NetworkChoice, Publish, Published, Upstream};
+use anyhow::Result;
+
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct NetworkArgs {
+    /// What it may reach: none, host, or hosts; with a + in front, more than it would: `+npm`, `+host.example`. Can be given
+    /// several times; `avfs profiles groups` lists the names for several hosts
+    #[arg(long, value_name = "none|host|[+]HOST,…", help_heading = HEADING)]
+    net: Vec<NetworkChoice>,
+    /// Reach a port inside from this machine, at 127.0.0.1 unless an address is given; can be given several times
+    #[arg(long, value_name = "[[ADDRESS:]HOSTPORT:]PORT", help_heading = HEADING)]
+    publish: Vec<Publish>,
+}
+
+const HEADING: &str = "Network";
+
+impl NetworkArgs {
+    /// What the flags come to, for a run that has `usual` without them.
+    pub fn network(&self, usual: Network) -> Network {
+        NetworkChoice::all(&self.net, usual)
+    }
+
+    /// The same flags again, as one types them.
+    pub fn typed(&self) -> Vec<String> {
+        let net = self.net.iter().flat_map(|choice| ["--net".to_owned(), choice.text().to_owned()]);
+        let publish = self.publish.iter().flat_map(|one| ["--publish".to_owned(), one.to_string()]);
+        net.chain(publish).collect()
+    }
+
+    /// Takes the ports of this machine. Nothing has begun then that would have to be undone.
+    pub fn publish(&self, network: &Network) -> Result<Vec<Published>> {
+        if let (Network::Host, Some(one)) = (network, self.publish.first()) {
+            let port = one.port();
+            let text = format!(
+                "port {port} cannot be published: with `--net host`, it is a port of this machine anyway"
+            );
+            let hint = "leave `--publish` or `--net host` away".to_owned();
+            return Err(Failure::new("bad_plan", ExitStatus::BadInput, text).hint(Some(hint)).into());
+        }
+        self.publish.iter().map(|one| Ok(one.open().map_err(|error| not_open(one, &error))?)).collect()
+    }
+}
+
+fn not_open(publish: &Publish, error: &io::Error) -> Failure {
+    let (at, port) = (publish.at(), publish.port());
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let text = format!("port {} of {} is taken by another program", at.port(), at.ip());
+            let hint = format!(
+                "choose another one, such as `--publish {}:{port}`",
+                at.port().wrapping_add(1).max(1024)
+            );
+            Failure::new("port-taken", ExitStatus::Busy, text).hint(Some(hint))
+        }
+        io::ErrorKind::PermissionDenied => {
+            let text = format!("port {} of {} takes privileges", at.port(), at.ip());
+            let hint = format!("choose another one, such as `--publish {}:{port}`", 8000 + at.port() % 1000);
+            Failure::new("port-denied", ExitStatus::Denied, text).hint(Some(hint))
+        }
+        _ => {
+            let text = format!("this machine cannot listen at {at}: {error}");
+            Failure::new("port-denied", ExitStatus::Denied, text)
+        }
+    }
+}
+
+/// Says where ports inside are to be found.
+pub fn announce(out: &mut Printer, published: &[PublishedBody]) {
+    for PublishedBody { at, port } in published {
+        out.talk(format_args!("published: http://{at} is port {port} inside"));
+    }
+}
+
+/// Says which of the user's proxies are of no use, to a run that would go through them.
+pub fn warn_of_proxies(out: &mut Printer, network: &Network) {
+    if !matches!(network, Network::Hosts(_)) {
+        return;
+    }
+    let env: Vec<_> = std::env::vars_os().collect();
+    for unused in Upstream::from_environment(&env).1 {
+        let name = unused.variable;
+        out.warn(format_args!(
+            "the proxy of {name} is not used: it has to be one of the kind http://HOST:PORT"
+        ));
+    }
+}

@@ -153,6 +153,8 @@ pub enum Error {
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
     NothingToUndo { vault: String },
+    #[error("vault '{vault}' has nothing to redo: the last thing done to it was no undo")]
+    NothingToRedo { vault: String },
     #[error("vault '{vault}' cannot be merged with itself")]
     MergeWithItself { vault: String },
     #[error("vaults '{vault}' and '{other}' have no state in common")]

@@ -9,11 +9,20 @@ use std::path::{Path, PathBuf};
 use avfs_core::printable;
 
 use crate::error::{Error, Result};
+use crate::mounts::KnownMount;
 use crate::name::closest;
 use crate::project::{Project, canonical};
 use crate::store::Store;
 use crate::task::Task;
 use crate::vault::Vault;
+
+/// What a directory says about the vault that is meant where none is named.
+pub enum Meant {
+    /// The directory is in a mount of it.
+    Mounted { vault: Vault, at: PathBuf },
+    /// The only task of the project, or the one of them that was chosen.
+    Task { task: Task, is_only: bool },
+}
 
 /// A directory of the host, and the project that it belongs to.
 #[derive(Clone)]
@@ -62,9 +71,7 @@ impl Here {
         match tasks.len() {
             1 => Ok(tasks.remove(0)),
             0 => Err(Error::NoTask { directory: printable(project.root().as_os_str().as_encoded_bytes()) }),
-            _ => {
-                Err(Error::SeveralTasks { names: tasks.iter().map(|task| task.name().to_string()).collect() })
-            }
+            _ => Err(several(&tasks)),
         }
     }
 
@@ -97,6 +104,40 @@ impl Here {
         })
     }
 
+    /// The vault that is meant here where none is named, if the directory says anything about it. `chosen` is the one
+    /// that the user has chosen for all directories: it decides among several tasks, if it is one of them.
+    pub fn meant(&self, chosen: Option<&str>) -> Result<Option<Meant>> {
+        if let Some((vault, at)) = self.mounted()? {
+            return Ok(Some(Meant::Mounted { vault, at }));
+        }
+        let mut tasks = self.tasks()?;
+        if tasks.len() < 2 {
+            return Ok(tasks.pop().map(|task| Meant::Task { task, is_only: true }));
+        }
+        match tasks.iter().position(|task| chosen == Some(task.vault_name().as_str())) {
+            Some(at) => Ok(Some(Meant::Task { task: tasks.swap_remove(at), is_only: false })),
+            None => Err(several(&tasks)),
+        }
+    }
+
+    /// The vault whose mount the directory is in, and where that is.
+    fn mounted(&self) -> Result<Option<(Vault, PathBuf)>> {
+        if !is_in_fuse(&self.directory) {
+            return Ok(None);
+        }
+        let holds = |mount: &KnownMount| self.directory.starts_with(&mount.mount.dir);
+        let innermost = self.store.mounts()?.into_iter().filter(holds);
+        let innermost = innermost.max_by_key(|mount| mount.mount.dir.as_os_str().len());
+        innermost.map(|mount| Ok((self.store.vault(mount.vault.as_str())?, mount.mount.dir))).transpose()
+    }
+
+    /// Whether something that was applied to a directory was done here: the user is in it, and it is not around the
+    /// project.
+    pub fn is_here(&self, directory: &Path) -> bool {
+        let root = self.project.as_ref().map(Project::root);
+        self.directory.starts_with(directory) && root.is_none_or(|root| directory.starts_with(root))
+    }
+
     /// What a task is called in this directory: by its own name where that is enough.
     pub fn name_of(&self, task: &Task) -> String {
         match &self.project {
@@ -123,6 +164,16 @@ impl Here {
         let near = all.iter().filter(|task| root.is_none_or(|root| task.root() == root));
         closest(name, near.map(|task| task.name().as_str()))
     }
+}
+
+fn several(tasks: &[Task]) -> Error {
+    Error::SeveralTasks { names: tasks.iter().map(|task| task.name().to_string()).collect() }
+}
+
+/// Whether a directory is in a FUSE mount, of whatever kind: only then are our mounts looked at.
+fn is_in_fuse(directory: &Path) -> bool {
+    const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
+    rustix::fs::statfs(directory).is_ok_and(|found| found.f_type == FUSE_SUPER_MAGIC)
 }
 
 #[cfg(test)]

@@ -18,12 +18,21 @@ pub struct HistoryEntry {
     pub actor: String,
     /// The command that made it, as one line.
     pub action: String,
-    /// For an undo: the entry whose effect it took back.
+    /// For an undo: the entry whose effect it took back. For a redo: the undo that it turned around.
     pub undoes: Option<u64>,
     /// What was done since this entry belongs to it, or to what it took back.
     pub since: Option<u64>,
     pub(crate) inodes: Option<NodeId>,
     pub(crate) conflicts: Option<SnapshotId>,
+}
+
+impl HistoryEntry {
+    /// The verb of a redo in histories.
+    pub(crate) const REDO: &str = "redo";
+
+    pub fn is_redo(&self) -> bool {
+        self.undoes.is_some() && self.action.split(' ').next() == Some(HistoryEntry::REDO)
+    }
 }
 
 /// A snapshot with a name.

@@ -93,7 +93,7 @@ pub use control::{Host, LiveOwner, NoMounts, Unmounted};
 pub use error::{CODES, Error, ErrorKind, Result};
 pub use fsck::{Affected, CheckReport};
 pub use gc::Collected;
-pub use here::Here;
+pub use here::{Here, Meant};
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use ignored::{Ignored, IgnoredPlace, IgnoredSummary};
 pub use keeper::{Log, Rhythm};

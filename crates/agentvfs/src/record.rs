@@ -159,7 +159,7 @@ pub(crate) struct HistoryRecord {
     pub actor: String,
     /// The command that made it, as one line.
     pub action: String,
-    /// For an undo: the entry whose effect it took back.
+    /// For an undo: the entry whose effect it took back. For a redo: the undo that it turned around.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<u64>,
     /// What was done since this entry is one thing, and is taken back together.

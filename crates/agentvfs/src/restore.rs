@@ -122,6 +122,46 @@ impl Vault {
         })
     }
 
+    /// Does again what the last undo took back. Fails if something else was done since.
+    pub fn redo(&self) -> Result<(HistoryEntry, Restored)> {
+        self.check_unrestricted("redoing what was done to it")?;
+        self.attempt(|open| {
+            let _holding = open.hold_objects()?;
+            let undo = self.last_undo()?.ok_or(Error::NothingToRedo { vault: self.name()?.to_string() })?;
+            // What was undone may have taken several steps; the undo itself took one.
+            let before = self.state_before(&HistoryEntry { since: None, ..undo.clone() })?;
+            let undone = undo.action.split_once(' ').map_or("", |(_, undone)| undone);
+            let deed = self.deed(HistoryEntry::REDO, undone, Some(undo.seq));
+            let restored = self.restore_state(open, &before, &deed)?;
+            Ok((undo, restored))
+        })
+    }
+
+    /// The entry that the next undo takes back, if there is one.
+    pub fn next_undo(&self) -> Result<Option<HistoryEntry>> {
+        match self.next_to_undo() {
+            Err(Error::NothingToUndo { .. }) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// The undo that the next redo turns around: nothing but undos and redos came after it.
+    pub fn last_undo(&self) -> Result<Option<HistoryEntry>> {
+        // What a redo has turned around, and everything since, cancels out.
+        let mut limit = u64::MAX;
+        let mut last = None;
+        self.for_each_entry(|entry| {
+            match entry.undoes {
+                _ if entry.seq >= limit => return Ok(true),
+                Some(undo) if entry.is_redo() => limit = undo,
+                Some(_) => last = Some(entry),
+                None => return Ok(false),
+            }
+            Ok(last.is_none())
+        })?;
+        Ok(last)
+    }
+
     /// The entry that the next undo takes back.
     fn next_to_undo(&self) -> Result<HistoryEntry> {
         // Undoing goes on from the entry that the last undo took back.

@@ -100,12 +100,19 @@ const ASKING: &[(&str, Try)] = &[
     ("Vault::history", |shut| {
         shut.vault.history(None, 9).unwrap().iter().all(|entry| !entry.action.contains('/'))
     }),
+    ("Vault::last_undo", |shut| {
+        shut.vault.last_undo().unwrap().is_none_or(|entry| !entry.action.contains('/'))
+    }),
+    ("Vault::next_undo", |shut| {
+        shut.vault.next_undo().unwrap().is_none_or(|entry| !entry.action.contains('/'))
+    }),
     ("Vault::info", |shut| (shut.vault.info().unwrap().files, shut.vault.info().unwrap().bytes) == (0, 0)),
     ("Vault::merge", |shut| refused(shut.vault.merge(&[&vault()], &MergeOptions::default()))),
     ("Vault::open", |_| refused(vault().through(rules(&[])).open().unwrap().stat(&a()))),
     ("Vault::path_history", |shut| shut.vault.path_history(&a(), 9).unwrap().is_empty()),
     ("Vault::reader", |shut| shut.vault.reader().unwrap().find(&a()).is_err()),
     ("Vault::reader_at", |shut| shut.vault.reader_at(shut.past.snapshot).unwrap().find(&a()).is_err()),
+    ("Vault::redo", |shut| refused(shut.vault.redo())),
     ("Vault::rename", |shut| refused(shut.vault.rename(&name("other")))),
     ("Vault::resolve", |shut| refused(shut.vault.resolve(&a(), &Resolution::Ours))),
     ("Vault::restore", |shut| refused(shut.vault.restore(&shut.past, ""))),

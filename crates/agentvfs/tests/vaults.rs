@@ -77,6 +77,37 @@ fn undo_goes_further_back_each_time_and_a_new_change_starts_over() {
 }
 
 #[test]
+fn redo_goes_forward_as_far_as_undo_went_back_until_a_new_change() {
+    on_each_store(|store| {
+        let vault = store.create_vault(&name("main")).unwrap();
+        let redo = || vault.redo().map(|_| read(&vault, "/a").unwrap()).map_err(|error| error.code());
+        for step in ["1", "2", "3"] {
+            write(&vault, "/a", step);
+        }
+        assert_eq!(redo(), Err("nothing-to-redo"));
+        vault.undo().unwrap();
+        vault.undo().unwrap();
+        assert_eq!(read(&vault, "/a").unwrap(), "1");
+        assert_eq!((redo(), redo(), redo()), (Ok("2".into()), Ok("3".into()), Err("nothing-to-redo")));
+        vault.undo().unwrap();
+        assert_eq!(read(&vault, "/a").unwrap(), "2");
+        vault.undo().unwrap();
+        assert_eq!((read(&vault, "/a").unwrap(), redo()), ("1".into(), Ok("2".into())));
+        let undone = vault.last_undo().unwrap().map(|entry| entry.action);
+        assert_eq!(undone.as_deref(), Some("undo 4 (write /a)"));
+        write(&vault, "/a", "new");
+        assert_eq!(redo(), Err("nothing-to-redo"));
+        vault.undo().unwrap();
+        assert_eq!(
+            (redo(), redo()),
+            (Ok("new".into()), Err("nothing-to-redo")),
+            "what was undone before is gone"
+        );
+        assert_eq!(vault.next_undo().unwrap().map(|entry| entry.action).as_deref(), Some("write /a"));
+    });
+}
+
+#[test]
 fn single_paths_come_back_without_the_rest() {
     on_each_store(|store| {
         let vault = store.create_vault(&name("main")).unwrap();

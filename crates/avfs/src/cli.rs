@@ -96,7 +96,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Files", &["ls", "cat", "write", "mkdir", "cp", "mv", "rm", "ln", "chmod", "touch", "stat", "tree"]),
     (
         "Versions",
-        &["checkpoint", "log", "diff", "checkout", "revert", "undo", "merge", "conflicts", "resolve"],
+        &["checkpoint", "log", "diff", "checkout", "revert", "undo", "redo", "merge", "conflicts", "resolve"],
     ),
     ("Search", &["grep", "find", "search"]),
     ("Running commands", &["exec", "session", "approvals", "proxy", "policy"]),

@@ -46,6 +46,7 @@ mod profiles;
 mod proxy;
 mod prune;
 mod quota;
+mod redo;
 mod resolve;
 mod revert;
 mod review;
@@ -100,6 +101,7 @@ pub enum Command {
     Checkout(checkout::CheckoutArgs),
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
+    Redo(redo::RedoArgs),
     Tasks(tasks::TasksArgs),
     Apply(apply::ApplyArgs),
     Discard(discard::DiscardArgs),
@@ -209,6 +211,7 @@ impl Command {
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
             | Command::Undo(_)
+            | Command::Redo(_)
             | Command::Tasks(_)
             | Command::Apply(_)
             | Command::Discard(_)
@@ -278,6 +281,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Checkout(args) => checkout::run(&mut context(out)?, args),
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
+        Command::Redo(args) => redo::run(&mut context(out)?, args),
         Command::Tasks(args) => tasks::run(&mut context(out)?, args),
         Command::Apply(args) => apply::run(&mut context(out)?, args),
         Command::Discard(args) => discard::run(&mut context(out)?, args),

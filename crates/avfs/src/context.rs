@@ -11,7 +11,7 @@ use crate::args::AtArg;
 use crate::cli::GlobalArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::here::working_directory;
+use crate::here::{Decided, working_directory};
 use crate::printer::Printer;
 use crate::recovered::tell_recovered;
 use crate::rule_args::{Chosen, RuleArgs};
@@ -27,6 +27,8 @@ pub struct Context<'a> {
     chosen: OnceCell<Chosen>,
     /// No vault but one can be named.
     alone: bool,
+    /// The vault that the command works on, once that was asked.
+    pub(crate) decided: OnceCell<Decided>,
 }
 
 /// How far a command reaches.
@@ -54,7 +56,14 @@ impl<'a> Context<'a> {
             flags: &flags(global),
         })?;
         out.set_color(settings.color());
-        Ok(Context { out, settings, rules: rules.cloned(), chosen: OnceCell::new(), alone: false })
+        Ok(Context {
+            out,
+            settings,
+            rules: rules.cloned(),
+            chosen: OnceCell::new(),
+            alone: false,
+            decided: OnceCell::new(),
+        })
     }
 
     /// The same, for a command that must not reach further than this.
@@ -135,24 +144,18 @@ impl<'a> Context<'a> {
         Ok(self.chosen.get_or_init(|| chosen).clone())
     }
 
-    /// The vault that commands work on, if one is chosen. A store that does not exist is not made.
+    /// The vault that commands work on, if one is decided on. A store that does not exist is not made.
     pub fn vault_if_chosen(&self) -> Result<Option<Vault>> {
         if !self.settings.home().is_some_and(Path::exists) {
             return Ok(None);
         }
-        let store = self.store()?;
-        self.chosen_vault(&store)?.map(|name| known_vault(&store, &name)).transpose()
+        let decided = self.decided_already(&self.store()?)?;
+        decided.map(|decided| without_dead_mounts(decided.vault)).transpose()
     }
 
-    /// The vault that the command works on, all of it: named by a flag, the environment or a file, or chosen before.
+    /// The vault that the command works on, all of it.
     pub fn whole_vault(&self) -> Result<Vault> {
-        let store = self.store()?;
-        let chosen = self.chosen_vault(&store)?;
-        let none = || {
-            Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
-                .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
-        };
-        let vault = known_vault(&store, &chosen.ok_or_else(none)?)?;
+        let vault = without_dead_mounts(self.decided()?.vault)?;
         Ok(if self.alone { vault.alone() } else { vault })
     }
 
@@ -162,20 +165,17 @@ impl<'a> Context<'a> {
             let text = format!("vault '{name}' cannot be reached from here");
             return Err(Failure::new("inside-run", ExitStatus::Denied, text).into());
         }
-        known_vault(&self.store()?, name)
+        without_dead_mounts(self.store()?.here(&working_directory())?.vault(name)?)
     }
 
-    /// Whether a vault is named by a flag, the environment or a file.
-    pub fn names_vault(&self) -> bool {
-        self.settings.vault().is_some()
-    }
-
-    /// The name of the vault that commands work on, if one is chosen.
+    /// The name of the vault that commands work on, if one is decided on.
     pub fn chosen_vault(&self, store: &Store) -> Result<Option<String>> {
-        match self.settings.vault() {
-            Some(name) => Ok(Some(name.to_owned())),
-            None => Ok(store.current_vault()?),
-        }
+        let decided = match self.decided_already(store) {
+            // A list of vaults is also for those who have to find out what there is.
+            Err(error) if matches!(error.downcast_ref(), Some(agentvfs::Error::UnknownVault { .. })) => None,
+            decided => decided?,
+        };
+        Ok(decided.map(|decided| decided.vault.name()).transpose()?.map(|name| name.to_string()))
     }
 
     /// Looks at a state of the vault: the one that `at` names, or the present one.
@@ -186,10 +186,9 @@ impl<'a> Context<'a> {
 }
 
 /// A vault, without the mounts that a process left which died.
-fn known_vault(store: &Store, name: &str) -> Result<Vault> {
-    let vault = store.here(&working_directory())?.vault(name)?;
+fn without_dead_mounts(vault: Vault) -> Result<Vault> {
     if !vault.mount_records()?.is_empty() {
-        store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
+        vault.store().clean_up_mounts(&mut agentvfs::mount::take_away)?;
     }
     Ok(vault)
 }

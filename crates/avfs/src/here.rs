@@ -1,17 +1,168 @@
 //! What a command works on, by the directory that it is typed in.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use agentvfs::{Error, Here, Task, TreePath};
+use agentvfs::{Error, Here, Meant, Store, Task, TreePath, Vault};
 use anyhow::Result;
 
 use crate::context::Context;
+use crate::escape::printable_path;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::settings::{Key, Origin};
 use crate::time::{Age, now};
 
+/// The vault that a command works on where its arguments name none, and why it is that one.
+#[derive(Clone)]
+pub struct Decided {
+    pub vault: Vault,
+    pub reason: Reason,
+}
+
+/// What decided, the strongest first. `docs/cli.md` has the rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Flag,
+    Environment(String),
+    ProjectFile(PathBuf),
+    Mount(PathBuf),
+    OnlyTask(PathBuf),
+    ChosenTask(PathBuf),
+    UserFile(PathBuf),
+    Chosen,
+}
+
+impl Reason {
+    /// A stable word for scripts.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Reason::Flag => "flag",
+            Reason::Environment(_) => "environment",
+            Reason::ProjectFile(_) => "project-file",
+            Reason::Mount(_) => "mount",
+            Reason::OnlyTask(_) => "only-task",
+            Reason::ChosenTask(_) => "chosen-task",
+            Reason::UserFile(_) => "user-file",
+            Reason::Chosen => "chosen",
+        }
+    }
+
+    /// Whether the user named this very vault, or is in a mount of it.
+    pub fn is_explicit(&self) -> bool {
+        match self {
+            Reason::Flag | Reason::Environment(_) | Reason::ProjectFile(_) | Reason::Mount(_) => true,
+            Reason::OnlyTask(_) | Reason::ChosenTask(_) | Reason::UserFile(_) | Reason::Chosen => false,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Flag => f.write_str("named by --vault"),
+            Reason::Environment(variable) => write!(f, "named by {variable}"),
+            Reason::ProjectFile(file) | Reason::UserFile(file) => {
+                write!(f, "named in {}", printable_path(file))
+            }
+            Reason::Mount(at) => write!(f, "mounted at {}", printable_path(at)),
+            Reason::OnlyTask(root) => write!(f, "the only task of {}", printable_path(root)),
+            Reason::ChosenTask(root) => write!(f, "the chosen task of {}", printable_path(root)),
+            Reason::Chosen => f.write_str("chosen with `avfs vault use`"),
+        }
+    }
+}
+
 impl Context<'_> {
+    /// The vault that the command works on: named by a flag, the environment or the project's file, that of the
+    /// directory, or the one that the user has chosen for all directories.
+    pub fn decided(&self) -> Result<Decided> {
+        if let Some(decided) = self.decided.get() {
+            return Ok(decided.clone());
+        }
+        let store = self.store()?;
+        let found = match self.decide(&store) {
+            Err(several @ Error::SeveralTasks { .. }) => {
+                match self.ask_for_task(&store.here(&working_directory())?)? {
+                    Some(task) => {
+                        let (vault, root) = (task.vault().clone(), task.root().to_owned());
+                        Some(Decided { vault, reason: Reason::ChosenTask(root) })
+                    }
+                    None => return Err(several_tasks(&several).into()),
+                }
+            }
+            found => found?,
+        };
+        let none = || {
+            Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
+                .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
+        };
+        let decided = found.ok_or_else(none)?;
+        Ok(self.decided.get_or_init(|| decided).clone())
+    }
+
+    /// The same, without asking: `None` if nothing decides, or the project has several tasks.
+    pub fn decided_already(&self, store: &Store) -> Result<Option<Decided>> {
+        match self.decide(store) {
+            Err(Error::SeveralTasks { .. }) => Ok(None),
+            found => Ok(found?),
+        }
+    }
+
+    /// Whether a vault is named by a flag, the environment or the project's file.
+    pub fn names_vault(&self) -> bool {
+        match self.settings.get(Key::Vault).origin {
+            Origin::Flag | Origin::Environment { .. } | Origin::ProjectFile { .. } => true,
+            Origin::UserFile { .. } | Origin::Default => false,
+        }
+    }
+
+    /// What undoes a change of a vault, as it is typed in this directory.
+    pub fn undo_command(&self, vault: &Vault) -> Result<String> {
+        let decided = self.decided_already(vault.store())?;
+        let is_meant = |decided: &Decided| decided.vault.id() == vault.id() && decided.reason != Reason::Flag;
+        match decided.is_some_and(|decided| is_meant(&decided)) {
+            true => Ok("avfs undo".to_owned()),
+            false => Ok(format!("avfs undo --vault {}", vault.name()?)),
+        }
+    }
+
+    fn decide(&self, store: &Store) -> agentvfs::Result<Option<Decided>> {
+        let here = store.here(&working_directory())?;
+        let named = |reason: Reason| match self.settings.vault() {
+            Some(name) => Ok(Some(Decided { vault: here.vault(name)?, reason })),
+            None => Ok(None),
+        };
+        let user_file = match self.settings.get(Key::Vault).origin.clone() {
+            Origin::Flag => return named(Reason::Flag),
+            Origin::Environment { variable } => return named(Reason::Environment(variable)),
+            Origin::ProjectFile { file, .. } => return named(Reason::ProjectFile(file)),
+            Origin::UserFile { file, .. } => Some(file),
+            Origin::Default => None,
+        };
+        let chosen = match self.settings.vault() {
+            Some(name) => Some(name.to_owned()),
+            None => store.current_vault()?,
+        };
+        match here.meant(chosen.as_deref())? {
+            Some(Meant::Mounted { vault, at }) => {
+                return Ok(Some(Decided { vault, reason: Reason::Mount(at) }));
+            }
+            Some(Meant::Task { task, is_only }) => {
+                let root = task.root().to_owned();
+                let reason = if is_only { Reason::OnlyTask(root) } else { Reason::ChosenTask(root) };
+                return Ok(Some(Decided { vault: task.vault().clone(), reason }));
+            }
+            None => {}
+        }
+        let Some(name) = chosen else { return Ok(None) };
+        let reason = user_file.map_or(Reason::Chosen, Reason::UserFile);
+        Ok(Some(Decided { vault: here.vault(&name)?, reason }))
+    }
+
     /// What names mean in the working directory.
     pub fn here(&mut self) -> Result<Here> {
         Ok(self.task_store()?.here(&working_directory())?)
@@ -55,11 +206,10 @@ impl Context<'_> {
     }
 
     /// Asks which of the tasks of this project is meant, where somebody can answer.
-    fn ask_for_task(&mut self, here: &Here) -> Result<Option<Task>> {
+    fn ask_for_task(&self, here: &Here) -> Result<Option<Task>> {
         if self.out.is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return Ok(None);
         }
-        self.out.flush()?;
         let mut tasks = here.tasks()?;
         let width = tasks.iter().map(|task| task.name().as_str().chars().count()).max().unwrap_or(0);
         for (number, task) in (1..).zip(&tasks) {
@@ -91,4 +241,10 @@ fn has_path(task: &Task, path: &TreePath) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Commands about vaults take the name of one by a flag.
+fn several_tasks(several: &Error) -> Failure {
+    let hint = "name one with --vault TASK, or choose one with `avfs vault use TASK`";
+    Failure::new(several.code(), ExitStatus::BadInput, several).hint(Some(hint.to_owned()))
 }

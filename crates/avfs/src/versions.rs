@@ -8,8 +8,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::change::describe;
+use crate::context::Context;
 use crate::exit::ExitStatus;
-use crate::printer::Printer;
 use crate::time::show_rfc3339;
 
 /// How many digits of an id people are shown. Six are enough to name a snapshot in most vaults.
@@ -90,7 +90,14 @@ struct RestoredBody {
 }
 
 /// Tells of paths that were brought back from `from`.
-pub fn report_restored(out: &mut Printer, vault: &Vault, from: &str, done: &Restored) -> Result<ExitStatus> {
+pub fn report_restored(
+    context: &mut Context<'_>,
+    vault: &Vault,
+    from: &str,
+    done: &Restored,
+) -> Result<ExitStatus> {
+    let undo = context.undo_command(vault)?;
+    let out = &mut *context.out;
     if out.is_json() {
         let saved = done.saved.as_ref();
         let body = RestoredBody {
@@ -104,7 +111,7 @@ pub fn report_restored(out: &mut Printer, vault: &Vault, from: &str, done: &Rest
     }
     match &done.saved {
         Some(saved) => out.talk(format_args!(
-            "{} from {from}, now snapshot {} (`avfs undo` takes it back)",
+            "{} from {from}, now snapshot {} (`{undo}` takes it back)",
             count(done.changed, "path"),
             short(saved.snapshot)
         )),

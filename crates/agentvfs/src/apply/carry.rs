@@ -95,6 +95,7 @@ impl Plan {
                 task: application.options.task.clone(),
                 partial: !application.selection.is_all() || !self.settled.is_empty(),
                 undoes: None,
+                redoes: None,
                 watch,
             };
             match work.run(self.host, self.steps, self.directories, self.files)? {
@@ -137,6 +138,7 @@ pub(super) struct Work<'a> {
     pub task: Option<String>,
     pub partial: bool,
     pub undoes: Option<ApplyId>,
+    pub redoes: Option<ApplyId>,
     pub watch: &'a dyn Watch,
 }
 
@@ -159,6 +161,7 @@ impl Work<'_> {
             actor: self.store.actor().name.clone(),
             files,
             undoes: self.undoes,
+            redoes: self.redoes,
             undone: None,
         };
         let journal = Journal { into: record.into.clone(), top: host.key, steps, directories, record };

@@ -1,7 +1,7 @@
 //! What was applied, as it is kept in refs.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use avfs_core::{SnapshotId, Timestamp, TreePath};
 use avfs_store::{RefEdit, RefRange};
@@ -53,6 +53,9 @@ pub struct ApplyRecord {
     /// It takes this one back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<ApplyId>,
+    /// It does this one again, which was taken back by the one that it takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redoes: Option<ApplyId>,
     /// It was taken back by this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<ApplyId>,
@@ -62,6 +65,11 @@ impl ApplyRecord {
     /// The directory that was changed.
     pub fn directory(&self) -> PathBuf {
         self.into.to_os().into()
+    }
+
+    /// Whether it takes something back, and does nothing again.
+    pub fn is_undo(&self) -> bool {
+        self.undoes.is_some() && self.redoes.is_none()
     }
 }
 
@@ -110,6 +118,8 @@ impl Deed {
 }
 
 const APPLIES: &str = "apply/";
+/// How many of the newest applies are looked at. Fewer of them are kept for undoing.
+const LOOKED_AT: usize = 200;
 const COUNTER: &str = "counter/apply";
 
 fn apply_key(id: ApplyId) -> String {
@@ -128,10 +138,29 @@ impl Store {
         Ok(found.ok_or_else(|| ApplyError::Unknown { id: id.to_string() })?.0)
     }
 
-    /// The newest apply that could be taken back: none was since, and it is not one that takes back.
-    pub fn last_apply(&self) -> Result<Option<ApplyRecord>> {
-        let applies = self.applies()?;
-        Ok(applies.into_iter().rev().find(|record| record.undone.is_none() && record.undoes.is_none()))
+    /// The newest apply to a directory that `is_here` that could be taken back: it is in force, and takes nothing back.
+    pub fn last_apply(&self, is_here: impl Fn(&Path) -> bool) -> Result<Option<ApplyRecord>> {
+        let mut newest = self.newest_applies()?.into_iter().filter(|record| is_here(&record.directory()));
+        Ok(newest.find(|record| record.undone.is_none() && !record.is_undo()))
+    }
+
+    /// The undo of an apply that could be turned around: nothing else was applied to its directory since.
+    pub fn last_undone_apply(&self, is_here: impl Fn(&Path) -> bool) -> Result<Option<ApplyRecord>> {
+        let newest = self.newest_applies()?.into_iter().filter(|record| is_here(&record.directory()));
+        let mut since_the_last_apply = newest.take_while(|record| record.undoes.is_some());
+        Ok(since_the_last_apply.find(|record| record.is_undo() && record.undone.is_none()))
+    }
+
+    /// When something was applied last, or taken back, in a directory that `is_here`.
+    pub fn last_apply_time(&self, is_here: impl Fn(&Path) -> bool) -> Result<Option<Timestamp>> {
+        let newest = self.newest_applies()?;
+        Ok(newest.iter().find(|record| is_here(&record.directory())).map(|record| record.time))
+    }
+
+    /// Newest first. What is older than these is not kept and cannot be undone.
+    fn newest_applies(&self) -> Result<Vec<ApplyRecord>> {
+        let found = self.refs().scan(&RefRange::prefix(APPLIES).reversed().limit(LOOKED_AT))?;
+        found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
     }
 
     pub(super) fn next_apply_id(&self) -> Result<ApplyId> {
@@ -159,7 +188,11 @@ impl Store {
                     edits.push(RefEdit::replace(apply_key(undone), bytes, record::encode(&old)));
                 }
             }
-            let action = if done.undoes.is_some() { "undo-apply" } else { "apply" };
+            let action = match done.undoes {
+                None => "apply",
+                Some(_) if done.is_undo() => "undo-apply",
+                Some(_) => "redo-apply",
+            };
             let place = avfs_core::printable(done.into.as_bytes());
             let detail = format!("{}: {} paths in {place}", done.id, done.files.len());
             self.log(edits, action, done.task.as_deref().unwrap_or_default(), detail)
@@ -170,8 +203,11 @@ impl Store {
     fn tell_task(&self, done: &ApplyRecord) -> Result<()> {
         let Some(Ok(task)) = done.task.as_deref().map(|name| self.task(name)) else { return Ok(()) };
         match done.undoes {
-            Some(_) if task.applied().is_some() => task.note_applied(None, &done.id.to_string()),
-            None if !done.partial && task.applied() != Some(done.snapshot) => {
+            Some(_) if done.is_undo() => match task.applied() {
+                Some(_) => task.note_applied(None, &done.id.to_string()),
+                None => Ok(()),
+            },
+            _ if !done.partial && task.applied() != Some(done.snapshot) => {
                 task.note_applied(Some(done.snapshot), &done.id.to_string())
             }
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Taking an apply back: the steps turned around, carried out like any others.
+//! Taking an apply back: the steps turned around, carried out like any others. Taking that back does it again.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -25,6 +25,10 @@ pub struct UndoPlan {
     directories: Vec<DirectoryTime>,
     /// What will not be there any more when something comes back.
     gone: HashSet<TreePath>,
+    /// The apply that is done again, if what is taken back is an undo.
+    redoes: Option<ApplyId>,
+    /// Not everything was applied, or taken back.
+    is_part: bool,
     pub record: ApplyRecord,
     pub files: Vec<AppliedFile>,
     /// What is not as it was applied, and is left alone.
@@ -55,6 +59,11 @@ impl Store {
             return Err(ApplyError::Forgotten { id }.into());
         };
         let host = Host::open(&record.directory())?;
+        let redoes = record.undoes.filter(|_| record.is_undo());
+        let is_part = match redoes {
+            Some(first) => record.partial || self.apply_record(first)?.partial,
+            None => false,
+        };
         let mut plan = UndoPlan {
             store: self.clone(),
             ledger,
@@ -63,6 +72,8 @@ impl Store {
             steps: Vec::new(),
             directories: Vec::new(),
             gone: HashSet::new(),
+            redoes,
+            is_part,
             record,
             files: Vec::new(),
             conflicts: Vec::new(),
@@ -87,8 +98,9 @@ impl UndoPlan {
             ledger: &self.ledger,
             snapshot: self.record.snapshot,
             task: self.record.task.clone(),
-            partial: !self.conflicts.is_empty(),
+            partial: !self.conflicts.is_empty() || self.is_part,
             undoes: Some(self.record.id),
+            redoes: self.redoes,
             watch,
         };
         let outcome = work.run(self.host, self.steps, self.directories, self.files)?;

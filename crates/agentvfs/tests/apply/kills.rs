@@ -45,7 +45,7 @@ fn child_that_applies() {
             acknowledge("done");
         }
         "undo" => {
-            let last = store.last_apply().unwrap().unwrap();
+            let last = store.last_apply(|_| true).unwrap().unwrap();
             store.plan_undo_apply(last.id).unwrap().carry_out_watched(false, &watch).unwrap();
             acknowledge("done");
         }

@@ -32,9 +32,38 @@ fn everything_comes_back_as_it_was() {
     let again = scene.store.undo_apply(id, false).unwrap_err();
     assert_eq!(again.code(), "apply-gone");
     assert_eq!(scene.store.apply_record(id).unwrap().undone, undone.id);
-    assert!(scene.store.last_apply().unwrap().is_none());
+    assert!(scene.store.last_apply(|_| true).unwrap().is_none());
     scene.apply().unwrap();
     assert_eq!(scene.read("a"), "new");
+}
+
+#[test]
+fn taking_an_undo_back_does_the_apply_again() {
+    let scene = busy_scene();
+    let anywhere = |_: &std::path::Path| true;
+    let (undoable, redoable) = (
+        || scene.store.last_apply(anywhere).unwrap().map(|record| record.id.0),
+        || scene.store.last_undone_apply(anywhere).unwrap().map(|record| record.id.0),
+    );
+    let before = survey(&scene.project);
+    scene.apply().unwrap();
+    let applied = survey(&scene.project);
+    assert_eq!((undoable(), redoable()), (Some(1), None));
+    scene.store.undo_apply(ApplyId(1), false).unwrap();
+    assert_eq!((undoable(), redoable()), (None, Some(2)));
+    scene.store.undo_apply(ApplyId(2), false).unwrap();
+    assert_eq!(survey(&scene.project), applied);
+    assert_eq!(scene.store.apply_record(ApplyId(3)).unwrap().redoes, Some(ApplyId(1)));
+    assert_eq!((undoable(), redoable()), (Some(3), None));
+    scene.store.undo_apply(ApplyId(3), false).unwrap();
+    assert_eq!(survey(&scene.project), before);
+    assert_eq!((undoable(), redoable()), (None, Some(4)));
+    scene.apply().unwrap();
+    assert_eq!((undoable(), redoable()), (Some(5), None), "a new apply ends what can be redone");
+    assert_eq!(scene.store.last_apply(|_| false).unwrap(), None, "elsewhere");
+    let log = scene.store.audit(0, 100).unwrap();
+    let log: Vec<&str> = log.iter().map(|entry| entry.action.as_str()).collect();
+    assert_eq!(log[log.len() - 5..], ["apply", "undo-apply", "redo-apply", "undo-apply", "apply"]);
 }
 
 #[test]
@@ -69,7 +98,7 @@ fn a_record_and_an_audit_entry_tell_of_it() {
     let record = scene.store.apply_record(id).unwrap();
     assert_eq!((record.snapshot, record.partial), (scene.task.head().unwrap(), false));
     assert_eq!(record.directory(), scene.project.canonicalize().unwrap());
-    assert_eq!(scene.store.last_apply().unwrap().map(|last| last.id), Some(id));
+    assert_eq!(scene.store.last_apply(|_| true).unwrap().map(|last| last.id), Some(id));
     let log = scene.store.audit(0, 100).unwrap();
     assert_eq!(log.last().map(|entry| entry.action.as_str()), Some("apply"));
     scene.store.undo_apply(id, false).unwrap();

@@ -32,5 +32,5 @@ pub fn run(context: &mut Context<'_>, args: &CheckoutArgs) -> Result<ExitStatus>
     let text = args.revision.to_string();
     let from = vault.revision(&text)?;
     let done = vault.restore_paths(&from, &args.paths, "checkout", &detail(&text, &args.paths))?;
-    report_restored(context.out, &vault, &text, &done)
+    report_restored(context, &vault, &text, &done)
 }

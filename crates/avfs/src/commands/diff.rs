@@ -21,6 +21,7 @@ use crate::args::vault_path;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::here::Reason;
 use crate::printer::Printer;
 use crate::revision::{Revision, State};
 use crate::rule_args::RuleArgs;
@@ -35,7 +36,8 @@ use crate::view::View;
 began; TO is the present state.
 A revision is a checkpoint, the beginning of a snapshot's id, '@' for the
 present state, or VAULT:REV for another vault ('web:' is its present state).
-A task alone is compared with the directory that it began with.
+A task alone is compared with the directory that it began with; without FROM
+and TO, so is the only task of this project.
 What begins with '/' or stands behind '--' is a path.
 
 Examples:
@@ -131,10 +133,11 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
 /// The task that stands first, if no other state is named behind it: then what is wanted is what the task changed, and
 /// the second word is a path too.
 fn task(context: &mut Context<'_>, comparison: &mut Comparison) -> Result<Option<Task>> {
-    let Some(Revision { vault: None, state: State::Named(name) }) = &comparison.from else { return Ok(None) };
     if context.is_alone() {
         return Ok(None);
     }
+    let Some(from) = &comparison.from else { return task_of_project(context) };
+    let Revision { vault: None, state: State::Named(name) } = from else { return Ok(None) };
     let here = context.here()?;
     let Ok(task) = here.task(name) else { return Ok(None) };
     match &comparison.to {
@@ -145,6 +148,18 @@ fn task(context: &mut Context<'_>, comparison: &mut Comparison) -> Result<Option
         Some(_) => return Ok(None),
     }
     Ok(Some(task))
+}
+
+/// Where nothing is named: the task of this project, if that is what commands work on.
+fn task_of_project(context: &mut Context<'_>) -> Result<Option<Task>> {
+    context.task_store()?;
+    let decided = context.decided()?;
+    match decided.reason {
+        Reason::OnlyTask(_) | Reason::ChosenTask(_) => {
+            Ok(Some(decided.vault.store().task(decided.vault.name()?.as_str())?))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn of_task(context: &Context<'_>, task: &Task) -> Result<(View, View)> {

@@ -59,7 +59,8 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         request.asking = Asking::Wait(Some(Duration::ZERO));
     }
     announce(context.out, &request.published.iter().map(PublishedBody::from).collect::<Vec<_>>());
-    let telling = RefCell::new(Telling::new(context.out, manner));
+    let undo = context.undo_command(&vault)?;
+    let telling = RefCell::new(Telling::new(context.out, manner, undo.clone()));
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
     let mut lingering = Lingering::default();
     let envelope = supervised(
@@ -81,7 +82,7 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
     }
     let applied = task.filter(|_| told.is_ok() && matches!(status(&envelope), ExitStatus::OfCommand(0)));
     let part = applied.as_ref().filter(|_| manner != Manner::Through).map(|task| Part::of(context, task));
-    let ended = told.and_then(|()| Telling::new(context.out, manner).end(&envelope, part.as_ref()));
+    let ended = told.and_then(|()| Telling::new(context.out, manner, undo).end(&envelope, part.as_ref()));
     let status = match (ended, part, &applied) {
         (Err(error), ..) => crate::report(context.out, &error),
         (Ok(()), Some(part), _) => part.status,

@@ -149,9 +149,10 @@ fn print(context: &mut Context<'_>, vault: &Vault, report: &MergeReport, dry_run
         context.out.line(format_args!("{:<15}  {path}", conflict.kind.name()))?;
     }
     let (name, paths) = (vault.name()?, count(report.changes.len() as u64, "path"));
+    let undo = context.undo_command(vault)?;
     match &report.saved {
         Some(saved) => context.out.talk(format_args!(
-            "merged into {name}: {paths} changed, now snapshot {} (`avfs undo` takes it back)",
+            "merged into {name}: {paths} changed, now snapshot {} (`{undo}` takes it back)",
             short(saved.snapshot)
         )),
         None if dry_run => context.out.talk(format_args!("would change {paths} of {name}")),
@@ -161,7 +162,10 @@ fn print(context: &mut Context<'_>, vault: &Vault, report: &MergeReport, dry_run
     match report.conflicts.is_empty() {
         true => {}
         false if dry_run => context.out.warn(format_args!("there would be {conflicts}")),
-        false => context.out.warn(format_args!("{conflicts}: settle each with `avfs resolve PATH`")),
+        false => {
+            let flag = undo.strip_prefix("avfs undo").unwrap_or_default();
+            context.out.warn(format_args!("{conflicts}: settle each with `avfs resolve PATH{flag}`"));
+        }
     }
     Ok(())
 }

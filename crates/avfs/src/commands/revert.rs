@@ -31,5 +31,5 @@ pub fn run(context: &mut Context<'_>, args: &RevertArgs) -> Result<ExitStatus> {
     };
     let from = vault.revision(&landmark.revision())?;
     let done = vault.restore_paths(&from, &args.paths, "revert", &detail(&landmark, &args.paths))?;
-    report_restored(context.out, &vault, &landmark.to_string(), &done)
+    report_restored(context, &vault, &landmark.to_string(), &done)
 }

@@ -1,6 +1,7 @@
-//! `avfs undo`: take the last change back.
+//! `avfs undo`: undo the last change.
 
 mod apply;
+pub mod last;
 
 use std::num::NonZeroUsize;
 
@@ -9,39 +10,42 @@ use agentvfs::{Error, HistoryEntry, Restored, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
+pub use self::apply::{Direction, turn_around};
+
+use self::last::Step;
 use crate::context::Context;
 use crate::escape::printable_line;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::versions::{EntryBody, Names, count};
 
-/// Take the last change back; again, the one before it
+/// Undo the last change here; again, the one before it
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "An undo is an entry of the history like any other: `avfs checkpoint restore ID` of the
-state before goes forward again. Ends with status 1 if there were fewer changes
-than asked for.
+#[command(after_help = "The last change is the last apply to this directory, or the last change of the vault
+that commands work on here (`avfs status` shows both), whichever is later. With
+--vault it is the last change of that vault. Nothing outside of this directory
+and that vault is changed unless it is named. `avfs redo` goes forward again.
 
-In a directory to which a task was applied, and where no vault is named, the
-apply is taken back if it was the last thing that was done. Files that were
-changed since are conflicts: then nothing is taken back, or with --force
-everything else.
+Ends with status 1 if there were fewer changes than asked for.
+
+Files that were changed since an apply are conflicts: then nothing is undone,
+or with --force everything else.
 
 Examples:
   avfs undo
-  avfs undo --steps 3
-  avfs undo --apply
-  avfs undo --apply 12 --force"
-)]
+  avfs undo --vault web --steps 3
+  avfs undo --apply               the last apply to this directory
+  avfs undo --apply 12 --force    the apply with this number, wherever it was")]
 pub struct UndoArgs {
-    /// How many changes
+    /// How many changes of a vault
     #[arg(short, long, value_name = "N", default_value = "1")]
     steps: NonZeroUsize,
 
-    /// Take an apply back: the one with this number, or the last one
+    /// Undo an apply: the one with this number, or the last one to this directory
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with = "steps")]
     apply: Option<String>,
 
-    /// Take everything back but what was changed since
+    /// Undo everything but what was changed since
     #[arg(long, requires = "apply")]
     force: bool,
 }
@@ -57,39 +61,50 @@ struct UndoneBody {
 
 pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
     let id = match args.apply.as_deref() {
-        Some("last") => Some(apply::last(context)?),
-        Some(id) => Some(ApplyId::parse(id)?),
-        None if args.steps.get() == 1 => apply::last_thing_done_here(context)?,
-        None => None,
+        Some("last") => apply::last_here(context, Direction::Undo)?,
+        Some(id) => ApplyId::parse(id)?,
+        None => match last::next_undo(context)? {
+            Step::Change { vault, .. } => return undo_changes(context, &vault, args.steps),
+            Step::Apply(record) if args.steps.get() == 1 => record.id,
+            Step::Apply(record) => return Err(not_several(&record.id).into()),
+        },
     };
-    if let Some(id) = id {
-        return apply::take_back(context, id, args.force);
-    }
-    let vault = context.vault()?;
+    turn_around(context, id, args.force, Direction::Undo)
+}
+
+/// Applies are undone one at a time: each may have conflicts of its own.
+pub fn not_several(id: &ApplyId) -> Failure {
+    let text = format!("the last thing done here was apply {id}, which is undone or redone by itself");
+    Failure::new("usage", ExitStatus::BadInput, text).hint(Some("leave --steps out".to_owned()))
+}
+
+fn undo_changes(context: &mut Context<'_>, vault: &Vault, steps: NonZeroUsize) -> Result<ExitStatus> {
     let mut done: Vec<(HistoryEntry, Restored)> = Vec::new();
-    while done.len() < args.steps.get() {
+    while done.len() < steps.get() {
         match vault.undo() {
             Err(Error::NothingToUndo { .. } | Error::HistoryThinned { .. }) if !done.is_empty() => break,
             outcome => done.push(outcome?),
         }
     }
     match context.out.is_json() {
-        true => report_json(context, &vault, &done)?,
-        false => report(context, &done),
+        true => report_json(context, vault, &done)?,
+        false => report(context, vault, &done)?,
     }
-    if done.len() < args.steps.get() {
+    if done.len() < steps.get() {
         context.out.warn(format_args!("only {} could be undone", count(done.len() as u64, "change")));
         return Ok(ExitStatus::No);
     }
     Ok(ExitStatus::Success)
 }
 
-fn report(context: &mut Context<'_>, done: &[(HistoryEntry, Restored)]) {
+fn report(context: &mut Context<'_>, vault: &Vault, done: &[(HistoryEntry, Restored)]) -> Result<()> {
+    let name = vault.name()?;
     for (entry, restored) in done {
         let action = printable_line(entry.action.as_bytes());
         let paths = count(restored.changed, "path");
-        context.out.talk(format_args!("took back {}: {action} ({paths})", entry.seq));
+        context.out.talk(format_args!("undid {} in vault '{name}': {action} ({paths})", entry.seq));
     }
+    Ok(())
 }
 
 fn report_json(context: &mut Context<'_>, vault: &Vault, done: &[(HistoryEntry, Restored)]) -> Result<()> {

@@ -46,7 +46,8 @@ fn a_task_is_applied_and_taken_back() {
     assert!(!root.join("notes").exists());
     assert_eq!(sandbox.object("tasks --all --json")["tasks"][0]["state"], "applied");
     assert_eq!(sandbox.object("apply fix --json")["id"], serde_json::Value::Null);
-    let undone = sandbox.object("undo --apply --json");
+    assert_eq!(sandbox.bad("undo --apply"), (4, "nothing-to-undo".into()), "not of another directory");
+    let undone = sandbox.object("undo --apply 1 --json");
     assert_eq!((&undone["kind"], &undone["apply"]), (&"apply-undone".into(), &applied["id"]));
     assert_eq!(fs::read_to_string(root.join("notes")).unwrap(), "note\n");
     assert!(!root.join("package.json").exists());

@@ -8,6 +8,7 @@ mod diff;
 mod exchange;
 mod git;
 mod graph;
+mod here;
 mod house;
 mod interrupted;
 mod look;

@@ -39,7 +39,7 @@ fn a_stronger_choice_is_told() {
     status 0
     --- data
     --- talk
-    warning: AVFS_VAULT names another vault, and beats this choice
+    warning: AVFS_VAULT names another vault, which beats this choice
     ");
 }
 

@@ -125,7 +125,7 @@ fn a_restore_and_its_undo_give_the_same_bytes() {
     status 0
     --- data
     --- talk
-    took back 7: restore v1 (5 paths)
+    undid 7 in vault 'web': restore v1 (5 paths)
     ");
     assert_eq!(contents(&vault.reader().unwrap()), second);
     assert_snapshot!(sandbox.scrubbed("checkpoint restore @"), @"
@@ -191,15 +191,15 @@ fn undo_takes_back_step_by_step_and_says_when_nothing_is_left() {
     status 0
     --- data
     --- talk
-    took back 4: write /a (1 path)
-    took back 3: write /a (1 path)
+    undid 4 in vault 'web': write /a (1 path)
+    undid 3 in vault 'web': write /a (1 path)
     ");
     assert_eq!(&vault.reader().unwrap().read(&path("a")).unwrap()[..], b"1");
     assert_snapshot!(sandbox.run("undo -s 5"), @"
     status 1
     --- data
     --- talk
-    took back 2: write /a (2 paths)
+    undid 2 in vault 'web': write /a (2 paths)
     warning: only 1 change could be undone
     ");
     assert_eq!(sandbox.bad("undo"), (4, "nothing-to-undo".to_owned()));

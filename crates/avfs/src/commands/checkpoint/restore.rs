@@ -39,7 +39,7 @@ pub fn run(context: &mut Context<'_>, args: &RestoreArgs) -> Result<ExitStatus> 
         [] => vault.restore(&from, &detail)?,
         paths => vault.restore_paths(&from, paths, "restore", &detail)?,
     };
-    report_restored(context.out, &vault, &args.name, &done)
+    report_restored(context, &vault, &args.name, &done)
 }
 
 /// Everything that is at the root, in either state.

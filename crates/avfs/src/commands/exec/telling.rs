@@ -50,13 +50,15 @@ json::byte_field!(DataField, data, data_bytes_hex);
 pub struct Telling<'a> {
     out: &'a mut Printer,
     manner: Manner,
+    /// What undoes the run.
+    undo: String,
     /// The first piece that could not be told.
     failed: Option<PrintError>,
 }
 
 impl<'a> Telling<'a> {
-    pub fn new(out: &'a mut Printer, manner: Manner) -> Telling<'a> {
-        Telling { out, manner, failed: None }
+    pub fn new(out: &'a mut Printer, manner: Manner, undo: String) -> Telling<'a> {
+        Telling { out, manner, undo, failed: None }
     }
 
     pub fn event(&mut self, event: Event<'_>) {
@@ -154,8 +156,8 @@ impl<'a> Telling<'a> {
         }
         match result.changed_files.len() {
             0 => {}
-            1 => self.out.talk("1 file changed; `avfs undo` takes it back"),
-            count => self.out.talk(format_args!("{count} files changed; `avfs undo` takes it back")),
+            1 => self.out.talk(format_args!("1 file changed; `{}` takes it back", self.undo)),
+            count => self.out.talk(format_args!("{count} files changed; `{}` takes it back", self.undo)),
         }
         if let CheckpointBody::Taken { name, .. } = &result.checkpoint {
             self.out.talk(format_args!("checkpoint {name}"));

@@ -66,7 +66,12 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
         (false, false) => Manner::Through,
     };
     let asks_here = manner == Manner::Through && !args.stdin && in_place::is_possible(context.out);
-    let mut telling = Telling::new(context.out, manner);
+    let undo = match store.vault(&session.record().vault) {
+        Ok(vault) => context.undo_command(&vault)?,
+        // It was deleted under the session.
+        Err(_) => "avfs undo".to_owned(),
+    };
+    let mut telling = Telling::new(context.out, manner, undo.clone());
     let mut answer = session.exec(&command, &mut |event| telling.event(event))?;
     if let Some(id) = open_question(&answer).filter(|_| asks_here) {
         in_place::ask(&store, &id, &|_| false)?;
@@ -74,7 +79,7 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
             answer = session.exec(&command, &mut |event| telling.event(event))?;
         }
     }
-    telling.end_of_other(&answer.line, &talk(&answer))?;
+    telling.end_of_other(&answer.line, &talk(&answer, &undo))?;
     Ok(status(&answer.envelope))
 }
 
@@ -103,7 +108,7 @@ fn open_question(answer: &SessionAnswer) -> Option<ApprovalId> {
 }
 
 /// What people are told beside the command's own output.
-fn talk(answer: &SessionAnswer) -> Vec<String> {
+fn talk(answer: &SessionAnswer, undo: &str) -> Vec<String> {
     let (error, result) = (&answer.envelope["error"], &answer.envelope["result"]);
     let text = |value: &Value| value.as_str().map(printable);
     let mut talk = Vec::new();
@@ -118,8 +123,8 @@ fn talk(answer: &SessionAnswer) -> Vec<String> {
     talk.extend(unreached::lines(&refusals, |net| format!("avfs session start --vault {vault} --net {net}")));
     match result["changed_files"].as_array().map_or(0, Vec::len) {
         0 => {}
-        1 => talk.push("1 file changed; `avfs undo` takes it back".to_owned()),
-        count => talk.push(format!("{count} files changed; `avfs undo` takes it back")),
+        1 => talk.push(format!("1 file changed; `{undo}` takes it back")),
+        count => talk.push(format!("{count} files changed; `{undo}` takes it back")),
     }
     if result["session_ended"] == true {
         talk.push("the session has ended".to_owned());

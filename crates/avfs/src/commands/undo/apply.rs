@@ -1,9 +1,8 @@
-//! Taking an apply back.
+//! Undoing an apply, and redoing one.
 
 use std::os::unix::ffi::OsStrExt;
 
-use agentvfs::Error;
-use agentvfs::apply::{ApplyError, ApplyId};
+use agentvfs::apply::ApplyId;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -11,15 +10,23 @@ use crate::commands::apply::{ConflictBody, FileBody, KeptBody, list};
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::json::byte_field;
 use crate::recovered::tell_kept;
 use crate::versions::count;
 
 byte_field!(DirectoryField, directory, directory_bytes_hex);
 
+/// Which way to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Undo,
+    Redo,
+}
+
 #[derive(Serialize)]
-struct UndoneBody {
-    /// What was taken back.
+struct TurnedBody {
+    /// What was undone or redone.
     apply: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<String>,
@@ -31,45 +38,58 @@ struct UndoneBody {
     kept: Vec<KeptBody>,
 }
 
-/// The last apply that can be taken back.
-pub fn last(context: &mut Context<'_>) -> Result<ApplyId> {
-    let last = context.task_store()?.last_apply()?;
-    Ok(last.map(|record| record.id).ok_or(Error::from(ApplyError::NothingToUndo))?)
-}
-
-/// The last apply, if it was to the directory that the user is in and nothing was done in the chosen vault since.
-/// Whoever names a vault means its history.
-pub fn last_thing_done_here(context: &mut Context<'_>) -> Result<Option<ApplyId>> {
-    if context.is_alone() || context.names_vault() {
-        return Ok(None);
+/// The last apply to this directory that can be undone, or the last undo of one that can be redone.
+pub fn last_here(context: &mut Context<'_>, direction: Direction) -> Result<ApplyId> {
+    let here = context.here()?;
+    let store = context.store()?;
+    let find = |is_here: &dyn Fn(&std::path::Path) -> bool| match direction {
+        Direction::Undo => store.last_apply(is_here),
+        Direction::Redo => store.last_undone_apply(is_here),
+    };
+    if let Some(record) = find(&|directory| here.is_here(directory))? {
+        return Ok(record.id);
     }
-    let (store, here) = (context.task_store()?, std::env::current_dir()?);
-    let Some(last) = store.last_apply()?.filter(|last| here.starts_with(last.directory())) else {
-        return Ok(None);
+    let (verb, code) = match direction {
+        Direction::Undo => ("undo", "nothing-to-undo"),
+        Direction::Redo => ("redo", "nothing-to-redo"),
     };
-    let newest = match context.vault_if_chosen()? {
-        Some(vault) => vault.history(None, 1)?.pop(),
-        None => None,
-    };
-    let is_older = newest.is_none_or(|entry| entry.time <= last.time);
-    Ok(is_older.then_some(last.id))
+    let place = printable_path(here.project().map_or(here.directory(), |project| project.root()));
+    let text = format!("there is no apply to {place} to {verb}");
+    let elsewhere = find(&|_| true)?.filter(|_| direction == Direction::Undo);
+    let hint = elsewhere.map(|record| {
+        let directory = printable_path(&record.directory());
+        format!("the last one was to {directory}: `avfs undo --apply {}`", record.id)
+    });
+    Err(Failure::new(code, ExitStatus::Conflict, text).hint(hint).into())
 }
 
-pub fn take_back(context: &mut Context<'_>, id: ApplyId, force: bool) -> Result<ExitStatus> {
+/// Undoes an apply, or the undo of one.
+pub fn turn_around(
+    context: &mut Context<'_>,
+    id: ApplyId,
+    force: bool,
+    direction: Direction,
+) -> Result<ExitStatus> {
     let plan = context.task_store()?.plan_undo_apply(id)?;
     let (record, left) = (plan.record.clone(), plan.conflicts.clone());
+    // The number that the user knows is the one of the apply.
+    let apply = record.undoes.filter(|_| record.is_undo()).unwrap_or(id);
     let undone = plan.carry_out(force)?;
     let status = if left.is_empty() { ExitStatus::Success } else { ExitStatus::No };
     if context.out.is_json() {
-        let body = UndoneBody {
-            apply: id.0,
+        let body = TurnedBody {
+            apply: apply.0,
             task: record.task.clone(),
             directory: DirectoryField::new(record.directory().as_os_str().as_bytes()),
             files: undone.files.iter().map(FileBody::from).collect(),
             left: left.iter().map(ConflictBody::from).collect(),
             kept: undone.kept.iter().map(KeptBody::from).collect(),
         };
-        context.out.object("apply-undone", &body)?;
+        let kind = match direction {
+            Direction::Undo => "apply-undone",
+            Direction::Redo => "apply-redone",
+        };
+        context.out.object(kind, &body)?;
         return Ok(status);
     }
     list(context.out, &undone.files)?;
@@ -79,6 +99,10 @@ pub fn take_back(context: &mut Context<'_>, id: ApplyId, force: bool) -> Result<
     tell_kept(context.out, &undone.kept);
     let directory = printable_path(&record.directory());
     let paths = count(undone.files.len() as u64, "path");
-    context.out.talk(format_args!("took back apply {id} in {directory} ({paths})"));
+    let verb = match direction {
+        Direction::Undo => "undid",
+        Direction::Redo => "redid",
+    };
+    context.out.talk(format_args!("{verb} apply {apply} in {directory} ({paths})"));
     Ok(status)
 }

@@ -5,11 +5,12 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::ExitStatus;
-use crate::settings::{Key, Origin};
+use crate::here::Reason;
 
 /// Choose the vault that commands work on
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A --vault flag, AVFS_VAULT or `vault` in avfs.toml still beats this choice.
+#[command(after_help = "A --vault flag, AVFS_VAULT, `vault` in avfs.toml and, in the directory of a project,
+its only task still beat this choice. Among several tasks, the chosen one is used.
 
 Examples:
   avfs vault use web")]
@@ -29,22 +30,26 @@ pub fn run(context: &mut Context<'_>, args: &UseArgs) -> Result<ExitStatus> {
     if context.out.is_json() {
         context.out.object("vault-use", &UseBody { name })?;
     }
-    if let Some(stronger) = stronger_choice(context, name) {
-        context.out.warn(format_args!("{stronger} names another vault, and beats this choice"));
+    if let Some(stronger) = stronger_choice(context, name)? {
+        context.out.warn(format_args!("{stronger}, which beats this choice"));
     }
     Ok(ExitStatus::Success)
 }
 
-/// Who has chosen another vault with more weight, for good.
-fn stronger_choice(context: &Context<'_>, name: &str) -> Option<String> {
-    if context.settings.vault().is_none_or(|other| other == name) {
-        return None;
+/// What has chosen another vault with more weight, for good.
+fn stronger_choice(context: &Context<'_>, name: &str) -> Result<Option<String>> {
+    let Some(decided) = context.decided_already(&context.store()?)? else { return Ok(None) };
+    if decided.vault.name()?.as_str() == name {
+        return Ok(None);
     }
-    match &context.settings.get(Key::Vault).origin {
-        Origin::Default | Origin::Flag => None,
-        Origin::UserFile { file, .. } | Origin::ProjectFile { file, .. } => {
-            Some(crate::escape::printable_path(file))
+    Ok(match decided.reason {
+        Reason::Flag | Reason::Chosen => None,
+        Reason::Environment(variable) => Some(format!("{variable} names another vault")),
+        Reason::ProjectFile(file) | Reason::UserFile(file) => {
+            Some(format!("{} names another vault", crate::escape::printable_path(&file)))
         }
-        Origin::Environment { variable } => Some(variable.clone()),
-    }
+        Reason::Mount(_) | Reason::OnlyTask(_) | Reason::ChosenTask(_) => {
+            Some(format!("in this directory, commands work on vault '{}'", decided.vault.name()?))
+        }
+    })
 }

@@ -32,5 +32,5 @@ pub fn run(context: &mut Context<'_>, args: &RollbackArgs) -> Result<ExitStatus>
         },
     };
     let done = vault.restore(&vault.revision(&to)?, &to)?;
-    report_restored(context.out, vault, &to, &done)
+    report_restored(context, vault, &to, &done)
 }

@@ -1,0 +1,166 @@
+//! What undo and redo are about in a directory: the last thing that was done there, to the directory or to the vault
+//! that commands work on.
+
+use std::path::Path;
+
+use agentvfs::apply::ApplyRecord;
+use agentvfs::{Error, Here, HistoryEntry, Store, Task, Timestamp, Vault};
+use anyhow::Result;
+
+use crate::context::Context;
+use crate::escape::{printable_line, printable_path};
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+
+/// One thing to undo or to redo.
+pub enum Step {
+    /// For a redo: the undo of an apply.
+    Apply(ApplyRecord),
+    /// For a redo: the entry of an undo.
+    Change { vault: Vault, entry: HistoryEntry },
+}
+
+impl Step {
+    fn time(&self) -> Timestamp {
+        match self {
+            Step::Apply(record) => record.time,
+            Step::Change { entry, .. } => entry.time,
+        }
+    }
+
+    /// Whether it is a change of its own, and not one that was done again.
+    fn is_fresh(&self) -> bool {
+        match self {
+            Step::Apply(record) => record.redoes.is_none(),
+            Step::Change { .. } => true,
+        }
+    }
+
+    /// In words for people, where it is about to be undone.
+    pub fn describe(&self) -> Result<String> {
+        Ok(match self {
+            Step::Apply(record) => {
+                let task = record.task.as_deref().unwrap_or("-");
+                format!("apply {} of task {task} to {}", record.id, printable_path(&record.directory()))
+            }
+            Step::Change { vault, entry } => {
+                format!("'{}' in vault {}", printable_line(entry.action.as_bytes()), vault.name()?)
+            }
+        })
+    }
+}
+
+/// What the next undo undoes. Fails if that is in one of several tasks, or nowhere.
+pub fn next_undo(context: &mut Context<'_>) -> Result<Step> {
+    let store = context.store()?;
+    if context.is_alone() || is_named(context, &store)? {
+        return change(context.vault()?);
+    }
+    let here = context.here()?;
+    let is_here = |directory: &Path| here.is_here(directory);
+    let apply = store.last_apply(is_here)?;
+    let tasks = here.tasks()?;
+    if tasks.is_empty() {
+        let last = context.vault_if_chosen()?.map(last_change).transpose()?.flatten();
+        let newest = store.last_apply_time(is_here)?;
+        // Beside a project, the vault that was chosen for all directories counts only if it was used last.
+        let used_last =
+            last.filter(|last| here.project().is_none() || newest.is_none_or(|time| last.time() > time));
+        return match later(apply.map(Step::Apply), used_last) {
+            Some(step) => Ok(step),
+            None if here.project().is_some() && newest.is_some() => {
+                Err(nothing_here(context, &here, "undo")?.into())
+            }
+            None => change(context.vault()?),
+        };
+    }
+    let Some(apply) = apply else { return change(context.vault()?) };
+    // While a program works in a task, what it does there is not what the user did last.
+    match latest(tasks.iter().filter(|task| !task.is_running().unwrap_or(true)), last_change)? {
+        Some(change) if change.time() > apply.time => self::change(context.vault()?),
+        Some(_) | None => Ok(Step::Apply(apply)),
+    }
+}
+
+/// What the next redo does again.
+pub fn next_redo(context: &mut Context<'_>) -> Result<Step> {
+    let store = context.store()?;
+    if context.is_alone() || is_named(context, &store)? {
+        return undone(context.vault()?);
+    }
+    let here = context.here()?;
+    let is_here = |directory: &Path| here.is_here(directory);
+    let apply = store.last_undone_apply(is_here)?.map(Step::Apply);
+    let tasks = here.tasks()?;
+    let change = match tasks.is_empty() {
+        true => context.vault_if_chosen()?.map(last_undone).transpose()?.flatten(),
+        false => latest(tasks.iter(), last_undone)?,
+    };
+    let Some(step) = later(apply, change) else {
+        // One vault says itself that it has nothing.
+        return match context.decided_already(&store)? {
+            Some(decided) if tasks.is_empty() && here.project().is_none() => undone(decided.vault),
+            Some(_) | None => Err(nothing_here(context, &here, "redo")?.into()),
+        };
+    };
+    match next_undo(context) {
+        Ok(last) if last.is_fresh() && last.time() > step.time() => {
+            Err(nothing_here(context, &here, "redo")?.into())
+        }
+        Ok(_) | Err(_) => Ok(step),
+    }
+}
+
+/// Whether a vault is named, so that only its history counts.
+fn is_named(context: &Context<'_>, store: &Store) -> Result<bool> {
+    Ok(context.decided_already(store)?.is_some_and(|decided| decided.reason.is_explicit()))
+}
+
+fn change(vault: Vault) -> Result<Step> {
+    let nothing = Error::NothingToUndo { vault: vault.name()?.to_string() };
+    Ok(last_change(vault)?.ok_or(nothing)?)
+}
+
+fn undone(vault: Vault) -> Result<Step> {
+    let nothing = Error::NothingToRedo { vault: vault.name()?.to_string() };
+    Ok(last_undone(vault)?.ok_or(nothing)?)
+}
+
+fn last_change(vault: Vault) -> Result<Option<Step>> {
+    vault.head()?;
+    Ok(vault.next_undo()?.map(|entry| Step::Change { vault, entry }))
+}
+
+fn last_undone(vault: Vault) -> Result<Option<Step>> {
+    vault.head()?;
+    Ok(vault.last_undo()?.map(|entry| Step::Change { vault, entry }))
+}
+
+fn latest<'a>(
+    tasks: impl Iterator<Item = &'a Task>,
+    find: impl Fn(Vault) -> Result<Option<Step>>,
+) -> Result<Option<Step>> {
+    let mut latest = None;
+    for task in tasks {
+        latest = later(latest, find(task.vault().clone())?);
+    }
+    Ok(latest)
+}
+
+fn later(one: Option<Step>, other: Option<Step>) -> Option<Step> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.time() > one.time() => Some(other),
+        (None, other) => other,
+        (one, _) => one,
+    }
+}
+
+/// Says that nothing is left to do in a directory, and which vault could be meant.
+fn nothing_here(context: &Context<'_>, here: &Here, verb: &str) -> Result<Failure> {
+    let place = here.project().map_or(here.directory(), |project| project.root());
+    let code = if verb == "undo" { "nothing-to-undo" } else { "nothing-to-redo" };
+    let text = format!("there is nothing to {verb} in {}", printable_path(place));
+    let chosen = context.vault_if_chosen()?.map(|vault| vault.name()).transpose()?;
+    let hint = chosen.map(|name| format!("for vault '{name}': `avfs {verb} --vault {name}`"));
+    Ok(Failure::new(code, ExitStatus::Conflict, text).hint(hint))
+}

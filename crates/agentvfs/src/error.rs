@@ -139,6 +139,16 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    #[error("nothing runs in task '{task}'")]
+    NotRunning { task: String },
+    #[error("the program in task '{task}' has no terminal")]
+    NoTerminalInside { task: String },
+    #[error("the process that supervises the run in task '{task}' does not answer")]
+    RunSilent {
+        task: String,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the kernel is slow to forget what it knows of {}", dir.display())]
     SlowKernel { dir: std::path::PathBuf },
     #[error(transparent)]
@@ -316,6 +326,12 @@ impl Error {
                 Some("the new rules hold; what is cached may be seen for a moment more".into())
             }
             Error::UnknownSession { .. } => Some("`avfs session list` shows what there is".into()),
+            Error::NotRunning { task } => {
+                Some(format!("`avfs task output {task}` shows what the last run printed; `avfs run --task {task}` starts another"))
+            }
+            Error::NoTerminalInside { task } => {
+                Some(format!("it was started with pipes; `avfs task output -f {task}` follows what it prints"))
+            }
             Error::StillPromised { .. } => {
                 Some("`avfs export` writes its files, and `avfs vault create --from` makes a vault of them".into())
             }

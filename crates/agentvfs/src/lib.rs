@@ -71,6 +71,7 @@ mod stats;
 mod store;
 mod stored_policy;
 mod task;
+pub mod task_run;
 mod text;
 mod through;
 mod toml_text;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -176,18 +176,31 @@ impl fmt::Display for Isolation {
 #[derive(Clone, Debug)]
 pub struct Cancel {
     event: Arc<OwnedFd>,
+    /// In place of the grace of the run's own limits.
+    grace: Arc<OnceLock<Duration>>,
 }
 
 impl Cancel {
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { event: Arc::new(event) })
+        Ok(Self { event: Arc::new(event), grace: Arc::default() })
     }
 
     /// The run gets a moment to clean up, and is killed then. Calling it again changes nothing.
     pub fn cancel(&self) {
         // It fails only when it was called 2^64 times.
         rustix::io::write(&*self.event, &1_u64.to_ne_bytes()).ok();
+    }
+
+    /// The same with a moment of this length. The first length that is given counts.
+    pub fn cancel_with_grace(&self, grace: Duration) {
+        self.grace.get_or_init(|| grace);
+        self.cancel();
+    }
+
+    /// How long the run may clean up, if that was said when it was cancelled.
+    pub(crate) fn grace(&self) -> Option<Duration> {
+        self.grace.get().copied()
     }
 
     /// Waits, and says whether it was cancelled, now or before.

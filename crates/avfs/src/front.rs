@@ -4,11 +4,13 @@
 //! front does not wait for that. It ends with the worker's answer, and what ends the front cancels the work.
 //!
 //! The two talk by one pair of sockets. What the front sends, and its end, means: stop. What the worker sends is the
-//! status to end with; if it sends none, the status is its own.
+//! status to end with; if it sends none, the status is its own. Once the front was released, its end means nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use agentvfs::exec::boundary::Cancel;
@@ -43,7 +45,7 @@ pub fn split() -> Result<Side> {
             drop(front);
             // No signal of a terminal reaches a session that has none. A new process leads no group: it cannot fail.
             rustix::process::setsid()?;
-            Ok(Side::Worker(Worker { front: worker }))
+            Ok(Side::Worker(Worker { front: worker, is_released: Arc::default() }))
         }
     }
 }
@@ -73,9 +75,19 @@ impl Front {
 
     /// From now on, what asks this process to end asks the worker.
     pub fn hand_on_signals(&self) -> Result<()> {
-        for signal in ENDING {
+        self.hand_on(&ENDING)
+    }
+
+    /// The same for the front of a program with a terminal: that the terminal is lost ends nothing.
+    pub fn hand_on_signals_but_hangup(&self) -> Result<()> {
+        let others: Vec<i32> = ENDING.into_iter().filter(|signal| *signal != SIGHUP).collect();
+        self.hand_on(&others)
+    }
+
+    fn hand_on(&self, signals: &[i32]) -> Result<()> {
+        for signal in signals {
             // The handler itself writes to the worker. Until there is one, a signal ends us, which means the same.
-            pipe::register(signal, self.worker.try_clone()?)?;
+            pipe::register(*signal, self.worker.try_clone()?)?;
         }
         Ok(())
     }
@@ -113,28 +125,59 @@ fn killed(signal: Option<i32>) -> Failure {
 /// The process that does the work.
 pub struct Worker {
     front: UnixStream,
+    is_released: Arc<AtomicBool>,
 }
 
 impl Worker {
-    /// Has the work cancelled when this process or its front is asked to end, and when there is no front any more.
+    /// Has the work cancelled when this process or its front is asked to end, and when there is no front any more that was
+    /// not released.
     pub fn cancels(&self, cancel: &Cancel) -> Result<()> {
         let (heard, signalled) = UnixStream::pair()?;
         for signal in ENDING {
             pipe::register(signal, signalled.try_clone()?)?;
         }
         let (front, cancel) = (self.front.try_clone()?, cancel.clone());
+        let is_released = Arc::clone(&self.is_released);
         thread::Builder::new().name("cancelling".into()).spawn(move || {
             await_any(&[&heard, &front]);
+            if is_released.load(Ordering::Acquire) {
+                await_any(&[&heard]);
+            }
             cancel.cancel();
         })?;
         Ok(())
     }
 
     /// Lets the front end with this status, and whoever reads our streams see their end. The work goes on.
-    pub fn release(mut self, status: ExitStatus) {
+    pub fn release(self, status: ExitStatus) {
+        Releaser { front: self.front, is_released: self.is_released }.release(status);
+    }
+
+    /// What releases the front while the work is still being done.
+    pub fn releaser(&self) -> Result<Releaser> {
+        Ok(Releaser { front: self.front.try_clone()?, is_released: Arc::clone(&self.is_released) })
+    }
+}
+
+/// Lets the front of a worker end.
+pub struct Releaser {
+    front: UnixStream,
+    is_released: Arc<AtomicBool>,
+}
+
+impl Releaser {
+    /// As [`Worker::release`]. Only the first release counts.
+    pub fn release(&self, status: ExitStatus) {
+        if self.is_released.swap(true, Ordering::AcqRel) {
+            return;
+        }
         // What is not let go keeps somebody waiting; what was done is not wrong for that.
         let _ = let_go_of_streams();
-        let _ = self.front.write_all(&[status.number()]);
+        let _ = (&self.front).write_all(&[status.number()]);
+    }
+
+    pub fn is_released(&self) -> bool {
+        self.is_released.load(Ordering::Acquire)
     }
 }
 

@@ -16,6 +16,7 @@ pub use place::Places;
 use agentvfs::mount::Transport;
 
 use crate::escape::printable_path;
+use crate::terminal::DetachKeys;
 
 /// Where a value comes from. Later ones beat earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,14 @@ pub struct Retention {
 pub struct Quota {
     pub bytes: Option<u64>,
     pub files: Option<u64>,
+}
+
+/// What a run may use up; `None` is without a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLimits {
+    pub memory: Option<u64>,
+    pub timeout: Option<Duration>,
+    pub pids: Option<u64>,
 }
 
 /// What settings are read from, besides the defaults.
@@ -211,6 +220,27 @@ impl Settings {
 
     pub fn quota(&self) -> Quota {
         Quota { bytes: self.number(Key::QuotaBytes), files: self.number(Key::QuotaFiles) }
+    }
+
+    /// What a run may use up, if nothing else is said.
+    pub fn run_limits(&self) -> RunLimits {
+        RunLimits {
+            memory: self.number(Key::RunMemory),
+            timeout: match self.get(Key::RunTimeout).value {
+                Some(Value::Span(span)) => Some(span),
+                _ => None,
+            },
+            pids: self.number(Key::RunPids),
+        }
+    }
+
+    /// The keys that leave a run.
+    pub fn detach_keys(&self) -> DetachKeys {
+        let text = match &self.get(Key::RunDetachKeys).value {
+            Some(Value::Text(text)) => text,
+            _ => DetachKeys::USUAL,
+        };
+        DetachKeys::parse(text).expect("what was read from a setting are keys")
     }
 
     fn span(&self, key: Key) -> Duration {

@@ -1,201 +1,290 @@
-//! The user's terminal while a program has one of its own: bytes go both ways, as they are.
+//! The user's terminal while it shares that of a program: bytes go both ways, as they are.
 //!
-//! The process that does this serves nothing: it may be stopped, with the program, and go on.
+//! The process that does this serves nothing: it may be stopped, with the program, and go on; it may leave, and the program
+//! goes on without it.
 
+mod detach_keys;
 mod raw;
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use agentvfs::exec::boundary::terminal::{Console, News};
+use agentvfs::task_run::{
+    Attachment, FromRun, Joined, RunOutput, RunRecord, TerminalModes, WindowSize, replay,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_current_process_group};
-use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+use rustix::termios::{Termios, tcgetattr, tcgetwinsize};
 use signal_hook::consts::{SIGCONT, SIGWINCH};
 use signal_hook::low_level::pipe;
 
+pub use detach_keys::DetachKeys;
+use detach_keys::Typed;
 use raw::Raw;
 
 /// How much may wait for a program that does not read.
 const PENDING_MAX: usize = 64 << 10;
-/// How long the last output may take to arrive once nothing of the program is left.
-const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// How much of the output a terminal that joins is shown again.
+const REPLAYED: u64 = 64 << 10;
 
 /// Whether there is a terminal to share.
 pub fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Shares the user's terminal with a program until nothing of it is left. The terminal is then as it was.
-pub fn share(console: &Console) -> io::Result<()> {
-    let News::Opened(outer) = console.hear()? else { return Ok(()) };
-    let usual = tcgetattr(io::stdin())?;
-    // The program's terminal begins as the user's is.
-    tcsetattr(&outer, OptionalActions::Now, &usual)?;
-    let mut relay = Relay::new(console, outer)?;
-    let mut raw = Raw::enter(usual)?;
-    relay.fit();
-    console.go_on()?;
-    while relay.turn(&mut raw)? {}
-    relay.finish()
+/// The settings of the user's terminal.
+pub fn settings() -> Option<Termios> {
+    tcgetattr(io::stdin()).ok()
 }
 
-struct Relay<'a> {
-    console: &'a Console,
-    outer: File,
+/// The size of the window, if there is one.
+pub fn size() -> WindowSize {
+    let found = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_row > 0 && size.ws_col > 0);
+    found.map_or_else(WindowSize::default, |size| WindowSize { rows: size.ws_row, columns: size.ws_col })
+}
+
+/// How the sharing of a terminal ended.
+pub enum Parting {
+    /// The program's terminal is gone. If it was heard of: how the run ended.
+    Ended(Option<Box<RunRecord>>),
+    /// The user left by the keys for it; the program goes on.
+    Detached(Joined),
+    /// The terminal is gone, or this process was asked to end; the program goes on.
+    Lost,
+}
+
+/// How a terminal is shared.
+pub struct Sharing<'a> {
+    pub keys: DetachKeys,
+    /// What was printed before, for a terminal that joins later.
+    pub output: Option<RunOutput>,
+    /// The signals that make it leave.
+    pub leaving: &'a [i32],
+    /// Waits for the end to be told, when the program's terminal is gone already.
+    pub awaits_end: bool,
+}
+
+/// Shares the user's terminal with a program until nothing of it is left, or the user leaves. The terminal is then as it was.
+pub fn share(attachment: Attachment, sharing: Sharing<'_>) -> io::Result<Parting> {
+    let mut relay = Relay::new(attachment, sharing)?;
+    let parting = loop {
+        if let Some(parting) = relay.turn()? {
+            break parting;
+        }
+    };
+    relay.restore();
+    if let Parting::Detached(_) | Parting::Lost = parting {
+        // If nobody is there to be told, the program has ended.
+        let _ = relay.attachment.detach();
+    }
+    Ok(parting)
+}
+
+struct Relay {
+    attachment: Attachment,
+    keys: Typed,
+    output: Option<RunOutput>,
+    awaits_end: bool,
+    /// Since it joined: the user's terminal in raw mode, and what the program has made of it.
+    joined: Option<(Joined, Raw)>,
+    modes: TerminalModes,
+    is_closed: bool,
     /// Has something to say when the size changed, and when we go on after a stop.
     woken: UnixStream,
-    /// What was typed, and the program has not taken yet.
-    pending: Vec<u8>,
-    /// Whether more can be typed, and more can be shown.
-    is_typing: bool,
-    is_showing: bool,
+    /// Has something to say when we are to leave.
+    leaving: UnixStream,
 }
 
-impl<'a> Relay<'a> {
-    fn new(console: &'a Console, outer: OwnedFd) -> io::Result<Relay<'a>> {
-        let (woken, signalled) = UnixStream::pair()?;
-        woken.set_nonblocking(true)?;
-        for signal in [SIGWINCH, SIGCONT] {
-            pipe::register(signal, signalled.try_clone()?)?;
-        }
-        // Nobody else has this side.
-        rustix::fs::fcntl_setfl(&outer, OFlags::RDWR | OFlags::NONBLOCK)?;
-        let outer = outer.into();
-        Ok(Relay { console, outer, woken, pending: Vec::new(), is_typing: true, is_showing: true })
+/// What there is to do.
+struct Ready {
+    news: bool,
+    woken: bool,
+    leaving: bool,
+    typed: bool,
+}
+
+impl Relay {
+    fn new(attachment: Attachment, sharing: Sharing<'_>) -> io::Result<Relay> {
+        Ok(Relay {
+            attachment,
+            keys: Typed::new(sharing.keys),
+            output: sharing.output,
+            awaits_end: sharing.awaits_end,
+            joined: None,
+            modes: TerminalModes::default(),
+            is_closed: false,
+            woken: signals(&[SIGWINCH, SIGCONT])?,
+            leaving: signals(sharing.leaving)?,
+        })
     }
 
-    /// Waits for something and does it. Answers whether there will be more.
-    fn turn(&mut self, raw: &mut Raw) -> io::Result<bool> {
-        let [news, woken, shown, typed] = self.wait()?;
-        if woken {
-            self.rouse(raw)?;
+    /// Waits for something and does it. Answers when it is over, and how.
+    fn turn(&mut self) -> io::Result<Option<Parting>> {
+        let ready = self.wait()?;
+        if ready.leaving {
+            return Ok(Some(Parting::Lost));
         }
-        if shown {
-            self.show();
+        if ready.woken {
+            self.rouse()?;
         }
-        if typed {
-            self.read_typed();
+        if ready.news {
+            let is_there = self.attachment.receive()?;
+            while let Some(heard) = self.attachment.next()? {
+                if let Some(parting) = self.hear(heard)? {
+                    return Ok(Some(parting));
+                }
+            }
+            if !is_there {
+                return Ok(Some(Parting::Ended(None)));
+            }
         }
-        self.give_typed();
-        match news {
-            true => self.hear(raw),
-            false => Ok(true),
+        if ready.typed
+            && let Some(parting) = self.read_typed()?
+        {
+            return Ok(Some(parting));
         }
+        let late = self.keys.take_late(Instant::now());
+        if !late.is_empty() {
+            self.attachment.type_bytes(&late)?;
+        }
+        self.flush()
     }
 
-    /// Whether there is news, a signal, output, input.
-    fn wait(&self) -> io::Result<[bool; 4]> {
+    fn flush(&mut self) -> io::Result<Option<Parting>> {
+        // That nobody takes it is seen by the end of the connection.
+        let _ = self.attachment.flush();
+        Ok(None)
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
         let stdin = io::stdin();
-        let takes = if self.pending.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        let outer = if self.is_showing { takes | PollFlags::IN } else { PollFlags::empty() };
-        let wants_more = self.is_typing && self.pending.len() < PENDING_MAX;
-        let mut fds = vec![PollFd::new(self.console, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
-        // What has ended says so again and again.
-        fds.extend(self.is_showing.then(|| PollFd::new(&self.outer, outer)));
-        let typed_at = fds.len();
+        let wants_more = self.joined.is_some() && !self.is_closed && self.attachment.pending() < PENDING_MAX;
+        let mut news = PollFlags::IN;
+        if self.attachment.pending() > 0 {
+            news |= PollFlags::OUT;
+        }
+        let mut fds = vec![
+            PollFd::new(&self.attachment, news),
+            PollFd::new(&self.woken, PollFlags::IN),
+            PollFd::new(&self.leaving, PollFlags::IN),
+        ];
         fds.extend(wants_more.then(|| PollFd::new(&stdin, PollFlags::IN)));
-        match poll(&mut fds, None) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let left = self.keys.late_at().map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Ready { news: false, woken: false, leaving: false, typed: false }),
             Err(errno) => return Err(errno.into()),
         }
         let said = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-        Ok([said(0), said(1), self.is_showing && said(2), wants_more && said(typed_at)])
+        let has_news = fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+        Ok(Ready { news: has_news, woken: said(1), leaving: said(2), typed: said(3) })
     }
 
     /// Whoever had the terminal meanwhile may have left it otherwise.
-    fn rouse(&mut self, raw: &mut Raw) -> io::Result<()> {
+    fn rouse(&mut self) -> io::Result<()> {
         let mut signals = [0; 64];
         while self.woken.read(&mut signals).is_ok_and(|count| count > 0) {}
-        raw.again()?;
-        self.fit();
+        if let Some((_, raw)) = &mut self.joined {
+            raw.again()?;
+            self.attachment.resize(size())?;
+        }
         Ok(())
     }
 
-    /// Gives the program's terminal the size of the user's.
-    fn fit(&self) {
-        // A terminal without a size is one too.
-        if let Ok(size) = tcgetwinsize(io::stdout()) {
-            tcsetwinsize(&self.outer, size).ok();
+    fn hear(&mut self, heard: FromRun) -> io::Result<Option<Parting>> {
+        match heard {
+            FromRun::Joined(joined) => self.join(joined),
+            FromRun::Shown(bytes) => Ok(self.show(&bytes)),
+            FromRun::Stopped => self.stop().map(|()| None),
+            FromRun::Closed if self.awaits_end => {
+                self.restore();
+                self.is_closed = true;
+                Ok(None)
+            }
+            FromRun::Closed => Ok(Some(Parting::Ended(None))),
+            FromRun::Ended(record) => Ok(Some(Parting::Ended(Some(record)))),
         }
     }
 
-    fn show(&mut self) {
-        let mut buffer = [0; 16 << 10];
-        match self.outer.read(&mut buffer) {
-            Ok(0) => self.is_showing = false,
-            // If the user's terminal is gone, the program is about to hear of it.
-            Ok(count) => drop(write_all(&buffer[..count])),
-            Err(error) if is_for_later(&error) => {}
-            // The program, and all that had its terminal, are gone.
-            Err(_) => self.is_showing = false,
+    /// The terminal is put where the program is.
+    fn join(&mut self, joined: Joined) -> io::Result<Option<Parting>> {
+        let raw = match self.joined.take() {
+            Some((_, raw)) => raw,
+            None => Raw::enter(tcgetattr(io::stdin())?)?,
+        };
+        let mut shown = joined.modes.clone().into_bytes();
+        if joined.is_alternate {
+            shown.extend(b"\x1b[H\x1b[2J");
+        }
+        if let Some(output) = &self.output {
+            // What cannot be read is drawn again by the program.
+            let (tail, is_cut) = output.tail(joined.offset, REPLAYED).unwrap_or_default();
+            shown.extend(replay(&tail, is_cut));
+        }
+        self.joined = Some((joined, raw));
+        Ok(self.show(&shown))
+    }
+
+    fn show(&mut self, bytes: &[u8]) -> Option<Parting> {
+        self.modes.follow(bytes);
+        match write_all(bytes) {
+            Ok(()) => None,
+            Err(_) => Some(Parting::Lost),
         }
     }
 
-    fn read_typed(&mut self) {
+    fn read_typed(&mut self) -> io::Result<Option<Parting>> {
         let mut buffer = [0; 4096];
-        match rustix::io::read(io::stdin(), &mut buffer) {
-            Ok(0) => self.is_typing = false,
-            Ok(count) => self.pending.extend_from_slice(&buffer[..count]),
-            Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(_) => self.is_typing = false,
+        let count = match rustix::io::read(io::stdin(), &mut buffer) {
+            Ok(0) => return Ok(Some(Parting::Lost)),
+            Ok(count) => count,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
+            Err(_) => return Ok(Some(Parting::Lost)),
+        };
+        let (bytes, is_leaving) = self.keys.push(&buffer[..count], Instant::now());
+        if !bytes.is_empty() {
+            self.attachment.type_bytes(&bytes)?;
+        }
+        match &self.joined {
+            Some((joined, _)) if is_leaving => Ok(Some(Parting::Detached(joined.clone()))),
+            Some(_) | None => Ok(None),
         }
     }
 
-    fn give_typed(&mut self) {
-        if self.pending.is_empty() {
-            return;
-        }
-        match self.outer.write(&self.pending) {
-            Ok(count) => drop(self.pending.drain(..count)),
-            Err(error) if is_for_later(&error) => {}
-            Err(_) => self.pending.clear(),
-        }
+    /// As Ctrl-Z does to a job: whoever waits for us, a script or a shell, is stopped or told.
+    fn stop(&mut self) -> io::Result<()> {
+        let Some((_, raw)) = &mut self.joined else { return Ok(()) };
+        raw.leave()?;
+        kill_current_process_group(Signal::TSTP)?;
+        raw.again()?;
+        self.attachment.resize(size())?;
+        self.attachment.go_on()
     }
 
-    /// Answers whether the program is still there.
-    fn hear(&mut self, raw: &mut Raw) -> io::Result<bool> {
-        match self.console.hear()? {
-            News::Opened(_) => Ok(true),
-            News::Stopped => {
-                self.show();
-                raw.leave()?;
-                // As Ctrl-Z does to a job: whoever waits for us, a script or a shell, is stopped or told.
-                kill_current_process_group(Signal::TSTP)?;
-                raw.again()?;
-                self.fit();
-                self.console.go_on()?;
-                Ok(true)
-            }
-            News::Gone => Ok(false),
+    /// The terminal is the user's again, as it was.
+    fn restore(&mut self) {
+        if let Some((_, raw)) = self.joined.take() {
+            // A terminal that is gone needs nothing.
+            let _ = write_all(self.modes.undo().as_bytes());
+            drop(raw);
         }
-    }
-
-    /// Shows what is still on its way.
-    fn finish(&mut self) -> io::Result<()> {
-        let end = Instant::now() + LAST_OUTPUT;
-        while self.is_showing {
-            let left = end.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-            let mut fds = [PollFd::new(&self.outer, PollFlags::IN)];
-            match poll(&mut fds, Some(&timeout)) {
-                Ok(0) => return Ok(()),
-                Ok(_) => self.show(),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        Ok(())
     }
 }
 
-fn is_for_later(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+/// A stream that has something to say when one of these signals came.
+fn signals(signals: &[i32]) -> io::Result<UnixStream> {
+    let (heard, signalled) = UnixStream::pair()?;
+    heard.set_nonblocking(true)?;
+    for signal in signals {
+        pipe::register(*signal, signalled.try_clone()?)?;
+    }
+    // Without a signal to listen to, it would have ended.
+    std::mem::forget(signalled);
+    Ok(heard)
 }
 
 fn write_all(mut bytes: &[u8]) -> Result<(), Errno> {

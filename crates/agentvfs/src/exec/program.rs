@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
-use avfs_exec::launch::Run;
+use avfs_exec::launch::{Run, Stop};
+use avfs_exec::limits::Limit;
 use avfs_exec::network::{Published, Upstream};
 use avfs_exec::plan::{Home, Link, Toolchain, User, environment};
-use avfs_exec::{LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
+use avfs_exec::{Cancel, Event, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
 use super::door::behind_door;
 use super::home::{HomeShare, HomeView, Places};
@@ -22,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::git::outside_directory;
 use crate::mount::{Report, Transport};
 use crate::task::Task;
+use crate::task_run::{RunStreams, SupervisedRun};
 
 /// The action in the history and the audit log.
 const RUN: &str = "run";
@@ -64,6 +66,10 @@ pub struct ProgramEnd {
     pub refusals: Vec<RefusalBody>,
     /// Files below the home that it changed for itself alone: its copies of them are gone.
     pub dropped: Vec<PathBuf>,
+    /// Why it was ended before its time.
+    pub stopped: Option<Stop>,
+    /// The limits that it came up against.
+    pub limits_hit: Vec<Limit>,
 }
 
 /// Why it has no ordinary end.
@@ -86,16 +92,27 @@ impl ProgramError {
 }
 
 impl Task {
-    /// Runs a program to its end. `stdin` is what it reads, or its terminal.
-    pub fn run(
+    /// Begins a run of a program: others can look at it from now on. `cancel` is what will end it.
+    pub fn begin_run(
         &self,
         program: &Program,
+        streams: RunStreams,
+        cancel: &Cancel,
+    ) -> Result<SupervisedRun> {
+        self.supervise(&run_id(), shown(&program.command), streams, cancel)
+    }
+
+    /// Runs a program to its end, supervised.
+    pub(crate) fn execute(
+        &self,
+        program: &Program,
+        run: &SupervisedRun,
         stdin: Stdin,
         running: Running<'_>,
     ) -> Result<ProgramEnd, ProgramError> {
         let vault = self.vault();
-        let run = run_id();
-        let directory = RunDirectory::make(vault.store(), RUNS, &run)?;
+        let id = run.id();
+        let directory = RunDirectory::make(vault.store(), RUNS, id)?;
         let link = self.repository_link(program);
         let home = self.home(program, link.as_ref(), directory.place(), &running.report)?;
         let options = mount_options_for(program.rules.clone(), program.transport);
@@ -104,19 +121,35 @@ impl Task {
         let seq = vault.record()?.0.seq;
         let plan = self.plan(program, &workspace, home.as_ref(), link);
         let (inside, cancel, events) = (running.inside, running.cancel, running.events);
+        let mut events = |event: Event<'_>| {
+            if let Event::Stdout(bytes) | Event::Stderr(bytes) = event {
+                run.printed(bytes);
+            }
+            events(event);
+        };
         let launched = behind_door(running.door, &workspace.door_place(), plan, |plan| {
-            bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, events))
+            bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, &mut events))
         });
         let dropped = home.as_ref().map(HomeView::changed_copies).unwrap_or_default();
         drop(home);
         let line = shown(&program.command);
-        let after = workspace.end(RUN, &format!("{run} {line}"), running.lingering)?;
+        let after = workspace.end(RUN, &format!("{id} {line}"), running.lingering)?;
         let outcome = launched
-            .inspect_err(|_| drop(vault.update(RUN, &format!("{run} not run: {line}"), |_, _| Ok(()))))?;
+            .inspect_err(|_| drop(vault.update(RUN, &format!("{id} not run: {line}"), |_, _| Ok(()))))?;
         let status = outcome.status();
-        let audit_head = self.note(seq, &format!("{run} exit {status}: {line}"))?;
+        let audit_head = self.note(seq, &format!("{id} exit {status}: {line}"))?;
         let refusals = refusals(&outcome);
-        Ok(ProgramEnd { run, status, audit_head, before, after, refusals, dropped })
+        Ok(ProgramEnd {
+            run: id.to_owned(),
+            status,
+            audit_head,
+            before,
+            after,
+            refusals,
+            dropped,
+            stopped: outcome.stopped,
+            limits_hit: outcome.limits_hit,
+        })
     }
 
     /// Where the host has the repository of the project, if that is outside of the project: it leads to the one that
@@ -162,6 +195,7 @@ impl Task {
             given.push(("CARGO_HOME".into(), home.at.join(".cargo").into()));
         }
         given.push(("AVFS_VAULT".into(), self.vault_name().as_str().into()));
+        given.push(("AVFS_TASK".into(), self.name().as_str().into()));
         given.extend(program.env.iter().cloned());
         // In a home that is shown, it is there already.
         let is_apart = |link: &Link| home.shows.is_none() || Link::fits(&link.at, &[&home.at]);

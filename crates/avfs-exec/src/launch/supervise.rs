@@ -264,7 +264,8 @@ impl Supervisor<'_> {
 
     fn ending(&mut self) {
         if self.phase == Phase::Running {
-            self.phase = Phase::Ending(Instant::now() + self.watched.limits.grace);
+            let grace = self.watched.cancel.grace().unwrap_or(self.watched.limits.grace);
+            self.phase = Phase::Ending(Instant::now() + grace);
         }
     }
 

@@ -1,57 +1,86 @@
 //! `avfs run`: a program on a private fork of the project that one is in.
 
 mod arguments;
+mod detached;
 mod hidden;
 mod summary;
 mod surroundings;
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 
 use agentvfs::apply::Selection;
-use agentvfs::exec::boundary::terminal::Console;
 use agentvfs::exec::boundary::{Event, Stdin};
 use agentvfs::exec::{Lingering, ProgramEnd, ProgramError};
+use agentvfs::task_run::{Attachment, EndReason, RunStreams, RunTerminal};
 use anyhow::Result;
 use rustix::fs::FileType;
+use signal_hook::consts::SIGHUP;
 
 pub use arguments::RunArgs;
+pub use detached::tell_detached;
 
 use super::apply::{MannerArgs, Part, apply};
 use super::exec::{HostDoor, of_error, supervised};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::front::{self, Front, Side, Worker};
+use crate::front::{self, Front, Releaser, Side, Worker};
 use crate::printer::Printer;
-use crate::terminal;
+use crate::terminal::{self, Parting, Sharing};
 
 pub fn run(context: &mut Context<'_>, args: &RunArgs) -> Result<ExitStatus> {
-    let shared = terminal::is_there().then(Console::pair).transpose()?;
+    let is_shared = terminal::is_there() && !args.detach;
+    let shared = is_shared.then(UnixStream::pair).transpose()?;
     // Its end says that the terminal is the user's again.
     let (is_back, sharing) = io::pipe()?;
     match front::split()? {
         Side::Front(front) => {
             drop(is_back);
-            let console = shared.map(|(console, _)| console);
-            wait(front, console.as_ref(), sharing)
+            let stream = shared.map(|(stream, _)| stream);
+            wait(context, front, stream, sharing)
         }
         Side::Worker(worker) => {
             drop(sharing);
-            let terminal = shared.map(|(_, socket)| socket);
-            work(context, args, Work { worker, is_back }, terminal)
+            let starter = shared.map(|(_, stream)| stream);
+            work(context, args, Work { worker, is_back }, starter)
         }
     }
 }
 
-fn wait(front: Front, console: Option<&Console>, sharing: io::PipeWriter) -> Result<ExitStatus> {
-    front.hand_on_signals()?;
-    let shared = console.map_or(Ok(()), terminal::share);
+/// The side that the user sees. With a terminal, it shares that with the program, and may leave.
+fn wait(
+    context: &mut Context<'_>,
+    front: Front,
+    stream: Option<UnixStream>,
+    sharing: io::PipeWriter,
+) -> Result<ExitStatus> {
+    let Some(stream) = stream else {
+        front.hand_on_signals()?;
+        drop(sharing);
+        return front.status();
+    };
+    front.hand_on_signals_but_hangup()?;
+    let parting = share(context, stream);
     drop(sharing);
     let status = front.status()?;
-    shared?;
+    if let Parting::Detached(joined) = parting? {
+        tell_detached(context.out, &joined.task, &joined.run)?;
+    }
     Ok(status)
+}
+
+fn share(context: &Context<'_>, stream: UnixStream) -> io::Result<Parting> {
+    let keys = context.settings.detach_keys();
+    let sharing = Sharing { keys, output: None, leaving: &[SIGHUP], awaits_end: false };
+    match Attachment::join(stream, terminal::size()) {
+        Ok(attachment) => terminal::share(attachment, sharing),
+        // The worker has ended and told why.
+        Err(_) => Ok(Parting::Ended(None)),
+    }
 }
 
 /// The side that does everything.
@@ -72,42 +101,86 @@ fn work(
     context: &mut Context<'_>,
     args: &RunArgs,
     work: Work,
-    terminal: Option<OwnedFd>,
+    starter: Option<UnixStream>,
 ) -> Result<ExitStatus> {
     let start = args.start(context)?;
     start.announce(context.out);
-    let stdin = terminal.map_or_else(plain_stdin, |socket| Ok(Stdin::Terminal(socket)))?;
+    let releaser = work.worker.releaser()?;
+    let streams = streams(args, starter, work.worker.releaser()?)?;
     let rules = start.program.rules.clone();
     let door =
         HostDoor { home: context.home()?.to_owned(), vault: start.task.vault_name().to_string(), rules };
     let hidden = hidden::Hidden::look(&start);
     let mut lingering = Lingering::default();
-    let ended = supervised(
+    let id = OnceCell::new();
+    let (run, ended) = supervised(
         &work.worker,
         Some(&door),
-        |running| start.task.run(&start.program, stdin, running),
-        &mut |event| show(context.out, event),
+        |running| {
+            let mut run = start.task.begin_run(&start.program, streams, running.cancel)?;
+            id.get_or_init(|| run.id().to_owned());
+            let ended = run.execute(&start.program, running);
+            Ok::<_, agentvfs::Error>((run, ended))
+        },
+        &mut |event| match event {
+            Event::Started if args.detach => {
+                let id = id.get().map(String::as_str).unwrap_or_default();
+                detached::let_go(context.out, &start, id, &releaser);
+            }
+            event => show(context.out, event),
+        },
         &mut |_, _| (),
         &mut lingering,
-    )?;
+    )??;
     work.await_terminal();
-    let end = ended.map_err(|error| failure(&error))?;
+    let end = match &ended {
+        Ok(end) => end,
+        Err(error) => {
+            let failure = failure(error);
+            run.finish(&ended, None);
+            return Err(failure.into());
+        }
+    };
+    if args.detach && !releaser.is_released() {
+        detached::tell_why_not_started(context.out, &start, end)?;
+    }
     let is_applied = args.apply_on_success && end.status == 0;
     let part = (is_applied && context.out.is_json()).then(|| Part::of(context, &start.task));
-    summary::tell(context.out, args, &start, &end, hidden, part.as_ref())?;
+    summary::tell(context.out, args, &start, end, hidden, part.as_ref())?;
     let status = match part {
         Some(part) => part.status,
-        None if is_applied => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())?,
-        None => status(&end),
+        None if is_applied => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())
+            .unwrap_or_else(|error| crate::report(context.out, &error)),
+        None => status(end),
     };
-    context.out.flush()?;
+    let is_refused = is_applied && status != ExitStatus::Success;
+    let note = is_refused.then(|| "what it changed could not be applied".to_owned());
+    // Nobody reads what is not flushed then.
+    let flushed = context.out.flush();
+    run.finish(&ended, note);
+    flushed?;
     work.worker.release(status);
     lingering.wait();
     Ok(status)
 }
 
+/// What the program reads and writes: a terminal of its own if the user has one, or will come back with one.
+fn streams(args: &RunArgs, starter: Option<UnixStream>, releaser: Releaser) -> io::Result<RunStreams> {
+    if starter.is_none() && !args.detach {
+        return Ok(RunStreams::Pipes(plain_stdin()?));
+    }
+    let left = starter
+        .is_some()
+        .then(|| -> Box<dyn FnOnce() + Send> { Box::new(move || releaser.release(ExitStatus::Success)) });
+    let (settings, size) = (terminal::settings(), terminal::size());
+    Ok(RunStreams::Terminal(RunTerminal { settings, size, starter, left }))
+}
+
 fn status(end: &ProgramEnd) -> ExitStatus {
-    ExitStatus::OfCommand(u8::try_from(end.status).unwrap_or(u8::MAX))
+    match EndReason::of(end) {
+        EndReason::TimeLimit => ExitStatus::TimedOut,
+        _ => ExitStatus::OfCommand(u8::try_from(end.status).unwrap_or(u8::MAX)),
+    }
 }
 
 fn failure(error: &ProgramError) -> Failure {

@@ -10,6 +10,7 @@ use toml::de::DeValue;
 
 use crate::escape::{printable_os, printable_path};
 use crate::size::parse_size;
+use crate::terminal::DetachKeys;
 use crate::time::{parse_span, show_span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub enum Key {
     QuotaBytes,
     QuotaFiles,
     MountTransport,
+    RunMemory,
+    RunTimeout,
+    RunPids,
+    RunDetachKeys,
 }
 
 /// What a value must be.
@@ -40,6 +45,10 @@ pub enum Kind {
     Switch,
     Bytes,
     Count,
+    /// A length of time, or none.
+    Limit,
+    /// Keys that are pressed one after another.
+    Keys,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +69,7 @@ pub struct WrongValue {
 }
 
 impl Key {
-    pub const ALL: [Key; 12] = [
+    pub const ALL: [Key; 16] = [
         Key::Home,
         Key::Vault,
         Key::Color,
@@ -73,6 +82,10 @@ impl Key {
         Key::QuotaBytes,
         Key::QuotaFiles,
         Key::MountTransport,
+        Key::RunMemory,
+        Key::RunTimeout,
+        Key::RunPids,
+        Key::RunDetachKeys,
     ];
 
     pub fn name(self) -> &'static str {
@@ -89,6 +102,10 @@ impl Key {
             Key::QuotaBytes => "quota.bytes",
             Key::QuotaFiles => "quota.files",
             Key::MountTransport => "mount.transport",
+            Key::RunMemory => "run.memory",
+            Key::RunTimeout => "run.timeout",
+            Key::RunPids => "run.pids",
+            Key::RunDetachKeys => "run.detach_keys",
         }
     }
 
@@ -115,6 +132,10 @@ impl Key {
             Key::QuotaBytes => "bytes that a new vault may hold",
             Key::QuotaFiles => "files that a new vault may hold",
             Key::MountTransport => "how requests of mounts come from the kernel",
+            Key::RunMemory => "memory for all processes of a run together; a project cannot set it",
+            Key::RunTimeout => "how long a run may take; a project cannot set it",
+            Key::RunPids => "how many processes a run may have at a time; a project cannot set it",
+            Key::RunDetachKeys => "the keys that leave a run and let it go on; a project cannot set it",
         }
     }
 
@@ -129,6 +150,10 @@ impl Key {
             Key::QuotaBytes => Kind::Bytes,
             Key::QuotaFiles => Kind::Count,
             Key::MountTransport => Kind::OneOf(&["auto", "device", "uring"]),
+            Key::RunMemory => Kind::Bytes,
+            Key::RunTimeout => Kind::Limit,
+            Key::RunPids => Kind::Count,
+            Key::RunDetachKeys => Kind::Keys,
         }
     }
 
@@ -138,6 +163,9 @@ impl Key {
         let days = |count| Some(Value::Span(Duration::from_secs(count * DAY)));
         match self {
             Key::Home | Key::Vault | Key::QuotaBytes | Key::QuotaFiles => None,
+            Key::RunMemory | Key::RunTimeout => None,
+            Key::RunPids => Some(Value::Number(8192)),
+            Key::RunDetachKeys => Some(Value::Text(DetachKeys::USUAL.to_owned())),
             Key::Color | Key::MountTransport => Some(Value::Text("auto".to_owned())),
             Key::Wait => Some(Value::Span(Duration::from_secs(10))),
             Key::RetentionAll => days(1),
@@ -149,9 +177,10 @@ impl Key {
     }
 
     /// Whether a project's file may set it. A project that someone else wrote must not lead the user's
-    /// vaults to another place.
+    /// vaults to another place, lift the limits of runs, or lock the user into one.
     pub fn allowed_in_project(self) -> bool {
-        self != Key::Home
+        use Key::{Home, RunDetachKeys, RunMemory, RunPids, RunTimeout};
+        !matches!(self, Home | RunMemory | RunTimeout | RunPids | RunDetachKeys)
     }
 }
 
@@ -197,7 +226,9 @@ impl Kind {
             Kind::Text if !text.is_empty() => Some(Some(Value::Text(text.to_owned()))),
             Kind::OneOf(choices) if choices.contains(&text) => Some(Some(Value::Text(text.to_owned()))),
             Kind::Span => parse_span(text).ok().map(|span| Some(Value::Span(span))),
-            Kind::Bytes | Kind::Count if text == UNLIMITED => Some(None),
+            Kind::Bytes | Kind::Count | Kind::Limit if text == UNLIMITED => Some(None),
+            Kind::Limit => parse_span(text).ok().map(|span| Some(Value::Span(span))),
+            Kind::Keys => DetachKeys::parse(text).map(|_| Some(Value::Text(text.to_owned()))),
             Kind::Bytes => parse_size(text).ok().map(|bytes| Some(Value::Number(bytes))),
             _ => None,
         }
@@ -240,6 +271,10 @@ impl fmt::Display for Kind {
             Kind::Switch => f.write_str("true or false"),
             Kind::Bytes => f.write_str("a size, such as \"10G\", or \"unlimited\""),
             Kind::Count => f.write_str("a whole number, or \"unlimited\""),
+            Kind::Limit => f.write_str("a length of time, such as \"30m\", or \"unlimited\""),
+            Kind::Keys => {
+                f.write_str("keys with spaces between them, such as \"ctrl-p ctrl-q\", or \"none\"")
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
@@ -18,6 +19,8 @@ use crate::env_args::EnvArgs;
 use crate::network_args::{self, NetworkArgs, warn_of_proxies};
 use crate::printer::Printer;
 use crate::rule_args::{Chosen, RuleArgs};
+use crate::size::parse_size;
+use crate::time::parse_span;
 use crate::unreached::{quoted, typed};
 
 /// Run a program on a private fork of this project
@@ -33,6 +36,7 @@ Examples:
   avfs run
   avfs run -- claude
   avfs run --name fix-login -- codex
+  avfs run --detach -- claude \"fix the login\"       in the background; `avfs task attach`
   avfs run --task fix-login
   avfs run --net none -- make test
   avfs run --net +npm,+github -- claude
@@ -55,6 +59,18 @@ pub struct RunArgs {
     /// What the program needs of this machine [default: the profile for its name]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
+    /// Start it in the background, in a terminal of its own: `avfs task attach` joins it
+    #[arg(short, long)]
+    pub(super) detach: bool,
+    /// Memory for all its processes together, such as 4G [default: the setting run.memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// End it after so long, such as 30m [default: the setting run.timeout]
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
+    timeout: Option<Duration>,
+    /// How many processes it may have at a time [default: the setting run.pids]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pids: Option<u64>,
     /// If the program ends with status 0, apply what it changed to the project
     #[arg(long)]
     pub(super) apply_on_success: bool,
@@ -94,7 +110,7 @@ impl RunArgs {
             toolchains: surroundings.toolchains,
             network,
             published,
-            limits: limits(),
+            limits: self.limits(context),
             rules: self.rules_for(&task)?,
             user: surroundings.user,
             home: surroundings.home,
@@ -102,6 +118,18 @@ impl RunArgs {
             command,
         };
         Ok(Start { task, program, profile })
+    }
+
+    /// As long as it takes, and as much memory as there is, unless the user says otherwise: a person watches.
+    fn limits(&self, context: &Context<'_>) -> Limits {
+        let usual = context.settings.run_limits();
+        Limits {
+            timeout: self.timeout.or(usual.timeout),
+            memory: self.memory.or(usual.memory),
+            pids: self.pids.or(usual.pids),
+            output_bytes: 64 << 10,
+            ..Limits::default()
+        }
     }
 
     /// The profile of the flag, or the one for the program.
@@ -230,11 +258,6 @@ fn reached(profile: &Profile) -> Network {
 fn within(here: &Path, root: &Path) -> PathBuf {
     let here = here.canonicalize().unwrap_or_else(|_| here.to_owned());
     if here.starts_with(root) { here } else { root.to_owned() }
-}
-
-/// As long as it takes, and as much memory as there is: a person watches.
-fn limits() -> Limits {
-    Limits { timeout: None, memory: None, pids: Some(8192), output_bytes: 64 << 10, ..Limits::default() }
 }
 
 /// The codes that programs decide by.

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use agentvfs::exec::boundary::limits::Limit;
 use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, PublishedBody, RefusalBody};
+use agentvfs::task_run::EndReason;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -24,6 +26,8 @@ struct RunBody<'a> {
     project: ProjectField,
     profile: &'a str,
     exit_code: i32,
+    /// Why it ended.
+    ended: &'static str,
     changed_files: Vec<ChangedFile>,
     snapshot_before: String,
     snapshot_after: String,
@@ -53,6 +57,7 @@ pub(super) fn tell(
             project: ProjectField::new(start.task.root().as_os_str().as_encoded_bytes()),
             profile: &start.profile.name,
             exit_code: end.status,
+            ended: EndReason::of(end).as_str(),
             changed_files: changed,
             snapshot_before: end.before.to_string(),
             snapshot_after: end.after.to_string(),
@@ -64,6 +69,7 @@ pub(super) fn tell(
         };
         return Ok(out.object("run", &body)?);
     }
+    tell_limits(out, end);
     // A task in which nothing was changed may be gone by then.
     let task = (!changed.is_empty()).then(|| start.task.name().to_string());
     let refusals: Vec<Unreached<'_>> = end.refusals.iter().map(Unreached::from).collect();
@@ -94,6 +100,22 @@ pub(super) fn tell(
         }
     }
     Ok(())
+}
+
+/// What stopped it, or stood in its way, of what it was allowed to use up.
+fn tell_limits(out: &mut Printer, end: &ProgramEnd) {
+    match EndReason::of(end) {
+        EndReason::TimeLimit => out.warn("it was ended because it took longer than --timeout allows"),
+        EndReason::CpuLimit => out.warn("it was ended because it used up its processor time"),
+        EndReason::MemoryLimit => out.warn("it was killed because it used more memory than --memory allows"),
+        _ if end.limits_hit.contains(&Limit::Memory) => {
+            out.warn("some of its processes were killed because they used more memory than --memory allows");
+        }
+        _ => {}
+    }
+    if end.limits_hit.contains(&Limit::Pids) {
+        out.warn("some of its processes could not be started because --pids allows no more");
+    }
 }
 
 fn tell_commits(out: &mut Printer, start: &Start) {

@@ -1,0 +1,176 @@
+//! One of those who look at a run, as the run's supervisor has it.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use serde::Serialize;
+
+use super::wire::{Frames, Kind, frame};
+
+/// How much may wait for a terminal until the program waits for it too.
+const PENDING_MAX: usize = 256 << 10;
+/// How long the program waits for a terminal that takes nothing: its connection may be dead.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It has not said what it wants.
+    Unknown,
+    /// It shares the program's terminal.
+    Terminal { is_shown: bool },
+    /// It hears of output and of the end.
+    Watcher,
+}
+
+pub(super) struct Connection {
+    stream: UnixStream,
+    frames: Frames,
+    pending: Vec<u8>,
+    /// Since when it has taken nothing of what is pending.
+    stuck_since: Option<Instant>,
+    /// It was too slow; it is shown where the program is when it has taken what is pending.
+    is_behind: bool,
+    pub(super) role: Role,
+    /// The terminal that the run was started from.
+    pub(super) is_starter: bool,
+    /// It said that it would leave.
+    pub(super) has_left: bool,
+    is_gone: bool,
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream, is_starter: bool) -> Option<Connection> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Connection {
+            stream,
+            frames: Frames::default(),
+            pending: Vec::new(),
+            stuck_since: None,
+            is_behind: false,
+            role: Role::Unknown,
+            is_starter,
+            has_left: false,
+            is_gone: false,
+        })
+    }
+
+    pub(super) fn flags(&self, takes_keys: bool) -> PollFlags {
+        let mut flags = PollFlags::empty();
+        if takes_keys || !matches!(self.role, Role::Terminal { .. }) {
+            flags |= PollFlags::IN;
+        }
+        if !self.pending.is_empty() {
+            flags |= PollFlags::OUT;
+        }
+        flags
+    }
+
+    pub(super) fn receive(&mut self) {
+        let mut buffer = [0; 8 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.is_gone = true,
+            Ok(count) => self.frames.push(&buffer[..count]),
+            Err(error) if is_for_later(&error) => {}
+            Err(_) => self.is_gone = true,
+        }
+    }
+
+    /// The next whole frame. Who sends anything else is dropped.
+    pub(super) fn next(&mut self) -> Option<(Kind, Vec<u8>)> {
+        self.frames.next().unwrap_or_else(|_| {
+            self.is_gone = true;
+            None
+        })
+    }
+
+    pub(super) fn send(&mut self, kind: Kind, bytes: &[u8]) {
+        self.pending.extend(frame(kind, bytes));
+        self.flush();
+    }
+
+    pub(super) fn send_json(&mut self, kind: Kind, value: &impl Serialize) {
+        if let Ok(bytes) = serde_json::to_vec(value) {
+            self.send(kind, &bytes);
+        }
+    }
+
+    /// Shows output, unless it is behind.
+    pub(super) fn show(&mut self, bytes: &[u8]) {
+        if !self.is_behind {
+            self.send(Kind::Shown, bytes);
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        while !self.pending.is_empty() {
+            match rustix::net::send(&self.stream, &self.pending, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(count) => {
+                    self.pending.drain(..count);
+                    self.stuck_since = None;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.stuck_since.get_or_insert_with(Instant::now);
+                    return;
+                }
+                Err(_) => {
+                    self.pending.clear();
+                    self.is_gone = true;
+                }
+            }
+        }
+    }
+
+    /// Whether the program has to wait for it.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self.role, Role::Terminal { .. }) && !self.is_behind && self.pending.len() >= PENDING_MAX
+    }
+
+    /// When it is waited for no longer.
+    pub(super) fn gives_up_at(&self) -> Option<Instant> {
+        self.stuck_since.filter(|_| self.is_full()).map(|since| since + PATIENCE)
+    }
+
+    /// Whether it was behind and can be shown again where the program is.
+    pub(super) fn catches_up(&mut self, now: Instant) -> bool {
+        if self.gives_up_at().is_some_and(|at| now >= at) {
+            self.is_behind = true;
+        }
+        let catches_up = self.is_behind && self.pending.is_empty();
+        self.is_behind &= !catches_up;
+        catches_up
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.has_left = true;
+        self.is_gone = true;
+    }
+
+    pub(super) fn drop_out(&mut self) {
+        self.is_gone = true;
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Whether it has taken all that it was told.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -81,6 +81,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "run",
             "tasks",
+            "task",
             "review",
             "apply",
             "discard",

@@ -59,6 +59,7 @@ mod setup;
 mod stat;
 mod stats;
 mod sync;
+mod task;
 mod tasks;
 mod touch;
 mod transferred;
@@ -103,6 +104,8 @@ pub enum Command {
     Undo(undo::UndoArgs),
     Redo(redo::RedoArgs),
     Tasks(tasks::TasksArgs),
+    #[command(subcommand)]
+    Task(task::TaskCommand),
     Apply(apply::ApplyArgs),
     Discard(discard::DiscardArgs),
     Sync(sync::SyncArgs),
@@ -207,6 +210,7 @@ impl Command {
             Command::Exec(args) => Some(&args.rules),
             Command::Proxy(proxy::ProxyCommand::Exec(args)) => Some(&args.rules),
             Command::Session(command) => command.rule_args(),
+            Command::Task(command) => command.rule_args(),
             Command::Rules(command) => command.rule_args(),
             Command::Checkpoint(command) => command.rule_args(),
             Command::Vault(_)
@@ -283,6 +287,7 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Undo(args) => undo::run(&mut context(out)?, args),
         Command::Redo(args) => redo::run(&mut context(out)?, args),
         Command::Tasks(args) => tasks::run(&mut context(out)?, args),
+        Command::Task(command) => task::run(&mut context(out)?, command),
         Command::Apply(args) => apply::run(&mut context(out)?, args),
         Command::Discard(args) => discard::run(&mut context(out)?, args),
         Command::Sync(args) => sync::run(&mut context(out)?, args),

@@ -3,6 +3,7 @@
 mod arguments;
 mod detached;
 mod hidden;
+mod making;
 mod summary;
 mod surroundings;
 
@@ -22,6 +23,7 @@ use signal_hook::consts::SIGHUP;
 
 pub use arguments::RunArgs;
 pub use detached::tell_detached;
+pub use making::{WantedTask, given_rules};
 
 use super::apply::{MannerArgs, Part, apply};
 use super::exec::{HostDoor, of_error, supervised};

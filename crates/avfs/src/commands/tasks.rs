@@ -5,10 +5,12 @@ mod table;
 pub use table::changes;
 
 use agentvfs::exec::{ChangeKind, ChangedFile};
+use agentvfs::task_run::TaskRun;
 use agentvfs::{Clash, Task, TaskState, Timestamp, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
+use super::task::RunStateBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::json::{PathField, byte_field};
@@ -59,6 +61,11 @@ pub struct TaskBody {
     pub changed: CountsBody,
     /// Those of git that were not brought over.
     pub commits: usize,
+    /// The run that goes on in it, or the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunStateBody>,
+    #[serde(skip)]
+    pub run_note: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<ConflictsBody>,
     /// What it is called in the directory that one is in.
@@ -121,12 +128,15 @@ impl CountsBody {
 impl TaskBody {
     pub fn of(task: &Task) -> Result<TaskBody> {
         let look = task.look()?;
+        let run = task.last_run()?;
+        let run = run.as_ref().map(TaskRun::record);
         Ok(TaskBody {
             name: task.name().to_string(),
             vault: task.vault_name().to_string(),
             state: look.state.as_str(),
             project: ProjectField::new(task.root().as_os_str().as_encoded_bytes()),
-            command: task.command().to_owned(),
+            // A task may have been made for another program than the last one, or for none.
+            command: run.map_or(task.command(), |run| &run.command).to_owned(),
             profile: task.profile().map(str::to_owned),
             since: task.created(),
             created: show_rfc3339(task.created()),
@@ -134,6 +144,8 @@ impl TaskBody {
             head: look.head.to_string(),
             changed: CountsBody::of(&look.changed),
             commits: look.commits,
+            run: run.map(RunStateBody::from),
+            run_note: run.and_then(table::run_note),
             conflicts: None,
             shown: task.name().to_string(),
             warnings: Vec::new(),

@@ -7,13 +7,13 @@ use std::time::Duration;
 use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{Program, ProgramError, PublishedBody};
-use agentvfs::rules::{self, Rule};
-use agentvfs::{Error, NewTask, Task, TaskName};
+use agentvfs::rules::Rule;
+use agentvfs::{Error, Task};
 use anyhow::Result;
 
+use super::making::{WantedTask, given_rules};
 use super::surroundings::Surroundings;
 use crate::commands::profiles;
-use crate::commands::setup::{allowed_setup, carry_out};
 use crate::context::Context;
 use crate::env_args::EnvArgs;
 use crate::network_args::{self, NetworkArgs, warn_of_proxies};
@@ -162,52 +162,27 @@ impl RunArgs {
         command: &[OsString],
         profile: &Profile,
     ) -> Result<Task> {
-        let store = context.task_store()?;
         if let Some(name) = &self.task {
-            return Ok(store.here(here)?.task(name)?);
-        }
-        let project = store.project(&store.project_root(here)?)?;
-        let setup = allowed_setup(context, &project)?;
-        let mut rules = self.given_rules()?;
-        if let (Some(rules), Some(setup)) = (&mut rules, &setup) {
-            rules.extend(setup.rules.iter().cloned());
+            return Ok(context.task_store()?.here(here)?.task(name)?);
         }
         let words: Vec<String> = command.iter().map(|word| crate::escape::printable_os(word)).collect();
-        let new = NewTask {
-            name: self.name.as_deref().map(TaskName::new).transpose()?,
+        let wanted = WantedTask {
+            name: self.name.as_deref(),
             command: words.join(" "),
             profile: Some(profile.name.clone()),
-            rules: rules.clone(),
+            rules: given_rules(&self.rules)?,
         };
-        let mut task = project.new_task(&new)?;
-        if let Some(setup) = setup {
-            // Without a word, `exec` takes the rules of the task.
-            let flags = if rules.is_none() { vec!["--no-rules".to_owned()] } else { Vec::new() };
-            carry_out(context, &mut task, &setup, &flags)?;
-        }
-        Ok(task)
+        wanted.make(context, here)
     }
 
     /// The rules of the flags, or those that the task was made with.
     fn rules_for(&self, task: &Task) -> Result<Option<Vec<Rule>>> {
         match self.rules.read()? {
             Chosen::Stored => Ok(task.rules()?.map(|rules| rules.list().to_vec())),
-            Chosen::Everything | Chosen::These(_) => self.given_rules(),
-        }
-    }
-
-    /// The rules of the flags, or the usual ones.
-    fn given_rules(&self) -> Result<Option<Vec<Rule>>> {
-        match self.rules.read()? {
-            Chosen::Everything => Ok(None),
-            Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
-            Chosen::Stored => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
+            Chosen::Everything | Chosen::These(_) => given_rules(&self.rules),
         }
     }
 }
-
-/// The rules of a run for which nobody said any.
-const PRESET: &str = "development";
 
 impl Start {
     /// One line about what is about to happen.

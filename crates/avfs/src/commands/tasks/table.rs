@@ -1,5 +1,6 @@
 //! The tasks as a table.
 
+use agentvfs::task_run::{EndReason, RunRecord};
 use agentvfs::{Clash, TreePath};
 use anstyle::Style;
 
@@ -30,7 +31,7 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
         out.line(format_args!(
             "{:<name_width$}  {state}  {changes:<change_width$}  {age:<age_width$}  {}",
             task.shown,
-            shortened(&task.command)
+            what_runs(task)
         ))?;
         for warning in &task.warnings {
             out.line(out.paint(YELLOW, format!("  {warning}")))?;
@@ -44,6 +45,35 @@ fn shortened(command: &str) -> String {
     match command.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &command[..end]),
         None => command.to_owned(),
+    }
+}
+
+/// The command, and what became of it.
+fn what_runs(task: &TaskBody) -> String {
+    let command = match task.command.as_str() {
+        "" => "-".to_owned(),
+        command => shortened(command),
+    };
+    match &task.run_note {
+        Some(note) => format!("{command} ({note})"),
+        None => command,
+    }
+}
+
+/// What a user should know of the run of a task: that it goes on without a terminal, or did not end well.
+pub fn run_note(run: &RunRecord) -> Option<String> {
+    let Some(end) = &run.end else {
+        return run.is_detached.then(|| format!("detached, started {}", Age { then: run.since, now: now() }));
+    };
+    match (end.reason, end.status) {
+        (EndReason::Exited, Some(0)) => run.is_detached.then(|| "ended".to_owned()),
+        (EndReason::Exited, Some(status)) => Some(format!("ended with {status}")),
+        (EndReason::Exited, None) | (EndReason::Failed, _) => Some("failed".to_owned()),
+        (EndReason::Stopped, _) => Some("stopped".to_owned()),
+        (EndReason::TimeLimit, _) => Some("over its time".to_owned()),
+        (EndReason::MemoryLimit, _) => Some("out of memory".to_owned()),
+        (EndReason::CpuLimit, _) => Some("over its processor time".to_owned()),
+        (EndReason::Abnormal, _) => Some("ended abnormally".to_owned()),
     }
 }
 

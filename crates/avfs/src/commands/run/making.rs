@@ -1,0 +1,58 @@
+//! Making a task of a project, with what the project gives to each.
+
+use std::path::Path;
+
+use agentvfs::rules::{self, Rule};
+use agentvfs::{NewTask, Task, TaskName};
+use anyhow::Result;
+
+use crate::commands::setup::{allowed_setup, carry_out};
+use crate::context::Context;
+use crate::rule_args::{Chosen, RuleArgs};
+
+/// The rules of a task for which the user gave none.
+const PRESET: &str = "development";
+
+/// A task that does not exist yet.
+pub struct WantedTask<'a> {
+    pub name: Option<&'a str>,
+    /// What is about to run in it, as one line.
+    pub command: String,
+    pub profile: Option<String>,
+    pub rules: Option<Vec<Rule>>,
+}
+
+impl WantedTask<'_> {
+    /// Makes it, of the project that a directory belongs to.
+    pub fn make(self, context: &mut Context<'_>, directory: &Path) -> Result<Task> {
+        let store = context.task_store()?;
+        let project = store.project(&store.project_root(directory)?)?;
+        let setup = allowed_setup(context, &project)?;
+        let mut rules = self.rules;
+        if let (Some(rules), Some(setup)) = (&mut rules, &setup) {
+            rules.extend(setup.rules.iter().cloned());
+        }
+        let new = NewTask {
+            name: self.name.map(TaskName::new).transpose()?,
+            command: self.command,
+            profile: self.profile,
+            rules: rules.clone(),
+        };
+        let mut task = project.new_task(&new)?;
+        if let Some(setup) = setup {
+            // Without a word, `exec` takes the rules of the task.
+            let flags = if rules.is_none() { vec!["--no-rules".to_owned()] } else { Vec::new() };
+            carry_out(context, &mut task, &setup, &flags)?;
+        }
+        Ok(task)
+    }
+}
+
+/// The rules of the flags, or the usual ones.
+pub fn given_rules(flags: &RuleArgs) -> Result<Option<Vec<Rule>>> {
+    match flags.read()? {
+        Chosen::Everything => Ok(None),
+        Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
+        Chosen::Stored => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
+    }
+}

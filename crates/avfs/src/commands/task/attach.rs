@@ -1,0 +1,75 @@
+//! `avfs task attach`.
+
+use agentvfs::task_run::RunRecord;
+use anyhow::Result;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::run_body::{RunStateBody, in_words, status};
+use super::run_of;
+use crate::commands::run::tell_detached;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::terminal::{self, Parting, Sharing};
+
+/// Join the terminal of a program that runs in a task
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Shows the last part of what the program printed, and then what it prints. Keys go
+to the program; Ctrl-\\\\ and then d leaves, and the program goes on (the setting run.detach_keys
+chooses other keys). Several terminals can be attached at the same time; the window has the
+size of the one that was used last.
+
+When the program ends, its exit status is that of this command.
+
+Examples:
+  avfs task attach
+  avfs task attach fix-login")]
+pub struct AttachArgs {
+    /// The task [default: the only one of this project]
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// Of several runs in the task, this one
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &AttachArgs) -> Result<ExitStatus> {
+    if !terminal::is_there() {
+        let text = "attaching takes a terminal on standard input and output";
+        let hint = "`avfs task output -f` follows what the program prints";
+        return Err(Failure::new("no-terminal", ExitStatus::BadInput, text).hint(Some(hint.to_owned())).into());
+    }
+    let task = context.task(args.task.as_deref())?;
+    let run = run_of(&task, args.run.as_deref())?;
+    let attachment = run.attach(terminal::size())?;
+    let sharing = Sharing {
+        keys: context.settings.detach_keys(),
+        output: Some(run.output()),
+        leaving: &[SIGHUP, SIGINT, SIGTERM, SIGQUIT],
+        awaits_end: true,
+    };
+    match terminal::share(attachment, sharing)? {
+        Parting::Ended(Some(record)) => told_end(context, &record),
+        // Its supervisor was killed: what it left is looked at.
+        Parting::Ended(None) => match run_of(&task, Some(&run.record().id)) {
+            Ok(ended) => told_end(context, ended.record()),
+            Err(error) => Err(error),
+        },
+        Parting::Detached(joined) => {
+            tell_detached(context.out, &joined.task, &joined.run)?;
+            Ok(ExitStatus::Success)
+        }
+        Parting::Lost => Ok(ExitStatus::Success),
+    }
+}
+
+fn told_end(context: &mut Context<'_>, record: &RunRecord) -> Result<ExitStatus> {
+    if context.out.is_json() {
+        context.out.object("task-run", &RunStateBody::from(record))?;
+    } else {
+        let task = &record.task;
+        context.out.talk(format_args!("task {task}: it {}", in_words(record)));
+        context.out.talk(format_args!("look:  avfs diff {task}"));
+    }
+    Ok(status(record))
+}

@@ -1,0 +1,58 @@
+//! `avfs task new`.
+
+use std::path::PathBuf;
+
+use agentvfs::Error;
+use anyhow::Result;
+
+use crate::commands::run::{WantedTask, given_rules};
+use crate::commands::tasks::TaskBody;
+use crate::context::Context;
+use crate::exit::ExitStatus;
+use crate::here::working_directory;
+use crate::rule_args::RuleArgs;
+
+/// Make a task without running anything in it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Prints its name. It has the rules and the set-up that `avfs run` would give it, and stays until
+it is discarded. `avfs run --task NAME` runs a program in it.
+
+Examples:
+  avfs task new
+  avfs task new --name fix-login
+  avfs task new --name fix-login --from ~/src/web
+  task=$(avfs task new) && avfs run --detach --task $task -- claude")]
+pub struct NewArgs {
+    #[command(flatten)]
+    pub rules: RuleArgs,
+    /// Name it [default: `task` and a number]
+    #[arg(long, value_name = "TASK")]
+    name: Option<String>,
+    /// The directory whose project it is a fork of [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+}
+
+pub fn run(context: &mut Context<'_>, args: &NewArgs) -> Result<ExitStatus> {
+    let from = args.from.clone().unwrap_or_else(working_directory);
+    let from = from.canonicalize().map_err(|source| Error::Host {
+        action: "finding",
+        place: from.display().to_string(),
+        source,
+    })?;
+    let wanted = WantedTask {
+        name: args.name.as_deref(),
+        command: String::new(),
+        profile: None,
+        rules: given_rules(&args.rules)?,
+    };
+    let task = wanted.make(context, &from)?;
+    if context.out.is_json() {
+        context.out.object("task", &TaskBody::of(&task)?)?;
+        return Ok(ExitStatus::Success);
+    }
+    let name = task.name();
+    context.out.line(name)?;
+    context.out.talk(format_args!("run something in it: avfs run --task {name} -- COMMAND"));
+    Ok(ExitStatus::Success)
+}

@@ -88,7 +88,9 @@ impl ExitStatus {
             ExitStatus::ApprovalNeeded => "`avfs exec`: the command takes an approval",
             ExitStatus::PolicyDenies => "`avfs exec`: the policy denies the command",
             ExitStatus::CannotIsolate => "`avfs exec`: the command cannot be isolated, and was not run",
-            ExitStatus::TimedOut => "`avfs exec`: the command took too long",
+            ExitStatus::TimedOut => {
+                "`avfs exec`, `avfs run`: the command took too long; `avfs task wait`: it still runs"
+            }
             ExitStatus::OfCommand(_) => "what the command itself ended with",
             ExitStatus::BrokenPipe => "the reader of the output went away",
         }

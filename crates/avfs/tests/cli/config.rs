@@ -32,6 +32,10 @@ fn config_show_says_where_each_value_comes_from() {
     quota.bytes           1073741824  ROOT/project/avfs.toml:3
     quota.files           unlimited   default
     mount.transport       auto        default
+    run.memory            unlimited   default
+    run.timeout           unlimited   default
+    run.pids              8192        default
+    run.detach_keys       ctrl-\\ d   default
     --- talk
     ");
 }

@@ -113,7 +113,9 @@ fn row(setting: &Setting) -> [String; 3] {
 fn shown_value(setting: &Setting) -> String {
     match (&setting.value, setting.key) {
         (Some(value), _) => value.to_string(),
-        (None, Key::QuotaBytes | Key::QuotaFiles) => "unlimited".to_owned(),
+        (None, Key::QuotaBytes | Key::QuotaFiles | Key::RunMemory | Key::RunTimeout | Key::RunPids) => {
+            "unlimited".to_owned()
+        }
         (None, _) => "-".to_owned(),
     }
 }

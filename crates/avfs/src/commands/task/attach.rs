@@ -37,7 +37,9 @@ pub fn run(context: &mut Context<'_>, args: &AttachArgs) -> Result<ExitStatus> {
     if !terminal::is_there() {
         let text = "attaching takes a terminal on standard input and output";
         let hint = "`avfs task output -f` follows what the program prints";
-        return Err(Failure::new("no-terminal", ExitStatus::BadInput, text).hint(Some(hint.to_owned())).into());
+        return Err(Failure::new("no-terminal", ExitStatus::BadInput, text)
+            .hint(Some(hint.to_owned()))
+            .into());
     }
     let task = context.task(args.task.as_deref())?;
     let run = run_of(&task, args.run.as_deref())?;

@@ -14,14 +14,16 @@ use crate::rule_args::RuleArgs;
 
 /// Make a task without running anything in it
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Prints its name. It has the rules and the set-up that `avfs run` would give it, and stays until
+#[command(
+    after_help = "Prints its name. It has the rules and the set-up that `avfs run` would give it, and stays until
 it is discarded. `avfs run --task NAME` runs a program in it.
 
 Examples:
   avfs task new
   avfs task new --name fix-login
   avfs task new --name fix-login --from ~/src/web
-  task=$(avfs task new) && avfs run --detach --task $task -- claude")]
+  task=$(avfs task new) && avfs run --detach --task $task -- claude"
+)]
 pub struct NewArgs {
     #[command(flatten)]
     pub rules: RuleArgs,

@@ -15,14 +15,16 @@ use crate::size::parse_size;
 
 /// Show what the program in a task has printed
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Also after the program has ended. The last 8 MB are kept; if more was printed, that is
+#[command(
+    after_help = "Also after the program has ended. The last 8 MB are kept; if more was printed, that is
 said. What steers a terminal (colours, moves of the cursor) is left out, unless --raw is given.
 
 Examples:
   avfs task output
   avfs task output -f fix-login
   avfs task output --tail 20
-  avfs task output --raw --bytes 64k fix-login > screen")]
+  avfs task output --raw --bytes 64k fix-login > screen"
+)]
 pub struct OutputArgs {
     /// The task [default: the only one of this project]
     #[arg(value_name = "TASK")]

@@ -60,7 +60,8 @@ pub(super) fn in_words(record: &RunRecord) -> String {
         EndReason::CpuLimit => format!("was ended because it used up its processor time{note}"),
         EndReason::Failed => format!("could not be run to its end{note}"),
         EndReason::Abnormal => {
-            "ended abnormally: the process that supervised it was killed; what it wrote until then is kept".to_owned()
+            "ended abnormally: the process that supervised it was killed; what it wrote until then is kept"
+                .to_owned()
         }
     }
 }

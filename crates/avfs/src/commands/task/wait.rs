@@ -14,13 +14,15 @@ use crate::time::parse_span;
 
 /// Wait until the programs in tasks have ended
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The exit status is that of the program; of several tasks, that of the first one that did
+#[command(
+    after_help = "The exit status is that of the program; of several tasks, that of the first one that did
 not end with 0. It is 124 if one of them still runs when the time is over.
 
 Examples:
   avfs task wait
   avfs task wait fix-login add-search
-  avfs task wait --timeout 30m fix-login && avfs apply fix-login")]
+  avfs task wait --timeout 30m fix-login && avfs apply fix-login"
+)]
 pub struct WaitArgs {
     /// The tasks [default: the only one of this project]
     #[arg(value_name = "TASK")]
@@ -47,7 +49,9 @@ pub fn run(context: &mut Context<'_>, args: &WaitArgs) -> Result<ExitStatus> {
         ended.push(record);
     }
     if context.out.is_json() {
-        context.out.object("task-wait", &WaitBody { runs: ended.iter().map(RunStateBody::from).collect() })?;
+        context
+            .out
+            .object("task-wait", &WaitBody { runs: ended.iter().map(RunStateBody::from).collect() })?;
     }
     let statuses = ended.iter().map(status);
     let bad = |status: &ExitStatus| status.number() != 0;

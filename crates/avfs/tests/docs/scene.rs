@@ -36,7 +36,8 @@ const FILES: &[(&str, &str)] = &[
 const IGNORED: &[(&str, &str)] = &[(".env", "PASSWORD=hidden\n")];
 
 /// Prints the id of the newest request for an approval.
-const NEWEST_APPROVAL: &str = "$(avfs approvals list --json | grep -o 'a[0-9]*-[0-9a-f]\\{8\\}' | tail -n 1)";
+const NEWEST_APPROVAL: &str =
+    r#"$(avfs approvals list --json | grep -o '"id":"[^"]*' | cut -d '"' -f 4 | tail -n 1)"#;
 
 /// How the project became what it is.
 const HISTORY: &str = "git init -q -b main && git add -A && git commit -q -m First && git tag v1.2";
@@ -114,7 +115,7 @@ impl Scene {
         }
     }
 
-    /// A shell in the project, in namespaces of its own: what it leaves mounted or running ends with it.
+    /// A shell in the project, in a namespace of mounts of its own.
     pub fn shell(&self) -> Vec<String> {
         let (home, place) = (self.home().display().to_string(), self.place.path().display().to_string());
         let become_user = match self.user {
@@ -134,9 +135,7 @@ impl Scene {
                 PROMPT_COMMAND='echo $? >>{}' bash --norc --noprofile -i",
             self.statuses().display()
         );
-        let words =
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &inner];
-        words.map(str::to_owned).to_vec()
+        ["unshare", "--mount", "sh", "-c", &inner].map(str::to_owned).to_vec()
     }
 }
 

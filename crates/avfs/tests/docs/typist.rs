@@ -1,7 +1,10 @@
 //! Somebody at a terminal, played by a tmux server of its own: types a line, answers what is asked, waits for the prompt.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scene::Scene;
 
@@ -18,14 +21,18 @@ const REVIEW: &str = "q leave";
 
 pub struct Typist<'a> {
     scene: &'a Scene,
+    /// Of mounts: everything that is started from the shell is in it, unless it is in a sandbox.
+    namespace: PathBuf,
 }
 
 impl Typist<'_> {
     pub fn start(scene: &Scene) -> Typist<'_> {
-        let typist = Typist { scene };
+        let mut typist = Typist { scene, namespace: PathBuf::new() };
         let mut tmux = typist.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "50"]);
         check(&tmux.args(scene.shell()).output().unwrap());
         typist.await_prompts(1, "the shell");
+        let shell = typist.ask(&["display-message", "-p", "#{pane_pid}"]);
+        typist.namespace = std::fs::read_link(format!("/proc/{}/ns/mnt", shell.trim_end())).unwrap();
         typist
     }
 
@@ -101,7 +108,17 @@ impl Typist<'_> {
 impl Drop for Typist<'_> {
     fn drop(&mut self) {
         let _ = self.tmux(&["kill-server"]).output();
+        // Processes that serve mounts and sessions stay behind. What they have mounted goes with them.
+        processes_in(&self.namespace).for_each(|process| drop(kill_process(process, Signal::KILL)));
     }
+}
+
+fn processes_in(namespace: &Path) -> impl Iterator<Item = Pid> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let here = processes.filter(move |entry| {
+        std::fs::read_link(entry.path().join("ns/mnt")).is_ok_and(|found| found == namespace)
+    });
+    here.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
 #[track_caller]

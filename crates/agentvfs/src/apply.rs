@@ -34,6 +34,7 @@ pub use carry::{Applied, Moment, Watch};
 pub use conflict::{Conflict, ConflictKind, OnConflict};
 pub use error::{ApplyError, KeptCopy};
 pub use executed::Pointed;
+pub(crate) use host::check_in_reach;
 pub use notes::{Note, Reason};
 pub use plan::{Application, ApplyOptions, Plan};
 pub use record::{AppliedFile, ApplyId, ApplyRecord, Deed};

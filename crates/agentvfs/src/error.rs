@@ -350,6 +350,9 @@ impl Error {
             Error::Apply(ApplyError::Conflicts { .. }) => {
                 Some("--conflicts mark, ours, theirs or ask decides; or name the paths to apply".into())
             }
+            Error::Apply(ApplyError::OutOfReach { .. }) => {
+                Some("leave the workspace with `exit`, and try again outside".into())
+            }
             Error::Apply(ApplyError::Overtaken { .. }) => Some("try again when nobody writes there".into()),
             Error::Apply(ApplyError::Stuck { .. }) => {
                 Some("the next command tries again; repair what is in its way first".into())

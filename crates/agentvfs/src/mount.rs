@@ -53,6 +53,11 @@ pub fn take_away(mount: &MountRecord) -> Result<()> {
     }
 }
 
+/// Whether one of our mounts is at a directory, as this process sees it.
+pub fn is_here(dir: &Path) -> Result<bool> {
+    Ok(mounting::mounts()?.iter().any(|mount| mount.at == dir))
+}
+
 /// Takes a mount away that was made and that nobody will serve.
 pub fn detach(dir: &Path) {
     // If it is not there any more, that is what was wanted.

@@ -17,6 +17,7 @@ use avfs_tree::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::apply::check_in_reach;
 use crate::deed::Deed;
 use crate::error::{Error, Result};
 use crate::git::places_inlined;
@@ -48,6 +49,7 @@ impl Store {
     pub fn source_for(&self, directory: &Path) -> Result<SourceId> {
         let path = canonical(directory)?;
         self.check_project(&path)?;
+        check_in_reach(&path)?;
         let inode = inode_of(&path)?;
         let unreadable = || Error::NotAProject { path: path.clone(), reason: "its path is not UTF-8" };
         let path = path.to_str().ok_or_else(unreadable)?.to_owned();

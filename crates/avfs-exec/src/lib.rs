@@ -8,6 +8,7 @@
 //! The class of a command is advice; the sandbox is the boundary. A wrong class must be harmless there.
 
 pub mod classify;
+pub mod in_place;
 pub mod inside;
 pub mod launch;
 pub mod limits;

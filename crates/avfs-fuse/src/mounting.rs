@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-pub use table::{Mounted, mounts};
+pub use table::{Mounted, is_copy, mounts};
 
 use crate::transport::device;
 

@@ -111,7 +111,7 @@ pub fn other_sections() -> Vec<&'static str> {
 }
 
 /// As a shell reads it back.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-=@:,+%".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
         true => text.to_owned(),

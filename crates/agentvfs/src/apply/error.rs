@@ -25,6 +25,8 @@ pub enum ApplyError {
     },
     #[error("{} is not a directory", shown(path))]
     NotADirectory { path: PathBuf },
+    #[error("{} is out of reach here: a workspace is in its place", shown(path))]
+    OutOfReach { path: PathBuf },
     #[error(
         "{path} was changed again and again while the changes were applied; everything is as it was{}",
         kept_text(kept)

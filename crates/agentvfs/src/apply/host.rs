@@ -83,6 +83,15 @@ pub(crate) enum Look {
     There(Box<Seen>),
 }
 
+/// In a workspace that is shown at the path of its project, the path does not lead to the project.
+pub(crate) fn check_in_reach(directory: &Path) -> Result<(), ApplyError> {
+    // A table that cannot be read says nothing of where the path leads.
+    match avfs_fuse::mounting::is_copy(directory) {
+        Ok(false) => Ok(()),
+        Ok(true) | Err(_) => Err(ApplyError::OutOfReach { path: directory.to_owned() }),
+    }
+}
+
 impl Host {
     pub fn open(path: &Path) -> Result<Host, ApplyError> {
         let failed = |errno: Errno| match errno {
@@ -94,6 +103,7 @@ impl Host {
             path: path.to_owned(),
             source,
         })?;
+        check_in_reach(&path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(&path, flags, Mode::empty()).map_err(failed)?;
         let key = FileKey::of(&rustix::fs::fstat(&top).map_err(failed)?);

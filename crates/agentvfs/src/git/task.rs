@@ -17,6 +17,7 @@ use super::names::{ObjectName, RefName};
 use super::refs::MovedRef;
 use super::submodules::Submodule;
 use super::work::Work;
+use crate::apply::check_in_reach;
 use crate::error::Result;
 use crate::owner::work_directory;
 use crate::task::Task;
@@ -108,12 +109,14 @@ impl Task {
 
     /// Brings its commits into a repository, as a branch.
     pub fn bring_commits(&self, into: &Path, bring: &Bring) -> Result<Brought> {
+        check_in_reach(into)?;
         self.bring_work(&self.git_work()?, &HostRepository::open(into)?, bring)
     }
 
     /// Brings the commits of its submodules into those that are in a directory, as branches of the same name: before
     /// the commits that need them.
     pub fn bring_submodules(&self, into: &Path, bring: &Bring) -> Result<Vec<(TreePath, Brought)>> {
+        check_in_reach(into)?;
         let bring = Bring { of: None, ..bring.clone() };
         let mut all = Vec::new();
         for (Submodule { path, work }, host) in submodules_at(&self.git_work()?, into)? {
@@ -133,6 +136,7 @@ impl Task {
 
     /// Makes a branch in a repository with its changed files as one commit.
     pub fn commit_files(&self, into: &Path, commit: &CommitFiles) -> Result<Committed> {
+        check_in_reach(into)?;
         let head = self.head()?;
         let committed = self.git_work()?.commit_files(&HostRepository::open(into)?, commit)?;
         let detail = format!("{} {}", committed.branch, committed.commit);

@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{FILE_SYSTEM, MountError};
+
+/// What `statfs` says of file systems behind FUSE.
+const FUSE_MAGIC: rustix::fs::FsWord = 0x6573_5546;
 
 /// One of our mounts, as the kernel lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,22 @@ pub struct Mounted {
 pub fn mounts() -> Result<Vec<Mounted>, MountError> {
     let table = std::fs::read("/proc/self/mountinfo").map_err(MountError::Table)?;
     Ok(table.split(|byte| *byte == b'\n').filter_map(parse).collect())
+}
+
+/// Whether a directory shows one of our mounts that is mounted elsewhere, too: a copy of it, in the place of what was there.
+pub fn is_copy(directory: &Path) -> Result<bool, MountError> {
+    // Few directories are on such a file system at all, and the table may be long.
+    let system = rustix::fs::statfs(directory);
+    if system.is_ok_and(|system| system.f_type == FUSE_MAGIC) {
+        Ok(has_copy_at(&mounts()?, directory))
+    } else {
+        Ok(false)
+    }
+}
+
+fn has_copy_at(mounts: &[Mounted], directory: &Path) -> bool {
+    let Some(top) = mounts.iter().rfind(|mount| mount.at == directory) else { return false };
+    mounts.iter().any(|other| other.device == top.device && other.at != directory)
 }
 
 /// Fields are divided by spaces: id, parent, device, root, place, options, any number of others, a hyphen,
@@ -71,6 +90,21 @@ mod tests {
             read_only: true,
         };
         assert_eq!(parse(line), Some(mounted));
+    }
+
+    #[test]
+    fn a_mount_that_stands_in_another_place_too_is_a_copy_there() {
+        let mounted = |at: &str, device: &str| Mounted {
+            at: at.into(),
+            source: "avfs:web/try".into(),
+            device: device.into(),
+            read_only: false,
+        };
+        let table =
+            [mounted("/data/try", "0:52"), mounted("/home/a/mnt", "0:53"), mounted("/home/a/web", "0:52")];
+        for (directory, expected) in [("/home/a/web", true), ("/home/a/mnt", false), ("/home/a", false)] {
+            assert_eq!(has_copy_at(&table, Path::new(directory)), expected, "{directory}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use agentvfs::{Error, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
+use super::workspace::LeadsBack;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -121,7 +122,20 @@ pub fn run(context: &mut Context<'_>, args: &MountArgs) -> Result<ExitStatus> {
         Ok(pid) => report(context, &plan, pid)?,
         Err(status) => return Ok(status),
     }
+    warn_of_ways_back(context, &plan)?;
     Ok(ExitStatus::Success)
+}
+
+/// A task elsewhere than at its project's path may lead into the project.
+fn warn_of_ways_back(context: &mut Context<'_>, plan: &Plan) -> Result<()> {
+    let name = plan.vault.name()?;
+    let task = plan.vault.store().task(name.as_str());
+    if let Some(found) = task.ok().as_ref().and_then(|task| LeadsBack::find(task.root())) {
+        context
+            .out
+            .warn(format_args!("{found}; `avfs workspace enter {name}` has it at the project's own path"));
+    }
+    Ok(())
 }
 
 fn plan(context: &Context<'_>, args: &MountArgs) -> Result<Plan> {

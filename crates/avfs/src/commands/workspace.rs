@@ -1,11 +1,15 @@
 //! `avfs workspace`: a task as a directory outside of any sandbox, for editors and scripts.
 
 mod checkpoint;
+mod enter;
+mod leads_back;
 mod list;
 mod rollback;
 mod start;
 mod status;
 mod stop;
+
+pub use leads_back::LeadsBack;
 
 use std::path::{Path, PathBuf};
 
@@ -21,9 +25,10 @@ use crate::json::byte_field;
 /// What the command of a task says that was made for a workspace.
 const COMMAND: &str = "workspace";
 
-/// Work on a private copy of a project in an ordinary directory
+/// Work on a private copy of a project outside of any sandbox
 #[derive(Debug, clap::Subcommand)]
 pub enum WorkspaceCommand {
+    Enter(enter::EnterArgs),
     Start(start::StartArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Rollback(rollback::RollbackArgs),
@@ -34,6 +39,7 @@ pub enum WorkspaceCommand {
 
 pub fn run(context: &mut Context<'_>, command: &WorkspaceCommand) -> Result<ExitStatus> {
     match command {
+        WorkspaceCommand::Enter(args) => enter::run(context, args),
         WorkspaceCommand::Start(args) => start::run(context, args),
         WorkspaceCommand::Checkpoint(args) => checkpoint::run(context, args),
         WorkspaceCommand::Rollback(args) => rollback::run(context, args),

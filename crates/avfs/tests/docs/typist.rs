@@ -109,7 +109,9 @@ impl Drop for Typist<'_> {
     fn drop(&mut self) {
         let _ = self.tmux(&["kill-server"]).output();
         // Processes that serve mounts and sessions stay behind. What they have mounted goes with them.
-        processes_in(&self.namespace).for_each(|process| drop(kill_process(process, Signal::KILL)));
+        processes_in(&self.namespace).for_each(|process| {
+            let _ = kill_process(process, Signal::KILL);
+        });
     }
 }
 

@@ -15,3 +15,4 @@ mod project;
 mod repository;
 mod setup;
 mod terminal;
+mod workspace;

@@ -1,7 +1,7 @@
 //! A home with an agent, and a project in it.
 
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -86,16 +86,20 @@ impl Project {
 
     /// The first time, root hands everything over, with the program.
     pub fn give_away(&self) -> PathBuf {
+        self.program_for(NOBODY)
+    }
+
+    pub fn program_for(&self, user: u32) -> PathBuf {
         let program = self.home().join("avfs");
         if !program.exists() {
             fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), &program).unwrap();
             fs::set_permissions(self.place.path(), Permissions::from_mode(0o755)).unwrap();
-            give(&self.home(), NOBODY);
+            give(&self.home(), user);
         }
         program
     }
 
-    fn in_project(&self, mut command: Command, words: &[&str]) -> Command {
+    pub fn in_project(&self, mut command: Command, words: &[&str]) -> Command {
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.home().join("bin").display());
         command.args(words).current_dir(self.root());
         command.env_clear().env("HOME", self.home()).env("PATH", path).env("MY_SECRET", "no");
@@ -145,7 +149,7 @@ impl Drop for FuseForAll {
 }
 
 fn give(path: &Path, user: u32) {
-    chown(path, Some(user), Some(user)).unwrap();
+    lchown(path, Some(user), Some(user)).unwrap();
     if path.is_dir() && !path.is_symlink() {
         fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), user));
     }

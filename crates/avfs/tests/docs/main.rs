@@ -43,6 +43,7 @@ pages! {
     exec: "docs/exec.md",
     git: "docs/git.md",
     merge: "docs/merge.md",
+    policy: "docs/policy.md",
     review: "docs/review.md",
     rules: "docs/rules.md",
     run: "docs/run.md",

@@ -5,6 +5,7 @@ mod change;
 mod cli;
 mod commands;
 mod confirm;
+mod conflict_view;
 mod conflicts;
 mod context;
 mod entry;

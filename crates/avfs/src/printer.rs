@@ -223,6 +223,11 @@ impl Printer {
         paint(self.color_data, style, text)
     }
 
+    /// The same in what is said on standard error.
+    pub fn paint_talk<T: Display>(&self, style: Style, text: T) -> Painted<T> {
+        paint(self.color_talk, style, text)
+    }
+
     /// Standard error is best effort: there is nobody to tell that it is closed.
     fn say(&mut self, text: impl Display) {
         if let Some(held) = &mut self.held {

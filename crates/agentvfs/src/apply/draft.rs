@@ -152,7 +152,7 @@ impl Draft {
         if is_special(before) || is_done {
             return Ok(());
         }
-        let verdict = self.three_way().leave(path, before, look, choice)?;
+        let verdict = self.three_way(path).leave(path, before, look, choice)?;
         if self.settle(path, verdict)? {
             self.gone.insert(path.clone());
         }
@@ -171,13 +171,14 @@ impl Draft {
         self.plan.host.look(path)
     }
 
-    fn three_way(&self) -> ThreeWay<'_> {
+    fn three_way(&self, path: &TreePath) -> ThreeWay<'_> {
         let application = &self.plan.application;
         ThreeWay {
             objects: application.store.objects(),
             selection: &application.selection,
             task: application.options.task.as_deref().map_or("task", own_name),
             moved: &self.moved,
+            edited: application.options.edited.get(path),
         }
     }
 
@@ -210,7 +211,7 @@ impl Draft {
         }
         // What stands in the way goes first.
         let before = before.filter(|_| !self.gone.contains(path));
-        let verdict = self.three_way().arrive(path, before, after, look, self.choice(path))?;
+        let verdict = self.three_way(path).arrive(path, before, after, look, self.choice(path))?;
         let is_put = !matches!(verdict, Verdict::Nothing | Verdict::Conflict(_, None | Some(Settled::Ours)));
         if is_put {
             let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();

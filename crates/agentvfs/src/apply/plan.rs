@@ -15,6 +15,7 @@ use super::host::Host;
 use super::notes::Note;
 use super::record::AppliedFile;
 use super::selection::Selection;
+use super::sides::EditedText;
 use super::step::{DirectoryTime, Step};
 use crate::store::Store;
 
@@ -26,6 +27,8 @@ pub struct ApplyOptions {
     pub conflicts: OnConflict,
     /// What was decided for single paths.
     pub choices: BTreeMap<TreePath, OnConflict>,
+    /// What a person made of single paths that are in conflict.
+    pub edited: BTreeMap<TreePath, EditedText>,
     /// The rules through which the task saw its tree: what they hide is not applied.
     pub rules: Option<Rules>,
 }
@@ -100,7 +103,7 @@ impl Application {
         Draft::new(plan, readers).run()
     }
 
-    fn reader(&self, snapshot: SnapshotId) -> Result<TreeReader, ApplyError> {
+    pub(super) fn reader(&self, snapshot: SnapshotId) -> Result<TreeReader, ApplyError> {
         let objects = self.store.objects();
         Ok(TreeReader::new(objects.clone(), objects.snapshot(snapshot)?.root))
     }

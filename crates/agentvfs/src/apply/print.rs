@@ -67,6 +67,15 @@ impl Print {
         }
     }
 
+    /// Stands for what it holds, in a text.
+    pub fn digest_text(&self) -> String {
+        match self {
+            Print::File { digest, .. } => digest.clone(),
+            Print::Symlink { target } => format!("link {}", blake3::hash(target.as_bytes()).to_hex()),
+            Print::Directory | Print::Other => self.kind().to_owned(),
+        }
+    }
+
     /// As a person would call it.
     pub fn kind(&self) -> &'static str {
         match self {

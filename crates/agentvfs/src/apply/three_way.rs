@@ -13,6 +13,7 @@ use super::host::{Look, Seen, TEXT_MAX};
 use super::print::Print;
 use super::record::Deed;
 use super::selection::Selection;
+use super::sides::EditedText;
 use super::step::{Action, New};
 use crate::source::TICK;
 
@@ -37,6 +38,8 @@ pub(super) struct ThreeWay<'a> {
     pub task: &'a str,
     /// Paths of which the user had another version when somebody first read them.
     pub moved: &'a HashSet<TreePath>,
+    /// What the user made of this path.
+    pub edited: Option<&'a EditedText>,
 }
 
 /// The task's side.
@@ -124,6 +127,13 @@ impl ThreeWay<'_> {
             Some((bytes, places)) => {
                 let kind =
                     if before.is_none() { ConflictKind::BothAdded } else { ConflictKind::Lines(places) };
+                // It was made of what was here then, and of nothing else.
+                if let Some(edited) =
+                    self.edited.filter(|edited| edited.here_digest == here.print.digest_text())
+                {
+                    let chosen = replace(text(edited.bytes.clone()), Deed::Merged);
+                    return Ok(Verdict::Conflict(kind, Some(Settled::Do(Box::new(chosen)))));
+                }
                 settle(kind, choice, Some(theirs), Some(replace(text(bytes), Deed::Marked)))
             }
             None => {
@@ -175,7 +185,7 @@ impl ThreeWay<'_> {
     }
 
     /// The version of a file that is only promised.
-    fn unread(&self, entry: &Entry) -> Result<Option<Stamp>, ApplyError> {
+    pub fn unread(&self, entry: &Entry) -> Result<Option<Stamp>, ApplyError> {
         let id = match &entry.kind {
             EntryKind::File { content: Content::Blob(id), .. } => id.object(),
             EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
@@ -223,17 +233,22 @@ impl ThreeWay<'_> {
         };
         let ours = here.bytes.clone().filter(|bytes| is_text(bytes));
         let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return Ok(None) };
-        let names = Sides {
-            ours: "here".into(),
-            theirs: self.task.to_owned(),
-            base: "base".into(),
-            style: MarkerStyle::Merge,
-        };
-        let merge = merge_lines(&base, &ours, &theirs, &names);
-        Ok(Some((merge.merged, merge.conflicts)))
+        Ok(Some(self.put_together(&base, &ours, &theirs, MarkerStyle::Merge)))
     }
 
-    fn text(&self, path: &TreePath, entry: &Entry) -> Result<Option<Bytes>, ApplyError> {
+    pub fn put_together(
+        &self,
+        base: &[u8],
+        here: &[u8],
+        task: &[u8],
+        style: MarkerStyle,
+    ) -> (Vec<u8>, usize) {
+        let (ours, theirs, base_name) = ("here".into(), self.task.to_owned(), "base".into());
+        let merge = merge_lines(base, here, task, &Sides { ours, theirs, base: base_name, style });
+        (merge.merged, merge.conflicts)
+    }
+
+    pub fn text(&self, path: &TreePath, entry: &Entry) -> Result<Option<Bytes>, ApplyError> {
         let EntryKind::File { size, content } = entry.kind else { return Ok(None) };
         if size > TEXT_MAX {
             return Ok(None);

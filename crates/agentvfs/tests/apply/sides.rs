@@ -3,9 +3,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use agentvfs::Error;
-use agentvfs::apply::{ApplyOptions, OnConflict, Selection};
+use agentvfs::apply::{ApplyOptions, EditedText, OnConflict, Selection, SideText};
 
-use crate::scene::{Scene, conflicts_of, path, survey};
+use crate::scene::{Scene, conflicts_of, options, path, survey};
 
 fn deeds(scene: &Scene) -> Vec<String> {
     scene.plan().files.iter().map(|file| format!("{} {}", file.path, file.deed.as_str())).collect()
@@ -260,7 +260,7 @@ fn some_paths_or_some_hunks_are_applied_alone() {
     scene.task_writes("src/new/c", "c");
     scene.task_writes("b", "y");
     let options = ApplyOptions::default();
-    let hunks = Selection { hunks: [(path("src/a"), [2].into())].into(), ..Selection::default() };
+    let hunks = Selection { hunks: [(path("src/a"), [2.into()].into())].into(), ..Selection::default() };
     scene.plan_with(&hunks, &options).unwrap().carry_out().unwrap();
     assert_eq!(scene.read("src/a"), text.replace("\n30\n", "\nthirty\n"));
     assert_eq!(scene.read("b"), "x");
@@ -270,7 +270,7 @@ fn some_paths_or_some_hunks_are_applied_alone() {
     assert_eq!((scene.read("src/new/c"), scene.read("b")), ("c".into(), "x".into()));
     let missing = Selection { paths: vec![path("nowhere")], ..Selection::default() };
     assert_eq!(scene.plan_with(&missing, &options).err().map(|error| error.code()), Some("not-changed"));
-    let bad = Selection { hunks: [(path("b"), [7].into())].into(), ..Selection::default() };
+    let bad = Selection { hunks: [(path("b"), [7.into()].into())].into(), ..Selection::default() };
     assert_eq!(scene.plan_with(&bad, &options).err().map(|error| error.code()), Some("bad-hunks"));
 }
 
@@ -300,4 +300,45 @@ fn a_store_in_memory_has_no_place_for_it() {
         &ApplyOptions::default(),
     );
     assert!(matches!(plan.unwrap().carry_out(), Err(Error::Apply(_))));
+}
+
+#[test]
+fn the_sides_of_a_conflict_can_be_looked_at() {
+    let scene = Scene::new(&[("a", LINES), ("gone", "old\n")]);
+    scene.task_writes("a", &LINES.replace("2\n", "task\n"));
+    scene.user_writes("a", &LINES.replace("2\n", "user\n"));
+    scene.task_removes("gone");
+    scene.user_writes("gone", "new\n");
+    let plan = scene.plan();
+    let sides = plan.sides(&path("a")).unwrap();
+    let places = sides.places(1);
+    let text = |lines: &[bytes::Bytes]| String::from_utf8(lines.concat()).unwrap();
+    let seen: Vec<[String; 5]> = places
+        .iter()
+        .map(|place| {
+            [&place.before, &place.here, &place.base, &place.task, &place.after].map(|part| text(part))
+        })
+        .collect();
+    assert_eq!(seen, [["1\n", "user\n", "2\n", "task\n", "3\n"].map(String::from)]);
+    assert_eq!(places[0].line, 2);
+    let marked = String::from_utf8(sides.marked.unwrap()).unwrap();
+    assert!(marked.contains("user\n||||||| base\n2\n=======\ntask\n>>>>>>> "), "{marked}");
+    let gone = plan.sides(&path("gone")).unwrap();
+    assert_eq!((gone.task, gone.here), (SideText::Nothing, SideText::Text("new\n".into())));
+}
+
+#[test]
+fn an_edited_text_holds_for_what_was_here_when_it_was_edited() {
+    let scene = Scene::new(&[("a", LINES)]);
+    scene.task_writes("a", &LINES.replace("2\n", "task\n"));
+    scene.user_writes("a", &LINES.replace("2\n", "user\n"));
+    let here_digest = scene.plan().sides(&path("a")).unwrap().here_digest;
+    let edited = EditedText { bytes: b"mine\n".to_vec(), here_digest };
+    let options = ApplyOptions { edited: [(path("a"), edited)].into(), ..options() };
+    let plan = || scene.plan_with(&Selection::default(), &options).unwrap();
+    scene.user_writes("a", &LINES.replace("2\n", "user again\n"));
+    assert_eq!(plan().conflicts.len(), 1, "it was made of another text");
+    scene.user_writes("a", &LINES.replace("2\n", "user\n"));
+    plan().carry_out().unwrap();
+    assert_eq!(scene.read("a"), "mine\n");
 }

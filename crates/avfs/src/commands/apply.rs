@@ -1,5 +1,6 @@
 //! `avfs apply`: a task's changes in the real directory.
 
+mod asking;
 mod git;
 mod output;
 mod part;
@@ -7,14 +8,14 @@ mod part;
 pub use self::output::{ConflictBody, FileBody, KeptBody, list};
 pub use self::part::Part;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use agentvfs::Task;
-use agentvfs::apply::{Application, ApplyOptions, Conflict, OnConflict, Plan, Selection};
+use agentvfs::apply::{Application, ApplyOptions, HunkNumber, OnConflict, Plan, Selection};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 use clap::ValueEnum;
@@ -25,7 +26,6 @@ use crate::args::vault_path;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
-use crate::failure::Failure;
 
 /// Bring a task's changes into its directory
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub struct ApplyArgs {
     #[arg(value_name = "PATH", value_parser = vault_path())]
     paths: Vec<TreePath>,
 
-    /// Only these hunks of a file, counted from 1 as `avfs diff --patch` shows them
+    /// Only these hunks of a file, counted from 1 as `avfs diff --patch` shows them; 2.1 is the first change in hunk 2
     #[arg(long, value_name = "FILE:N,…", value_parser = hunks())]
     hunks: Vec<Hunks>,
 
@@ -91,7 +91,7 @@ enum ConflictsArg {
     Ours,
     /// Take what the task has
     Theirs,
-    /// Ask for each file
+    /// Show both sides of each conflict and ask
     Ask,
 }
 
@@ -99,7 +99,7 @@ enum ConflictsArg {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hunks {
     path: TreePath,
-    numbers: BTreeSet<usize>,
+    numbers: BTreeSet<HunkNumber>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,8 @@ impl Hunks {
     fn parse(raw: &[u8]) -> Result<Hunks, BadHunks> {
         let colon = raw.iter().rposition(|byte| *byte == b':').ok_or(BadHunks::Form)?;
         let numbers = std::str::from_utf8(&raw[colon + 1..]).map_err(|_| BadHunks::Form)?;
-        let numbers: Option<BTreeSet<usize>> = numbers.split(',').map(|number| number.parse().ok()).collect();
+        let numbers: Option<BTreeSet<HunkNumber>> =
+            numbers.split(',').map(|number| number.parse().ok()).collect();
         Ok(Hunks { path: TreePath::parse(&raw[..colon])?, numbers: numbers.ok_or(BadHunks::Form)? })
     }
 }
@@ -152,12 +153,13 @@ pub fn apply(
     let look = |options: &ApplyOptions| Application::plan(&store, base, head, directory, selection, options);
     let mut plan = look(&options).map_err(agentvfs::Error::from)?;
     if manner.conflicts == Some(ConflictsArg::Ask) && !plan.conflicts.is_empty() {
-        let Some(choices) = ask_for_each(context, &plan.conflicts)? else {
+        let Some(answers) = asking::ask_for_each(context, &plan)? else {
             context.out.talk("nothing was applied");
             return Ok(ExitStatus::No);
         };
-        options.choices = choices;
+        answers.put_into(&mut options);
         plan = look(&options).map_err(agentvfs::Error::from)?;
+        answers.check(&plan)?;
     }
     if manner.dry_run {
         return output::show_dry_run(context.out, task, &plan);
@@ -216,43 +218,6 @@ fn agrees(context: &mut Context<'_>, task: &Task, plan: &Plan, manner: &MannerAr
     confirm(context.out, format_args!("Apply task '{}' to {directory}?", task.name()), false)
 }
 
-/// Asks on the terminal what to do with each conflict. `None`: the user does not want to go on.
-fn ask_for_each(
-    context: &mut Context<'_>,
-    conflicts: &[Conflict],
-) -> Result<Option<BTreeMap<TreePath, OnConflict>>> {
-    if context.out.is_json() || !io::stdin().is_terminal() {
-        let failure = Failure::new("no-terminal", ExitStatus::BadInput, "nobody can be asked here");
-        return Err(failure.hint(Some("choose mark, ours or theirs".to_owned())).into());
-    }
-    context.out.flush()?;
-    let mut choices = BTreeMap::new();
-    for conflict in conflicts {
-        let Some(choice) = ask(conflict)? else { return Ok(None) };
-        choices.insert(conflict.path.clone(), choice);
-    }
-    Ok(Some(choices))
-}
-
-fn ask(conflict: &Conflict) -> Result<Option<OnConflict>> {
-    const ANSWERS: &str = "[m]ark, [o]urs (or [s]kip: as it is here), [t]heirs (the task's), [q]uit";
-    loop {
-        write!(io::stderr(), "{conflict}: {ANSWERS}? ")?;
-        let mut answer = String::new();
-        if io::stdin().lock().read_line(&mut answer)? == 0 {
-            writeln!(io::stderr())?;
-            return Ok(None);
-        }
-        match answer.trim().to_ascii_lowercase().as_str() {
-            "m" | "mark" => return Ok(Some(OnConflict::Mark)),
-            "o" | "ours" | "s" | "skip" => return Ok(Some(OnConflict::Ours)),
-            "t" | "theirs" => return Ok(Some(OnConflict::Theirs)),
-            "q" | "quit" => return Ok(None),
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,6 +229,8 @@ mod tests {
         };
         assert_eq!(parse("src/a.rs:1,3"), Some(("/src/a.rs".into(), 2)));
         assert_eq!(parse("a:b:2"), Some(("/a:b".into(), 1)));
+        assert_eq!(parse("a:1,2.1,2.2"), Some(("/a".into(), 3)));
+        assert_eq!(parse("a:2.x"), None);
         assert_eq!((parse("a"), parse("a:"), parse("a:x")), (None, None, None));
     }
 }

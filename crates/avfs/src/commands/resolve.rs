@@ -115,7 +115,7 @@ fn read_file(file: &Path) -> Result<Vec<u8>> {
 }
 
 /// What the user makes of a text. Markers that are left are most likely forgotten.
-fn edited(text: &[u8]) -> Result<Vec<u8>> {
+pub fn edited(text: &[u8]) -> Result<Vec<u8>> {
     let draft = tempfile::Builder::new().prefix("avfs-resolve-").tempfile().context("making a draft")?;
     std::fs::write(draft.path(), text).context("writing a draft")?;
     let editor = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR")).unwrap_or("vi".into());

@@ -3,41 +3,52 @@
 mod accepted;
 mod applying;
 mod changes;
+mod conflict;
 mod decision;
 mod draw;
 mod file;
 mod geometry;
 mod json;
+mod kept;
 mod keys;
 mod model;
 mod named;
+mod palette;
 mod rows;
 #[cfg(test)]
 mod scene;
 mod screen;
+mod syntax;
 mod text;
 mod tree;
 
 use std::ffi::OsString;
 
+use std::sync::Arc;
+
 use agentvfs::apply::Plan;
+use agentvfs::{KeptReview, Task};
 use anyhow::Result;
 use avfs_core::TreePath;
 
-use self::accepted::Accepted;
-use self::applying::{conflicts, finish, plan};
+use self::applying::{conflicts, conflicts_ahead, finish, plan};
 use self::changes::Changes;
+use self::conflict::{Ahead, Choice, ConflictView};
 use self::file::OpenFile;
 use self::json::ReviewBody;
+use self::kept::restore;
 use self::model::{Effect, Model};
-use self::named::{Named, decisions, named};
+use self::named::{Named, decide, named};
+use self::palette::Palette;
 use self::screen::{Input, Screen};
 use crate::args::vault_path;
+use crate::commands::resolve::edited;
 use crate::context::Context;
 use crate::escape::{printable_line, printable_path};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::versions::count;
 
 /// Look at what a task changed, and decide file by file and hunk by hunk
 #[derive(Debug, clap::Args)]
@@ -68,14 +79,22 @@ pub struct ReviewArgs {
     /// Begin with this rejected, even if it is accepted too
     #[arg(long, value_name = "PATH[:HUNK,…]", value_parser = named())]
     reject: Vec<Named>,
+
+    /// Begin without the decisions of an earlier review
+    #[arg(long)]
+    fresh: bool,
 }
 
 pub fn run(context: &mut Context<'_>, args: &ReviewArgs) -> Result<ExitStatus> {
     let (task, paths) = context.task_and_paths(args.task.as_deref(), &args.paths)?;
-    let changes = Changes::of(&task, &paths)?;
-    let decisions = decisions(&changes, &args.accept, &args.reject)?;
+    let changes = Arc::new(Changes::of(&task, &paths)?);
+    let kept = if args.fresh { KeptReview::default() } else { task.kept_review()? };
+    let mut restored = restore(&changes.files, &kept);
+    decide(&changes, &mut restored.decisions, &args.accept, &args.reject)?;
     if context.out.is_json() {
-        context.out.object("review", &ReviewBody::new(task.name().as_str(), &changes, &decisions)?)?;
+        let plan = conflicts_ahead(&task, &changes)?;
+        let body = ReviewBody::new(task.name().as_str(), &changes, &restored.decisions, &plan.conflicts)?;
+        context.out.object("review", &body)?;
         return Ok(ExitStatus::Success);
     }
     if !screen::is_possible() {
@@ -86,12 +105,33 @@ pub fn run(context: &mut Context<'_>, args: &ReviewArgs) -> Result<ExitStatus> {
         return Ok(ExitStatus::Success);
     }
     let root = printable_path(task.root());
-    let model = Model::new(task.name().to_string(), root, changes.files.clone(), decisions);
-    let accepted = look(context.out, model, &changes, |accepted| plan(&task, &changes, accepted))?;
-    match accepted {
-        Some(plan) => finish(context, &task, plan),
-        None => Ok(ExitStatus::Success),
+    let mut model = Model::new(task.name().to_string(), root, changes.files.clone(), restored.decisions);
+    model.group(changes.groups(&[]), true);
+    model.choices = restored.choices;
+    if restored.outdated > 0 {
+        let files = count(restored.outdated as u64, "file");
+        model.message = Some(format!("{files} changed since you decided: they are undecided again"));
     }
+    let mut review =
+        Review { task: &task, changes: &changes, conflicts: None, ahead: ahead(&task, &changes) };
+    let ended = review.look(context.out, &mut model)?;
+    task.keep_review(&model.kept())?;
+    match ended {
+        Some(plan) => finish(context, &task, plan),
+        None => {
+            if !model.kept().decisions.is_empty() {
+                let name = context.here()?.name_of(&task);
+                context.out.talk(format_args!("your decisions are kept: `avfs review {name}` goes on"));
+            }
+            Ok(ExitStatus::Success)
+        }
+    }
+}
+
+/// Looks for conflicts while the user looks at the changes.
+fn ahead(task: &Task, changes: &Arc<Changes>) -> Ahead {
+    let (task, changes) = (task.clone(), Arc::clone(changes));
+    Ahead::start(move || conflicts_ahead(&task, &changes))
 }
 
 fn no_terminal(task: &str) -> Failure {
@@ -99,54 +139,128 @@ fn no_terminal(task: &str) -> Failure {
     Failure::new("no-terminal", ExitStatus::BadInput, "a review needs a terminal").hint(Some(hint))
 }
 
-/// Has the terminal until the user is done. `None`: nothing is to be applied.
-fn look(
-    out: &mut Printer,
-    mut model: Model,
-    changes: &Changes,
-    plan: impl Fn(&Accepted) -> Result<Plan>,
-) -> Result<Option<Plan>> {
-    let in_color = out.is_colored();
-    let mut screen = Screen::enter(out.stream(), in_color)?;
-    loop {
-        model.resize(screen.size()?);
-        // Files that are only passed by are not compared.
-        if !screen.has_input() {
-            load(&mut model, changes);
-        }
-        screen.draw(&model)?;
-        let action = match screen.next()? {
-            Input::Key(key) => keys::action(model.mode, key),
-            Input::Resized => None,
-            Input::Signal(signal) => {
-                drop(screen);
-                signal_hook::low_level::emulate_default_handler(signal)?;
-                return Ok(None);
-            }
-        };
-        if action.is_some_and(|action| model.needs_file(action)) {
-            load(&mut model, changes);
-        }
-        match action.and_then(|action| model.update(action)) {
-            None => {}
-            Some(Effect::Suspend) => screen.suspend()?,
-            Some(Effect::Leave) => return Ok(None),
-            Some(Effect::Apply) => match plan(&model.accepted()) {
-                Ok(plan) if plan.conflicts.is_empty() => return Ok(Some(plan)),
-                Ok(plan) => model.message = conflicts(&plan),
-                Err(error) => model.message = Some(told(&error)),
-            },
-        }
-    }
+/// A review while the user has it on the screen.
+struct Review<'a> {
+    task: &'a Task,
+    changes: &'a Arc<Changes>,
+    /// What would conflict, once it is known.
+    conflicts: Option<Plan>,
+    ahead: Ahead,
 }
 
-/// A file whose contents cannot be had is shown with the reason: the others can still be decided.
-fn load(model: &mut Model, changes: &Changes) {
-    if let Some(file) = model.wanted() {
-        model.show(match changes.diff(file) {
-            Ok(diff) => OpenFile::new(file, diff),
-            Err(error) => OpenFile::with_hunks(file, vec![told(&error)], Vec::new(), 0),
-        });
+impl Review<'_> {
+    /// Has the terminal until the user is done. `None`: nothing is to be applied.
+    fn look(&mut self, out: &mut Printer, model: &mut Model) -> Result<Option<Plan>> {
+        let palette = Palette::of_terminal(out.is_colored(), &|name| std::env::var(name).ok());
+        let mut screen = Screen::enter(out.stream(), palette)?;
+        self.take_conflicts(model, true);
+        loop {
+            model.resize(screen.size()?);
+            // Files that are only passed by are not compared.
+            if !screen.has_input() {
+                self.load(model);
+            }
+            screen.draw(model)?;
+            let action = match screen.next()? {
+                Input::Key(key) => keys::action(model.mode, key),
+                Input::Resized => None,
+                Input::Idle => {
+                    self.idle(model)?;
+                    continue;
+                }
+                Input::Signal(signal) => {
+                    drop(screen);
+                    self.task.keep_review(&model.kept())?;
+                    signal_hook::low_level::emulate_default_handler(signal)?;
+                    return Ok(None);
+                }
+            };
+            if action.is_some_and(|action| model.needs_file(action)) {
+                self.load(model);
+            }
+            match action.and_then(|action| model.update(action)) {
+                None => {}
+                Some(Effect::Suspend) => screen.suspend()?,
+                Some(Effect::Leave) => return Ok(None),
+                Some(Effect::Edit(file)) => self.edit(&mut screen, model, file)?,
+                Some(Effect::Apply) => match plan(self.task, self.changes, &model.accepted()) {
+                    Ok(plan) if plan.conflicts.is_empty() => return Ok(Some(plan)),
+                    Ok(plan) => {
+                        model.message = conflicts(&plan);
+                        self.ahead = ahead(self.task, self.changes);
+                    }
+                    Err(error) => model.message = Some(told(&error)),
+                },
+            }
+        }
+    }
+
+    /// A terminal that is lost takes nothing along that was decided a moment before.
+    fn idle(&mut self, model: &mut Model) -> Result<()> {
+        self.take_conflicts(model, false);
+        if model.take_unkept() {
+            self.task.keep_review(&model.kept())?;
+        }
+        Ok(())
+    }
+
+    fn take_conflicts(&mut self, model: &mut Model, is_first: bool) {
+        match self.ahead.found(is_first) {
+            None => {}
+            Some(Ok(plan)) => {
+                model.group(self.changes.groups(&plan.conflicts), is_first);
+                self.conflicts = Some(plan);
+                self.drop_outdated_choices(model);
+            }
+            // What is applied is looked at again, and says then what is wrong.
+            Some(Err(error)) => model.message = Some(told(&error)),
+        }
+        model.is_looking = self.ahead.is_pending();
+    }
+
+    /// A choice was made between two sides: if one of them is another now, it is open again.
+    fn drop_outdated_choices(&self, model: &mut Model) {
+        let Some(plan) = &self.conflicts else { return };
+        let holds = |file: &usize, choice: &Choice| {
+            let path = model.files[*file].path();
+            let is_open = plan.conflicts.iter().any(|conflict| conflict.path == *path);
+            is_open && plan.sides(path).is_ok_and(|sides| sides.here_digest == choice.here_digest)
+        };
+        let outdated: Vec<usize> = model
+            .choices
+            .iter()
+            .filter(|(file, choice)| !holds(file, choice))
+            .map(|(file, _)| *file)
+            .collect();
+        model.reopen(&outdated);
+    }
+
+    /// A file whose contents cannot be had is shown with the reason: the others can still be decided.
+    fn load(&self, model: &mut Model) {
+        if let Some(file) = model.wanted() {
+            let opened = self
+                .changes
+                .diff(file)
+                .and_then(|diff| Ok(OpenFile::new(file, diff, self.conflict_of(model.files[file].path())?)));
+            model.show(opened.unwrap_or_else(|error| {
+                OpenFile::with_hunks(file, vec![told(&error)], Vec::new(), Vec::new())
+            }));
+        }
+    }
+
+    fn conflict_of(&self, path: &TreePath) -> Result<Option<ConflictView>> {
+        let Some(plan) = &self.conflicts else { return Ok(None) };
+        let conflict = plan.conflicts.iter().find(|conflict| conflict.path == *path);
+        conflict.map(|conflict| ConflictView::new(plan, conflict)).transpose()
+    }
+
+    fn edit<W: std::io::Write>(&self, screen: &mut Screen<W>, model: &mut Model, file: usize) -> Result<()> {
+        let Some(text) = model.text_to_edit(file) else { return Ok(()) };
+        match screen.lend(|| edited(&text))? {
+            Ok(text) => model.edited(file, text),
+            Err(error) => model.message = Some(told(&error)),
+        }
+        Ok(())
     }
 }
 

@@ -30,7 +30,13 @@ fn answer(pane: &Pane, file: &str, keys: &str) {
 }
 
 fn answers_are_carried_out(project: &Project) {
-    let pane = Pane::start(project, "apply work --conflicts ask", 200, 40);
+    let pane = Pane::start(project, "apply work --conflicts ask", 200, 80);
+    let screen = pane.wait_for("/a (both changed the same lines)");
+    for side in ["< user", "| old", "> task"] {
+        assert!(screen.contains(side), "{screen}");
+    }
+    pane.press("? Enter");
+    pane.wait_for("t  theirs: the file becomes what the task has");
     answer(&pane, "a", "m Enter");
     answer(&pane, "b", "x Enter");
     pane.wait_until("the same question", |screen| screen.matches("/b (both changed").count() == 2);

@@ -25,19 +25,81 @@ fn only_accepted_hunks_and_files_are_applied() {
     assert_eq!(project.read("gone.txt").unwrap(), "bye\n");
 }
 
-#[test]
-fn a_conflict_with_the_directory_is_told_and_the_decisions_stay() {
+/// The user changed a line that the task changed, too.
+fn in_conflict() -> Project {
     let project = Project::usual();
     std::fs::write(project.root().join("src/main.txt"), numbered().replace("line 5\n", "line V\n")).unwrap();
-    let pane = Pane::start(&project, "review work", 120, 24);
-    pane.wait_for("deleted file");
-    pane.press("A Enter y");
-    let screen = pane.wait_for("/src/main.txt: both changed the same lines");
-    assert!(screen.contains("✓ 3"), "{screen}");
-    pane.press("n n r Enter y");
+    project
+}
+
+/// What the task made of the places that are not in conflict.
+fn merged_with(line_5: &str) -> String {
+    let text = numbered().replace("line 5\n", line_5).replace("line 30\n", "");
+    text.replace("line 55\n", "line 55 and more\n")
+}
+
+#[test]
+fn a_conflict_stands_first_with_both_sides_and_its_hunk_can_be_left_out() {
+    let project = in_conflict();
+    let pane = Pane::start(&project, "review work", 120, 30);
+    let screen = pane.wait_for("conflict 1 of 1, line 5: both changed the same lines");
+    for side in ["< line V", "| line 5", "> line five"] {
+        assert!(screen.contains(side), "{screen}");
+    }
+    pane.press("A");
+    let screen = pane.wait_for("1 conflict not accepted");
+    assert!(screen.contains("! 1  ✓ 2"), "{screen}");
+    pane.press("n r a a Enter y");
     pane.wait_for("ended with 0");
-    let expected = numbered().replace("line 5\n", "line V\n").replace("line 30\n", "");
-    assert_eq!(project.read("src/main.txt").unwrap(), expected.replace("line 55\n", "line 55 and more\n"));
+    assert_eq!(project.read("src/main.txt").unwrap(), merged_with("line V\n"));
+    assert_eq!(project.read("src/new.txt").unwrap(), "hello\n");
+}
+
+/// Takes the markers and the task's line away.
+const EDITOR: &str = r#"sed -i -e '/^[<>=]/d' -e '/^|||/,/^line 5$/d' -e '/^line five$/d' \
+    -e 's/^line V$/line V and five/' "$1"
+"#;
+
+#[test]
+fn a_conflict_becomes_what_is_chosen() {
+    for (key, line_5) in [
+        ("t", "line five\n"),
+        ("b", "<<<<<<< here\nline V\n=======\nline five\n>>>>>>> work\n"),
+        ("e", "line V and five\n"),
+    ] {
+        let project = in_conflict();
+        let editor = project.home().join("editor");
+        std::fs::write(&editor, EDITOR).unwrap();
+        let (editor, program) = (editor.display(), project.program().display().to_string());
+        let line =
+            format!("export EDITOR='sh {editor}'; {program} review work; echo ended with $?; exec cat");
+        let pane = Pane::shell(&project, &line, 120, 30);
+        pane.wait_for("conflict 1 of 1, line 5");
+        pane.press(key);
+        pane.wait_for("✓ 1 ◐ 0 ✗ 0");
+        pane.press("Enter y");
+        pane.wait_for("ended with ");
+        assert_eq!(project.read("src/main.txt").unwrap(), merged_with(line_5), "{key}");
+    }
+}
+
+#[test]
+fn a_split_hunk_is_applied_change_by_change() {
+    let before = numbered();
+    let project = Project::new(&[("a.txt", before.as_bytes())], |task| {
+        let text = String::from_utf8(task.read(&path("a.txt")).unwrap().to_vec()).unwrap();
+        let text = text.replace("line 5\n", "line five\n").replace("line 8\n", "line eight\n");
+        task.write_bytes(&path("a.txt"), text.as_bytes()).unwrap();
+    });
+    let pane = Pane::start(&project, "review work", 80, 24);
+    pane.wait_for("hunk 1 of 1");
+    pane.press("Tab s");
+    pane.wait_for("hunk 1 of 1, change 2 of 2");
+    pane.press("r a Enter");
+    pane.wait_for("apply 1 hunk to ");
+    pane.press("y");
+    pane.wait_for("ended with 0");
+    assert_eq!(project.read("a.txt").unwrap(), before.replace("line 8\n", "line eight\n"));
 }
 
 #[test]
@@ -56,19 +118,44 @@ fn files_that_the_host_runs_are_pointed_out_first() {
 }
 
 #[test]
-fn leaving_changes_nothing_and_asks_if_something_was_decided() {
+fn leaving_changes_nothing_and_the_decisions_are_there_again() {
     let project = Project::usual();
     let pane = Pane::start(&project, "review work", 80, 24);
     pane.wait_for("deleted file");
-    pane.press("A q");
-    pane.wait_for("leave, and forget what was decided?");
-    pane.press("n");
-    pane.wait_for("? help");
-    pane.press("q y");
-    pane.wait_for("ended with 0");
+    pane.press("a n r q");
+    let screen = pane.wait_for("ended with 0");
+    assert!(screen.contains("your decisions are kept: `avfs review work` goes on"), "{screen}");
     assert_eq!(project.read("src/main.txt").unwrap(), numbered());
-    assert_eq!(project.read("src/new.txt"), None);
+    assert_eq!(project.read("gone.txt").unwrap(), "bye\n");
     assert_eq!(pane.fact("#{alternate_on} #{cursor_flag}"), "0 1");
+
+    let pane = Pane::start(&project, "review work", 80, 24);
+    let screen = pane.wait_for("deleted file");
+    assert!(screen.contains("✓ D gone.txt") && screen.contains("◐   M main.txt"), "{screen}");
+    pane.press("q");
+    pane.wait_for("ended with 0");
+    project.edit(|task| task.write_bytes(&path("src/main.txt"), b"other\n").unwrap());
+    let pane = Pane::start(&project, "review work", 80, 24);
+    let screen = pane.wait_for("1 file changed since you decided");
+    assert!(screen.contains("✓ D gone.txt") && screen.contains("·   M main.txt"), "{screen}");
+    let pane = Pane::start(&project, "review work --fresh", 80, 24);
+    pane.wait_for("✓ 0 ◐ 0 ✗ 0 · 3");
+}
+
+#[test]
+fn a_lost_terminal_takes_no_decision_along() {
+    let project = Project::usual();
+    let pane = Pane::start(&project, "review work", 80, 24);
+    pane.wait_for("deleted file");
+    pane.press("a");
+    pane.wait_for("✓ 1 ◐ 0 ✗ 0 · 2");
+    let kept = || {
+        let said = project.avfs("review work --json").output().unwrap().stdout;
+        String::from_utf8(said).unwrap().matches("\"decision\":\"accepted\"").count() > 0
+    };
+    pane.wait_until("the decision is kept while the review is there", |_| kept());
+    drop(pane);
+    assert!(kept());
 }
 
 #[test]

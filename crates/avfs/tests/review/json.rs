@@ -27,7 +27,7 @@ fn every_change_is_listed_with_its_hunks_and_decisions() {
     assert_eq!((&gone["decision"], &gone["by_hunk"]), (&json!("undecided"), &json!(false)));
     let accepted = json!({
         "paths": [{ "path": "/src/new.txt" }],
-        "hunks": [{ "path": "/src/main.txt", "numbers": [1, 3] }],
+        "hunks": [{ "path": "/src/main.txt", "numbers": [1, 3], "changes": [] }],
     });
     assert_eq!(review["accepted"], accepted);
 }
@@ -36,11 +36,12 @@ fn every_change_is_listed_with_its_hunks_and_decisions() {
 fn paths_and_hunks_that_are_not_there_are_refused() {
     let project = Project::usual();
     for (line, status, code) in [
-        ("review nothing", 3, "unknown-vault"),
+        ("review nothing", 3, "unknown-task"),
         ("review work nowhere", 3, "not-found"),
         ("review work --accept nowhere", 3, "not-changed"),
         ("review work --accept src/main.txt:4", 2, "bad-hunks"),
         ("review work --accept src/main.txt:0", 2, "bad-hunks"),
+        ("review work --accept src/main.txt:1.2", 2, "bad-hunks"),
         ("review work --reject gone.txt:1", 2, "bad-hunks"),
         ("review work --accept ../x", 2, "bad-name"),
     ] {

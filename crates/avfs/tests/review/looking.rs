@@ -29,7 +29,7 @@ fn a_wide_screen_shows_both_sides_and_a_narrow_one_does_not() {
     pane.wait_until("both sides", both);
     pane.resize(80, 24);
     pane.wait_until("one side", |screen| screen.contains("+line five") && !both(screen));
-    pane.press("s");
+    pane.press("v");
     pane.wait_until("both sides again", both);
     pane.resize(200, 60);
     pane.wait_until("a large screen", |screen| both(screen) && screen.lines().count() == 60);
@@ -41,7 +41,7 @@ fn changed_words_stand_out() {
     let pane = Pane::start(&project, "review work src/main.txt", 80, 24);
     pane.wait_for("line five");
     let screen = pane.styled_screen();
-    assert!(screen.contains("\u{1b}[7mfive"), "{screen:?}");
+    assert!(screen.contains("\u{1b}[48;5;28mfive"), "{screen:?}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn every_kind_of_change_has_its_words() {
     });
     let pane = Pane::start(&project, "review work", 100, 24);
     for text in [
-        "not shown as text: 4 B before, 10 B now",
+        "not text: 4 B before, 10 B now",
         "empty",
         "/etc/passwd (no line feed)",
         "renamed from /moved",

@@ -53,10 +53,8 @@ impl Project {
             Store::open_with(&project.home().join(".local/share/agentvfs"), StoreOptions::default()).unwrap();
         let name = Some(TaskName::new("work").unwrap());
         let task = store.project(&project.root()).unwrap();
-        let task = task.new_task(&NewTask { name, ..NewTask::default() }).unwrap();
-        let open = task.vault().begin().unwrap();
-        edit(&open);
-        open.commit("edit", "").unwrap();
+        task.new_task(&NewTask { name, ..NewTask::default() }).unwrap();
+        project.edit(edit);
         if let Some(user) = owner {
             fs::copy(assert_cmd::cargo::cargo_bin!("avfs"), project.program()).unwrap();
             give_to(user, &project.home());
@@ -80,6 +78,16 @@ impl Project {
             task.write_bytes(&path("src/new.txt"), b"hello\n").unwrap();
             task.remove(&path("gone.txt"), false).unwrap();
         })
+    }
+
+    /// Does something to the files of the task.
+    pub fn edit(&self, edit: impl FnOnce(&OpenVault)) {
+        let home = self.home().join(".local/share/agentvfs");
+        let store = Store::open_with(&home, StoreOptions::default()).unwrap();
+        let vault = store.find_project(&self.root()).unwrap().unwrap().tasks().unwrap().remove(0);
+        let open = vault.vault().begin().unwrap();
+        edit(&open);
+        open.commit("edit", "").unwrap();
     }
 
     pub fn owner(&self) -> Option<&'static str> {

@@ -80,8 +80,13 @@ impl Draft {
             return Ok(None);
         }
         let (was, key) = (here.print.clone(), here.key);
-        let verdict =
-            self.three_way().arrive(&from, Some(before), after, Look::There(here), OnConflict::Refuse)?;
+        let verdict = self.three_way(&from).arrive(
+            &from,
+            Some(before),
+            after,
+            Look::There(here),
+            OnConflict::Refuse,
+        )?;
         let then = match verdict {
             Verdict::Nothing => None,
             Verdict::Do(action, deed) => Some((action, deed)),

@@ -1,9 +1,12 @@
 //! What of a task is to be applied.
 
-use agentvfs::apply::Selection;
+use std::collections::{BTreeMap, HashMap};
+
+use agentvfs::apply::{HunkNumber, Selection};
 use agentvfs::patch::FileChange;
 use avfs_core::TreePath;
 
+use super::conflict::Choice;
 use super::decision::{Decision, Mark};
 use crate::versions::count;
 
@@ -13,20 +16,27 @@ pub struct Accepted {
     /// Files that are taken as a whole. A renamed file is there with both its paths.
     pub paths: Vec<TreePath>,
     /// Files of which some hunks are taken, with the numbers of these as `avfs diff --patch` shows them.
-    pub hunks: Vec<(TreePath, Vec<usize>)>,
+    pub hunks: Vec<(TreePath, Vec<HunkNumber>)>,
+    /// What becomes of conflicts.
+    pub choices: BTreeMap<TreePath, Choice>,
     files: usize,
 }
 
 impl Accepted {
-    pub fn of(files: &[FileChange], decisions: &[Decision]) -> Accepted {
+    pub fn of(files: &[FileChange], decisions: &[Decision], choices: &HashMap<usize, Choice>) -> Accepted {
         let mut accepted = Accepted::default();
-        for (file, decision) in files.iter().zip(decisions) {
-            let hunks = decision.accepted_hunks();
+        for (index, (file, decision)) in files.iter().zip(decisions).enumerate() {
+            let hunks = decision.accepted_parts();
             if *decision == Decision::Whole(Mark::Accepted) {
                 accepted.files += 1;
                 accepted.paths.extend(paths_of(file));
             } else if !hunks.is_empty() {
                 accepted.hunks.push((file.path().clone(), hunks));
+            } else {
+                continue;
+            }
+            if let Some(choice) = choices.get(&index) {
+                accepted.choices.insert(file.path().clone(), choice.clone());
             }
         }
         accepted

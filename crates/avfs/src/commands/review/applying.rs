@@ -1,8 +1,8 @@
 //! The end of a review: what was accepted goes into the directory.
 
-use agentvfs::apply::{Application, ApplyOptions, Plan};
+use agentvfs::apply::{Application, ApplyOptions, Plan, Selection};
 use agentvfs::{Error, Task};
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::accepted::Accepted;
 use super::changes::Changes;
@@ -12,14 +12,34 @@ use crate::exit::ExitStatus;
 
 /// What would be done. It is about the states that were looked at, whatever the task has become since.
 pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan> {
-    let options = ApplyOptions {
-        task: Some(task.vault_name().to_string()),
-        rules: task.rules()?,
-        ..ApplyOptions::default()
-    };
+    let mut options = options(task)?;
+    for (path, choice) in &accepted.choices {
+        options.choices.insert(path.clone(), choice.how.on_conflict());
+        options.edited.extend(choice.edited().map(|edited| (path.clone(), edited)));
+    }
+    let plan = look(task, changes, &accepted.selection(), &options)?;
+    for conflict in &plan.settled {
+        let choice = accepted.choices.get(&conflict.path);
+        let here = plan.sides(&conflict.path).map_err(Error::from)?.here_digest;
+        if choice.is_some_and(|choice| choice.here_digest != here) {
+            bail!("{} was changed in the directory after you chose: look at it again", conflict.path);
+        }
+    }
+    Ok(plan)
+}
+
+/// Everything that would conflict if all of the task was applied.
+pub fn conflicts_ahead(task: &Task, changes: &Changes) -> Result<Plan> {
+    look(task, changes, &Selection::default(), &options(task)?)
+}
+
+fn options(task: &Task) -> Result<ApplyOptions> {
+    Ok(ApplyOptions { task: Some(task.name().to_string()), rules: task.rules()?, ..ApplyOptions::default() })
+}
+
+fn look(task: &Task, changes: &Changes, selection: &Selection, options: &ApplyOptions) -> Result<Plan> {
     let (base, theirs) = (changes.from.snapshot, changes.to.snapshot);
-    let selection = accepted.selection();
-    let plan = Application::plan(task.vault().store(), base, theirs, task.root(), &selection, &options);
+    let plan = Application::plan(task.vault().store(), base, theirs, task.root(), selection, options);
     Ok(plan.map_err(Error::from)?)
 }
 
@@ -30,7 +50,7 @@ pub fn conflicts(plan: &Plan) -> Option<String> {
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    Some(format!("{}: {}{more}: leave it out, or use `avfs apply --conflicts`", first.path, first.kind))
+    Some(format!("{}: {}{more}: choose with t, b, e or m", first.path, first.kind))
 }
 
 /// Does it. Files that programs of the host run by themselves are pointed out first: who has looked only at their

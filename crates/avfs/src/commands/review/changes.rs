@@ -1,20 +1,26 @@
 //! The changes of a task, as a review sees them.
 
+use std::collections::HashSet;
+
+use agentvfs::apply::Conflict;
 use agentvfs::patch::{FileChange, FileDiff, PatchOptions};
-use agentvfs::{ReadError, Task};
+use agentvfs::{ReadError, Task, TaskChanges};
 use anyhow::Result;
 use avfs_core::TreePath;
 
-use crate::commands::diff::{check_paths, compare};
+use super::tree::Group;
+use crate::commands::diff::check_paths;
 use crate::view::View;
 
-/// What git keeps for itself is never applied as files, so there is nothing to decide about it.
 const GIT_DIRECTORY: &[u8] = b".git";
 
 pub struct Changes {
     pub from: View,
     pub to: View,
+    /// What is to be decided, and behind it what git ignores.
     pub files: Vec<FileChange>,
+    /// How many of them are work.
+    work: usize,
 }
 
 impl Changes {
@@ -28,9 +34,28 @@ impl Changes {
         let from = View::new(vault.clone(), task.base()?)?;
         let to = View::new(vault, task.head()?)?;
         check_paths(&from, &to, paths)?;
-        let mut files = compare(&from.reader, &to.reader, paths)?;
+        let TaskChanges { mut files, ignored, .. } = task.changes_seen(&from.reader, &to.reader, paths)?;
+        // What git keeps for itself is never applied as files, so there is nothing to decide about it.
         files.retain(|file| !file.path().components().any(|name| name.as_bytes() == GIT_DIRECTORY));
-        Ok(Changes { from, to, files })
+        let work = files.len();
+        files.extend(ignored);
+        Ok(Changes { from, to, files, work })
+    }
+
+    /// Whether git ignores a file.
+    pub fn is_ignored(&self, file: usize) -> bool {
+        file >= self.work
+    }
+
+    /// Where files are shown, with these conflicts.
+    pub fn groups(&self, conflicts: &[Conflict]) -> Vec<Group> {
+        let paths: HashSet<&TreePath> = conflicts.iter().map(|conflict| &conflict.path).collect();
+        let group = |(index, file): (usize, &FileChange)| match paths.contains(file.path()) {
+            true => Group::Conflict,
+            false if self.is_ignored(index) => Group::Ignored,
+            false => Group::Usual,
+        };
+        self.files.iter().enumerate().map(group).collect()
     }
 
     /// The differences of one file. Its hunks have the numbers that `avfs diff --patch` shows.

@@ -1,4 +1,6 @@
-//! What the user has decided about a file, as a whole or hunk by hunk.
+//! What the user has decided about a file: as a whole, hunk by hunk, or change by change.
+
+use agentvfs::apply::HunkNumber;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
@@ -30,13 +32,28 @@ impl Mark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Whole(Mark),
-    /// One mark for each hunk, not all of them the same.
-    Hunks(Vec<Mark>),
+    /// For each hunk one mark for each change in it, not all of them the same.
+    Hunks(Vec<Vec<Mark>>),
 }
 
 impl Default for Decision {
     fn default() -> Decision {
         Decision::Whole(Mark::default())
+    }
+}
+
+/// A hunk of a file, or one of the changes in it. Both count from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    pub hunk: usize,
+    /// `None`: all of the hunk.
+    pub change: Option<usize>,
+}
+
+impl Part {
+    /// As it is named to people and programs.
+    pub fn number(self) -> HunkNumber {
+        HunkNumber { hunk: self.hunk + 1, change: self.change.map(|change| change + 1) }
     }
 }
 
@@ -48,20 +65,31 @@ impl Decision {
         }
     }
 
-    pub fn hunk(&self, index: usize) -> Mark {
-        match self {
-            Decision::Whole(mark) => *mark,
-            Decision::Hunks(marks) => marks.get(index).copied().unwrap_or_default(),
+    /// What was decided about a part of the file.
+    pub fn part(&self, part: Part) -> Together {
+        let marks = match self {
+            Decision::Whole(mark) => return Together::Same(*mark),
+            Decision::Hunks(hunks) => hunks.get(part.hunk).map(Vec::as_slice).unwrap_or_default(),
+        };
+        match part.change {
+            Some(change) => Together::Same(marks.get(change).copied().unwrap_or_default()),
+            None => Together::of(marks.iter().map(|mark| Together::Same(*mark))),
         }
     }
 
-    /// The same with another mark on one of `count` hunks.
-    pub fn with_hunk(&self, index: usize, count: usize, mark: Mark) -> Decision {
-        let mut marks: Vec<Mark> = (0..count).map(|hunk| self.hunk(hunk)).collect();
-        marks[index] = mark;
-        match marks.iter().all(|other| *other == mark) {
+    /// The same with another mark on one part. `shape` says how many changes each hunk has.
+    pub fn with_part(&self, part: Part, shape: &[usize], mark: Mark) -> Decision {
+        let mut hunks: Vec<Vec<Mark>> = match self {
+            Decision::Whole(all) => shape.iter().map(|changes| vec![*all; *changes]).collect(),
+            Decision::Hunks(hunks) => hunks.clone(),
+        };
+        match part.change {
+            Some(change) => hunks[part.hunk][change] = mark,
+            None => hunks[part.hunk].fill(mark),
+        }
+        match hunks.iter().flatten().all(|other| *other == mark) {
             true => Decision::Whole(mark),
-            false => Decision::Hunks(marks),
+            false => Decision::Hunks(hunks),
         }
     }
 
@@ -69,49 +97,95 @@ impl Decision {
         *self == Decision::default()
     }
 
-    /// The numbers of the accepted hunks, from 1 on, if not all of the file is accepted.
-    pub fn accepted_hunks(&self) -> Vec<usize> {
-        match self {
-            Decision::Whole(_) => Vec::new(),
-            Decision::Hunks(marks) => {
-                (1..).zip(marks).filter(|(_, mark)| **mark == Mark::Accepted).map(|(n, _)| n).collect()
-            }
-        }
+    /// The accepted hunks and changes, if not all of the file is accepted.
+    pub fn accepted_parts(&self) -> Vec<HunkNumber> {
+        let Decision::Hunks(hunks) = self else { return Vec::new() };
+        let of_hunk = |(hunk, marks): (usize, &Vec<Mark>)| {
+            let is_whole = marks.iter().all(|mark| *mark == Mark::Accepted);
+            let changes = marks.iter().enumerate().filter(|(_, mark)| **mark == Mark::Accepted);
+            let parts: Vec<Part> = match is_whole {
+                true => vec![Part { hunk, change: None }],
+                false => changes.map(|(change, _)| Part { hunk, change: Some(change) }).collect(),
+            };
+            parts
+        };
+        hunks.iter().enumerate().flat_map(of_hunk).map(Part::number).collect()
     }
 
     /// Several decisions as one.
     pub fn together<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Together {
-        let mut all = decisions.map(|decision| match decision {
+        Together::of(decisions.map(|decision| match decision {
             Decision::Whole(mark) => Together::Same(*mark),
             Decision::Hunks(_) => Together::Mixed,
-        });
-        let first = all.next().unwrap_or(Together::Same(Mark::Undecided));
-        match all.all(|other| other == first) {
-            true => first,
-            false => Together::Mixed,
-        }
+        }))
     }
 }
 
-/// What several hunks or files have in common.
+/// What several changes, hunks or files have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Together {
     Same(Mark),
     Mixed,
 }
 
+impl Together {
+    fn of(mut all: impl Iterator<Item = Together>) -> Together {
+        let first = all.next().unwrap_or(Together::Same(Mark::Undecided));
+        match all.all(|other| other == first) {
+            true => first,
+            false => Together::Mixed,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Together::Same(mark) => mark.name(),
+            Together::Mixed => "partly",
+        }
+    }
+
+    /// The mark to go on from.
+    pub fn mark(self) -> Mark {
+        match self {
+            Together::Same(mark) => mark,
+            Together::Mixed => Mark::Undecided,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SHAPE: [usize; 3] = [1, 2, 1];
+
+    fn hunk(hunk: usize) -> Part {
+        Part { hunk, change: None }
+    }
+
+    fn numbers(decision: &Decision) -> String {
+        decision.accepted_parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn hunks_that_agree_are_a_decision_on_the_file() {
-        let some = Decision::default().with_hunk(1, 3, Mark::Accepted);
-        assert_eq!(some, Decision::Hunks(vec![Mark::Undecided, Mark::Accepted, Mark::Undecided]));
-        assert_eq!((some.name(), some.accepted_hunks()), ("partly", vec![2]));
-        let all = some.with_hunk(0, 3, Mark::Accepted).with_hunk(2, 3, Mark::Accepted);
+        let some = Decision::default().with_part(hunk(1), &SHAPE, Mark::Accepted);
+        assert_eq!((some.name(), numbers(&some).as_str()), ("partly", "2"));
+        let all = some.with_part(hunk(0), &SHAPE, Mark::Accepted).with_part(hunk(2), &SHAPE, Mark::Accepted);
         assert_eq!(all, Decision::Whole(Mark::Accepted));
-        assert_eq!(all.with_hunk(0, 3, Mark::Rejected).accepted_hunks(), [2, 3]);
+        assert_eq!(numbers(&all.with_part(hunk(0), &SHAPE, Mark::Rejected)), "2 3");
+    }
+
+    #[test]
+    fn changes_of_a_hunk_are_decided_one_by_one() {
+        let second = Part { hunk: 1, change: Some(1) };
+        let some = Decision::default().with_part(second, &SHAPE, Mark::Accepted);
+        assert_eq!(numbers(&some), "2.2");
+        assert_eq!(some.part(hunk(1)), Together::Mixed);
+        assert_eq!(some.part(second), Together::Same(Mark::Accepted));
+        let first = Part { hunk: 1, change: Some(0) };
+        let both = some.with_part(first, &SHAPE, Mark::Accepted);
+        assert_eq!((numbers(&both).as_str(), both.part(hunk(1))), ("2", Together::Same(Mark::Accepted)));
     }
 
     #[test]

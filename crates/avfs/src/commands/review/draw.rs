@@ -13,6 +13,7 @@ use ratatui_core::text::Line;
 use super::decision::{Mark, Together};
 use super::keys::Mode;
 use super::model::Model;
+use super::palette::Palette;
 
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -22,13 +23,13 @@ const YELLOW: Style = Style::new().fg(Color::Yellow);
 const CYAN: Style = Style::new().fg(Color::Cyan);
 const BLUE: Style = Style::new().fg(Color::Blue);
 
-pub fn draw(model: &Model, screen: &mut Buffer) {
+pub fn draw(model: &Model, palette: Palette, screen: &mut Buffer) {
     let geometry = model.geometry();
     bars::title(model, screen, geometry.title);
     tree::tree(model, screen, geometry.tree);
     divide(screen, geometry.tree);
     diff::title(model, screen, geometry.diff_title);
-    diff::diff(model, screen, geometry.diff);
+    diff::diff(model, palette, screen, geometry.diff);
     bars::bottom(model, screen, geometry.keys);
     if model.mode == Mode::Help {
         help::help(screen);
@@ -54,14 +55,6 @@ fn put(screen: &mut Buffer, area: Rect, line: &Line<'_>) {
 fn row_of(area: Rect, row: usize) -> Rect {
     let row = u16::try_from(row).unwrap_or(u16::MAX);
     Rect { y: area.y.saturating_add(row), height: 1, ..area }
-}
-
-fn style_of(mark: Mark) -> Style {
-    match mark {
-        Mark::Undecided => FAINT,
-        Mark::Accepted => GREEN,
-        Mark::Rejected => RED,
-    }
 }
 
 fn sign_of(decided: Together) -> (&'static str, Style) {

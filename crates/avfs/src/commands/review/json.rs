@@ -1,13 +1,17 @@
 //! A review in JSON: every change with its hunks and what was decided.
 
+use std::collections::HashMap;
+
+use agentvfs::apply::Conflict;
 use agentvfs::patch::{Body, FileDiff, Hunk, HunkLineKind, Stat};
 use anyhow::Result;
+use avfs_core::TreePath;
 use serde::Serialize;
 
 use super::accepted::Accepted;
 use super::changes::Changes;
-use super::decision::Decision;
-use super::file::hunk_choices;
+use super::decision::{Decision, Part};
+use super::file::shape;
 use crate::commands::diff::ChangeBody;
 use crate::json::{PathField, byte_field};
 
@@ -27,6 +31,10 @@ struct ReviewedBody {
     #[serde(flatten)]
     change: ChangeBody,
     decision: &'static str,
+    /// Whether the directory has changed the same, so that it takes a choice to apply it.
+    conflict: Option<&'static str>,
+    /// Whether git ignores it.
+    ignored: bool,
     /// Whether its hunks can be decided one by one.
     by_hunk: bool,
     hunks: Vec<HunkBody>,
@@ -36,6 +44,8 @@ struct ReviewedBody {
 struct HunkBody {
     number: usize,
     decision: &'static str,
+    /// What was decided about each change in it, which `NUMBER.1` and so on name.
+    changes: Vec<&'static str>,
     old: RangeBody,
     new: RangeBody,
     lines: Vec<LineBody>,
@@ -66,20 +76,34 @@ struct AcceptedBody {
 struct AcceptedHunksBody {
     #[serde(flatten)]
     path: PathField,
+    /// Of hunks that are accepted as a whole.
     numbers: Vec<usize>,
+    /// Of single changes in others: `2.1`.
+    changes: Vec<String>,
 }
 
 impl ReviewBody {
-    pub fn new(task: &str, changes: &Changes, decisions: &[Decision]) -> Result<ReviewBody> {
+    pub fn new(
+        task: &str,
+        changes: &Changes,
+        decisions: &[Decision],
+        conflicts: &[Conflict],
+    ) -> Result<ReviewBody> {
         let bodies = decisions.iter().enumerate();
+        let kinds: HashMap<&TreePath, &'static str> =
+            conflicts.iter().map(|conflict| (&conflict.path, conflict.kind.as_str())).collect();
         Ok(ReviewBody {
             task: task.to_owned(),
             from: changes.from.snapshot.to_string(),
             to: changes.to.snapshot.to_string(),
             changes: bodies
-                .map(|(file, decision)| Ok(reviewed(&changes.diff(file)?, decision)))
+                .map(|(file, decision)| {
+                    let conflict = kinds.get(changes.files[file].path()).copied();
+                    let body = reviewed(&changes.diff(file)?, decision);
+                    Ok(ReviewedBody { conflict, ignored: changes.is_ignored(file), ..body })
+                })
                 .collect::<Result<_>>()?,
-            accepted: Accepted::of(&changes.files, decisions).into(),
+            accepted: Accepted::of(&changes.files, decisions, &HashMap::new()).into(),
         })
     }
 }
@@ -95,7 +119,9 @@ fn reviewed(diff: &FileDiff, decision: &Decision) -> ReviewedBody {
     ReviewedBody {
         change: ChangeBody::new(&diff.change).with_stat(stat),
         decision: decision.name(),
-        by_hunk: hunk_choices(diff) > 0,
+        conflict: None,
+        ignored: false,
+        by_hunk: !shape(diff).is_empty(),
         hunks: hunks.iter().enumerate().map(|(index, hunk)| hunk_body(index, hunk, decision)).collect(),
     }
 }
@@ -113,7 +139,10 @@ fn hunk_body(index: usize, hunk: &Hunk, decision: &Decision) -> HunkBody {
     });
     HunkBody {
         number: index + 1,
-        decision: decision.hunk(index).name(),
+        decision: decision.part(Part { hunk: index, change: None }).name(),
+        changes: (0..hunk.changes().len())
+            .map(|change| decision.part(Part { hunk: index, change: Some(change) }).name())
+            .collect(),
         old: range(&hunk.old),
         new: range(&hunk.new),
         lines: lines.collect(),
@@ -122,10 +151,19 @@ fn hunk_body(index: usize, hunk: &Hunk, decision: &Decision) -> HunkBody {
 
 impl From<Accepted> for AcceptedBody {
     fn from(accepted: Accepted) -> AcceptedBody {
-        let hunks = accepted
-            .hunks
-            .iter()
-            .map(|(path, numbers)| AcceptedHunksBody { path: path.into(), numbers: numbers.clone() });
+        let hunks = accepted.hunks.iter().map(|(path, numbers)| AcceptedHunksBody {
+            path: path.into(),
+            numbers: numbers
+                .iter()
+                .filter(|number| number.change.is_none())
+                .map(|number| number.hunk)
+                .collect(),
+            changes: numbers
+                .iter()
+                .filter(|number| number.change.is_some())
+                .map(ToString::to_string)
+                .collect(),
+        });
         AcceptedBody { paths: accepted.paths.iter().map(PathField::from).collect(), hunks: hunks.collect() }
     }
 }

@@ -15,6 +15,14 @@ pub enum Action {
     Clear,
     AcceptAll,
     RejectAll,
+    ClearAll,
+    /// What becomes of a conflict.
+    KeepMine,
+    TakeTask,
+    TakeBoth,
+    Edit,
+    SplitHunk,
+    ToggleFold,
     SwitchForm,
     StartFilter,
     Help,
@@ -55,25 +63,28 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     Apply,
-    Quit,
 }
 
 /// The keys and what they do, in the order in which a newcomer needs them. The user's page lists the same.
-pub const KEYS: [(&str, &str); 14] = [
+pub const KEYS: [(&str, &str); 18] = [
     ("j k ↓ ↑", "go to the next or previous line or file"),
     ("PgDn PgUp g G", "go a page on or back, to the beginning or the end"),
     ("Tab", "change between the files and the differences"),
-    ("← →", "move long lines; from the files, go to the differences"),
+    ("← →", "move long lines; in the files, close or open a directory"),
+    ("o", "open or close a directory"),
     ("n N", "go to the next or previous hunk, through all files"),
     ("a", "accept the hunk, file or directory, and go on"),
     ("r", "reject it, and go on"),
     ("Space", "accept it, or reject it if it is accepted"),
     ("u", "leave it undecided"),
-    ("A R", "accept or reject everything that is shown"),
+    ("s", "split the hunk into its changes, or join them again"),
+    ("A R U", "accept, reject or undecide everything that is shown"),
+    ("m t", "in a conflict, keep mine or take the task's"),
+    ("b e", "in a conflict, take both with markers, or edit it"),
     ("/", "show only files with this in their path; Esc shows all"),
-    ("s", "change between side by side and unified"),
+    ("v", "change between side by side and unified"),
     ("Enter p", "apply what is accepted"),
-    ("q", "leave"),
+    ("q", "leave; the decisions are kept"),
 ];
 
 /// What a key means; `None` if nothing.
@@ -124,7 +135,14 @@ fn browse(code: KeyCode) -> Option<Action> {
         KeyCode::Char('u') => Action::Clear,
         KeyCode::Char('A') => Action::AcceptAll,
         KeyCode::Char('R') => Action::RejectAll,
-        KeyCode::Char('s') => Action::SwitchForm,
+        KeyCode::Char('U') => Action::ClearAll,
+        KeyCode::Char('m') => Action::KeepMine,
+        KeyCode::Char('t') => Action::TakeTask,
+        KeyCode::Char('b') => Action::TakeBoth,
+        KeyCode::Char('e') => Action::Edit,
+        KeyCode::Char('s') => Action::SplitHunk,
+        KeyCode::Char('o') => Action::ToggleFold,
+        KeyCode::Char('v') => Action::SwitchForm,
         KeyCode::Char('/') => Action::StartFilter,
         KeyCode::Esc => Action::DropFilter,
         KeyCode::Char('?') => Action::Help,
@@ -160,7 +178,7 @@ mod tests {
         check(Mode::Filter, a, Some(Action::Type('a')));
         check(Mode::Help, a, Some(Action::Help));
         check(Mode::Ask(Question::Apply), a, None);
-        check(Mode::Ask(Question::Quit), KeyCode::Char('y'), Some(Action::Yes));
+        check(Mode::Ask(Question::Apply), KeyCode::Char('y'), Some(Action::Yes));
         check(Mode::Browse, KeyCode::F(1), None);
     }
 

@@ -1,17 +1,24 @@
 //! The state of a review. Keys change it and drawing shows it; neither knows the other.
 
+mod choosing;
 mod deciding;
+mod folding;
 mod moving;
 
+use std::collections::HashMap;
+
+use agentvfs::KeptReview;
 use agentvfs::patch::FileChange;
 use ratatui_core::layout::Size;
 
+use super::conflict::Choice;
 use super::decision::Decision;
 use super::file::OpenFile;
 use super::geometry::{Geometry, scrolled};
+use super::kept::keep;
 use super::keys::{Action, Mode, Question};
 use super::rows::{Form, Row};
-use super::tree::{TreeRow, tree_rows};
+use super::tree::{Fold, Group, TreeRow, tree_rows};
 
 /// Columns of a row of the tree before its name: the marks and the letter.
 const TREE_GUTTER: usize = 6;
@@ -23,6 +30,12 @@ pub struct Model {
     pub files: Vec<FileChange>,
     /// One for each file.
     pub decisions: Vec<Decision>,
+    /// The group that each file is shown in.
+    pub groups: Vec<Group>,
+    /// What becomes of conflicts.
+    pub choices: HashMap<usize, Choice>,
+    /// Conflicts are still looked for.
+    pub is_looking: bool,
     pub tree: Vec<TreeRow>,
     /// The row of the tree that is looked at, and the first one that is shown.
     pub tree_row: usize,
@@ -42,6 +55,12 @@ pub struct Model {
     form: Option<Form>,
     landing: Landing,
     size: Size,
+    /// What the user has opened and closed.
+    folds: HashMap<Fold, bool>,
+    /// How wide the tree would like to be.
+    tree_width: usize,
+    /// Something was decided that is not kept yet.
+    is_unkept: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +82,8 @@ pub enum Effect {
     Leave,
     Apply,
     Suspend,
+    /// Have the user edit the conflict of this file.
+    Edit(usize),
 }
 
 impl Model {
@@ -70,6 +91,9 @@ impl Model {
         let mut model = Model {
             task,
             root,
+            groups: vec![Group::Usual; files.len()],
+            choices: HashMap::new(),
+            is_looking: false,
             files,
             decisions,
             tree: Vec::new(),
@@ -86,10 +110,42 @@ impl Model {
             form: None,
             landing: Landing::FirstHunk,
             size: Size::new(80, 24),
+            folds: HashMap::new(),
+            tree_width: 0,
+            is_unkept: false,
         };
         model.build_tree();
-        model.tree_row = model.tree.iter().position(|row| row.file().is_some()).unwrap_or(0);
+        model.tree_row = model.first_file();
         model
+    }
+
+    /// Shows files in groups. What is looked at stays so, unless nothing was done yet: conflicts come first.
+    pub fn group(&mut self, groups: Vec<Group>, is_first: bool) {
+        let file = self.tree.get(self.tree_row).and_then(TreeRow::file).filter(|_| !is_first);
+        self.groups = groups;
+        self.build_tree();
+        let row = file.and_then(|file| self.row_of(file)).unwrap_or_else(|| self.first_file());
+        self.open = None;
+        self.look_at(row, Landing::FirstHunk);
+        self.keep_in_sight();
+    }
+
+    fn first_file(&self) -> usize {
+        self.tree.iter().position(|row| row.file().is_some()).unwrap_or(0)
+    }
+
+    fn row_of(&self, file: usize) -> Option<usize> {
+        self.tree.iter().position(|row| row.file() == Some(file))
+    }
+
+    /// What is to be kept of the decisions.
+    pub fn kept(&self) -> KeptReview {
+        keep(&self.files, &self.decisions, &self.choices)
+    }
+
+    /// Whether there is something to keep that was not kept; from now on it counts as kept.
+    pub fn take_unkept(&mut self) -> bool {
+        std::mem::take(&mut self.is_unkept)
     }
 
     pub fn update(&mut self, action: Action) -> Option<Effect> {
@@ -111,7 +167,11 @@ impl Model {
                 self.previous_hunk();
             }
             Action::Accept | Action::Reject | Action::Toggle | Action::Clear => self.decide(action),
-            Action::AcceptAll | Action::RejectAll => self.decide_all(action),
+            Action::AcceptAll | Action::RejectAll | Action::ClearAll => self.decide_all(action),
+            Action::KeepMine | Action::TakeTask | Action::TakeBoth => self.choose(action),
+            Action::Edit => return self.edit(),
+            Action::SplitHunk => self.split_hunk(),
+            Action::ToggleFold => self.toggle_fold(),
             Action::SwitchForm => self.switch_form(),
             Action::StartFilter => self.mode = Mode::Filter,
             Action::Type(c) => self.refilter(|filter| filter.push(c)),
@@ -130,10 +190,7 @@ impl Model {
                     self.message = Some("nothing is accepted yet: a accepts one, A accepts all".to_owned());
                 }
             },
-            Action::Quit => match self.decides_anything() {
-                true => self.mode = Mode::Ask(Question::Quit),
-                false => return Some(Effect::Leave),
-            },
+            Action::Quit => return Some(Effect::Leave),
             Action::Suspend => return Some(Effect::Suspend),
             Action::Yes => return self.answer_yes(),
             Action::No => self.mode = Mode::Browse,
@@ -144,7 +201,6 @@ impl Model {
     fn answer_yes(&mut self) -> Option<Effect> {
         match std::mem::replace(&mut self.mode, Mode::Browse) {
             Mode::Ask(Question::Apply) => Some(Effect::Apply),
-            Mode::Ask(Question::Quit) => Some(Effect::Leave),
             Mode::Browse | Mode::Filter | Mode::Help => None,
         }
     }
@@ -158,8 +214,7 @@ impl Model {
     }
 
     pub fn geometry(&self) -> Geometry {
-        let widest = self.tree.iter().map(TreeRow::width).max().unwrap_or(0);
-        Geometry::new(self.size, widest + TREE_GUTTER)
+        Geometry::new(self.size, self.tree_width + TREE_GUTTER)
     }
 
     pub fn form(&self) -> Form {
@@ -188,12 +243,17 @@ impl Model {
     }
 
     /// Shows the file that was wanted.
-    pub fn show(&mut self, open: OpenFile) {
+    pub fn show(&mut self, mut open: OpenFile) {
+        open.split_mixed(&self.decisions[open.index]);
         let hunk = match self.landing {
             Landing::FirstHunk => 0,
             Landing::LastHunk => open.hunks.len().saturating_sub(1),
         };
-        self.row = open.header_of(hunk, self.form()).unwrap_or(0);
+        // A conflict is looked at before the hunks.
+        self.row = match &open.conflict {
+            Some(_) if self.landing == Landing::FirstHunk => open.notes.len(),
+            _ => open.header_of(hunk, self.form()).unwrap_or(0),
+        };
         (self.top, self.column) = (0, 0);
         self.landing = Landing::FirstHunk;
         self.open = Some(open);
@@ -222,16 +282,17 @@ impl Model {
         let file = self.tree.get(self.tree_row).and_then(TreeRow::file);
         edit(&mut self.filter);
         self.build_tree();
-        let same = file.and_then(|file| self.tree.iter().position(|row| row.file() == Some(file)));
-        let first = || self.tree.iter().position(|row| row.file().is_some());
-        self.look_at(same.or_else(first).unwrap_or(0), Landing::FirstHunk);
+        let same = file.and_then(|file| self.row_of(file));
+        self.look_at(same.unwrap_or_else(|| self.first_file()), Landing::FirstHunk);
     }
 
     fn build_tree(&mut self) {
         let wanted = self.filter.to_lowercase();
         let is_wanted = |file: &FileChange| file.path().to_string().to_lowercase().contains(&wanted);
         let shown = self.files.iter().enumerate().filter(|(_, file)| is_wanted(file));
-        self.tree = tree_rows(shown.map(|(index, file)| (index, file.path())));
+        let rows = shown.map(|(index, file)| (index, file.path(), self.groups[index]));
+        self.tree = tree_rows(rows, &self.folds);
+        self.tree_width = self.tree.iter().map(TreeRow::width).max().unwrap_or(0);
     }
 
     fn keep_in_sight(&mut self) {

@@ -4,20 +4,20 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use agentvfs::Error;
-use agentvfs::apply::ApplyError;
+use agentvfs::apply::{ApplyError, HunkNumber};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::changes::Changes;
-use super::decision::{Decision, Mark};
-use super::file::hunk_choices;
+use super::decision::{Decision, Mark, Part};
+use super::file::shape;
 
 /// What a decision is about. Whether `a:1` is a file or a hunk of `a` is known only when the changes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     whole: TreePath,
-    hunks: Option<(TreePath, Vec<usize>)>,
+    hunks: Option<(TreePath, Vec<HunkNumber>)>,
 }
 
 pub fn named() -> impl TypedValueParser<Value = Named> {
@@ -51,16 +51,19 @@ impl Named {
     }
 }
 
-fn numbers(text: &[u8]) -> Option<Vec<usize>> {
+fn numbers(text: &[u8]) -> Option<Vec<HunkNumber>> {
     std::str::from_utf8(text).ok()?.split(',').map(|number| number.parse().ok()).collect()
 }
 
-/// What the command line decides. A rejection is stronger.
-pub fn decisions(changes: &Changes, accept: &[Named], reject: &[Named]) -> Result<Vec<Decision>> {
-    let mut decisions = vec![Decision::default(); changes.files.len()];
-    accept.iter().try_for_each(|named| named.mark(changes, &mut decisions, Mark::Accepted))?;
-    reject.iter().try_for_each(|named| named.mark(changes, &mut decisions, Mark::Rejected))?;
-    Ok(decisions)
+/// What the command line decides, over what was decided before. A rejection is stronger.
+pub fn decide(
+    changes: &Changes,
+    decisions: &mut [Decision],
+    accept: &[Named],
+    reject: &[Named],
+) -> Result<()> {
+    accept.iter().try_for_each(|named| named.mark(changes, decisions, Mark::Accepted))?;
+    reject.iter().try_for_each(|named| named.mark(changes, decisions, Mark::Rejected))
 }
 
 fn mark_hunks(
@@ -68,24 +71,35 @@ fn mark_hunks(
     decisions: &mut [Decision],
     mark: Mark,
     path: &TreePath,
-    numbers: &[usize],
+    numbers: &[HunkNumber],
 ) -> Result<()> {
     let file = changes.files.iter().position(|file| file.path() == path).ok_or_else(|| unknown(path))?;
-    let choices = hunk_choices(&changes.diff(file)?);
+    let shape = shape(&changes.diff(file)?);
     for number in numbers {
-        if !(1..=choices).contains(number) {
-            return Err(no_hunk(path, *number, choices).into());
-        }
-        decisions[file] = decisions[file].with_hunk(number - 1, choices, mark);
+        let part = part(*number, &shape).ok_or_else(|| no_hunk(path, *number, shape.len()))?;
+        decisions[file] = decisions[file].with_part(part, &shape, mark);
     }
     Ok(())
+}
+
+/// What a number stands for, if there is such a hunk or change.
+fn part(number: HunkNumber, shape: &[usize]) -> Option<Part> {
+    let hunk = number.hunk.checked_sub(1)?;
+    let changes = *shape.get(hunk)?;
+    match number.change {
+        None => Some(Part { hunk, change: None }),
+        Some(change) => {
+            let change = change.checked_sub(1).filter(|change| *change < changes)?;
+            Some(Part { hunk, change: Some(change) })
+        }
+    }
 }
 
 fn unknown(path: &TreePath) -> Error {
     ApplyError::NotChanged { path: path.clone() }.into()
 }
 
-fn no_hunk(path: &TreePath, number: usize, choices: usize) -> Error {
+fn no_hunk(path: &TreePath, number: HunkNumber, choices: usize) -> Error {
     let reason = match choices {
         0 => "it is accepted or rejected as a whole".to_owned(),
         choices => format!("there is no hunk {number}: it has {choices}"),
@@ -98,16 +112,21 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(raw: &str, expected: Option<(&str, &[usize])>) {
+    fn check(raw: &str, expected: Option<(&str, &[&str])>) {
         let named = Named::parse(raw.as_bytes()).unwrap();
-        let hunks = named.hunks.as_ref().map(|(path, numbers)| (path.to_string(), numbers.clone()));
-        assert_eq!(hunks, expected.map(|(path, numbers)| (path.to_owned(), numbers.to_vec())), "{raw}");
+        let shown = |numbers: &[HunkNumber]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let hunks = named.hunks.as_ref().map(|(path, numbers)| (path.to_string(), shown(numbers)));
+        let expected = expected.map(|(path, numbers)| {
+            (path.to_owned(), numbers.iter().map(|number| (*number).to_owned()).collect::<Vec<_>>())
+        });
+        assert_eq!(hunks, expected, "{raw}");
     }
 
     #[test]
     fn numbers_behind_the_last_colon_are_hunks() {
-        check("src/a:1,3", Some(("/src/a", &[1, 3])));
-        check("a:b:2", Some(("/a:b", &[2])));
+        check("src/a:1,3", Some(("/src/a", &["1", "3"])));
+        check("a:b:2", Some(("/a:b", &["2"])));
+        check("a:2.1", Some(("/a", &["2.1"])));
         check("src/a", None);
         check("a:b", None);
         check("a:", None);

@@ -8,6 +8,8 @@ use agentvfs::patch::{Hunk, HunkLineKind};
 pub enum Row {
     /// What is to be said of the file as a whole.
     Note(usize),
+    /// A line of what both sides of a conflict did.
+    Conflict(usize),
     Header {
         hunk: usize,
     },
@@ -38,14 +40,15 @@ pub enum Form {
 impl Row {
     pub fn hunk(&self) -> Option<usize> {
         match self {
-            Row::Note(_) => None,
+            Row::Note(_) | Row::Conflict(_) => None,
             Row::Header { hunk } | Row::Line { hunk, .. } => Some(*hunk),
         }
     }
 }
 
-pub fn rows(notes: usize, hunks: &[Hunk], form: Form) -> Vec<Row> {
+pub fn rows(notes: usize, conflict: usize, hunks: &[Hunk], form: Form) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..notes).map(Row::Note).collect();
+    rows.extend((0..conflict).map(Row::Conflict));
     for (index, hunk) in hunks.iter().enumerate() {
         rows.push(Row::Header { hunk: index });
         Walk { rows: &mut rows, hunk: index, form, removed: Vec::new(), added: Vec::new() }.walk(hunk);
@@ -137,10 +140,10 @@ mod tests {
             }
             None => "-".to_owned(),
         };
-        let shown: Vec<String> = rows(1, &[hunk(signs)], form)
+        let shown: Vec<String> = rows(1, 0, &[hunk(signs)], form)
             .into_iter()
             .map(|row| match row {
-                Row::Note(_) => "note".to_owned(),
+                Row::Note(_) | Row::Conflict(_) => "note".to_owned(),
                 Row::Header { .. } => "hunk".to_owned(),
                 Row::Line { old, new, .. } => format!("{} {}", show(old), show(new)),
             })

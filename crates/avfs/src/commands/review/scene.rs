@@ -48,7 +48,7 @@ impl Scene {
 
     /// Presses keys, given with blanks between them.
     pub fn press(&mut self, keys: &str) -> &mut Scene {
-        for key in keys.split(' ') {
+        for key in keys.split_whitespace() {
             if let Some(action) = action(self.model.mode, key_named(key)) {
                 if self.model.needs_file(action) {
                     self.load();
@@ -78,8 +78,9 @@ impl Scene {
         if let Some(file) = self.model.wanted() {
             let hunks = self.hunks[file].clone();
             let is_modified = self.model.files[file].status == Status::Modified;
-            let choices = if is_modified { hunks.len() } else { 0 };
-            self.model.show(OpenFile::with_hunks(file, vec!["a note".into()], hunks, choices));
+            let changes = |hunk: &Hunk| hunk.changes().len();
+            let shape = if is_modified { hunks.iter().map(changes).collect() } else { Vec::new() };
+            self.model.show(OpenFile::with_hunks(file, vec!["a note".into()], hunks, shape));
         }
     }
 }

@@ -20,12 +20,14 @@ use signal_hook::iterator::Signals;
 
 use super::draw::draw;
 use super::model::Model;
+use super::palette::Palette;
 
 /// How soon a signal to end is noticed while no key is pressed.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub struct Screen<W: Write> {
     terminal: Terminal<CrosstermBackend<W>>,
+    palette: Palette,
     signals: Signals,
 }
 
@@ -33,6 +35,8 @@ pub struct Screen<W: Write> {
 pub enum Input {
     Key(KeyEvent),
     Resized,
+    /// Nothing for a while.
+    Idle,
     /// Somebody wants this program to end.
     Signal(i32),
 }
@@ -43,12 +47,13 @@ pub fn is_possible() -> bool {
 }
 
 impl<W: Write> Screen<W> {
-    pub fn enter(out: W, in_color: bool) -> io::Result<Screen<W>> {
+    pub fn enter(out: W, palette: Palette) -> io::Result<Screen<W>> {
+        let in_color = palette != Palette::None;
         style::force_color_output(in_color);
         restore_on_panic();
         leave_with_terminal()?;
         let terminal = Terminal::new(CrosstermBackend::new(out))?;
-        let mut screen = Screen { terminal, signals: Signals::new([SIGTERM, SIGHUP])? };
+        let mut screen = Screen { terminal, palette, signals: Signals::new([SIGTERM, SIGHUP])? };
         screen.take()?;
         Ok(screen)
     }
@@ -69,7 +74,8 @@ impl<W: Write> Screen<W> {
     }
 
     pub fn draw(&mut self, model: &Model) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(model, frame.buffer_mut())).map(drop)
+        let palette = self.palette;
+        self.terminal.draw(|frame| draw(model, palette, frame.buffer_mut())).map(drop)
     }
 
     /// Whether there are keys that nobody has looked at yet.
@@ -84,7 +90,7 @@ impl<W: Write> Screen<W> {
                 return Ok(Input::Signal(signal));
             }
             if !event::poll(PATIENCE)? {
-                continue;
+                return Ok(Input::Idle);
             }
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(Input::Key(key)),
@@ -92,6 +98,14 @@ impl<W: Write> Screen<W> {
                 _ => {}
             }
         }
+    }
+
+    /// Gives the terminal to another program until it has ended.
+    pub fn lend<T>(&mut self, other: impl FnOnce() -> T) -> io::Result<T> {
+        self.give_back()?;
+        let done = other();
+        self.take()?;
+        Ok(done)
     }
 
     /// Gives the terminal to the shell until the user comes back.

@@ -1,7 +1,5 @@
 //! A line of a file as it is drawn: escaped, tabs as blanks, the changed words emphasised.
 
-use std::ops::Range;
-
 use avfs_core::printable;
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
@@ -16,15 +14,11 @@ pub struct Window {
 }
 
 /// Costs what is shown, however long the line is.
-pub fn shown_line(line: &[u8], words: &[Range<usize>], style: Style, window: Window) -> Line<'static> {
+pub fn shown_line(line: &[u8], style_at: &dyn Fn(usize) -> Style, window: Window) -> Line<'static> {
     let text = line.strip_suffix(b"\n").unwrap_or(line);
     // No character has more bytes; what is behind them can only be needed by marks without a width.
     let near = &text[..text.len().min((window.first + window.width + 1) * 8)];
     let mut cells = Cells { window, column: 0, spans: Vec::new(), is_cut: false };
-    let style_at = |at: usize| match words.iter().any(|word| word.contains(&at)) {
-        true => style.add_modifier(Modifier::REVERSED),
-        false => style,
-    };
     let mut at = 0;
     for chunk in near.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -120,7 +114,7 @@ mod tests {
 
     #[track_caller]
     fn check(line: &[u8], first: usize, width: usize, expected: &str) {
-        let shown = shown_line(line, &[], Style::new(), Window { first, width });
+        let shown = shown_line(line, &|_| Style::new(), Window { first, width });
         assert!(shown.width() <= width, "{shown}");
         assert_eq!(shown.to_string(), expected);
     }
@@ -163,7 +157,11 @@ mod tests {
     #[test]
     fn changed_words_stand_out() {
         let window = Window { first: 0, width: 40 };
-        let shown = shown_line(b"a bc d\n", std::slice::from_ref(&(2..4)), Style::new(), window);
+        let style_at = |at: usize| match (2..4).contains(&at) {
+            true => Style::new().add_modifier(Modifier::REVERSED),
+            false => Style::new(),
+        };
+        let shown = shown_line(b"a bc d\n", &style_at, window);
         let marked = shown.iter().filter(|span| span.style.add_modifier.contains(Modifier::REVERSED));
         assert_eq!(marked.map(|span| span.content.as_ref()).collect::<Vec<_>>(), ["bc"]);
     }

@@ -30,7 +30,12 @@ fn counts(model: &Model) -> Line<'static> {
         (Together::Same(Mark::Undecided), counts.undecided),
     ];
     let shown = numbers.map(|(decided, number)| format!(" {} {number}", sign_of(decided).0));
-    Line::raw(format!(" {} ", shown.concat()))
+    let conflicts = match (model.is_looking, model.open_conflicts()) {
+        (true, _) => " looking for conflicts".to_owned(),
+        (false, 0) => String::new(),
+        (false, open) => format!(" ! {open}"),
+    };
+    Line::raw(format!("{conflicts} {} ", shown.concat()))
 }
 
 pub fn bottom(model: &Model, screen: &mut Buffer, area: Rect) {
@@ -51,7 +56,6 @@ pub fn bottom(model: &Model, screen: &mut Buffer, area: Rect) {
 fn question_of(model: &Model, question: Question) -> String {
     match question {
         Question::Apply => format!("apply {} to {}?  y / n", model.accepted().summary(), model.root),
-        Question::Quit => "leave, and forget what was decided?  y / n".to_owned(),
     }
 }
 
@@ -66,19 +70,34 @@ fn keys(model: &Model, width: usize) -> Line<'static> {
         Pane::Diff => "files",
     };
     let mut line = Line::default();
-    let hints = [
-        ("?".to_owned(), "help".to_owned()),
-        ("a".to_owned(), format!("accept {what}")),
-        ("r".to_owned(), "reject".to_owned()),
-        ("Enter".to_owned(), "apply".to_owned()),
-        ("n".to_owned(), "next hunk".to_owned()),
-        ("Tab".to_owned(), other.to_owned()),
-        ("q".to_owned(), "leave".to_owned()),
-        ("A".to_owned(), "accept all".to_owned()),
-        ("/".to_owned(), "filter".to_owned()),
-        ("Space".to_owned(), "accept or reject".to_owned()),
-        ("s".to_owned(), "side by side".to_owned()),
+    let usual = [
+        ("?", "help".to_owned()),
+        ("a", format!("accept {what}")),
+        ("r", "reject".to_owned()),
+        ("Enter", "apply".to_owned()),
+        ("n", "next hunk".to_owned()),
+        ("Tab", other.to_owned()),
+        ("q", "leave".to_owned()),
+        ("A", "accept all".to_owned()),
+        ("s", "split".to_owned()),
+        ("/", "filter".to_owned()),
+        ("o", "open or close".to_owned()),
+        ("v", "side by side".to_owned()),
     ];
+    let conflict = [
+        ("?", "help"),
+        ("m", "keep mine"),
+        ("t", "take the task's"),
+        ("b", "both with markers"),
+        ("e", "edit"),
+        ("n", "next hunk"),
+        ("q", "leave"),
+    ];
+    let is_conflict = model.open.as_ref().is_some_and(|open| open.conflict.is_some());
+    let hints = match is_conflict {
+        true => conflict.map(|(key, text)| (key, text.to_owned())).to_vec(),
+        false => usual.to_vec(),
+    };
     for (key, text) in hints {
         let hint = [Span::styled(key, BOLD), Span::styled(format!(" {text}  "), FAINT)];
         if line.width() + hint.iter().map(Span::width).sum::<usize>() > width {

@@ -1,5 +1,7 @@
 //! The differences of the file that is looked at.
 
+use std::ops::Range;
+
 use agentvfs::patch::{HunkLine, WordDiff};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -7,13 +9,16 @@ use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
 use super::tree::letter_style;
-use super::{BOLD, CYAN, FAINT, GREEN, RED, put, row_of, sign_of, style_of};
+use super::{BOLD, CYAN, FAINT, GREEN, YELLOW, put, row_of, sign_of};
 use crate::commands::review::decision::{Decision, Mark, Together};
 use crate::commands::review::file::OpenFile;
 use crate::commands::review::model::{Model, Pane};
+use crate::commands::review::palette::{Change, Palette};
 use crate::commands::review::rows::{Form, Place, Row};
+use crate::commands::review::syntax::{TextSide, Token};
 use crate::commands::review::text::{Window, shown_line};
-use crate::commands::review::tree::TreeRow;
+use crate::commands::review::tree::{Fold, TreeRow};
+use crate::conflict_view::Role;
 use crate::versions::count;
 
 pub fn title(model: &Model, screen: &mut Buffer, area: Rect) {
@@ -22,15 +27,24 @@ pub fn title(model: &Model, screen: &mut Buffer, area: Rect) {
     let (sign, style) = sign_of(Decision::together(decisions()));
     let text = match model.path() {
         Some(path) => path.to_string(),
-        None => format!("{} in this directory", count(row.files().len() as u64, "file")),
+        None => about_directory(row),
     };
     let line = Line::from(vec![Span::styled(format!("{sign} "), style), Span::styled(text, BOLD)]);
     put(screen, area, &line);
 }
 
-pub fn diff(model: &Model, screen: &mut Buffer, area: Rect) {
+fn about_directory(row: &TreeRow) -> String {
+    let files = count(row.files().len() as u64, "file");
+    match row.folded().or(row.unfolded()) {
+        Some(Fold::Conflicts) => format!("{files} that you and the task changed"),
+        Some(Fold::Ignored) => format!("{files} that git ignores: left out unless you accept them"),
+        Some(Fold::Directory(_)) | None => format!("{files} in this directory"),
+    }
+}
+
+pub fn diff(model: &Model, palette: Palette, screen: &mut Buffer, area: Rect) {
     let Some(open) = &model.open else { return directory(model, screen, area) };
-    let pane = DiffPane { model, open, digits: open.last_line().to_string().len().max(3) };
+    let pane = DiffPane { model, palette, open, digits: open.last_line().to_string().len().max(3) };
     let shown = model.rows().iter().enumerate().skip(model.top).take(area.height.into());
     for (index, row) in shown {
         pane.draw_row(screen, row_of(area, index - model.top), index, row);
@@ -54,16 +68,10 @@ fn directory(model: &Model, screen: &mut Buffer, area: Rect) {
 
 struct DiffPane<'a> {
     model: &'a Model,
+    palette: Palette,
     open: &'a OpenFile,
     /// How wide line numbers are.
     digits: usize,
-}
-
-/// One of the two sides of a hunk.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Old,
-    New,
 }
 
 impl DiffPane<'_> {
@@ -74,6 +82,7 @@ impl DiffPane<'_> {
         }
         match row {
             Row::Note(note) => put(screen, rest, &Line::styled(self.open.notes[*note].clone(), FAINT)),
+            Row::Conflict(line) => self.draw_conflict(screen, rest, *line),
             Row::Header { hunk } => put(screen, rest, &self.header(*hunk, rest.width.into())),
             Row::Line { hunk, old, new } => match self.model.form() {
                 Form::Unified => self.draw_unified(screen, rest, *hunk, *old, *new),
@@ -90,28 +99,61 @@ impl DiffPane<'_> {
 
     /// Shows which lines belong to the hunk that is looked at, and what was decided about it.
     fn bar(&self, hunk: usize) -> Line<'static> {
-        let mark = self.mark(hunk);
-        let style = if mark == Mark::Undecided { CYAN } else { style_of(mark) };
-        match (self.model.hunk() == Some(hunk), mark) {
+        let decided = self.decided(hunk);
+        let style = match decided {
+            Together::Same(Mark::Undecided) => CYAN,
+            decided => sign_of(decided).1,
+        };
+        match (self.model.hunk() == Some(hunk), decided) {
             (true, _) => Line::styled("▌", style),
-            (false, Mark::Undecided) => Line::raw(" "),
+            (false, Together::Same(Mark::Undecided)) => Line::raw(" "),
             (false, _) => Line::styled("▏", style),
         }
     }
 
     fn header(&self, hunk: usize, width: usize) -> Line<'static> {
-        let place = &self.open.hunks[hunk];
-        let mark = self.mark(hunk);
-        let (sign, style) = sign_of(Together::Same(mark));
-        let told = format!(" {sign} {} ", mark.name());
-        let count = self.open.hunks.len();
-        let text = format!("── hunk {} of {count} ── line {} ", hunk + 1, place.new.start + 1);
+        let (place, part) = (&self.open.hunks[hunk], self.open.parts[hunk]);
+        let decided = self.decided(hunk);
+        let (sign, style) = sign_of(decided);
+        let told = format!(" {sign} {} ", decided.name());
+        let whole = format!("hunk {} of {}", part.hunk + 1, self.open.hunk_count());
+        let name = match part.change {
+            Some(change) => {
+                let changes = self.open.shape.get(part.hunk).copied().unwrap_or(1);
+                format!("{whole}, change {} of {changes}", change + 1)
+            }
+            None => whole,
+        };
+        let text = format!("── {name} ── line {} ", place.new.start + 1);
         let rule = width.saturating_sub(Span::raw(&text).width() + Span::raw(&told).width() + 1);
         Line::from(vec![
             Span::styled(format!("{text}{}", "─".repeat(rule)), CYAN),
             Span::styled(told, style),
             Span::styled("─", CYAN),
         ])
+    }
+
+    fn draw_conflict(&self, screen: &mut Buffer, area: Rect, line: usize) {
+        let Some(line) = self.open.conflict.as_ref().and_then(|conflict| conflict.lines.get(line)) else {
+            return;
+        };
+        let style = match line.role {
+            Role::Title => YELLOW.patch(BOLD),
+            Role::Label => BOLD,
+            Role::Unchanged => Style::new(),
+            Role::Here => CYAN,
+            Role::Base => FAINT,
+            Role::Task => GREEN,
+        };
+        let (sign, text) = split(area, line.sign().len() as u16);
+        put(screen, sign, &Line::styled(line.sign(), style));
+        // Labels are not lines of a file.
+        let bytes = match line.text.ends_with(b"\n") || matches!(line.role, Role::Title | Role::Label) {
+            true => line.text.strip_suffix(b"\n").unwrap_or(&line.text).to_vec(),
+            false => line.text.to_vec(),
+        };
+        let window = Window { first: self.model.column, width: text.width.into() };
+        put(screen, text, &shown_line(&[&bytes[..], b"\n"].concat(), &|_| style, window));
     }
 
     fn draw_unified(
@@ -126,13 +168,12 @@ impl DiffPane<'_> {
         let (right, text) = split(rest, self.digits as u16 + 1);
         put(screen, left, &self.number(old));
         put(screen, right, &self.number(new));
-        let line = match (old, new) {
-            (Some(_), Some(new)) => self.unchanged(hunk, new, text),
-            (Some(old), None) => self.changed(hunk, old, Side::Old, text),
-            (None, Some(new)) => self.changed(hunk, new, Side::New, text),
-            (None, None) => return,
-        };
-        put(screen, text, &line);
+        match (old, new) {
+            (Some(_), Some(new)) => put(screen, text, &self.unchanged(hunk, new, TextSide::New, text)),
+            (Some(old), None) => self.draw_changed(screen, text, hunk, old, Change::Removed),
+            (None, Some(new)) => self.draw_changed(screen, text, hunk, new, Change::Added),
+            (None, None) => {}
+        }
     }
 
     fn draw_both(
@@ -147,15 +188,14 @@ impl DiffPane<'_> {
         let (middle, right) = split(rest, 1);
         put(screen, middle, &Line::styled("│", FAINT));
         let is_unchanged = matches!((old, new), (Some(old), Some(new)) if old.line == new.line);
-        for (place, side, half) in [(old, Side::Old, left), (new, Side::New, right)] {
+        for (place, change, half) in [(old, Change::Removed, left), (new, Change::Added, right)] {
             let Some(place) = place else { continue };
             let (number, text) = split(half, self.digits as u16 + 1);
             put(screen, number, &self.number(Some(place)));
-            let line = match is_unchanged {
-                true => self.unchanged(hunk, place, text),
-                false => self.changed(hunk, place, side, text),
-            };
-            put(screen, text, &line);
+            match is_unchanged {
+                true => put(screen, text, &self.unchanged(hunk, place, side_of(change), text)),
+                false => self.draw_changed(screen, text, hunk, place, change),
+            }
         }
     }
 
@@ -165,46 +205,76 @@ impl DiffPane<'_> {
         Line::styled(text, FAINT)
     }
 
-    fn unchanged(&self, hunk: usize, place: Place, area: Rect) -> Line<'static> {
-        signed(
-            " ",
-            Style::new(),
-            shown_line(&self.line(hunk, place.line).text, &[], Style::new(), self.window(area)),
-        )
+    fn unchanged(&self, hunk: usize, place: Place, side: TextSide, area: Rect) -> Line<'static> {
+        let line = &self.line(hunk, place.line).text;
+        let tokens = self.tokens(side, place, line);
+        let style_at = |at: usize| match token_at(&tokens, at) {
+            Some(token) => self.palette.token(token, Style::new()),
+            None => Style::new(),
+        };
+        signed(" ", Style::new(), shown_line(line, &style_at, self.window(area)))
     }
 
-    fn changed(&self, hunk: usize, place: Place, side: Side, area: Rect) -> Line<'static> {
-        let (sign, style) = match side {
-            Side::Old => ("-", RED),
-            Side::New => ("+", GREEN),
+    fn draw_changed(&self, screen: &mut Buffer, area: Rect, hunk: usize, place: Place, change: Change) {
+        let sign = match change {
+            Change::Removed => "-",
+            Change::Added => "+",
         };
-        let style = match self.mark(hunk) {
-            Mark::Rejected => style.patch(FAINT),
-            Mark::Undecided | Mark::Accepted => style,
-        };
+        let mut style = self.palette.changed(change);
+        if self.decided(hunk) == Together::Same(Mark::Rejected) {
+            style = style.patch(FAINT);
+        }
         let own = &self.line(hunk, place.line).text;
         let words = place.partner.and_then(|partner| {
             let other = &self.line(hunk, partner).text;
-            match side {
-                Side::Old => WordDiff::compute(own, other).map(|words| words.old),
-                Side::New => WordDiff::compute(other, own).map(|words| words.new),
+            match change {
+                Change::Removed => WordDiff::compute(own, other).map(|words| words.old),
+                Change::Added => WordDiff::compute(other, own).map(|words| words.new),
             }
         });
-        signed(sign, style, shown_line(own, &words.unwrap_or_default(), style, self.window(area)))
+        let words = words.unwrap_or_default();
+        let tokens = self.tokens(side_of(change), place, own);
+        let style_at = |at: usize| {
+            let style = token_at(&tokens, at).map_or(style, |token| self.palette.token(token, style));
+            match words.iter().any(|word| word.contains(&at)) {
+                true => self.palette.word(style, change),
+                false => style,
+            }
+        };
+        screen.set_style(area.intersection(screen.area), style);
+        put(screen, area, &signed(sign, style, shown_line(own, &style_at, self.window(area))));
+    }
+
+    fn tokens(&self, side: TextSide, place: Place, line: &[u8]) -> Vec<(Range<usize>, Token)> {
+        let syntax = self.open.syntax.as_ref();
+        syntax.map(|syntax| syntax.tokens(side, place.number, line)).unwrap_or_default()
     }
 
     fn line(&self, hunk: usize, line: usize) -> &HunkLine {
         &self.open.hunks[hunk].lines[line]
     }
 
-    fn mark(&self, hunk: usize) -> Mark {
-        self.model.decisions[self.open.index].hunk(hunk)
+    fn decided(&self, hunk: usize) -> Together {
+        self.model.decisions[self.open.index].part(self.open.parts[hunk])
     }
 
     /// One column is for the sign.
     fn window(&self, area: Rect) -> Window {
         Window { first: self.model.column, width: usize::from(area.width).saturating_sub(1) }
     }
+}
+
+fn side_of(change: Change) -> TextSide {
+    match change {
+        Change::Removed => TextSide::Old,
+        Change::Added => TextSide::New,
+    }
+}
+
+/// The token at a byte. They are in order.
+fn token_at(tokens: &[(Range<usize>, Token)], at: usize) -> Option<Token> {
+    let next = tokens.partition_point(|(range, _)| range.end <= at);
+    tokens.get(next).filter(|(range, _)| range.contains(&at)).map(|(_, token)| *token)
 }
 
 fn signed(sign: &'static str, style: Style, mut line: Line<'static>) -> Line<'static> {

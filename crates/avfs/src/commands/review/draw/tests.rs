@@ -7,7 +7,7 @@ use crate::commands::review::scene::Scene;
 
 fn screen(scene: &Scene, width: u16, height: u16) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    draw(&scene.model, &mut buffer);
+    draw(&scene.model, Palette::Basic, &mut buffer);
     let symbols: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
     let rows = symbols.chunks(width.into()).map(|row| row.concat().trim_end().to_owned());
     rows.collect::<Vec<_>>().join("\n")
@@ -57,7 +57,7 @@ fn a_wide_screen_shows_both_sides() {
                     │  22  y                                            │ 23  y
                     │
                     │
-    ? help  a accept hunk  r reject  Enter apply  n next hunk  Tab files  q leave  A accept all  / filter
+    ? help  a accept hunk  r reject  Enter apply  n next hunk  Tab files  q leave  A accept all  s split  / filter
     ");
 }
 
@@ -65,7 +65,6 @@ fn a_wide_screen_shows_both_sides() {
 fn questions_and_the_filter_stand_at_the_bottom() {
     let bottom = |keys| shown(Scene::small(), keys, 80, 10).lines().last().unwrap().to_owned();
     assert_eq!(bottom("A Enter"), "apply 3 files to /home/me/web?  y / n");
-    assert_eq!(bottom("A q"), "leave, and forget what was decided?  y / n");
     assert_eq!(bottom("/ s r"), "/sr   Enter keeps it, Esc shows all files");
     assert!(bottom("Enter").starts_with("nothing is accepted yet"));
 }
@@ -103,7 +102,11 @@ fn no_screen_is_too_small() {
             scene.press(keys);
             // The screen can be another one than the model was told of, until the next event.
             for other in [Size::new(width, height), Size::new(5, 5), Size::new(100, 1)] {
-                draw(&scene.model, &mut Buffer::empty(Rect::from((Default::default(), other))));
+                draw(
+                    &scene.model,
+                    Palette::Basic,
+                    &mut Buffer::empty(Rect::from((Default::default(), other))),
+                );
             }
         }
     }

@@ -9,7 +9,7 @@ use ratatui_core::text::{Line, Span};
 use super::{BLUE, BOLD, CYAN, FAINT, GREEN, RED, YELLOW, put, row_of, sign_of};
 use crate::commands::review::decision::Decision;
 use crate::commands::review::model::{Model, Pane};
-use crate::commands::review::tree::TreeRow;
+use crate::commands::review::tree::{Fold, TreeRow};
 
 pub fn tree(model: &Model, screen: &mut Buffer, area: Rect) {
     if model.tree.is_empty() {
@@ -34,13 +34,27 @@ fn cursor(pane: Pane) -> Style {
 
 fn line(model: &Model, row: &TreeRow, width: usize) -> Line<'static> {
     let decided = Decision::together(row.files().iter().map(|file| &model.decisions[*file]));
-    let (sign, style) = sign_of(decided);
+    let (sign, style) = match row.file() {
+        Some(file) if model.is_conflict(file) && model.decisions[file].is_undecided() => ("!", YELLOW),
+        _ => sign_of(decided),
+    };
     let mark = Span::styled(format!(" {sign} "), style);
     let room = width.saturating_sub(5);
     match row {
-        TreeRow::Directory { depth, name, .. } => {
-            let name = cut(format!("{}{name}", "  ".repeat(*depth)), room + 2);
-            Line::from(vec![mark, Span::styled(name, BLUE.patch(BOLD))])
+        TreeRow::Directory { depth, name, files, fold, is_folded } => {
+            let style = match fold {
+                Fold::Conflicts => YELLOW.patch(BOLD),
+                Fold::Ignored => FAINT,
+                Fold::Directory(_) => BLUE.patch(BOLD),
+            };
+            let (arrow, count) = match is_folded {
+                true => ("▸ ", format!(" {}", files.len())),
+                false => ("", String::new()),
+            };
+            let taken = depth * 2 + arrow.chars().count() + count.len();
+            let name = cut(name.clone(), (room + 2).saturating_sub(taken));
+            let indent = Span::raw(format!("{}{arrow}", "  ".repeat(*depth)));
+            Line::from(vec![mark, indent, Span::styled(name, style), Span::styled(count, FAINT)])
         }
         TreeRow::File { depth, name, file } => {
             let status = model.files[*file].status;

@@ -2,11 +2,13 @@
 
 use avfs_core::TreePath;
 
+use super::choosing::CHOOSE;
 use super::{Model, Pane};
 use crate::commands::review::accepted::Accepted;
-use crate::commands::review::decision::{Decision, Mark};
+use crate::commands::review::decision::{Decision, Mark, Part};
 use crate::commands::review::keys::Action;
-use crate::commands::review::tree::TreeRow;
+use crate::commands::review::tree::Group;
+use crate::versions::count;
 
 /// How many files there are of each decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,15 +20,16 @@ pub struct Counts {
 }
 
 impl Model {
-    /// Decides what is looked at: a hunk, or the files of a row of the tree.
+    /// Decides what is looked at: a hunk or a change, or the files of a row of the tree.
     pub(super) fn decide(&mut self, action: Action) {
         let goes_on = matches!(action, Action::Accept | Action::Reject);
         match (self.pane, self.hunk_choice()) {
-            (Pane::Diff, Some((file, hunk, choices))) => {
-                let mark = new_mark(action, self.decisions[file].hunk(hunk));
-                self.decisions[file] = self.decisions[file].with_hunk(hunk, choices, mark);
+            (Pane::Diff, Some((file, part, shape))) => {
+                let mark = new_mark(action, self.decisions[file].part(part).mark());
+                self.mark(file, self.decisions[file].with_part(part, &shape, mark));
             }
-            _ => self.decide_row(action),
+            _ if !self.decide_row(action) => return,
+            _ => {}
         }
         match self.pane {
             Pane::Diff if goes_on => self.next_hunk(),
@@ -35,43 +38,92 @@ impl Model {
         }
     }
 
+    pub(super) fn mark(&mut self, file: usize, decision: Decision) {
+        if self.decisions[file] != decision {
+            self.decisions[file] = decision;
+            self.is_unkept = true;
+        }
+    }
+
+    /// Accepts, rejects or clears everything that is shown. A conflict is accepted by a choice alone.
     pub(super) fn decide_all(&mut self, action: Action) {
         let mark = new_mark(action, Mark::Undecided);
-        let shown: Vec<usize> = self.tree.iter().filter_map(TreeRow::file).collect();
-        shown.into_iter().for_each(|file| self.decisions[file] = Decision::Whole(mark));
+        let (settled, open) = self.decidable(self.shown_files(), mark);
+        settled.into_iter().for_each(|file| self.mark_whole(file, mark));
+        if open > 0 {
+            let conflicts = count(open as u64, "conflict");
+            self.say(&format!("{conflicts} not accepted: they stand first, and take a choice each"));
+        }
     }
 
-    /// The file, the hunk and how many there are, if hunks are decided one by one here.
-    fn hunk_choice(&self) -> Option<(usize, usize, usize)> {
-        let open = self.open.as_ref().filter(|open| open.choices > 0)?;
-        Some((open.index, self.hunk()?, open.choices))
+    /// Those that can be given a mark, and how many cannot because they are in conflict.
+    fn decidable(&self, files: Vec<usize>, mark: Mark) -> (Vec<usize>, usize) {
+        let all = files.len();
+        let can = |file: &usize| mark != Mark::Accepted || self.is_settled(*file);
+        let settled: Vec<usize> = files.into_iter().filter(can).collect();
+        let open = all - settled.len();
+        (settled, open)
     }
 
-    fn decide_row(&mut self, action: Action) {
-        let Some(row) = self.tree.get(self.tree_row) else { return };
+    fn mark_whole(&mut self, file: usize, mark: Mark) {
+        if mark != Mark::Accepted {
+            self.choices.remove(&file);
+        }
+        self.mark(file, Decision::Whole(mark));
+    }
+
+    /// The file, the part that is looked at and the shape of the file, if parts are decided one by one here.
+    fn hunk_choice(&self) -> Option<(usize, Part, Vec<usize>)> {
+        let open = self.open.as_ref().filter(|open| !open.shape.is_empty())?;
+        Some((open.index, open.parts[self.hunk()?], open.shape.clone()))
+    }
+
+    /// Splits the hunk that is looked at into its changes, or joins them again.
+    pub(super) fn split_hunk(&mut self) {
+        let (form, hunk) = (self.form(), self.hunk());
+        let (Some(open), Some(hunk)) = (&mut self.open, hunk) else {
+            return self.say("Tab goes to the differences: there s splits a hunk");
+        };
+        match open.toggle_split(hunk) {
+            Some(shown) => self.row = open.header_of(shown, form).unwrap_or(0),
+            None if open.shape.is_empty() => self.say("this file is accepted or rejected as a whole"),
+            None => self.say("this hunk is one change: it cannot be split"),
+        }
+    }
+
+    /// `false`: nothing was decided, because a conflict takes a choice.
+    fn decide_row(&mut self, action: Action) -> bool {
+        let Some(row) = self.tree.get(self.tree_row) else { return false };
         let files = row.files().to_vec();
         let now = match files.iter().all(|file| self.decisions[*file] == Decision::Whole(Mark::Accepted)) {
             true => Mark::Accepted,
             false => Mark::Undecided,
         };
         let mark = new_mark(action, now);
-        files.into_iter().for_each(|file| self.decisions[file] = Decision::Whole(mark));
+        let (settled, open) = self.decidable(files, mark);
+        if settled.is_empty() && open > 0 {
+            self.say(CHOOSE);
+            return false;
+        }
+        settled.into_iter().for_each(|file| self.mark_whole(file, mark));
+        true
     }
 
     /// Goes behind everything that was decided with the row.
-    fn leave_row(&mut self) {
+    pub(super) fn leave_row(&mut self) {
         let Some(row) = self.tree.get(self.tree_row) else { return };
-        let last = row.files().last().copied();
-        let end = self.tree.iter().rposition(|row| row.file() == last && last.is_some());
-        let behind = end.unwrap_or(self.tree_row) + 1;
-        if behind < self.tree.len() {
-            self.look_at(behind, super::Landing::FirstHunk);
+        let depth = row.depth();
+        let behind = self.tree.iter().skip(self.tree_row + 1).position(|row| row.depth() <= depth);
+        if let Some(skipped) = behind {
+            self.look_at(self.tree_row + 1 + skipped, super::Landing::FirstHunk);
         }
     }
 
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for decision in &self.decisions {
+        let ignored =
+            |file: usize| self.groups[file] == Group::Ignored && self.decisions[file].is_undecided();
+        for (_, decision) in self.decisions.iter().enumerate().filter(|(file, _)| !ignored(*file)) {
             match decision {
                 Decision::Hunks(_) => counts.partly += 1,
                 Decision::Whole(Mark::Accepted) => counts.accepted += 1,
@@ -83,15 +135,11 @@ impl Model {
     }
 
     pub fn accepted(&self) -> Accepted {
-        Accepted::of(&self.files, &self.decisions)
+        Accepted::of(&self.files, &self.decisions, &self.choices)
     }
 
     pub(super) fn accepts_anything(&self) -> bool {
         !self.accepted().is_empty()
-    }
-
-    pub(super) fn decides_anything(&self) -> bool {
-        !self.decisions.iter().all(Decision::is_undecided)
     }
 
     /// The path of what is looked at.

@@ -2,7 +2,7 @@
 
 use super::{Landing, Model, Pane};
 use crate::commands::review::keys::Step;
-use crate::commands::review::tree::TreeRow;
+use crate::commands::review::tree::{Fold, TreeRow};
 
 /// How many columns long lines move at once, and how far they can be moved.
 const COLUMNS: usize = 8;
@@ -11,8 +11,12 @@ const COLUMN_MAX: usize = 4000;
 impl Model {
     pub(super) fn step(&mut self, step: Step) {
         match (self.pane, step) {
-            (Pane::Tree, Step::Right) => self.pane = Pane::Diff,
-            (Pane::Tree, Step::Left) => {}
+            (Pane::Tree, Step::Right) => {
+                if !self.open_here() {
+                    self.pane = Pane::Diff;
+                }
+            }
+            (Pane::Tree, Step::Left) => self.close_here(),
             (Pane::Diff, Step::Left) if self.column == 0 => self.pane = Pane::Tree,
             (Pane::Diff, Step::Left) => self.column -= COLUMNS,
             (Pane::Diff, Step::Right) => self.column = (self.column + COLUMNS).min(COLUMN_MAX),
@@ -50,9 +54,8 @@ impl Model {
         if next < self.hunk_count() {
             return self.go_to_hunk(next);
         }
-        let files = self.tree.iter().enumerate().skip(self.tree_row + 1);
-        match files.map(|(row, shown)| (row, shown.file())).find(|(_, file)| file.is_some()) {
-            Some((row, _)) => self.look_at(row, Landing::FirstHunk),
+        match self.file_behind() {
+            Some(file) => self.reveal(file, Landing::FirstHunk),
             None => self.message = Some("this is the last one: Enter applies what is accepted".to_owned()),
         }
     }
@@ -61,10 +64,24 @@ impl Model {
         if let Some(previous) = self.hunk().and_then(|hunk| hunk.checked_sub(1)) {
             return self.go_to_hunk(previous);
         }
-        match self.tree[..self.tree_row.min(self.tree.len())].iter().rposition(|row| row.file().is_some()) {
-            Some(row) => self.look_at(row, Landing::LastHunk),
+        match self.file_before() {
+            Some(file) => self.reveal(file, Landing::LastHunk),
             None => self.message = Some("this is the first one".to_owned()),
         }
+    }
+
+    /// The first file behind what is looked at; of a directory, the first one in it.
+    fn file_behind(&self) -> Option<usize> {
+        let rest = &self.tree[(self.tree_row + 1).min(self.tree.len())..];
+        let here = self.tree.get(self.tree_row).filter(|row| row.folded().is_some());
+        let is_shut = |row: &&TreeRow| row.folded() == Some(&Fold::Ignored);
+        here.into_iter().chain(rest).filter(|row| !is_shut(row)).find_map(|row| row.files().first().copied())
+    }
+
+    fn file_before(&self) -> Option<usize> {
+        let before = self.tree[..self.tree_row.min(self.tree.len())].iter().rev();
+        // An open directory is not a step of its own: its files are.
+        before.filter(|row| row.unfolded().is_none()).find_map(|row| row.files().last().copied())
     }
 
     fn hunk_count(&self) -> usize {

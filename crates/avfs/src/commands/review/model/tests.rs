@@ -1,6 +1,7 @@
 use agentvfs::patch::Status;
 
 use super::*;
+use crate::commands::review::conflict::{ConflictView, How};
 use crate::commands::review::scene::Scene;
 
 #[track_caller]
@@ -69,12 +70,15 @@ fn the_filter_shows_files_with_the_text_in_their_path() {
 }
 
 #[test]
-fn leaving_asks_only_if_something_was_decided() {
-    let effect = |keys| Scene::small().press(keys).effect;
-    assert_eq!(effect("q"), Some(Effect::Leave));
-    assert_eq!(effect("r q"), None);
-    assert_eq!(effect("r q n"), None);
-    assert_eq!(effect("r q y"), Some(Effect::Leave));
+fn leaving_keeps_what_was_decided() {
+    let mut scene = Scene::small();
+    assert_eq!(scene.press("q").effect, Some(Effect::Leave));
+    assert!(!scene.model.take_unkept() && scene.model.kept().decisions.is_empty());
+    assert_eq!(scene.press("r q").effect, Some(Effect::Leave));
+    assert!(scene.model.take_unkept() && !scene.model.take_unkept());
+    assert_eq!(scene.model.kept().decisions.len(), 1);
+    scene.press("U");
+    assert!(scene.model.take_unkept() && scene.model.kept().decisions.is_empty());
 }
 
 #[test]
@@ -89,7 +93,10 @@ fn only_what_is_accepted_is_applied() {
     let paths: Vec<String> = accepted.paths.iter().map(ToString::to_string).collect();
     assert_eq!(paths, ["/docs/new", "/src/b"]);
     assert_eq!(accepted.hunks.len(), 1);
-    assert_eq!((accepted.hunks[0].0.to_string().as_str(), &accepted.hunks[0].1[..]), ("/src/a", &[2][..]));
+    assert_eq!(
+        (accepted.hunks[0].0.to_string().as_str(), &accepted.hunks[0].1[..]),
+        ("/src/a", &[2.into()][..])
+    );
     assert_eq!(accepted.summary(), "2 files and 1 hunk");
 }
 
@@ -112,7 +119,7 @@ fn another_size_keeps_the_hunk_in_sight() {
         let height = usize::from(scene.model.geometry().diff.height);
         assert!((scene.model.top..scene.model.top + height.max(1)).contains(&scene.model.row));
     }
-    scene.press("s");
+    scene.press("v");
     assert_eq!(scene.place(), "/a:2");
 }
 
@@ -127,6 +134,122 @@ fn the_same_size_moves_nothing() {
 #[test]
 fn keys_in_an_empty_review_do_nothing() {
     let mut scene = Scene::new(&[]);
-    scene.press("j k n N a r Space u A R Tab a r Space u n N PgDn g G s Right Left Enter");
+    scene.press("j k n N a r Space u A R Tab a r Space u n N PgDn g G s v o m t b e U Right Left Enter");
     assert_eq!(scene.place(), "-");
+}
+
+/// A file with one hunk of three changes.
+fn with_changes() -> Scene {
+    Scene::new(&[("a", Status::Modified, &["-1\n+one\n 2\n-3\n 4\n+5", "-x"])])
+}
+
+#[test]
+fn a_hunk_is_split_into_its_changes_and_joined_again() {
+    let mut scene = with_changes();
+    scene.press("Tab s");
+    assert_eq!(scene.model.open.as_ref().unwrap().hunks.len(), 4);
+    scene.press("r a");
+    let numbers: Vec<String> = scene.model.accepted().hunks[0].1.iter().map(ToString::to_string).collect();
+    assert_eq!(numbers, ["1.2"]);
+    assert_eq!(scene.place(), "/a:3", "the next change is looked at");
+    scene.press("s");
+    assert_eq!((scene.place().as_str(), scene.decided().as_str()), ("/a:1", "partly"));
+    scene.press("a");
+    let numbers: Vec<String> = scene.model.accepted().hunks[0].1.iter().map(ToString::to_string).collect();
+    assert_eq!(numbers, ["1"], "the whole hunk is decided when it is joined");
+    scene.press("s");
+    assert!(scene.model.message.as_ref().unwrap().contains("cannot be split"));
+}
+
+fn conflict() -> ConflictView {
+    ConflictView {
+        lines: Vec::new(),
+        can_take_task: true,
+        marked: Some(b"both".to_vec()),
+        here_digest: "here".into(),
+    }
+}
+
+/// The second file of three is in conflict.
+fn in_conflict() -> Scene {
+    let mut scene = Scene::small();
+    scene.model.group(vec![Group::Usual, Group::Conflict, Group::Usual], true);
+    scene.press("");
+    scene.model.open.as_mut().unwrap().conflict = Some(conflict());
+    scene
+}
+
+#[test]
+fn a_conflict_comes_first_and_is_accepted_by_a_choice() {
+    let mut scene = in_conflict();
+    assert_eq!(scene.model.path().unwrap().to_string(), "/src/a");
+    scene.press("a");
+    assert_eq!(scene.decided(), "undecided undecided undecided");
+    assert!(scene.model.message.as_ref().unwrap().starts_with("it conflicts"));
+    scene.press("A");
+    assert_eq!(scene.decided(), "accepted undecided accepted");
+    scene.press("t");
+    assert_eq!(scene.decided(), "accepted accepted accepted");
+    let accepted = scene.model.accepted();
+    let choices: Vec<(String, &str)> =
+        accepted.choices.iter().map(|(path, choice)| (path.to_string(), choice.how.name())).collect();
+    assert_eq!(choices, [("/src/a".to_owned(), "task")]);
+}
+
+#[test]
+fn keeping_mine_rejects_the_file_and_an_edit_is_its_text() {
+    let mut scene = in_conflict();
+    scene.press("m");
+    assert_eq!((scene.decided().as_str(), scene.model.choices.len()), ("undecided rejected undecided", 0));
+    let mut scene = in_conflict();
+    assert_eq!(scene.press("e").effect, Some(Effect::Edit(1)));
+    assert_eq!(scene.model.text_to_edit(1).as_deref(), Some(&b"both"[..]));
+    scene.model.edited(1, b"mine".to_vec());
+    assert_eq!(scene.model.choices[&1].how, How::Edited(b"mine".to_vec()));
+    assert_eq!(scene.model.text_to_edit(1).as_deref(), Some(&b"mine"[..]));
+    scene.model.reopen(&[1]);
+    assert_eq!((scene.decided().as_str(), scene.model.choices.len()), ("undecided undecided undecided", 0));
+}
+
+/// Two hundred files in a directory that is closed for that, one before and one behind it.
+fn many() -> Scene {
+    let names: Vec<String> = (0..200).map(|n| format!("gen/{n:03}")).collect();
+    let mut files: Vec<(&str, Status, &[&str])> = vec![("a", Status::Modified, &["-1"])];
+    files.extend(names.iter().map(|name| (name.as_str(), Status::Modified, &["-1"][..])));
+    files.push(("z", Status::Modified, &["-1"]));
+    Scene::new(&files)
+}
+
+#[test]
+fn a_closed_directory_is_decided_as_one_and_opened_by_keys() {
+    let mut scene = many();
+    assert_eq!(scene.model.tree.len(), 3);
+    scene.press("j a");
+    assert_eq!((scene.model.counts().accepted, scene.place().as_str()), (200, "/z:1"));
+    scene.press("k Right");
+    assert_eq!(scene.model.tree.len(), 203);
+    scene.press("Left");
+    assert_eq!(scene.model.tree.len(), 3);
+    scene.press("o j o");
+    assert_eq!((scene.model.tree.len(), scene.place().as_str()), (3, "-"), "the directory around is closed");
+}
+
+#[test]
+fn the_next_hunk_is_found_in_a_closed_directory() {
+    let mut scene = many();
+    scene.press("n n");
+    assert_eq!((scene.place().as_str(), scene.model.tree.len()), ("/gen/000:1", 203));
+    let mut scene = many();
+    scene.press("G n N");
+    assert_eq!(scene.place(), "/gen/199:1");
+}
+
+#[test]
+fn what_git_ignores_is_decided_only_when_it_was_opened() {
+    let mut scene = Scene::small();
+    scene.model.group(vec![Group::Usual, Group::Ignored, Group::Ignored], true);
+    scene.press("A");
+    assert_eq!(scene.decided(), "accepted undecided undecided");
+    scene.press("G o A");
+    assert_eq!(scene.decided(), "accepted accepted accepted");
 }

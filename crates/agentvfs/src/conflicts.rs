@@ -68,6 +68,31 @@ impl Vault {
     }
 }
 
+impl Vault {
+    /// The paths of open conflicts that nobody has worked on: in a text, the markers are still there. They are not to
+    /// leave the vault.
+    pub(crate) fn unsettled(&self) -> Result<Vec<TreePath>> {
+        // Most vaults have no conflicts, and are not asked for their present state.
+        if self.record()?.0.head.conflicts.is_none() {
+            return Ok(Vec::new());
+        }
+        let open = self.conflicts()?;
+        let present = self.reader()?;
+        let is_unsettled = |conflict: &Conflict| match conflict.kind {
+            ConflictKind::Text => present.read(&conflict.path).map_or(true, |text| has_markers(&text)),
+            _ => true,
+        };
+        let paths = open.into_iter().map(|open| open.conflict).filter(is_unsettled);
+        Ok(paths.map(|conflict| conflict.path).collect())
+    }
+}
+
+/// Whether a text has markers as a merge leaves them.
+fn has_markers(text: &[u8]) -> bool {
+    let is_marker = |line: &[u8]| line.starts_with(b"<<<<<<< ") || line.starts_with(b">>>>>>> ");
+    text.split(|byte| *byte == b'\n').any(is_marker)
+}
+
 /// All the conflicts of a state.
 #[derive(Default)]
 pub(crate) struct OpenConflicts {

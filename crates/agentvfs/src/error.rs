@@ -353,6 +353,9 @@ impl Error {
             Error::Apply(ApplyError::OutOfReach { .. }) => {
                 Some("leave the workspace with `exit`, and try again outside".into())
             }
+            Error::Apply(ApplyError::OpenConflicts { vault, .. }) => Some(format!(
+                "settle each with `avfs resolve PATH --vault {vault}` and --ours, --theirs, --edit or --as-is"
+            )),
             Error::Apply(ApplyError::Overtaken { .. }) => Some("try again when nobody writes there".into()),
             Error::Apply(ApplyError::Stuck { .. }) => {
                 Some("the next command tries again; repair what is in its way first".into())

@@ -5,8 +5,9 @@ mod changes;
 use std::path::{Path, PathBuf};
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_core::{SnapshotId, Timestamp};
+use avfs_core::{SnapshotId, Timestamp, TreePath};
 
+use crate::apply::{ApplyError, Selection};
 use crate::error::{Error, Result};
 use crate::exec::ChangedFile;
 use crate::ignored::IgnoredSummary;
@@ -205,6 +206,21 @@ impl Task {
         match self.applied() {
             Some(applied) => Ok(self.changes_between(applied, head)?.files.is_empty()),
             None => Ok(false),
+        }
+    }
+
+    /// The paths of conflicts that a merge or a sync left open in it, and that nobody has settled yet.
+    pub fn open_conflicts(&self) -> Result<Vec<TreePath>> {
+        self.vault.unsettled()
+    }
+
+    /// Refuses if conflicts are open in what is selected: they are not to be applied.
+    pub fn check_settled(&self, selection: &Selection) -> Result<()> {
+        let mut paths = self.open_conflicts()?;
+        paths.retain(|path| selection.wants(path));
+        match paths.is_empty() {
+            true => Ok(()),
+            false => Err(ApplyError::OpenConflicts { vault: self.vault_name.to_string(), paths }.into()),
         }
     }
 

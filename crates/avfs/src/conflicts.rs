@@ -65,6 +65,6 @@ pub fn warn_of_open(out: &mut Printer, vault: &Vault) -> Result<u64> {
 pub fn warn_of(out: &mut Printer, vault: &str, open: u64) {
     if open > 0 {
         let open = count(open, "open conflict");
-        out.warn(format_args!("vault '{vault}' has {open}; `avfs conflicts` lists them"));
+        out.warn(format_args!("vault '{vault}' has {open}; `avfs conflicts --vault {vault}` lists them"));
     }
 }

@@ -75,6 +75,7 @@ impl Plan {
 
     pub fn carry_out_watched(mut self, watch: &dyn Watch) -> Result<Applied> {
         let store = self.application.store.clone();
+        self.application.check_settled()?;
         let ledger = Ledger::of(&store)?;
         let _turn = ledger.turn(store.patience())?;
         store.recover_under_turn(&ledger)?;

@@ -15,6 +15,8 @@ use crate::listed::listed;
 pub enum ApplyError {
     #[error("{}", in_conflict(conflicts))]
     Conflicts { conflicts: Vec<Conflict> },
+    #[error("{}", unsettled(vault, paths))]
+    OpenConflicts { vault: String, paths: Vec<TreePath> },
     /// The host refused; the source says why.
     #[error("{action} {}", shown(path))]
     Host {
@@ -89,6 +91,15 @@ const SHOWN: usize = 10;
 fn in_conflict(conflicts: &[Conflict]) -> String {
     let what = if conflicts.len() == 1 { "file is" } else { "files are" };
     listed(format_args!("{} {what} in conflict, and nothing was applied", conflicts.len()), conflicts, SHOWN)
+}
+
+fn unsettled(vault: &str, paths: &[TreePath]) -> String {
+    let what = if paths.len() == 1 { "conflict is" } else { "conflicts are" };
+    listed(
+        format_args!("{} {what} open in task '{vault}', and nothing was applied", paths.len()),
+        paths,
+        SHOWN,
+    )
 }
 
 fn kept_text(kept: &[KeptCopy]) -> String {

@@ -17,6 +17,7 @@ use super::record::AppliedFile;
 use super::selection::Selection;
 use super::sides::EditedText;
 use super::step::{DirectoryTime, Step};
+use crate::error::Error;
 use crate::store::Store;
 
 /// How changes are applied.
@@ -84,6 +85,17 @@ impl Application {
             inodes: numbers(store, theirs, options),
         };
         application.look()
+    }
+
+    /// Refuses a task whose conflicts are open: whoever applies, markers do not reach the directory.
+    pub(super) fn check_settled(&self) -> crate::error::Result<()> {
+        let task = self.options.task.as_deref().map(|name| self.store.task(name)).transpose();
+        match task {
+            Ok(Some(task)) => task.check_settled(&self.selection),
+            // A vault that is no task, or that is gone by now.
+            Ok(None) | Err(Error::NotATask { .. } | Error::UnknownVault { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Looks, or looks again.

@@ -217,6 +217,7 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("git-failed", Internal),
         ("apply-conflicts", Conflict),
         ("out-of-reach", Conflict),
+        ("open-conflicts", Conflict),
         ("apply-overtaken", Busy),
         ("apply-stuck", Internal),
         ("apply-busy", Busy),
@@ -302,6 +303,7 @@ fn git_code(error: &GitError) -> &'static str {
 fn apply_code(error: &ApplyError) -> &'static str {
     match error {
         ApplyError::Conflicts { .. } => "apply-conflicts",
+        ApplyError::OpenConflicts { .. } => "open-conflicts",
         ApplyError::Host { source, .. } => host_code(source),
         ApplyError::NotADirectory { .. } => "host-not-a-directory",
         ApplyError::OutOfReach { .. } => "out-of-reach",

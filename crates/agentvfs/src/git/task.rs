@@ -17,7 +17,7 @@ use super::names::{ObjectName, RefName};
 use super::refs::MovedRef;
 use super::submodules::Submodule;
 use super::work::Work;
-use crate::apply::check_in_reach;
+use crate::apply::{Selection, check_in_reach};
 use crate::error::Result;
 use crate::owner::work_directory;
 use crate::task::Task;
@@ -110,6 +110,7 @@ impl Task {
     /// Brings its commits into a repository, as a branch.
     pub fn bring_commits(&self, into: &Path, bring: &Bring) -> Result<Brought> {
         check_in_reach(into)?;
+        self.check_settled(&Selection::default())?;
         self.bring_work(&self.git_work()?, &HostRepository::open(into)?, bring)
     }
 
@@ -117,6 +118,7 @@ impl Task {
     /// the commits that need them.
     pub fn bring_submodules(&self, into: &Path, bring: &Bring) -> Result<Vec<(TreePath, Brought)>> {
         check_in_reach(into)?;
+        self.check_settled(&Selection::default())?;
         let bring = Bring { of: None, ..bring.clone() };
         let mut all = Vec::new();
         for (Submodule { path, work }, host) in submodules_at(&self.git_work()?, into)? {
@@ -137,6 +139,7 @@ impl Task {
     /// Makes a branch in a repository with its changed files as one commit.
     pub fn commit_files(&self, into: &Path, commit: &CommitFiles) -> Result<Committed> {
         check_in_reach(into)?;
+        self.check_settled(&Selection { paths: commit.paths.clone(), ..Selection::default() })?;
         let head = self.head()?;
         let committed = self.git_work()?.commit_files(&HostRepository::open(into)?, commit)?;
         let detail = format!("{} {}", committed.branch, committed.commit);

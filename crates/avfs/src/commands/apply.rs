@@ -147,6 +147,7 @@ pub fn apply(
     manner: &MannerArgs,
 ) -> Result<ExitStatus> {
     let store = context.task_store()?;
+    task.check_settled(selection)?;
     let directory = manner.to.as_deref().unwrap_or(task.root());
     let (base, head) = (task.base()?, task.head()?);
     let mut options = options(task, manner)?;

@@ -1,23 +1,60 @@
-//! Refusals that lead to the rule: the way to ask for it names the same rules.
+//! Hints that can be typed: with the flags that the command had.
 
 use crate::failure::Failure;
 use crate::rule_args::RuleArgs;
 
-/// How the library begins the hint to a refusal.
+/// How the library begins the hint to a refusal, which names the same rules.
 const EXPLAIN: &str = "`avfs rules explain ";
 
-/// Makes the hint of a refusal one that can be typed: with the flags that the command had.
+/// Commands about a vault that hints name.
+const ABOUT_A_VAULT: [&str; 7] = [
+    "`avfs checkpoint list`",
+    "`avfs checkpoint save NAME`",
+    "`avfs log`",
+    "`avfs conflicts`",
+    "`avfs checkout`",
+    "`avfs quota show`",
+    "`avfs quota set`",
+];
+
+/// Makes the hint of an error one that can be typed.
 pub fn with_flags(error: anyhow::Error, rules: Option<&RuleArgs>, vault: Option<&str>) -> anyhow::Error {
-    let vault = vault.map(|name| format!("--vault {name}"));
-    let words: Vec<String> =
-        vault.into_iter().chain(rules.map(RuleArgs::words).unwrap_or_default()).collect();
     let failure = Failure::of(&error);
-    let rest = failure.hint.as_deref().and_then(|hint| hint.strip_prefix(EXPLAIN));
-    match rest.filter(|_| !words.is_empty()) {
+    let Some(hint) = &failure.hint else { return error };
+    let flag = vault.map(|name| format!("--vault {name}"));
+    let typed = match hint.strip_prefix(EXPLAIN) {
         Some(rest) => {
-            let hint = format!("{EXPLAIN}{} {rest}", words.join(" "));
-            failure.clone().hint(Some(hint)).into()
+            let words = flag.into_iter().chain(rules.map(RuleArgs::words).unwrap_or_default());
+            let words: Vec<String> = words.chain([rest.to_owned()]).collect();
+            format!("{EXPLAIN}{}", words.join(" "))
         }
-        None => error,
+        None => flag.map_or_else(|| hint.clone(), |flag| about_vault(hint, &flag)),
+    };
+    match typed == *hint {
+        true => error,
+        false => failure.hint(Some(typed)).into(),
+    }
+}
+
+fn about_vault(hint: &str, flag: &str) -> String {
+    ABOUT_A_VAULT.iter().fold(hint.to_owned(), |hint, command| {
+        let flagged = format!("{} {flag}`", command.trim_end_matches('`'));
+        hint.replace(command, &flagged)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_about_the_vault_that_was_named() {
+        let hint = "`avfs log` shows snapshots, `avfs checkpoint list` names";
+        let flagged = "`avfs log --vault web` shows snapshots, `avfs checkpoint list --vault web` names";
+        assert_eq!(about_vault(hint, "--vault web"), flagged);
+        assert_eq!(
+            about_vault("`avfs vault list` shows what there is", "--vault web"),
+            "`avfs vault list` shows what there is"
+        );
     }
 }

@@ -66,6 +66,8 @@ pub struct TaskBody {
     pub run: Option<RunStateBody>,
     #[serde(skip)]
     pub run_note: Option<String>,
+    /// Those that a merge or a sync left open in it.
+    pub open_conflicts: Vec<PathField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<ConflictsBody>,
     /// What it is called in the directory that one is in.
@@ -146,6 +148,7 @@ impl TaskBody {
             commits: look.commits,
             run: run.map(RunStateBody::from),
             run_note: run.and_then(table::run_note),
+            open_conflicts: task.open_conflicts()?.iter().map(PathField::from).collect(),
             conflicts: None,
             shown: task.name().to_string(),
             warnings: Vec::new(),

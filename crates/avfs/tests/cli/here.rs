@@ -177,6 +177,46 @@ fn all_commands_work_on_the_only_task_of_a_project() {
 }
 
 #[test]
+fn open_conflicts_are_shown_and_never_applied() {
+    let sandbox = Sandbox::new();
+    let web = project(&sandbox, "web", &["fix"]);
+    fs::write(web.directory.join("notes"), "web\nmine\n").unwrap();
+    web.object("sync");
+    let refused = web.object("apply --yes");
+    assert_eq!(refused["error"]["code"], "open-conflicts");
+    let message = "1 conflict is open in task 'web/fix', and nothing was applied: /notes";
+    assert_eq!(refused["error"]["message"], message);
+    let hint = refused["error"]["hint"].as_str().unwrap();
+    assert!(hint.starts_with("settle each with `avfs resolve PATH --vault web/fix`"), "{hint}");
+    for line in ["apply --dry-run", "apply --conflicts theirs --yes", "apply --commits", "apply --branch x"] {
+        assert_eq!(web.code(line), "open-conflicts", "{line}");
+    }
+    assert_eq!(web.read("notes"), "web\nmine\n");
+    assert_eq!(web.good("tasks")["tasks"][0]["open_conflicts"][0]["path"], "/notes");
+    let shown = sandbox.avfs().current_dir(&web.directory).arg("tasks").output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("1 open conflict, to be settled first: `avfs conflicts --vault fix`"), "{shown}");
+    web.good("write other thing");
+    web.good("apply other --yes");
+    assert_eq!(web.read("other"), "thing\n", "what is not in conflict can be applied");
+    web.good("resolve notes --theirs");
+    web.good("apply --yes");
+    assert_eq!(web.read("notes"), "web\nmine\n");
+}
+
+#[test]
+fn a_conflict_whose_markers_are_gone_is_no_longer_in_the_way() {
+    let sandbox = Sandbox::new();
+    let web = project(&sandbox, "web", &["fix"]);
+    fs::write(web.directory.join("notes"), "web\nmine\n").unwrap();
+    web.object("sync");
+    assert_eq!(web.code("apply --yes"), "open-conflicts");
+    web.good("write notes both");
+    web.good("apply --yes");
+    assert_eq!(web.read("notes"), "both\n");
+}
+
+#[test]
 fn of_several_tasks_one_is_named_or_chosen() {
     let sandbox = Sandbox::new();
     let web = project(&sandbox, "web", &["fix", "other"]);

@@ -45,7 +45,7 @@ fn a_merge_with_a_conflict_says_so_until_it_is_resolved() {
     ");
     for line in ["vault info", "vault list", "log", "stats", "checkpoint save now"] {
         let said = sandbox.run(line);
-        let warning = "warning: vault 'web' has 1 open conflict; `avfs conflicts` lists them\n";
+        let warning = "warning: vault 'web' has 1 open conflict; `avfs conflicts --vault web` lists them\n";
         assert!(said.contains(warning), "{line}: {said}");
     }
     assert_eq!(sandbox.object("vault info --json")["conflicts"], 1);

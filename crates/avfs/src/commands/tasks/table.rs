@@ -33,6 +33,9 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
             task.shown,
             what_runs(task)
         ))?;
+        if let Some(open) = open_conflicts(task) {
+            out.line(out.paint(YELLOW, format!("  {open}")))?;
+        }
         for warning in &task.warnings {
             out.line(out.paint(YELLOW, format!("  {warning}")))?;
         }
@@ -75,6 +78,13 @@ pub fn run_note(run: &RunRecord) -> Option<String> {
         (EndReason::CpuLimit, _) => Some("over its processor time".to_owned()),
         (EndReason::Abnormal, _) => Some("ended abnormally".to_owned()),
     }
+}
+
+/// The conflicts that keep a task from being applied.
+fn open_conflicts(task: &TaskBody) -> Option<String> {
+    let open = count(task.open_conflicts.len() as u64, "open conflict");
+    let list = format!("{open}, to be settled first: `avfs conflicts --vault {}`", task.shown);
+    (!task.open_conflicts.is_empty()).then_some(list)
 }
 
 /// What would not merge by itself, a line for each other side.

@@ -90,39 +90,79 @@ impl Profile {
 #[derive(Clone, Debug)]
 pub struct Profiles {
     all: Vec<Profile>,
+    broken: Vec<Broken>,
+}
+
+/// A file of the user that is no profile. Nothing takes its place: what it says would be missing without a word.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    pub name: String,
+    pub error: ProfileError,
+    /// The programs that the built-in profile of this name is for.
+    commands: Vec<String>,
 }
 
 impl Profiles {
     /// The built-in profiles, and those in a directory of the user.
     pub fn load(directory: Option<&Path>) -> Result<Profiles, ProfileError> {
-        let mut all = Vec::new();
+        let (mut all, mut broken) = (Vec::new(), Vec::new());
         for (name, text) in BUILT_IN {
             all.push(Profile::parse(name, None, text)?);
         }
         for (name, file) in directory.map(files).unwrap_or_default() {
-            let text =
-                std::fs::read_to_string(&file).map_err(|error| ProfileError::unreadable(&file, &error))?;
-            let profile = Profile::parse(&name, Some(&file), &text)?;
-            all.retain(|known: &Profile| known.name != name);
-            all.push(profile);
+            let read =
+                std::fs::read_to_string(&file).map_err(|error| ProfileError::unreadable(&file, &error));
+            let text = match read {
+                // A shell that was told to write to it has emptied it before anything could be read.
+                Ok(text) if text.is_empty() => continue,
+                read => read,
+            };
+            let before = all.iter().position(|known: &Profile| known.name == name).map(|at| all.remove(at));
+            match text.and_then(|text| Profile::parse(&name, Some(&file), &text)) {
+                Ok(profile) => all.push(profile),
+                Err(error) => {
+                    let commands = before.map(|built_in| built_in.commands).unwrap_or_default();
+                    broken.push(Broken { name, error, commands });
+                }
+            }
         }
         all.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(Profiles { all })
+        Ok(Profiles { all, broken })
+    }
+
+    /// The profile that is built in, whatever the user's file says.
+    pub fn built_in(name: &str) -> Result<Option<Profile>, ProfileError> {
+        let found = BUILT_IN.iter().find(|(known, _)| *known == name);
+        found.map(|(name, text)| Profile::parse(name, None, text)).transpose()
     }
 
     pub fn all(&self) -> &[Profile] {
         &self.all
     }
 
-    pub fn named(&self, name: &str) -> Option<&Profile> {
-        self.all.iter().find(|profile| profile.name == name)
+    /// The user's files that are no profiles.
+    pub fn broken(&self) -> &[Broken] {
+        &self.broken
+    }
+
+    pub fn named(&self, name: &str) -> Result<Option<&Profile>, ProfileError> {
+        match self.broken.iter().find(|broken| broken.name == name) {
+            Some(broken) => Err(broken.error.clone()),
+            None => Ok(self.all.iter().find(|profile| profile.name == name)),
+        }
     }
 
     /// The profile for a program: by the last part of its name, or the one for all others.
-    pub fn for_command(&self, program: &OsStr) -> Option<&Profile> {
+    pub fn for_command(&self, program: &OsStr) -> Result<Option<&Profile>, ProfileError> {
         let name = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let own = self.all.iter().find(|profile| profile.commands.iter().any(|command| command == name));
-        own.or_else(|| self.named(FALLBACK))
+        let is_for = |commands: &[String]| commands.iter().any(|command| command == name);
+        if let Some(broken) = self.broken.iter().find(|one| one.name == name || is_for(&one.commands)) {
+            return Err(broken.error.clone());
+        }
+        match self.all.iter().find(|profile| is_for(&profile.commands)) {
+            Some(profile) => Ok(Some(profile)),
+            None => self.named(FALLBACK),
+        }
     }
 }
 
@@ -156,7 +196,8 @@ mod tests {
     #[test]
     fn the_built_in_profiles_are_sound_and_chosen_by_the_name_of_the_program() {
         let profiles = Profiles::load(None).unwrap();
-        let chosen = |program: &str| profiles.for_command(OsStr::new(program)).unwrap().name.as_str();
+        let chosen =
+            |program: &str| profiles.for_command(OsStr::new(program)).unwrap().unwrap().name.as_str();
         assert_eq!(chosen("claude"), "claude");
         assert_eq!(chosen("/usr/local/bin/codex"), "codex");
         assert_eq!(chosen("make"), FALLBACK);
@@ -165,7 +206,7 @@ mod tests {
     #[test]
     fn state_can_be_changed_settings_only_read_and_nothing_else_is_there() {
         let profiles = Profiles::load(None).unwrap();
-        let claude = profiles.named("claude").unwrap();
+        let claude = profiles.named("claude").unwrap().unwrap();
         for (path, expected) in [
             (".claude.json", Level::Write),
             (".claude.json.tmp.12", Level::Write),
@@ -178,8 +219,8 @@ mod tests {
         ] {
             assert_eq!(level(claude, path), expected, "{path}");
         }
-        assert_eq!(level(profiles.named("gemini").unwrap(), ".gemini/tmp/bin/rg"), Level::Read);
-        let codex = profiles.named("codex").unwrap();
+        assert_eq!(level(profiles.named("gemini").unwrap().unwrap(), ".gemini/tmp/bin/rg"), Level::Read);
+        let codex = profiles.named("codex").unwrap().unwrap();
         assert_eq!(codex.copied_files(), [Path::new(".codex/config.toml")]);
         assert_eq!(level(codex, ".codex/config.toml"), Level::None, "the copy is private");
         assert_eq!(level(codex, ".codex/work.toml"), Level::Read);
@@ -188,7 +229,7 @@ mod tests {
     #[test]
     fn variables_are_passed_by_name_and_by_their_beginning() {
         let profiles = Profiles::load(None).unwrap();
-        let claude = profiles.named("claude").unwrap();
+        let claude = profiles.named("claude").unwrap().unwrap();
         assert!(claude.passes(OsStr::new("ANTHROPIC_API_KEY")));
         assert!(!claude.passes(OsStr::new("AWS_SECRET_ACCESS_KEY")));
     }
@@ -198,8 +239,27 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("claude.toml"), "commands = [\"claude\"]\n").unwrap();
         let profiles = Profiles::load(Some(directory.path())).unwrap();
-        assert!(profiles.named("claude").unwrap().state.is_empty());
-        assert!(profiles.named("codex").is_some());
+        assert!(profiles.named("claude").unwrap().unwrap().state.is_empty());
+        assert!(profiles.named("codex").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_broken_file_is_told_to_who_needs_it_and_to_nobody_else() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in [("claude", "stat = []"), ("mine", "commands = ["), ("codex", "")] {
+            std::fs::write(directory.path().join(format!("{name}.toml")), text).unwrap();
+        }
+        let profiles = Profiles::load(Some(directory.path())).unwrap();
+        assert_eq!(
+            profiles.broken().iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+            ["claude", "mine"]
+        );
+        assert!(profiles.for_command(OsStr::new("/opt/claude")).is_err());
+        assert!(profiles.named("mine").is_err());
+        assert_eq!(profiles.for_command(OsStr::new("make")).unwrap().unwrap().name, FALLBACK);
+        let emptied = profiles.named("codex").unwrap().unwrap();
+        assert_eq!((emptied.file.as_deref(), emptied.state.is_empty()), (None, false));
+        assert!(Profiles::built_in("claude").unwrap().is_some());
     }
 
     #[track_caller]
@@ -216,6 +276,7 @@ mod tests {
         check("state = [\"a\", 3]", "p.toml:1:15: 'state' should be a list of texts");
         check("programs = [\"../x\"]", "p.toml:1:13: '../x' does not lead to a place below the home");
         check("copied = [\"a/*\"]", "p.toml:1:11: 'a/*' should be the name of one file");
+        check("hosts = [\"+crate\"]", "p.toml:1:10: '+crate': there is no group 'crate'");
         check("environment = [\"A=B\"]", "p.toml:1:16: 'A=B' is no name of a variable");
     }
 }

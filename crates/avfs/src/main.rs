@@ -8,6 +8,7 @@ mod confirm;
 mod conflict_view;
 mod conflicts;
 mod context;
+mod editor;
 mod entry;
 mod env_args;
 mod escape;

@@ -1,14 +1,13 @@
 //! A profile: from text to what it says.
 
 use std::path::{Component, Path, PathBuf};
-use std::str::FromStr;
 
 use avfs_core::rules::Pattern;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Profile, ProfileError, WrongProfile};
-use crate::network::HostRule;
+use crate::network::{BadHostRule, Group, HostRule};
 
 const KEYS: &[&str] =
     &["about", "commands", "programs", "hosts", "environment", "state", "settings", "copied"];
@@ -44,7 +43,7 @@ impl Reader<'_> {
             about: about.transpose()?.unwrap_or_default(),
             commands: self.list(table, "commands", |name| Ok(name.to_owned()))?,
             programs: self.list(table, "programs", below_home)?,
-            hosts: self.list(table, "hosts", host)?,
+            hosts: self.list(table, "hosts", hosts)?.concat(),
             environment: self.list(table, "environment", variable)?,
             state: self.list(table, "state", pattern)?,
             settings: self.list(table, "settings", pattern)?,
@@ -100,12 +99,16 @@ fn below_home(text: &str) -> Result<PathBuf, WrongProfile> {
     }
 }
 
-fn host(text: &str) -> Result<HostRule, WrongProfile> {
-    let bad = |error: <HostRule as FromStr>::Err| WrongProfile::Value {
-        text: text.to_owned(),
-        reason: error.to_string(),
-    };
-    text.parse().map_err(bad)
+/// A host, or those of a group.
+fn hosts(text: &str) -> Result<Vec<HostRule>, WrongProfile> {
+    let bad = |reason: String| WrongProfile::Value { text: text.to_owned(), reason };
+    match text.strip_prefix('+') {
+        Some(name) => match Group::named(name) {
+            Some(group) => Ok(group.hosts.clone()),
+            None => Err(bad(format!("there is no group '{name}'"))),
+        },
+        None => text.parse().map(|host| vec![host]).map_err(|error: BadHostRule| bad(error.to_string())),
+    }
 }
 
 fn variable(text: &str) -> Result<String, WrongProfile> {

@@ -76,7 +76,7 @@ mod tests {
 
     fn shown(home: &Path, program: &str, search: &Path) -> Vec<String> {
         let profiles = Profiles::load(None).unwrap();
-        let profile = profiles.named("codex").unwrap();
+        let profile = profiles.named("codex").unwrap().unwrap();
         let all = programs(profile, home, OsStr::new(program), search.as_os_str(), &[]);
         all.iter().map(|one| one.at.strip_prefix(home).unwrap().display().to_string()).collect()
     }

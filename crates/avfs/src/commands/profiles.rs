@@ -1,5 +1,8 @@
 //! `avfs profiles`: what agents in a terminal need of this machine.
 
+mod edit;
+mod groups;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -19,7 +22,10 @@ use crate::suggest;
 pub enum ProfilesCommand {
     List(ListArgs),
     Show(ShowArgs),
+    Edit(edit::EditArgs),
+    Reset(edit::ResetArgs),
     EditPath(EditPathArgs),
+    Groups(groups::GroupsArgs),
 }
 
 /// List the profiles
@@ -33,18 +39,23 @@ pub struct ListArgs {}
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs profiles show claude
-  avfs profiles show claude > \"$(avfs profiles edit-path claude)\"")]
+  avfs profiles show claude --built-in")]
 pub struct ShowArgs {
     name: String,
+    /// The profile that is built in, also where a file of yours is taken instead
+    #[arg(long)]
+    built_in: bool,
 }
 
 /// Print the file whose profile is taken instead of the built-in one
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The file need not exist; its directory is made.
+#[command(
+    after_help = "The file need not exist; its directory is made. `avfs profiles edit` is the way to change it.
 
 Examples:
-  avfs profiles show claude > \"$(avfs profiles edit-path claude)\"
-  $EDITOR \"$(avfs profiles edit-path claude)\"")]
+  avfs profiles edit-path claude
+  cp claude.toml \"$(avfs profiles edit-path claude)\""
+)]
 pub struct EditPathArgs {
     name: String,
 }
@@ -94,7 +105,10 @@ struct EditPathBody {
 pub fn run(context: &mut Context<'_>, command: &ProfilesCommand) -> Result<ExitStatus> {
     match command {
         ProfilesCommand::List(_) => list(context),
-        ProfilesCommand::Show(args) => show(context, &args.name),
+        ProfilesCommand::Show(args) => show(context, args),
+        ProfilesCommand::Edit(args) => edit::edit(context, args),
+        ProfilesCommand::Reset(args) => edit::reset(context, args),
+        ProfilesCommand::Groups(_) => groups::list(context),
         ProfilesCommand::EditPath(args) => edit_path(context, &args.name),
     }
 }
@@ -115,7 +129,7 @@ pub fn named<'a>(profiles: &'a Profiles, name: &str) -> Result<&'a Profile> {
         let text = format!("there is no profile '{}'", printable_text(name.as_bytes()));
         Failure::new("unknown-profile", ExitStatus::NotFound, text).hint(Some(hint))
     };
-    Ok(profiles.named(name).ok_or_else(unknown)?)
+    Ok(profiles.named(name)?.ok_or_else(unknown)?)
 }
 
 fn directory() -> Option<PathBuf> {
@@ -133,14 +147,24 @@ fn list(context: &mut Context<'_>) -> Result<ExitStatus> {
     for profile in profiles.all() {
         let from = profile.file.as_deref().map_or_else(|| "built in".to_owned(), printable_path);
         let about = printable_text(profile.about.as_bytes());
-        context.out.line(format_args!("{:<10} {about} ({from})", profile.name))?;
+        context.out.line(format_args!("{:<12} {about} ({from})", profile.name))?;
+    }
+    for broken in profiles.broken() {
+        context.out.warn(format_args!("profile '{}' cannot be used: {}", broken.name, broken.error));
     }
     Ok(ExitStatus::Success)
 }
 
-fn show(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
-    let profiles = load()?;
-    let profile = named(&profiles, name)?;
+fn show(context: &mut Context<'_>, args: &ShowArgs) -> Result<ExitStatus> {
+    let built_in = if args.built_in { Profiles::built_in(&args.name)? } else { None };
+    let profiles = match args.built_in {
+        true => Profiles::load(None)?,
+        false => load()?,
+    };
+    let profile = match &built_in {
+        Some(profile) => profile,
+        None => named(&profiles, &args.name)?,
+    };
     match context.out.is_json() {
         true => context.out.object("profile", &ProfileBody::from(profile))?,
         false => context.out.content(profile.text.as_bytes())?,
@@ -148,7 +172,8 @@ fn show(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-fn edit_path(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
+/// The file of the user for a profile.
+fn place(name: &str) -> Result<PathBuf> {
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     if !is_name || name.is_empty() {
         let text = "the name of a profile is made of letters, digits, '-' and '_'";
@@ -156,13 +181,18 @@ fn edit_path(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
     }
     let no_place =
         || Failure::new("no-home", ExitStatus::BadInput, "there is no place for profiles: HOME is not set");
-    let directory = directory().ok_or_else(no_place)?;
-    std::fs::create_dir_all(&directory).map_err(|source| agentvfs::Error::Host {
-        action: "making",
-        place: printable_path(&directory),
-        source,
-    })?;
-    let file = directory.join(format!("{name}.toml"));
+    Ok(directory().ok_or_else(no_place)?.join(format!("{name}.toml")))
+}
+
+fn edit_path(context: &mut Context<'_>, name: &str) -> Result<ExitStatus> {
+    let file = place(name)?;
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory).map_err(|source| agentvfs::Error::Host {
+            action: "making",
+            place: printable_path(directory),
+            source,
+        })?;
+    }
     match context.out.is_json() {
         true => context.out.object("profile-file", &EditPathBody { file })?,
         false => context.out.line(printable_path(&file))?,

@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use agentvfs::{Resolution, Vault};
 use anyhow::{Context as _, Result};
@@ -11,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::vault_path;
 use crate::context::Context;
+use crate::editor;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::PathField;
@@ -118,12 +118,7 @@ fn read_file(file: &Path) -> Result<Vec<u8>> {
 pub fn edited(text: &[u8]) -> Result<Vec<u8>> {
     let draft = tempfile::Builder::new().prefix("avfs-resolve-").tempfile().context("making a draft")?;
     std::fs::write(draft.path(), text).context("writing a draft")?;
-    let editor = std::env::var_os("VISUAL").or_else(|| std::env::var_os("EDITOR")).unwrap_or("vi".into());
-    // The setting may have arguments.
-    let mut script = editor;
-    script.push(" \"$@\"");
-    let shell = Command::new("sh").arg("-c").arg(script).arg("editor").arg(draft.path()).status();
-    if !shell.context("starting the editor")?.success() {
+    if !editor::edit(draft.path())? {
         return Err(not_resolved("the editor ended with an error").into());
     }
     let text = std::fs::read(draft.path()).context("reading the draft")?;

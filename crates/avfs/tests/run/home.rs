@@ -138,9 +138,52 @@ fn profiles_are_listed_shown_and_checked() {
     assert!(good(&mut project.avfs(&["profiles", "show", "agent"])).contains("127.0.0.2"));
     let file = good(&mut project.avfs(&["profiles", "edit-path", "mine"]));
     fs::write(file.trim_end(), "\nstat = []\n").unwrap();
-    let output = project.avfs(&["run", "--", "true"]).output().unwrap();
+    let output = project.avfs(&["run", "--profile", "mine", "--", "true"]).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("mine.toml:2:1: unknown key 'stat'"), "{error}");
     assert!(error.contains("did you mean 'state'?"), "{error}");
     assert_eq!(output.status.code(), Some(2));
+    // Programs that have nothing to do with it run.
+    let output = project.avfs(&["run", "--", "true"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("profile 'mine' is not used: "), "{said}");
+}
+
+#[test]
+fn a_profile_is_changed_in_an_editor_and_a_mistake_is_never_taken() {
+    let project = Project::new();
+    let edit = |name: &str, script: &str| {
+        project.avfs(&["profiles", "edit", name]).env("EDITOR", script).env_remove("VISUAL").output().unwrap()
+    };
+    let claude = || good(&mut project.avfs(&["profiles", "show", "claude"]));
+    let before = claude();
+    let unchanged = edit("claude", "true");
+    assert!(String::from_utf8_lossy(&unchanged.stderr).contains("nothing was changed"));
+    assert!(good(&mut project.avfs(&["profiles", "list"])).contains("Claude Code (built in)"));
+
+    let broken = edit("claude", "echo 'sate = []' >>");
+    let error = String::from_utf8(broken.stderr).unwrap();
+    assert_eq!(broken.status.code(), Some(2), "{error}");
+    assert!(error.contains("claude.toml:") && error.contains("unknown key 'sate'"), "{error}");
+    assert_eq!(claude(), before, "it is not taken");
+    // It goes on with the text.
+    let mended = edit("claude", "sed -i 's/^sate.*/# mine/'");
+    assert!(mended.status.success(), "{}", String::from_utf8_lossy(&mended.stderr));
+    assert_eq!(claude(), format!("{before}# mine\n"));
+    assert_eq!(good(&mut project.avfs(&["profiles", "show", "claude", "--built-in"])), before);
+
+    let made = edit("new", "sed -i 's/hosts = .*/hosts = [\"a.example\"]/'");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(good(&mut project.avfs(&["profiles", "show", "new"])).contains("commands = [\"new\"]"));
+    good(&mut project.avfs(&["profiles", "reset", "claude"]));
+    assert_eq!(claude(), before);
+    assert_eq!(project.avfs(&["profiles", "reset", "claude"]).output().unwrap().status.code(), Some(1));
+
+    // A shell empties the file before it is read.
+    let script =
+        "$AVFS profiles show codex > \"$($AVFS profiles edit-path codex)\"; $AVFS profiles show codex";
+    let mut again = std::process::Command::new("sh");
+    again.args(["-c", script]).env("AVFS", project.program()).env("HOME", project.home());
+    let printed = good(&mut again);
+    assert!(printed.contains("OpenAI Codex CLI"), "{printed}");
 }

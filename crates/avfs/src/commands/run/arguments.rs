@@ -96,7 +96,7 @@ impl RunArgs {
             place: "the working directory".to_owned(),
             source,
         })?;
-        let profile = self.profile(&command)?;
+        let profile = self.profile(context.out, &command)?;
         let network = self.network.network(reached(&profile));
         let published = self.network.publish(&network)?;
         self.env.warn(context.out);
@@ -133,16 +133,19 @@ impl RunArgs {
     }
 
     /// The profile of the flag, or the one for the program.
-    fn profile(&self, command: &[OsString]) -> Result<Profile> {
+    fn profile(&self, out: &mut Printer, command: &[OsString]) -> Result<Profile> {
         let profiles = profiles::load()?;
         let found = match (&self.profile, command.first()) {
             (Some(name), _) => profiles::named(&profiles, name)?,
-            (None, Some(program)) => match profiles.for_command(program) {
+            (None, Some(program)) => match profiles.for_command(program)? {
                 Some(profile) => profile,
                 None => profiles::named(&profiles, FALLBACK)?,
             },
             (None, None) => profiles::named(&profiles, FALLBACK)?,
         };
+        for broken in profiles.broken() {
+            out.warn(format_args!("profile '{}' is not used: {}", broken.name, broken.error));
+        }
         Ok(found.clone())
     }
 

@@ -24,7 +24,7 @@ use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
 use avfs_exec::launch::Inside;
 use avfs_exec::network::Upstream;
-use avfs_exec::plan::{UNPRIVILEGED, User, WORKSPACE, environment, toolchains};
+use avfs_exec::plan::{UNPRIVILEGED, WORKSPACE, environment, toolchains};
 use avfs_exec::policy::Decision;
 use avfs_exec::{Cancel, Event, LaunchError, Network, Plan};
 
@@ -41,6 +41,7 @@ pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 
 use crate::approvals::{Approval, ApprovalId, Binding};
 use crate::error::{Error, Result};
+use crate::git::{settings_inside, variables};
 use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
 use crate::vault::Vault;
@@ -168,7 +169,9 @@ impl Vault {
         before: SnapshotId,
     ) -> Result<Plan, Failed> {
         let toolchains = request.home.as_deref().map(toolchains).unwrap_or_default();
-        let mut given: Vec<_> = request.env.iter().chain(&request.passed).cloned().collect();
+        let mut given = variables(&settings_inside());
+        given.extend(read_only.then(|| ("GIT_OPTIONAL_LOCKS".into(), "0".into())));
+        given.extend(request.env.iter().chain(&request.passed).cloned());
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
         let top = request.path.clone().unwrap_or_default();
         let reader = self.reader_at(before)?;
@@ -186,7 +189,6 @@ impl Vault {
             published: request.published.clone(),
             limits: request.limits.clone(),
             toolchains,
-            user: User::default(),
             ..Plan::new(workspace(mountpoint, &top)?, request.words())
         })
     }

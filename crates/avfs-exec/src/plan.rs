@@ -120,9 +120,19 @@ pub struct User {
     pub gid: u32,
 }
 
-impl Default for User {
-    fn default() -> Self {
-        Self { name: "agent".to_owned(), uid: 1000, gid: 1000 }
+/// The user and group inside of a run that root starts. Not 0: agents and databases refuse to run as root, and `tar`
+/// would try to give files away, which nothing in a sandbox may do.
+const INSTEAD_OF_ROOT: u32 = 1000;
+
+impl User {
+    /// The user who asks, under the own numbers, so that files belong to whom they belong on the host: git's index
+    /// says so of each. If that is root, an ordinary user.
+    pub fn of_caller() -> Self {
+        let (uid, gid) = match rustix::process::geteuid() {
+            root if root.is_root() => (INSTEAD_OF_ROOT, INSTEAD_OF_ROOT),
+            uid => (uid.as_raw(), rustix::process::getegid().as_raw()),
+        };
+        Self { name: "agent".to_owned(), uid, gid }
     }
 }
 
@@ -200,7 +210,7 @@ impl Plan {
             published: Vec::new(),
             limits: Limits::default(),
             toolchains: Vec::new(),
-            user: User::default(),
+            user: User::of_caller(),
             home: Home::default(),
             session: None,
         }

@@ -1,10 +1,10 @@
 //! Who commits: the user's name and address, and nothing else of the user's git settings.
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use super::error::GitError;
 use super::host::HostRepository;
+use super::inside::Setting;
 use super::program::Git;
 
 /// Who the user is, as far as git knows.
@@ -49,19 +49,10 @@ impl Identity {
         Identity { name: last("user.name"), email: last("user.email") }
     }
 
-    /// The variables that tell git so where the settings are not.
-    pub fn variables(&self) -> Vec<(OsString, OsString)> {
-        let known = [("user.name", &self.name), ("user.email", &self.email)];
-        let known = known.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
-        let mut variables: Vec<(OsString, OsString)> = Vec::new();
-        for (index, (key, value)) in known.enumerate() {
-            variables.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));
-            variables.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
-        }
-        if !variables.is_empty() {
-            variables.push(("GIT_CONFIG_COUNT".into(), (variables.len() / 2).to_string().into()));
-        }
-        variables
+    /// The settings that tell git so.
+    pub fn settings(self) -> Vec<Setting> {
+        let known = [("user.name", self.name), ("user.email", self.email)];
+        known.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 }
 
@@ -74,17 +65,8 @@ mod tests {
     #[test]
     fn the_last_name_and_address_count_and_nothing_else_comes_along() {
         let text = "user.name\nOld\0user.name\nAda L.\0user.email\nada@example.com\0alias.x\n!sh\0";
-        let found = Identity::parse(text).variables();
-        let text: Vec<String> =
-            found.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
-        let expected = [
-            "GIT_CONFIG_KEY_0=user.name",
-            "GIT_CONFIG_VALUE_0=Ada L.",
-            "GIT_CONFIG_KEY_1=user.email",
-            "GIT_CONFIG_VALUE_1=ada@example.com",
-            "GIT_CONFIG_COUNT=2",
-        ];
-        assert_eq!(text, expected);
-        assert!(Identity::parse("").variables().is_empty());
+        let expected = [("user.name", "Ada L.".to_owned()), ("user.email", "ada@example.com".to_owned())];
+        assert_eq!(Identity::parse(text).settings(), expected);
+        assert!(Identity::parse("").settings().is_empty());
     }
 }

@@ -10,10 +10,8 @@ use super::{HOME, Toolchain};
 const INHERITED: [&str; 9] =
     ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"];
 
-/// What only reads is to change nothing and ask nobody: git does not refresh its index while it looks, and nothing looks for
-/// newer versions of itself.
-const QUIET: [(&str, &str); 4] = [
-    ("GIT_OPTIONAL_LOCKS", "0"),
+/// Nothing looks for newer versions of itself.
+const QUIET: [(&str, &str); 3] = [
     ("npm_config_update_notifier", "false"),
     ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
     ("CHECKPOINT_DISABLE", "1"),

@@ -130,6 +130,23 @@ fn commits_of_an_ordinary_users_run_are_too() {
 }
 
 #[test]
+fn the_index_of_the_host_is_valid_in_a_run_and_stays_so() {
+    for is_root in [true, false] {
+        let project = with_repository();
+        let user = User { is_root, ..root(&project, "web") };
+        // Its files belong to the user from now on.
+        user.good(&["tasks"]);
+        sh(&project, "web", "git update-index -q --refresh");
+        // Without a look at contents, `diff-files` names each file that is not what the index says.
+        let script = "git diff-files; stat -c %u:%g work.txt; echo $(id -u):$(id -g)
+            touch -d yesterday work.txt; git diff-files --name-only; git status --short; git diff-files";
+        let owner = if is_root { "1000:1000" } else { "65534:65534" };
+        let expected = format!("{owner}\n{owner}\nwork.txt\n");
+        assert_eq!(user.run("one", script).0, expected, "root: {is_root}");
+    }
+}
+
+#[test]
 fn a_worktree_is_a_repository_of_its_own_in_a_run() {
     let project = with_worktree();
     commit_and_bring(&root(&project, "side"), "web");

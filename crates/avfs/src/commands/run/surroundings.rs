@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agentvfs::exec::HomeShare;
 use agentvfs::exec::boundary::plan::{Home, Toolchain, User, toolchains};
 use agentvfs::exec::boundary::profile::{Profile, programs};
-use agentvfs::git::Identity;
+use agentvfs::git::{Identity, settings_inside, variables};
 
 /// Names that the sandbox gives itself, whatever a profile says.
 const OWN: [&str; 6] = ["HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "AVFS_DOOR"];
@@ -23,7 +23,9 @@ impl Surroundings {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
         let toolchains = home.as_deref().map(|home| shown(profile, command, project, home));
         let mut env = passed(profile);
-        env.extend(Identity::of(project).variables());
+        let mut settings = settings_inside();
+        settings.extend(Identity::of(project).settings());
+        env.extend(variables(&settings));
         Surroundings {
             toolchains: toolchains.unwrap_or_default(),
             env,
@@ -55,7 +57,7 @@ fn passed(profile: &Profile) -> Vec<(OsString, OsString)> {
 
 /// The user under the own name, where that is one that a system could have.
 fn user() -> User {
-    let usual = User::default();
+    let usual = User::of_caller();
     let name = std::env::var("USER").ok().filter(|name| is_login(name) && name != "root");
     User { name: name.unwrap_or(usual.name), ..usual }
 }

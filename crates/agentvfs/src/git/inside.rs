@@ -1,0 +1,49 @@
+//! Settings that git has inside of a run, beside those of the repository.
+
+use std::ffi::OsString;
+
+/// A key and its value.
+pub type Setting = (&'static str, String);
+
+/// What git has to know of the sandbox. Started by root, the run is another user, to whom all files belong: by its
+/// owner, no file would be the one that the index of the host knows, and git would read each of them again.
+pub fn settings_inside() -> Vec<Setting> {
+    match rustix::process::geteuid().is_root() {
+        true => vec![("core.checkStat", "minimal".to_owned())],
+        false => Vec::new(),
+    }
+}
+
+/// The variables of the environment that tell git these settings.
+pub fn variables(settings: &[Setting]) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    for (index, (key, value)) in settings.iter().enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));
+        variables.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
+    }
+    if !settings.is_empty() {
+        variables.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_told_by_variables() {
+        let told = variables(&[("user.name", "Ada L.".to_owned()), ("core.checkStat", "minimal".to_owned())]);
+        let text: Vec<String> =
+            told.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+        let expected = [
+            "GIT_CONFIG_KEY_0=user.name",
+            "GIT_CONFIG_VALUE_0=Ada L.",
+            "GIT_CONFIG_KEY_1=core.checkStat",
+            "GIT_CONFIG_VALUE_1=minimal",
+            "GIT_CONFIG_COUNT=2",
+        ];
+        assert_eq!(text, expected);
+        assert!(variables(&[]).is_empty());
+    }
+}

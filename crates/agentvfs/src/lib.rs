@@ -41,6 +41,7 @@ mod gc;
 pub mod git;
 mod graft;
 mod here;
+pub mod hidden;
 mod history;
 mod ignored;
 mod intake;

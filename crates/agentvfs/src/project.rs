@@ -6,12 +6,13 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use avfs_core::rules::{Rule, Rules};
 use avfs_store::RefEdit;
 use avfs_tree::Limits;
 
 use crate::birth::Seed;
 use crate::error::{Error, Result};
-use crate::git::{Place, inline};
+use crate::git::{GitError, Place, Preparation, Sorted, inline};
 use crate::name::{TaskName, VaultName};
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
@@ -136,19 +137,48 @@ impl Store {
     /// The state of a directory as it is from now on: nothing of it is read yet. A git directory that lies outside is
     /// in it, as a second source.
     pub(crate) fn state_of(&self, root: &Path) -> Result<Head> {
-        let snapshot = self.base_of_directory(self.source_for(root)?)?;
-        let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
-        match Place::outside(root) {
-            Some(repository) => self.with_repository(&head, root, &repository),
-            None => Ok(head),
-        }
+        self.state_with(root, &[])
     }
 
-    fn with_repository(&self, head: &Head, root: &Path, repository: &Place) -> Result<Head> {
-        let git = self.base_of_directory(self.source_for(repository.common())?)?;
-        let git = self.objects().snapshot(git)?.root.directory;
-        let (snapshot, inodes) = self.altered(head.snapshot, |tree| inline(tree, root, repository, git))?;
-        Ok(Head { snapshot, inodes, ..*head })
+    /// The state that a task with these rules begins with, and its rules: what git tracks is opened unless it is a key or
+    /// a credential, and git leaves out what stays hidden.
+    pub(crate) fn state_for_task(
+        &self,
+        root: &Path,
+        rules: Option<&[Rule]>,
+    ) -> Result<(Head, Option<Vec<Rule>>)> {
+        let Some(given) = rules else { return Ok((self.state_of(root)?, None)) };
+        let sorted = Sorted::of(root, given);
+        let rules: Vec<Rule> = given.iter().chain(&sorted.opening).cloned().collect();
+        let preparations = match sorted.hidden().next() {
+            None => Vec::new(),
+            Some(_) => match sorted.preparations(root, &Rules::new(rules.clone())?) {
+                // There is none inside either.
+                Err(GitError::NoProgram(_)) => Vec::new(),
+                prepared => prepared?,
+            },
+        };
+        Ok((self.state_with(root, &preparations)?, Some(rules)))
+    }
+
+    fn state_with(&self, root: &Path, preparations: &[Preparation]) -> Result<Head> {
+        let snapshot = self.base_of_directory(self.source_for(root)?)?;
+        let head = Head { snapshot, inodes: None, journal: 0, conflicts: None };
+        let outside = match Place::outside(root) {
+            None if preparations.is_empty() => return Ok(head),
+            None => None,
+            Some(repository) => {
+                let git = self.base_of_directory(self.source_for(repository.common())?)?;
+                Some((self.objects().snapshot(git)?.root.directory, repository))
+            }
+        };
+        let (snapshot, inodes) = self.altered(head.snapshot, |tree| {
+            if let Some((git, repository)) = outside {
+                inline(tree, root, &repository, git)?;
+            }
+            preparations.iter().try_for_each(|preparation| preparation.carry_out(tree))
+        })?;
+        Ok(Head { snapshot, inodes, ..head })
     }
 }
 
@@ -175,13 +205,13 @@ impl Project {
     /// Makes a task: a fork of the directory as it is now.
     pub fn new_task(&self, new: &NewTask) -> Result<Task> {
         let _pin = self.store.objects().store().pin()?;
-        let base = self.store.state_of(&self.root)?;
+        let (base, rules) = self.store.state_for_task(&self.root, new.rules.as_deref())?;
         let task = TaskRecord {
             root: self.record.root.clone(),
             base: base.snapshot,
             command: new.command.clone(),
             profile: new.profile.clone(),
-            rules: new.rules.as_deref().map(RuleRecord::list),
+            rules: rules.as_deref().map(RuleRecord::list),
             applied: None,
             brought: Vec::new(),
         };

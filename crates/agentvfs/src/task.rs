@@ -15,6 +15,7 @@ use crate::name::{TaskName, VaultName};
 use crate::project::path_of_hex;
 use crate::record::{TaskRecord, VaultRecord, key};
 use crate::store::Store;
+use crate::through::RuleRecord;
 use crate::vault::Vault;
 
 pub use changes::TaskChanges;
@@ -248,6 +249,22 @@ impl Task {
             Ok(())
         })?;
         self.record.base = base;
+        Ok(())
+    }
+
+    /// Has it be seen through these rules from now on.
+    pub(crate) fn set_rules(&mut self, rules: Option<&[Rule]>) -> Result<()> {
+        let rules = rules.map(RuleRecord::list);
+        if self.record.rules == rules {
+            return Ok(());
+        }
+        self.vault.update("task-rules", "", |record, _| {
+            if let Some(task) = &mut record.task {
+                task.rules = rules.clone();
+            }
+            Ok(())
+        })?;
+        self.record.rules = rules;
         Ok(())
     }
 

@@ -5,13 +5,14 @@
 //! about all paths below a directory are answered without looking at any.
 //!
 //! `pattern` and `glob` say what is written and matched, `names` and `machine` are the automaton, `refine` and
-//! `decide` say which rule decides, `state` remembers steps, `below` and `explain` answer questions.
+//! `decide` say which rule decides, `state` remembers steps, `below`, `explain` and `hiding` answer questions.
 
 mod below;
 mod budget;
 mod decide;
 mod explain;
 mod glob;
+mod hiding;
 mod level;
 mod machine;
 mod names;
@@ -27,6 +28,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 pub use explain::{Beaten, Explanation, Why};
+pub use hiding::HidingNames;
 pub use level::{BadLevel, Level};
 pub use pattern::{BadPattern, PATTERN_MAX, Pattern, PatternFault};
 pub use presets::{BadPreset, Preset};

@@ -33,12 +33,13 @@ pub struct Brought {
 
 impl Work {
     /// Brings the commits of one branch into the repository, as a new branch there. Objects are checked as git checks
-    /// those of a stranger. Nothing else comes along, and no program of any repository runs.
+    /// those of a stranger, and none may change what was hidden. Nothing else comes along, and no program of any repository runs.
     pub fn bring_commits(&self, host: &HostRepository, bring: &Bring) -> Result<Brought, GitError> {
         let tips = self.new_tips()?;
         let (chosen, named) = self.chosen(&tips, bring.of.as_deref())?;
         let suspects = self.suspects(named.format(), Some(host))?;
         let tip = suspects.commit_of(named)?;
+        self.check_hidden(&suspects, &tip, host)?;
         let delivery = Delivery { from: &suspects, tip: &tip, branch: &bring.branch, update: bring.update };
         let objects = delivery.deliver_to(host)?;
         let others = tips.iter().filter(|(moved, _)| moved != chosen);

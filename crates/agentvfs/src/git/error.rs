@@ -6,7 +6,19 @@ use std::path::PathBuf;
 use avfs_core::printable;
 use avfs_tree::{ObjectError, ReadError};
 
+use super::kept::HiddenChange;
 use super::names::RefName;
+
+/// How many changes a message names.
+const TOLD: usize = 20;
+
+fn told(changes: &[HiddenChange]) -> String {
+    let mut told: Vec<String> = changes.iter().take(TOLD).map(ToString::to_string).collect();
+    if changes.len() > TOLD {
+        told.push(format!("and {} more", changes.len() - TOLD));
+    }
+    told.join(", ")
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -33,6 +45,9 @@ pub enum GitError {
     /// What was made in a tree is not what git would take from a stranger.
     #[error("the commits are refused: {reason}")]
     Refused { reason: String },
+    /// `task` is the one in which they were made, if it is known.
+    #[error("the commits change what was hidden from the task: {}", told(.changes))]
+    ChangesHidden { changes: Vec<HiddenChange>, task: Option<String> },
     #[error("git failed {action}: {message}")]
     Failed { action: &'static str, message: String },
     #[error("{action}")]
@@ -60,7 +75,23 @@ impl GitError {
         }
     }
 
+    /// Names the task in which the commits were made.
+    pub(super) fn in_task(self, name: &str) -> GitError {
+        match self {
+            GitError::ChangesHidden { changes, .. } => {
+                GitError::ChangesHidden { changes, task: Some(name.to_owned()) }
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn hint(&self) -> Option<String> {
+        if let GitError::ChangesHidden { task: Some(task), .. } = self {
+            let command = format!("avfs apply {task} --branch {task}-files -m 'Work of {task}'");
+            return Some(format!(
+                "`{command}` makes one commit of its files, which leaves these as they are"
+            ));
+        }
         let hint = match self {
             GitError::NoProgram(_) => "install git, or put it on the PATH",
             GitError::NotARepository { .. } => "make one there with `git init`",

@@ -1,48 +1,33 @@
-//! Paths that rules hide and git's history would show.
+//! Paths that rules hide and git's history shows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use avfs_core::rules::{Level, Rules, Standing};
+use avfs_core::rules::{HidingNames, Level, Rules, Standing};
 use avfs_core::{Labels, TreePath};
 
 use super::error::GitError;
 use super::host::HostRepository;
 
-/// The tracked paths of a project that the rules hide, at most so many: whoever reads the repository reads them.
-/// A project without a repository has none.
-pub fn hidden_and_tracked(project: &Path, rules: &Rules, most: usize) -> Result<Vec<TreePath>, GitError> {
-    hidden_among(project, &["ls-files", "-z"], rules, most)
-}
-
-/// The same of all paths that any commit ever added. Takes as long as git takes to walk its history.
-pub fn hidden_in_history(project: &Path, rules: &Rules, most: usize) -> Result<Vec<TreePath>, GitError> {
+/// The paths that any commit ever added and the rules hide. Takes as long as git takes to walk its history. A project
+/// without a repository has none.
+pub fn hidden_in_history(project: &Path, rules: &Rules) -> Result<BTreeSet<TreePath>, GitError> {
+    let Ok(host) = HostRepository::open(project) else { return Ok(BTreeSet::new()) };
     let log = ["log", "--all", "-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A"];
-    hidden_among(project, &log, rules, most)
-}
-
-/// Those of the paths that git prints for these words.
-fn hidden_among(
-    project: &Path,
-    words: &[&str],
-    rules: &Rules,
-    most: usize,
-) -> Result<Vec<TreePath>, GitError> {
-    let Ok(host) = HostRepository::open(project) else { return Ok(Vec::new()) };
-    let mut listing = host.git("listing files").args(words).start()?;
+    let mut listing = host.git("listing files").args(log).start()?;
     let (_, output) = listing.ends();
-    let mut levels = Levels { rules, directories: HashMap::new() };
-    let mut hidden = Vec::new();
+    let mut levels = Levels::new(rules);
+    let names = HidingNames::of(rules.list());
+    let mut hidden = BTreeSet::new();
     for path in BufReader::new(output).split(0) {
         let path = path.map_err(GitError::host("reading what git prints"))?;
-        let Ok(path) = TreePath::parse(&path) else { continue };
-        if levels.of(&path) == Level::None && !hidden.contains(&path) {
-            hidden.push(path);
+        if !path.split(|byte| *byte == b'/').any(|name| names.may_hide(name)) {
+            continue;
         }
-        if hidden.len() == most {
-            listing.abandon();
-            return Ok(hidden);
+        let Ok(path) = TreePath::parse(&path) else { continue };
+        if levels.of(&path) == Level::None {
+            hidden.insert(path);
         }
     }
     listing.finish()?;
@@ -50,13 +35,17 @@ fn hidden_among(
 }
 
 /// What rules give to paths, by the standing of their directories.
-struct Levels<'a> {
+pub(super) struct Levels<'a> {
     rules: &'a Rules,
     directories: HashMap<TreePath, Standing>,
 }
 
-impl Levels<'_> {
-    fn of(&mut self, path: &TreePath) -> Level {
+impl<'a> Levels<'a> {
+    pub(super) fn new(rules: &'a Rules) -> Levels<'a> {
+        Levels { rules, directories: HashMap::new() }
+    }
+
+    pub(super) fn of(&mut self, path: &TreePath) -> Level {
         self.standing(path, false).level()
     }
 

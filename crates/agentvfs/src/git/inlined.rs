@@ -112,18 +112,22 @@ fn lay_over(tree: &WorkTree, from: Ino, onto: Ino, but: &[&[u8]]) -> Result<(), 
 
 /// Has the settings of a repository say where its files are, whatever they said before: what comes last holds.
 fn say_project(tree: &WorkTree, git: Ino, way: &[u8]) -> Result<(), FsError> {
-    let text = saying_files_are_at(way);
+    add_settings(tree, git, &saying_files_are_at(way))
+}
+
+/// Adds to the settings of a repository; what comes last holds.
+pub(super) fn add_settings(tree: &WorkTree, git: Ino, text: &[u8]) -> Result<(), FsError> {
     for file in SETTINGS {
         let file = found(tree, git, &name(file))?.filter(|file| file.kind == Kind::File);
         if let Some(file) = file {
-            keeping_time(tree, file.ino, || tree.append(file.ino, &text).map(drop))?;
+            keeping_time(tree, file.ino, || tree.append(file.ino, text).map(drop))?;
         }
     }
     Ok(())
 }
 
 /// A project that did not change is the same each time that a task is made of it.
-fn keeping_time(
+pub(super) fn keeping_time(
     tree: &WorkTree,
     ino: Ino,
     change: impl FnOnce() -> Result<(), FsError>,
@@ -137,7 +141,7 @@ fn entries(tree: &WorkTree, directory: Ino) -> Result<Vec<(EntryName, Attr)>, Fs
     tree.read_directory(directory, None, usize::MAX)
 }
 
-fn found(tree: &WorkTree, directory: Ino, name: &EntryName) -> Result<Option<Attr>, FsError> {
+pub(super) fn found(tree: &WorkTree, directory: Ino, name: &EntryName) -> Result<Option<Attr>, FsError> {
     match tree.lookup(directory, name) {
         Ok(attr) => Ok(Some(attr)),
         Err(FsError::NotFound) => Ok(None),
@@ -145,6 +149,6 @@ fn found(tree: &WorkTree, directory: Ino, name: &EntryName) -> Result<Option<Att
     }
 }
 
-fn name(bytes: &[u8]) -> EntryName {
+pub(super) fn name(bytes: &[u8]) -> EntryName {
     EntryName::new(bytes).expect("names of git are good names")
 }

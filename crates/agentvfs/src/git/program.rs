@@ -90,6 +90,12 @@ impl Git {
         self
     }
 
+    /// Has it work on an index in another place, with no files beside it.
+    pub(super) fn on_index(mut self, index: &Path) -> Git {
+        self.command.env("GIT_INDEX_FILE", index).env("GIT_WORK_TREE", "/");
+        self
+    }
+
     /// Has it end when it needs more than this. To be said before what it is to do.
     pub(super) fn bounded(mut self, bounds: Bounds) -> Git {
         for setting in SPARING {

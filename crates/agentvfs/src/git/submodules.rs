@@ -25,7 +25,7 @@ impl Work {
         let mut found = Vec::new();
         for place in self.changed_repositories()? {
             if let Some(path) = self.files_of(&place) {
-                let work = Work::in_repository(self.base().clone(), self.head().clone(), place);
+                let work = self.in_submodule(place, path.clone());
                 found.push(Submodule { path, work });
             }
         }

@@ -25,15 +25,12 @@ use crate::task::Task;
 impl Task {
     /// What was done in it, as it is seen from inside: what its rules hide was neither changed nor removed there.
     pub fn git_work(&self) -> Result<Work> {
-        let rules = self.rules()?;
-        let reader = |state| -> Result<TreeReader> {
-            let reader = self.vault().reader_at(state)?;
-            Ok(match &rules {
-                Some(rules) => reader.through(rules.clone()),
-                None => reader,
-            })
-        };
-        Ok(Work::new(reader(self.base()?)?, reader(self.head()?)?))
+        let reader = |state| -> Result<TreeReader> { self.vault().reader_at(state) };
+        let work = Work::new(reader(self.base()?)?, reader(self.head()?)?);
+        Ok(match self.rules()? {
+            Some(rules) => work.through(rules),
+            None => work,
+        })
     }
 
     /// Moved refs, and the commits that the repository of its directory does not have; the same for submodules.
@@ -130,7 +127,7 @@ impl Task {
     }
 
     fn bring_work(&self, work: &Work, host: &HostRepository, bring: &Bring) -> Result<Brought> {
-        let brought = work.bring_commits(host, bring)?;
+        let brought = work.bring_commits(host, bring).map_err(|error| error.in_task(self.name().as_str()))?;
         let detail = format!("{} {}", brought.branch, brought.tip);
         self.note_brought(brought.named.as_str(), &detail)?;
         Ok(brought)

@@ -1,6 +1,7 @@
 //! A piece of work: a tree when it began and now, and the repository in it.
 
 use avfs_core::TreePath;
+use avfs_core::rules::Rules;
 use avfs_tree::TreeReader;
 
 use super::bounds::Bounds;
@@ -15,6 +16,10 @@ pub struct Work {
     head: TreeReader,
     /// The directory of the repository.
     place: TreePath,
+    /// Where its files are.
+    files: TreePath,
+    /// What hides from the readers.
+    rules: Option<Rules>,
     bounds: Bounds,
 }
 
@@ -26,7 +31,18 @@ impl Work {
 
     /// Work whose repository has its directory at `place`: the root, for a tree of nothing else.
     pub fn in_repository(base: TreeReader, head: TreeReader, place: TreePath) -> Work {
-        Work { base, head, place, bounds: Bounds::default() }
+        Work { base, head, place, files: TreePath::root(), rules: None, bounds: Bounds::default() }
+    }
+
+    /// The same, seen through rules: what they hide is no part of it, and no commit of it may change that.
+    pub fn through(self, rules: Rules) -> Work {
+        let (base, head) = (self.base.through(rules.clone()), self.head.through(rules.clone()));
+        Work { base, head, rules: Some(rules), ..self }
+    }
+
+    /// The work in another repository of the same tree: its directory, and where its files are.
+    pub(super) fn in_submodule(&self, place: TreePath, files: TreePath) -> Work {
+        Work { place, files, ..self.clone() }
     }
 
     /// The same, with other bounds on what git may need for what was made there.
@@ -36,6 +52,14 @@ impl Work {
 
     pub(super) fn bounds(&self) -> Bounds {
         self.bounds
+    }
+
+    pub(super) fn rules(&self) -> Option<&Rules> {
+        self.rules.as_ref()
+    }
+
+    pub(super) fn files(&self) -> &TreePath {
+        &self.files
     }
 
     pub(super) fn base(&self) -> &TreeReader {

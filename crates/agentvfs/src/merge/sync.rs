@@ -17,10 +17,13 @@ impl Task {
     pub fn sync(&mut self, options: &MergeOptions) -> Result<MergeReport> {
         let store = self.vault().store().clone();
         let _pin = store.objects().store().pin()?;
-        let (base, theirs) = (self.base()?, store.state_of(self.root())?.snapshot);
+        let rules = self.rules()?.map(|rules| rules.list().to_vec());
+        let (theirs, rules) = store.state_for_task(self.root(), rules.as_deref())?;
+        let (base, theirs) = (self.base()?, theirs.snapshot);
         let report = self.vault().attempt(|open| self.sync_states(open, base, theirs, options))?;
         if !options.dry_run {
             self.begin_at(theirs)?;
+            self.set_rules(rules.as_deref())?;
         }
         Ok(report)
     }

@@ -1,7 +1,8 @@
 //! Repositories that would start programs. Each program would leave a mark.
 
-use agentvfs::git::{GitRevision, GitSource, hidden_and_tracked, hidden_in_history};
+use agentvfs::git::{GitRevision, GitSource, hidden_in_history};
 use agentvfs::rules::{Rule, Rules};
+use agentvfs::{NewTask, Store};
 
 use crate::ground::{Ground, bring, commit};
 
@@ -41,8 +42,9 @@ fn no_program_of_the_users_repository_runs() {
     commit(&work, &ground.host()).unwrap();
     let hidden =
         Rules::new(vec![Rule::parse("/**=write").unwrap(), Rule::parse("file=none").unwrap()]).unwrap();
-    assert_eq!(hidden_and_tracked(&ground.path("host"), &hidden, 20).unwrap().len(), 1);
-    assert_eq!(hidden_in_history(&ground.path("host"), &hidden, 20).unwrap().len(), 1);
+    let new = NewTask { rules: Some(hidden.list().to_vec()), ..NewTask::default() };
+    Store::in_memory().project(&ground.path("host")).unwrap().new_task(&new).unwrap();
+    assert_eq!(hidden_in_history(&ground.path("host"), &hidden).unwrap().len(), 1);
     let source = GitSource { repository: ground.path("host"), revision: "main".into() };
     GitRevision::open(&source).unwrap();
     assert!(!mark.exists(), "{}", std::fs::read_to_string(mark).unwrap());

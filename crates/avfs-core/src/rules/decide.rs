@@ -55,6 +55,11 @@ impl Judge {
         self.refinements.has(narrow, wide)
     }
 
+    /// The rules of its own priority and with another level that a rule strictly refines.
+    pub(super) fn refined_by(&self, narrow: RuleId) -> &[RuleId] {
+        self.refinements.of(narrow)
+    }
+
     /// What these rules about paths say; ascending.
     fn verdict(&self, matching: &[RuleId]) -> Option<Verdict> {
         let priority = matching.iter().map(|rule| self.says(*rule).priority).max()?;

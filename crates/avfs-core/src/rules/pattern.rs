@@ -99,6 +99,23 @@ impl Pattern {
         self.alternatives.len() > 1
     }
 
+    /// The patterns without braces that it stands for.
+    pub fn texts(&self) -> Vec<&str> {
+        self.alternatives.iter().map(|alternative| &*alternative.text).collect()
+    }
+
+    /// The pattern that matches this path and no other; `None` for a path that no text can name.
+    pub fn exactly(path: &TreePath) -> Option<Pattern> {
+        let mut text = String::from("/");
+        for character in std::str::from_utf8(path.as_bytes()).ok()?.chars() {
+            if matches!(character, '*' | '?' | '[' | ']' | '{' | '}' | ',' | '\\') {
+                text.push('\\');
+            }
+            text.push(character);
+        }
+        Pattern::parse(&text).ok()
+    }
+
     pub(super) fn alternatives(&self) -> &[Alternative] {
         &self.alternatives
     }

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use super::level::Level;
 use super::pattern::Pattern;
 use super::rule::{Origin, Rule, Subject};
 use crate::label::Label;
+use crate::name::TreePath;
 
 pub(super) mod names;
 
@@ -66,6 +68,19 @@ impl Preset {
             Preset::Development => development(),
         };
         rules.into_iter().map(|rule| rule.with_origin(origin.clone())).collect()
+    }
+}
+
+impl Preset {
+    /// Whether a name on the way to a path says by itself that a secret is there, whatever it holds: `id_rsa`, `.netrc`,
+    /// everything in `.ssh`.
+    pub fn names_secret(path: &TreePath) -> bool {
+        static CERTAIN: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+            let names = SECRETS.iter().chain(SECRETS_WITH_PUBLIC);
+            let pattern = |name: &&str| rule(&format!("**/{name}/"), Level::None).pattern().cloned();
+            names.filter_map(pattern).collect()
+        });
+        CERTAIN.iter().any(|pattern| pattern.matches(path))
     }
 }
 

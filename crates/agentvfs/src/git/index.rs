@@ -1,0 +1,209 @@
+//! The index of a repository, read without git: which paths are tracked, and the versions of files that git knows.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A submodule.
+const GITLINK: u32 = 0o160_000;
+
+/// The lengths of the two kinds of object names.
+const HASHES: [usize; 2] = [20, 32];
+
+pub(super) struct Index {
+    bytes: Vec<u8>,
+    /// How long the names of objects are.
+    hash: usize,
+    /// When it was written: seconds and nanoseconds.
+    written: (i64, i64),
+}
+
+/// One tracked path.
+pub(super) struct Tracked<'a> {
+    pub(super) path: &'a [u8],
+    pub(super) is_submodule: bool,
+    /// git does not look for it among the files: a sparse checkout leaves it out.
+    pub(super) is_left_out: bool,
+    stat: &'a [u8],
+}
+
+impl<'a> Tracked<'a> {
+    /// One of which nothing else is known.
+    pub(super) fn unknown(path: &'a [u8], is_submodule: bool, is_left_out: bool) -> Tracked<'a> {
+        Tracked { path, is_submodule, is_left_out, stat: &[] }
+    }
+
+    /// Whether a file is the one that git knows, by what it notes of files. In doubt it is not.
+    pub(super) fn is_version(&self, found: &fs::Metadata, index: &Index) -> bool {
+        let noted = |at: usize| number(self.stat, at);
+        let modified = (found.mtime(), found.mtime_nsec());
+        let is_same = [
+            (noted(8), found.mtime() as u32),
+            (noted(12), found.mtime_nsec() as u32),
+            (noted(20), found.ino() as u32),
+            (noted(36), found.size() as u32),
+        ];
+        // What changed while the index was written looks as before.
+        is_same.iter().all(|(noted, found)| *noted == Some(*found)) && modified < index.written
+    }
+}
+
+impl Index {
+    /// `None` if there is none, or none that can be read here: one that is split, or of a kind yet to come.
+    pub(super) fn read(git_directory: &Path) -> Option<Index> {
+        let place = git_directory.join("index");
+        let found = fs::metadata(&place).ok().filter(fs::Metadata::is_file)?;
+        let written = (found.mtime(), found.mtime_nsec());
+        let mut index = Index { bytes: fs::read(place).ok()?, hash: 0, written };
+        index.hash = HASHES.into_iter().find(|hash| index.fits(*hash))?;
+        Some(index)
+    }
+
+    /// One that says nothing.
+    pub(super) fn unread() -> Index {
+        Index { bytes: Vec::new(), hash: 0, written: (0, 0) }
+    }
+
+    /// Calls for each tracked path, in git's order.
+    pub(super) fn each(&self, told: &mut dyn FnMut(Tracked<'_>)) {
+        // It was read to its end before.
+        let _ = self.walk(self.hash, told);
+    }
+
+    /// Whether everything in it fits together, if the names of objects are so long.
+    fn fits(&self, hash: usize) -> bool {
+        self.walk(hash, &mut |_| ()).is_some_and(|end| self.is_whole(end, hash))
+    }
+
+    /// Returns where the entries end.
+    fn walk(&self, hash: usize, told: &mut dyn FnMut(Tracked<'_>)) -> Option<usize> {
+        let (version, count) = (number(&self.bytes, 4)?, number(&self.bytes, 8)?);
+        if !self.bytes.starts_with(b"DIRC") || !(2..=4).contains(&version) {
+            return None;
+        }
+        let mut at = 12;
+        let mut last = Vec::new();
+        for _ in 0..count {
+            let stat = self.bytes.get(at..at + 40)?;
+            let flags = short(&self.bytes, at + 40 + hash)?;
+            let mut name = at + 42 + hash;
+            let mut is_left_out = false;
+            if flags & 0x4000 != 0 {
+                is_left_out = short(&self.bytes, name)? & 0x4000 != 0;
+                name += 2;
+            }
+            if version == 4 {
+                let (cut, rest) = varint(&self.bytes, name)?;
+                last.truncate(last.len().checked_sub(cut)?);
+                name = rest;
+            } else {
+                last.clear();
+            }
+            let length = self.bytes.get(name..)?.iter().position(|byte| *byte == 0)?;
+            last.extend_from_slice(&self.bytes[name..name + length]);
+            at = match version {
+                4 => name + length + 1,
+                // Entries are filled up with one to eight bytes.
+                _ => at + ((name + length - at) / 8 + 1) * 8,
+            };
+            let is_submodule = number(stat, 24)? & 0o170_000 == GITLINK;
+            told(Tracked { path: &last, is_submodule, is_left_out, stat });
+        }
+        Some(at)
+    }
+
+    /// Whether nothing but known kinds of additions follows the entries, to the end.
+    fn is_whole(&self, mut at: usize, hash: usize) -> bool {
+        let Some(end) = self.bytes.len().checked_sub(hash) else { return false };
+        while at < end {
+            let (Some(kind), Some(size)) = (self.bytes.get(at..at + 4), number(&self.bytes, at + 4)) else {
+                return false;
+            };
+            // A small letter: entries cannot be understood without it. `sdir` only says that some are directories.
+            if kind[0].is_ascii_lowercase() && kind != b"sdir" {
+                return false;
+            }
+            at += 8 + size as usize;
+        }
+        at == end
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+/// A number in as many bytes as it needs, and where it ends.
+fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut value = usize::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        at += 1;
+        byte = *bytes.get(at)?;
+        value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 0x7f);
+    }
+    Some((value, at + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(directory: &Path, words: &[&str]) {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]);
+        let output = command.args(words).current_dir(directory).env("HOME", directory).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn paths(directory: &Path) -> Vec<String> {
+        let index = Index::read(&directory.join(".git")).unwrap();
+        let mut found = Vec::new();
+        index.each(&mut |tracked| {
+            let path = String::from_utf8(tracked.path.to_vec()).unwrap();
+            let file = fs::metadata(directory.join(&path));
+            let known = file.is_ok_and(|file| tracked.is_version(&file, &index));
+            found.push(format!("{path} {} {} {known}", tracked.is_submodule, tracked.is_left_out));
+        });
+        found
+    }
+
+    #[test]
+    fn every_kind_of_index_is_read_or_left_alone() {
+        for format in ["sha1", "sha256"] {
+            for version in ["2", "3", "4"] {
+                let place = tempfile::tempdir().unwrap();
+                let directory = place.path();
+                git(directory, &["init", "-q", "--object-format", format]);
+                let long = "n".repeat(200);
+                for name in ["a", "ab/c", "ab/cd", long.as_str()] {
+                    fs::create_dir_all(directory.join("ab")).unwrap();
+                    fs::write(directory.join(name), name).unwrap();
+                    let old = fs::File::open(directory.join(name)).unwrap();
+                    old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+                }
+                git(directory, &["add", "-A"]);
+                git(directory, &["update-index", "--index-version", version, "--skip-worktree", "ab/c"]);
+                fs::write(directory.join("ab/cd"), "other").unwrap();
+                let expected = [
+                    "a false false true".to_owned(),
+                    "ab/c false true true".to_owned(),
+                    "ab/cd false false false".to_owned(),
+                    format!("{long} false false true"),
+                ];
+                assert_eq!(paths(directory), expected, "{format} {version}");
+                git(directory, &["update-index", "--split-index"]);
+                assert!(Index::read(&directory.join(".git")).is_none(), "{format} {version}: split");
+                fs::write(directory.join(".git/index"), b"DIRC\0\0\0\x02\0\0\0\x09short").unwrap();
+                assert!(Index::read(&directory.join(".git")).is_none(), "{format} {version}: damaged");
+            }
+        }
+        assert!(Index::read(Path::new("/nonexistent")).is_none());
+    }
+}

@@ -1,0 +1,195 @@
+//! What was hidden from a task stays as it is: no commit that is brought over changes or deletes it.
+//!
+//! A change that the user's own history has made, of the same contents into the same contents, may be made again: by a
+//! rebase, or a cherry-pick. So may everything that comes from another parent of a merge.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use avfs_core::TreePath;
+use avfs_core::rules::{Level, Rules};
+use avfs_tree::ReadError;
+
+use super::error::GitError;
+use super::hidden::Levels;
+use super::host::HostRepository;
+use super::names::ObjectName;
+use super::program::GIVING;
+use super::quarantine::Quarantine;
+use super::work::Work;
+
+/// A commit that changes a hidden path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HiddenChange {
+    pub commit: ObjectName,
+    /// From the root of the project.
+    pub path: TreePath,
+    pub is_deleted: bool,
+}
+
+impl fmt::Display for HiddenChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let does = if self.is_deleted { "deletes" } else { "changes" };
+        write!(f, "{} {does} {}", &self.commit.as_str()[..7], self.path)
+    }
+}
+
+/// What begins the line of a commit.
+const MARK: u8 = 1;
+const DIFFERENCES: [&str; 6] = ["-z", "--raw", "--no-abbrev", "--no-renames", "-r", "--root"];
+
+/// One change of a path, of the contents of each parent into others.
+struct Change {
+    /// `None` for one between two commits that have others between them.
+    commit: Option<ObjectName>,
+    path: Vec<u8>,
+    before: Vec<String>,
+    after: String,
+}
+
+impl Change {
+    fn pairs(&self) -> impl Iterator<Item = (Vec<u8>, String, String)> {
+        self.before.iter().map(|before| (self.path.clone(), before.clone(), self.after.clone()))
+    }
+}
+
+impl Work {
+    /// Refuses commits that change what the rules hide.
+    pub(super) fn check_hidden(
+        &self,
+        suspects: &Quarantine,
+        tip: &ObjectName,
+        host: &HostRepository,
+    ) -> Result<(), GitError> {
+        let Some(rules) = self.rules() else { return Ok(()) };
+        let mut suspected = self.changes(suspects, tip, host)?;
+        let mut hiding = Hiding { work: self, levels: Levels::new(rules), rules };
+        let mut kept = Vec::new();
+        for change in suspected.drain(..) {
+            if let Some(path) = hiding.hides(&change.path)? {
+                kept.push((change, path));
+            }
+        }
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let known = known_changes(host, kept.iter().map(|(change, _)| &change.path[..]).collect())?;
+        kept.retain(|(change, _)| !change.pairs().any(|pair| known.contains(&pair)));
+        let changes: Vec<HiddenChange> = kept
+            .into_iter()
+            .map(|(change, path)| HiddenChange {
+                is_deleted: change.after.bytes().all(|byte| byte == b'0'),
+                commit: change.commit.unwrap_or_else(|| tip.clone()),
+                path,
+            })
+            .collect();
+        if changes.is_empty() { Ok(()) } else { Err(GitError::ChangesHidden { changes, task: None }) }
+    }
+
+    /// What new commits change that none of their parents has so.
+    fn changes(
+        &self,
+        suspects: &Quarantine,
+        tip: &ObjectName,
+        host: &HostRepository,
+    ) -> Result<Vec<Change>, GitError> {
+        let known = host.tips()?;
+        let git = suspects.git("looking at what commits change").args(["log", "-c", "--format=%x01%H %P"]);
+        let listed = git.args(DIFFERENCES).arg("--stdin").output_of(|input| {
+            let excluded = known.iter().map(|known| format!("^{known}\n"));
+            for line in [format!("{tip}\n")].into_iter().chain(excluded) {
+                input.write_all(line.as_bytes()).map_err(GitError::host(GIVING))?;
+            }
+            Ok(())
+        });
+        let (mut changes, has_root) = parse(&listed.map_err(GitError::refused)?);
+        // A history without a beginning that the user has can be merged, with everything that it has not.
+        if let Some(began) = self.base_refs().head_commit()?.filter(|_| has_root)
+            && suspects.is_ancestor(&began, tip)?
+        {
+            let git = suspects.git("comparing commits").arg("diff-tree").args(DIFFERENCES);
+            let listed = git.args([began.as_str(), tip.as_str()]).output().map_err(GitError::refused)?;
+            changes.extend(parse(&listed).0);
+        }
+        Ok(changes)
+    }
+}
+
+/// What is hidden from a task.
+struct Hiding<'a> {
+    work: &'a Work,
+    levels: Levels<'a>,
+    rules: &'a Rules,
+}
+
+impl Hiding<'_> {
+    /// The path from the root of the project, if it is hidden: by a rule about paths, or by a label.
+    fn hides(&mut self, path: &[u8]) -> Result<Option<TreePath>, GitError> {
+        // A name that no tree can have is refused later, by git itself.
+        let Ok(path) = TreePath::parse(path) else { return Ok(None) };
+        let path = self.work.files().join_path(&path);
+        let has_labels = self.rules.list().iter().any(|rule| rule.label().is_some());
+        let is_hidden = self.levels.of(&path) == Level::None || (has_labels && self.is_labelled(&path)?);
+        Ok(is_hidden.then_some(path))
+    }
+
+    fn is_labelled(&self, path: &TreePath) -> Result<bool, GitError> {
+        let base = self.work.base();
+        let is_there = |found: Result<_, ReadError>| match found {
+            Ok(_) => Ok(true),
+            Err(error @ ReadError::Object { .. }) => Err(GitError::from(error)),
+            Err(_) => Ok(false),
+        };
+        Ok(is_there(base.unrestricted().find(path))? && !is_there(base.find(path))?)
+    }
+}
+
+/// What the user's own history changed at these paths.
+fn known_changes(
+    host: &HostRepository,
+    paths: HashSet<&[u8]>,
+) -> Result<HashSet<(Vec<u8>, String, String)>, GitError> {
+    use std::os::unix::ffi::OsStringExt;
+    let literal = |path: &[u8]| std::ffi::OsString::from_vec([b":(top,literal)", path].concat());
+    let git = host.git("looking at your history").args(["log", "--all", "-m", "--format=%x01%H %P"]);
+    let listed = git.args(DIFFERENCES).arg("--").args(paths.into_iter().map(literal)).output()?;
+    Ok(parse(&listed).0.iter().flat_map(Change::pairs).collect())
+}
+
+/// The changes, and whether one of the commits has no parent.
+fn parse(listed: &[u8]) -> (Vec<Change>, bool) {
+    let (mut changes, mut has_root) = (Vec::new(), false);
+    let mut commit = None;
+    let mut parts = listed.split(|byte| *byte == 0);
+    while let Some(part) = parts.next() {
+        let part = part.trim_ascii_start();
+        match part.split_first() {
+            Some((&MARK, about)) => {
+                let mut names = about.split(|byte| *byte == b' ').filter(|name| !name.is_empty());
+                commit = names.next().and_then(ObjectName::new);
+                has_root |= names.next().is_none();
+            }
+            Some((b':', _)) => {
+                let Some(path) = parts.next() else { break };
+                changes.extend(parse_change(part, path, commit.clone()));
+            }
+            _ => {}
+        }
+    }
+    (changes, has_root)
+}
+
+/// `:MODE MODE OLD NEW STATUS`, and for a merge of several parents as many colons, modes and old ones.
+fn parse_change(about: &[u8], path: &[u8], commit: Option<ObjectName>) -> Option<Change> {
+    let parents = about.iter().take_while(|byte| **byte == b':').count();
+    let text = String::from_utf8_lossy(&about[parents..]).into_owned();
+    let fields: Vec<&str> = text.split(' ').collect();
+    let (modes, names) = fields.split_at_checked(parents + 1)?;
+    let names = names.get(..=parents)?;
+    let version = |at: usize| format!("{} {}", modes[at], names[at]);
+    let after = match names[parents].bytes().all(|byte| byte == b'0') {
+        true => "0".to_owned(),
+        false => version(parents),
+    };
+    Some(Change { commit, path: path.to_vec(), before: (0..parents).map(version).collect(), after })
+}

@@ -1,0 +1,338 @@
+//! Whether a file that git tracks is a key or a credential, by what it is: its contents, which are looked at and
+//! stored nowhere. In doubt it is one.
+
+use std::fmt;
+
+/// Why a file stays hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secret {
+    /// Its name says so: `id_rsa`, `.netrc`, everything in `.ssh`.
+    Name,
+    /// A rule that is not a preset's hides it.
+    Rule,
+    PrivateKey,
+    /// An access token of this service.
+    Token(&'static str),
+    Password,
+    /// It is not text, or a kind of file of which nobody can say.
+    Unknown,
+    TooLarge,
+    Unreadable,
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Secret::Name => f.write_str("by its name"),
+            Secret::Rule => f.write_str("by a rule"),
+            Secret::PrivateKey => f.write_str("a private key"),
+            Secret::Token(service) => write!(f, "a token of {service}"),
+            Secret::Password => f.write_str("a password or key"),
+            Secret::Unknown => f.write_str("contents that cannot be judged"),
+            Secret::TooLarge => f.write_str("too large to be judged"),
+            Secret::Unreadable => f.write_str("cannot be read"),
+        }
+    }
+}
+
+/// Larger files are not judged.
+pub(super) const LARGEST: u64 = 1 << 20;
+
+/// What ends the names of source files. Passwords in them are those of tests far more often than not.
+const SOURCES: &[&str] = &[
+    "rs", "py", "pyi", "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte", "go", "java",
+    "kt", "kts", "scala", "clj", "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "m", "mm", "cs", "fs", "vb",
+    "rb", "php", "pl", "pm", "swift", "dart", "ex", "exs", "erl", "hs", "ml", "mli", "lua", "r", "jl", "zig",
+    "nim", "sh", "bash", "zsh", "fish", "ps1", "sql", "proto", "graphql", "html", "css", "scss", "md", "rst",
+    "adoc", "tf",
+];
+
+/// Directories of what tests and examples need.
+const FOR_TESTS: &[&str] = &[
+    "test",
+    "tests",
+    "testing",
+    "testdata",
+    "test-data",
+    "test_data",
+    "__tests__",
+    "spec",
+    "specs",
+    "fixture",
+    "fixtures",
+    "__fixtures__",
+    "example",
+    "examples",
+    "sample",
+    "samples",
+    "mock",
+    "mocks",
+    "__mocks__",
+    "e2e",
+    "integration-tests",
+];
+
+/// Whether a path is one that tests or examples need: a key in it, as it was committed, is theirs.
+pub(super) fn is_for_tests(path: &[u8]) -> bool {
+    let mut directories: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    directories.pop();
+    directories.iter().any(|name| FOR_TESTS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
+}
+
+/// Whether the contents of the file with this name are a key or a credential, as far as its name leaves that open.
+pub(super) fn judge(name: &[u8], contents: &[u8]) -> Option<Secret> {
+    let (Ok(text), Ok(name)) = (std::str::from_utf8(contents), std::str::from_utf8(name)) else {
+        return Some(Secret::Unknown);
+    };
+    if text.contains('\0') {
+        return Some(Secret::Unknown);
+    }
+    let name = name.to_ascii_lowercase();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    certain(text).or_else(|| match ending {
+        "pem" | "key" => (!is_public_armour(text)).then_some(Secret::Unknown),
+        "p12" | "pfx" | "jks" | "keystore" => Some(Secret::Unknown),
+        "htpasswd" => (!text.trim().is_empty()).then_some(Secret::Password),
+        source if SOURCES.contains(&source) => None,
+        _ => has_password(text).then_some(Secret::Password),
+    })
+}
+
+/// What cannot be anything else: a private key, or a token that works somewhere.
+pub(super) fn certain(text: &str) -> Option<Secret> {
+    if blocks(text).any(|kind| kind.contains("PRIVATE KEY")) || text.contains("PuTTY-User-Key-File") {
+        return Some(Secret::PrivateKey);
+    }
+    token(text).map(Secret::Token)
+}
+
+/// What the blocks of armour in a text say that they are.
+fn blocks(text: &str) -> impl Iterator<Item = &str> {
+    text.split("-----BEGIN ").skip(1).filter_map(|rest| rest.split_once("-----").map(|(kind, _)| kind))
+}
+
+/// Whether everything armoured in it is public: certificates, public keys, parameters.
+fn is_public_armour(text: &str) -> bool {
+    let is_public = |kind: &str| {
+        ["CERTIFICATE", "PUBLIC KEY", "PARAMETERS", "CRL", "PKCS7", "CMS"]
+            .iter()
+            .any(|word| kind.contains(word))
+    };
+    let mut kinds = blocks(text).peekable();
+    kinds.peek().is_some() && kinds.all(is_public)
+}
+
+/// How tokens of services begin, and how many letters and digits follow at least.
+const TOKENS: &[(&str, usize, &str)] = &[
+    ("AKIA", 16, "AWS"),
+    ("ASIA", 16, "AWS"),
+    ("ghp_", 30, "GitHub"),
+    ("gho_", 30, "GitHub"),
+    ("ghu_", 30, "GitHub"),
+    ("ghs_", 30, "GitHub"),
+    ("ghr_", 30, "GitHub"),
+    ("github_pat_", 30, "GitHub"),
+    ("glpat-", 20, "GitLab"),
+    ("xoxb-", 20, "Slack"),
+    ("xoxp-", 20, "Slack"),
+    ("xoxa-", 20, "Slack"),
+    ("xoxs-", 20, "Slack"),
+    ("xapp-", 20, "Slack"),
+    ("sk-ant-", 20, "Anthropic"),
+    ("sk-proj-", 20, "OpenAI"),
+    ("sk-", 40, "OpenAI"),
+    ("sk_live_", 16, "Stripe"),
+    ("rk_live_", 16, "Stripe"),
+    ("npm_", 36, "npm"),
+    ("pypi-", 50, "PyPI"),
+    ("AIza", 35, "Google"),
+    ("ya29.", 30, "Google"),
+    ("dop_v1_", 40, "DigitalOcean"),
+    ("hf_", 30, "Hugging Face"),
+    ("SG.", 40, "SendGrid"),
+];
+
+/// The service that a token in the text belongs to. One in a documentation says that it is an example.
+fn token(text: &str) -> Option<&'static str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let words = text.split(|c: char| !is_part(c)).filter(|word| word.len() >= 20);
+    words.filter(|word| !is_placeholder(word)).find_map(|word| {
+        let begins = |(start, rest, _): &&(&str, usize, &str)| {
+            word.strip_prefix(start).is_some_and(|after| after.len() >= *rest)
+        };
+        TOKENS.iter().find(begins).map(|(_, _, service)| *service)
+    })
+}
+
+/// What a name of a setting has in it whose value is a secret.
+const SECRET_NAMES: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "access_key",
+    "accesskey",
+    "private_key",
+    "privatekey",
+    "encryption_key",
+    "signing_key",
+    "master_key",
+    "auth",
+    "credential",
+    "pwd",
+    "_key",
+    "dsn",
+];
+
+/// Whether a setting in the text has a value that looks like a password or a key.
+fn has_password(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.trim().trim_start_matches("export ").trim_start();
+        let is_comment = line.starts_with('#') || line.starts_with("//") || line.starts_with(';');
+        !is_comment && (has_password_in_url(line) || is_secret_setting(line))
+    })
+}
+
+fn is_secret_setting(line: &str) -> bool {
+    let Some(at) = line.find(['=', ':']) else { return false };
+    let trimmed = |text: &str| {
+        text.trim()
+            .trim_end_matches([',', ';'])
+            .trim_matches(|c| matches!(c, '"' | '\'' | '`'))
+            .trim()
+            .to_owned()
+    };
+    let (name, value) = (trimmed(&line[..at]).to_ascii_lowercase(), trimmed(&line[at + 1..]));
+    SECRET_NAMES.iter().any(|word| name.contains(word)) && !value.contains("://") && !is_placeholder(&value)
+}
+
+/// `scheme://user:password@host`
+fn has_password_in_url(line: &str) -> bool {
+    line.split("://").skip(1).any(|rest| {
+        let place =
+            rest.split(|c: char| matches!(c, '/' | '"' | '\'') || c.is_whitespace()).next().unwrap_or("");
+        let Some((user, host)) = place.rsplit_once('@') else { return false };
+        let Some((_, password)) = user.split_once(':') else { return false };
+        let is_local = ["localhost", "127.", "[::1]", "0.0.0.0"].iter().any(|local| host.starts_with(local));
+        !is_local && !is_placeholder(password)
+    })
+}
+
+/// Words in values that are nobody's secret.
+const HARMLESS: &[&str] = &[
+    "test",
+    "example",
+    "sample",
+    "change",
+    "dummy",
+    "fake",
+    "placeholder",
+    "local",
+    "dev",
+    "secret",
+    "password",
+    "passwd",
+    "postgres",
+    "mysql",
+    "redis",
+    "root",
+    "admin",
+    "guest",
+    "user",
+    "foo",
+    "bar",
+    "baz",
+    "xxx",
+    "your",
+    "todo",
+    "default",
+    "replace",
+    "insert",
+    "demo",
+    "mock",
+    "none",
+    "null",
+    "true",
+    "false",
+    "abc123",
+    "12345",
+    "insecure",
+    "not-a-",
+    "notreal",
+    "some-",
+    "some_",
+    "my-",
+    "my_",
+];
+
+fn is_placeholder(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let is_reference =
+        value.starts_with(['$', '<', '{', '%', '[']) || value.contains("{{") || value.contains("${");
+    let kinds = value.chars().collect::<std::collections::HashSet<char>>().len();
+    value.len() < 8
+        || kinds < 4
+        || is_reference
+        || value.contains(char::is_whitespace)
+        || HARMLESS.iter().any(|word| lower.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_decide() {
+        let ghp = format!("token: ghp_{}", "aB3".repeat(12));
+        let aws = "aws_access_key_id = AKIAQ7ZRT4WX2LMNOP5K\n";
+        let service = r#"{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\nMII"}"#;
+        let cert = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+        let key = "-----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY-----\n";
+        let both = format!("{cert}{key}");
+        for (name, contents, expected) in [
+            ("credentials.rs", "pub struct Credentials { password: String }\n", None),
+            ("credentials.rs", "const PASSWORD: &str = \"Zk38vnQ0pLw2\";\n", None),
+            ("credentials.rs", &*ghp, Some(Secret::Token("GitHub"))),
+            ("secrets.py", "import secrets\nTOKEN = secrets.token_hex()\n", None),
+            ("secrets.py", key, Some(Secret::PrivateKey)),
+            ("ca.pem", cert, None),
+            ("ca.pem", "not armoured", Some(Secret::Unknown)),
+            ("server.pem", &*both, Some(Secret::PrivateKey)),
+            ("master.key", "0f1e2d3c4b5a69788796a5b4c3d2e1f0\n", Some(Secret::Unknown)),
+            ("public.key", "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n", None),
+            ("putty.key", "PuTTY-User-Key-File-2: ssh-rsa\n", Some(Secret::PrivateKey)),
+            ("a.p12", "text", Some(Secret::Unknown)),
+            ("a.jks", "\u{fe}\0", Some(Secret::Unknown)),
+            (".env.test", "DATABASE_URL=postgres://postgres:postgres@localhost/app\nSECRET_KEY=test\n", None),
+            (".env.development", "API_URL=https://api.example.com\nPORT=3000\nDEBUG=true\n", None),
+            (".env.development", "API_KEY=\nTOKEN=${TOKEN}\nPASSWORD=changeme-please\n", None),
+            (".env.production", "DB_PASSWORD=Zk38vnQ0pLw2\n", Some(Secret::Password)),
+            (".env.production", "export STRIPE_KEY='Zk38vnQ0pLw2yy'\n", Some(Secret::Password)),
+            (".env", "URL=postgres://app:Zk38vnQ0pLw2@db.prod.internal/app\n", Some(Secret::Password)),
+            (".env", "URL=postgres://app:Zk38vnQ0pLw2@localhost/app\n", None),
+            ("credentials", aws, Some(Secret::Token("AWS"))),
+            ("credentials", "aws_access_key_id = AKIAIOSFODNN7EXAMPLE\n", None),
+            ("credentials.yml", "client_secret: 'Zk38vnQ0pLw2'\n", Some(Secret::Password)),
+            ("service-account.json", service, Some(Secret::PrivateKey)),
+            ("service-account.json", r#"{"client_email": "a@b.c"}"#, None),
+            (".htpasswd", "ada:$apr1$x$y\n", Some(Secret::Password)),
+        ] {
+            assert_eq!(judge(name.as_bytes(), contents.as_bytes()), expected, "{name}: {contents}");
+        }
+        assert_eq!(judge(b".env", b"A=\xff"), Some(Secret::Unknown));
+    }
+
+    #[test]
+    fn what_tests_need_is_told_by_its_directories() {
+        for path in ["tests/key.pem", "a/Fixtures/b/id_rsa", "src/test/resources/a.jks"] {
+            assert!(is_for_tests(path.as_bytes()), "{path}");
+        }
+        for path in ["key.pem", "certs/server.key", "tests", "latest/key.pem"] {
+            assert!(!is_for_tests(path.as_bytes()), "{path}");
+        }
+    }
+}

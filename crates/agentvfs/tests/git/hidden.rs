@@ -1,0 +1,237 @@
+//! Tracked files that rules hide: git in a task leaves them out, and no commit of a task changes them.
+
+use agentvfs::git::{Bring, GitError, Secret};
+use agentvfs::hidden::{Extent, hidden_in};
+use agentvfs::rules::{Level, Preset, Rule};
+use agentvfs::transfer::{DirectoryExport, export_directory};
+use agentvfs::{Error, NewTask, Store, Task, TreePath};
+
+use crate::ground::{Ground, branch, sh};
+
+const KEY: &str = "-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----";
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\\nMIIB\\n-----END CERTIFICATE-----";
+
+/// A repository that tracks keys, what looks like them, and another branch with more of both.
+fn ground() -> Ground {
+    Ground::with(&format!(
+        "git init -q --template= -b main
+         mkdir -p certs src tests config/secrets; echo work >work
+         printf -- '{KEY}' >certs/server.pem; printf -- '{CERTIFICATE}' >certs/ca.pem; echo about >certs/README
+         echo 'PORT=3000' >.env.test; echo 'DB_PASSWORD=Zk38vnQ0pLw2' >.env.production
+         echo 'pub struct Credentials;' >src/credentials.rs; echo 'fn main() {{}}' >src/main.rs
+         printf -- '{KEY}' >tests/key.pem; echo 'kind: Secret' >config/secrets/one.yaml
+         find . -path ./.git -prune -o -type f -exec touch -d '2020-01-01' {{}} +
+         git add -Af; git commit -qm first
+         git checkout -qb other; printf -- '{KEY}' >certs/other.pem; echo other >other; git add -A; git commit -qm other
+         git checkout -q main; echo 'local' >.env
+         find . -path ./.git -prune -o -type f -exec touch -d '2020-01-01' {{}} +
+         git update-index -q --refresh"
+    ))
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text.as_bytes()).unwrap()
+}
+
+fn made(ground: &Ground, store: &Store, more: &[&str]) -> Task {
+    let mut rules = Preset::Development.rules();
+    rules.extend(more.iter().map(|line| Rule::parse(line).unwrap()));
+    let new = NewTask { rules: Some(rules), ..NewTask::default() };
+    store.project(&ground.path("host")).unwrap().new_task(&new).unwrap()
+}
+
+/// Puts what the task sees into a directory, and has a script work there.
+#[track_caller]
+fn inside(ground: &Ground, task: &Task, script: &str) -> String {
+    sh(&ground.path(""), "rm -rf task");
+    let reader = task.vault().through(task.rules().unwrap().unwrap()).reader().unwrap();
+    let to = ground.path("task");
+    export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
+    ground.in_task(script)
+}
+
+/// Makes the repository of the directory the task's.
+fn take_git(ground: &Ground, task: &Task) {
+    let open = task.vault().begin().unwrap();
+    open.remove(&path(".git"), true).unwrap();
+    open.import_directory(&ground.path("task/.git"), &path(".git"), &()).unwrap();
+    open.commit("work", "").unwrap();
+}
+
+fn bring(ground: &Ground, task: &Task) -> Result<(), Error> {
+    let bring = Bring { branch: branch("brought"), of: None, update: false };
+    task.bring_commits(&ground.path("host"), &bring).map(drop)
+}
+
+#[test]
+fn only_what_is_a_key_or_a_credential_is_hidden_and_the_reason_is_told() {
+    let ground = ground();
+    let rules = Preset::Development.rules();
+    let hidden = hidden_in(&ground.path("host"), &rules, Extent::Everything).unwrap();
+    assert!(hidden.is_complete);
+    let found: Vec<(String, Secret, bool)> =
+        hidden.files.iter().map(|file| (file.path.to_string(), file.why, file.is_tracked)).collect();
+    let expected = [
+        ("/.env".to_owned(), Secret::Name, false),
+        ("/.env.production".to_owned(), Secret::Password, true),
+        ("/certs/server.pem".to_owned(), Secret::PrivateKey, true),
+    ];
+    assert_eq!(found, expected);
+    let task = made(&ground, &Store::in_memory(), &[]);
+    let seen = inside(&ground, &task, "find . -path ./.git -prune -o -type f -print | sort | xargs");
+    let expected = "./.env.test ./certs/README ./certs/ca.pem ./config/secrets/one.yaml ./src/credentials.rs \
+         ./src/main.rs ./tests/key.pem ./work";
+    assert_eq!(seen, expected);
+    assert_eq!(task.changed_files().unwrap(), [], "the preparation is no work");
+}
+
+#[test]
+fn rules_of_the_user_always_win() {
+    let ground = ground();
+    let more = ["**/credentials*=none", "/tests/=read", "/certs/server.pem=read"];
+    let task = made(&ground, &Store::in_memory(), &more);
+    let rules = task.rules().unwrap().unwrap();
+    let level = |text: &str| rules.explain(&path(text), |_| Default::default()).level;
+    assert_eq!(level("src/credentials.rs"), Level::None);
+    assert_eq!(level("tests/key.pem"), Level::Read);
+    assert_eq!(level("certs/server.pem"), Level::Read);
+    assert_eq!(level(".env.test"), Level::Write);
+    assert_eq!(level("new/credentials.rs"), Level::None, "what is not tracked");
+}
+
+#[test]
+fn what_differs_from_what_was_committed_is_nobodys_test_key() {
+    let ground = ground();
+    ground.in_host(&format!("printf -- '{KEY}' >tests/key.pem; echo 'TOKEN=Zk38vnQ0pLw2' >.env.test"));
+    let hidden = hidden_in(&ground.path("host"), &Preset::Development.rules(), Extent::Everything).unwrap();
+    let found: Vec<String> = hidden.files.iter().map(|file| file.path.to_string()).collect();
+    assert_eq!(found, ["/.env", "/.env.production", "/.env.test", "/certs/server.pem", "/tests/key.pem"]);
+}
+
+/// What agents do with git, and after each step what git says of the directory.
+const DAILY: &str = "
+    export GIT_EDITOR=true
+    clean() { git status --porcelain; git diff-files; }
+    clean; git add -A; clean
+    echo 1 >>work; git stash -q; clean; git stash pop -q; git commit -qam one; clean
+    git checkout -q other; clean; echo 2 >two; git add -A; git commit -qm two; git checkout -q main; clean
+    git merge -q other -m merged; clean; git reset -q --hard HEAD~1; clean
+    git checkout -qb topic HEAD~1; echo 3 >three; git add .; git commit -qm three; git rebase -q main; clean
+    git cherry-pick other >/dev/null; clean; git clean -fdxq; clean
+    git rm -rq certs; git commit -qm certs; clean; echo 4 >four; git add --all; git commit -qm four; clean
+    git rebase -q -i --root --exec true 2>/dev/null || git rebase --abort; clean
+    git rm -rq --cached . ; git add -A; git commit -qm again --allow-empty; clean
+    git checkout -q main; clean; git branch -D topic -q; git merge -q other -m merged; clean";
+
+const BRIEFLY: &str = "
+    clean() { git status --porcelain; git diff-files; }
+    clean; echo 1 >>work; git add -A; git commit -qm one; git checkout -q other; clean; git checkout -q main; clean
+    git reset -q --hard HEAD~1; clean; git show --format= --name-only HEAD@{1} | grep -v work || true";
+
+#[test]
+fn git_is_clean_in_a_task_and_stays_so() {
+    let (ground, store) = (ground(), Store::in_memory());
+    let task = made(&ground, &store, &[]);
+    assert_eq!(inside(&ground, &task, DAILY), "");
+    let tracked = "git ls-tree -r --name-only HEAD | grep -e pem -e env -e secrets | xargs";
+    let all = ".env.production .env.test certs/ca.pem certs/other.pem certs/server.pem config/secrets/one.yaml tests/key.pem";
+    assert_eq!(ground.in_task(tracked), all);
+    take_git(&ground, &task);
+    bring(&ground, &task).unwrap();
+    assert_eq!(
+        ground.in_host("git diff --stat main brought -- certs/server.pem .env.production certs/ca.pem"),
+        ""
+    );
+}
+
+#[test]
+fn a_sparse_checkout_of_the_users_own_stays_and_so_does_a_worktree() {
+    let ground = ground();
+    for (set_up, kept) in [
+        ("git sparse-checkout set --no-cone '/*' '!/src'", "certs/ config/ tests/"),
+        ("git sparse-checkout set --cone certs", "certs/"),
+        ("git sparse-checkout set --cone --sparse-index certs", "certs/"),
+        ("git sparse-checkout disable; git update-index --split-index", "certs/ config/ src/ tests/"),
+        (
+            "git update-index --no-split-index; git update-index --index-version 4",
+            "certs/ config/ src/ tests/",
+        ),
+    ] {
+        ground.in_host(&format!("{set_up}; find . -path ./.git -prune -o -type f -exec touch -d 2020-01-01 {{}} +; git update-index -q --refresh"));
+        let task = made(&ground, &Store::in_memory(), &[]);
+        let script = format!("{BRIEFLY}; ls -d */ | xargs");
+        assert_eq!(inside(&ground, &task, &script), kept, "{set_up}");
+        assert_eq!(ground.in_host("git status --porcelain"), "?? .env", "{set_up}");
+    }
+    ground.in_host("git worktree add -q ../side -b side");
+    let rules = Some(Preset::Development.rules());
+    let new = NewTask { rules, ..NewTask::default() };
+    let task = Store::in_memory().project(&ground.path("side")).unwrap().new_task(&new).unwrap();
+    assert_eq!(
+        inside(
+            &ground,
+            &task,
+            "git status --porcelain; git add -A; git commit -q --allow-empty -m x; git show --stat --format=%s"
+        ),
+        "x"
+    );
+}
+
+#[test]
+fn submodules_are_prepared_as_well() {
+    let ground = ground();
+    ground.in_host(
+        "git -c protocol.file.allow=always submodule --quiet add ./ part; git commit -qm sub
+         find part -type f -exec touch -d 2020-01-01 {} +; git -C part update-index -q --refresh",
+    );
+    let task = made(&ground, &Store::in_memory(), &[]);
+    let script = "git status --porcelain; cd part; ls -A certs | xargs; git status --porcelain; git add -A
+        echo x >x; git add -A; git commit -qm x; git show --stat --format= --name-only; git checkout -q HEAD~1; git status --porcelain";
+    assert_eq!(inside(&ground, &task, script), "README ca.pem\nx");
+}
+
+#[test]
+fn commits_that_change_what_is_hidden_are_refused_with_the_list() {
+    let (ground, store) = (ground(), Store::in_memory());
+    for (script, expected) in [
+        ("git rm -q --sparse .env.production; git commit -qm d", "deletes /.env.production"),
+        ("git update-index --cacheinfo 100644,$(git rev-parse HEAD:src/main.rs),certs/server.pem; git commit -qm c",
+         "changes /certs/server.pem"),
+        ("git rm -q --sparse certs/server.pem; git commit -qm d; git revert --no-edit HEAD >/dev/null || git reset -q --hard",
+         "deletes /certs/server.pem"),
+        ("git update-index --add --cacheinfo 100644,$(git rev-parse HEAD:src/main.rs),.envrc; git commit -qm c",
+         "changes /.envrc"),
+        ("git checkout -q --orphan alone; git rm -rqf --sparse .; echo x >x; git add x; git commit -qm alone
+          git checkout -q main; git merge -q --no-commit --allow-unrelated-histories alone; git rm -q --sparse .env.production
+          git commit -qm merged", "deletes /.env.production"),
+    ] {
+        let task = made(&ground, &store, &[]);
+        inside(&ground, &task, script);
+        take_git(&ground, &task);
+        let before = ground.state();
+        let error = bring(&ground, &task).unwrap_err();
+        assert_eq!(error.code(), "hidden-changed", "{script}: {error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.hint().unwrap().contains(&format!("avfs apply {} --branch", task.name())));
+        assert!(matches!(error, Error::Git(GitError::ChangesHidden { .. })));
+        assert_eq!(ground.state(), before);
+    }
+}
+
+#[test]
+fn changes_that_the_user_made_may_be_made_again() {
+    let (ground, store) = (ground(), Store::in_memory());
+    ground.in_host(
+        "git checkout -q other; echo 'DB_PASSWORD=Qx91mmB7tUe5' >.env.production; git rm -q certs/server.pem
+         git commit -qam rotated; git checkout -q main; find . -path ./.git -prune -o -type f -exec touch -d 2020-01-01 {} +
+         git update-index -q --refresh",
+    );
+    let task = made(&ground, &store, &[]);
+    inside(&ground, &task, "git cherry-pick other >/dev/null; git status --porcelain");
+    take_git(&ground, &task);
+    bring(&ground, &task).unwrap();
+    assert_eq!(
+        ground.in_host("git diff --stat other~1 other | tail -1"),
+        ground.in_host("git show --stat --format= brought | tail -1")
+    );
+}

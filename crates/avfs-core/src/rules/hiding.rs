@@ -1,0 +1,170 @@
+//! What a list of rules hides, asked of many paths at once, and told to a program that knows no rules.
+
+use std::collections::HashSet;
+
+use super::glob::Glob;
+use super::level::Level;
+use super::machine::RuleId;
+use super::pattern::{Alternative, Component};
+use super::rule::Rule;
+use super::{Compiled, Rules};
+
+/// A quick test for paths that cannot be hidden: each rule that hides needs a certain name in the path. Labels aside.
+#[derive(Debug, Default)]
+pub struct HidingNames {
+    literals: HashSet<Box<[u8]>>,
+    /// How such a name starts and ends.
+    affixes: Vec<(Box<[u8]>, Box<[u8]>)>,
+    /// Any path may be hidden.
+    is_any: bool,
+}
+
+impl HidingNames {
+    /// Those of a list of rules.
+    pub fn of(rules: &[Rule]) -> HidingNames {
+        let mut names = HidingNames { is_any: !is_about_everything(rules), ..HidingNames::default() };
+        for rule in rules.iter().filter(|rule| rule.level == Level::None) {
+            let alternatives = rule.pattern().into_iter().flat_map(|pattern| pattern.alternatives());
+            alternatives.for_each(|one| names.add(one));
+        }
+        names
+    }
+
+    /// Whether a path with this name in it may be hidden for it. A path with no such name is not hidden.
+    pub fn may_hide(&self, name: &[u8]) -> bool {
+        let is_affixed =
+            |(start, end): &(Box<[u8]>, Box<[u8]>)| name.starts_with(start) && name.ends_with(end);
+        self.is_any || self.affixes.iter().any(is_affixed) || self.literals.contains(name)
+    }
+
+    fn add(&mut self, alternative: &Alternative) {
+        let globs = alternative.components.iter().filter_map(|component| match component {
+            Component::Deep => None,
+            Component::Name(glob) => Some(glob),
+        });
+        let best = globs.max_by_key(|glob| match glob.literal() {
+            Some(_) => usize::MAX,
+            None => affixes(glob).0.len() + affixes(glob).1.len(),
+        });
+        match best {
+            Some(glob) => match glob.literal() {
+                Some(name) => drop(self.literals.insert(name.into())),
+                None => self.affixes.push(affixes(glob)),
+            },
+            None => self.is_any = true,
+        }
+    }
+}
+
+/// Whether a rule that does not hide is about every path.
+fn is_about_everything(rules: &[Rule]) -> bool {
+    let is_everything = |one: &Alternative| one.components == [Component::Deep];
+    let mut open = rules.iter().filter(|rule| rule.level > Level::None);
+    open.any(|rule| rule.pattern().is_some_and(|pattern| pattern.alternatives().iter().any(is_everything)))
+}
+
+/// The literal text before the first wildcard of a glob, and behind the last one.
+fn affixes(glob: &Glob) -> (Box<[u8]>, Box<[u8]>) {
+    use super::glob::Token;
+    let text = |token: &Token| match token {
+        Token::Char(c) => Some(*c),
+        Token::Any | Token::Class(_) | Token::Star => None,
+    };
+    let start: String = glob.tokens().iter().map_while(text).collect();
+    let mut end: Vec<char> = glob.tokens().iter().rev().map_while(text).collect();
+    end.reverse();
+    (start.into_bytes().into(), end.into_iter().collect::<String>().into_bytes().into())
+}
+
+impl Rules {
+    /// The rules about paths that hide, and those that make exceptions to them, in an order in which the last one that
+    /// matches a path decides; where none does, a path is hidden unless a rule is about everything. Each comes as the patterns without braces that it stands for.
+    pub fn hiding_order(&self) -> Vec<(&Rule, Vec<&str>)> {
+        let compiled = &*self.0;
+        let is_exception = |id: RuleId| {
+            let refined = compiled.judge.refined_by(id);
+            refined.iter().any(|wide| compiled.rules[*wide as usize].level == Level::None)
+        };
+        let is_open = is_about_everything(&compiled.rules);
+        let all = 0..compiled.rules.len() as RuleId;
+        let is_needed = |id: &RuleId| {
+            let rule = &compiled.rules[*id as usize];
+            rule.level == Level::None || rule.priority > 0 || !is_open || is_exception(*id)
+        };
+        let mut ids: Vec<RuleId> = all.filter(is_needed).collect();
+        ids.sort_by_key(|id| {
+            let rule = &compiled.rules[*id as usize];
+            (rule.priority, compiled.depth(*id), rule.level == Level::None)
+        });
+        let rules = ids.into_iter().map(|id| &compiled.rules[id as usize]);
+        rules.filter_map(|rule| Some((rule, rule.pattern()?.texts()))).collect()
+    }
+}
+
+impl Compiled {
+    /// How many rules refine each other up to this one.
+    fn depth(&self, rule: RuleId) -> usize {
+        // Refinement is strict, so this ends.
+        self.judge.refined_by(rule).iter().map(|wide| 1 + self.depth(*wide)).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Preset;
+    use super::*;
+    use crate::TreePath;
+    use crate::label::Labels;
+
+    fn rules(lines: &[&str]) -> Rules {
+        Rules::new(lines.iter().map(|line| Rule::parse(line).unwrap()).collect()).unwrap()
+    }
+
+    fn level(rules: &Rules, path: &str) -> Level {
+        rules.explain(&TreePath::parse(path.as_bytes()).unwrap(), |_| Labels::default()).level
+    }
+
+    #[test]
+    fn no_path_is_hidden_without_one_of_the_names() {
+        let development = Rules::new(Preset::Development.rules()).unwrap();
+        let lists = [
+            development.clone(),
+            rules(&["/**=write", "/docs/*/x?y*.md=none", "a/b/=none", "**/c=none"]),
+            rules(&["/src/=write"]),
+        ];
+        let paths = [
+            "src/main.rs",
+            "src/credentials.rs",
+            ".env",
+            "a/.env.d/x",
+            "certs/server.pem",
+            "docs/z/x1y.md",
+            "docs/z/y.md",
+            "a/b/z",
+            "q/c",
+            ".docker/config.json",
+            "config.json",
+            "secrets/a/b",
+        ];
+        for rules in &lists {
+            let names = HidingNames::of(rules.list());
+            for path in paths {
+                let suspected = path.split('/').any(|name| names.may_hide(name.as_bytes()));
+                assert!(suspected || level(rules, path) > Level::None, "{path} {rules:?}");
+            }
+        }
+        let names = HidingNames::of(development.list());
+        for ordinary in ["src", "main.rs", "README.md", "package.json", "environment.ts"] {
+            assert!(!names.may_hide(ordinary.as_bytes()), "{ordinary}");
+        }
+    }
+
+    #[test]
+    fn exceptions_come_after_what_they_are_exceptions_to() {
+        let rules = rules(&["a/b/*.x=none", "/**=write", "a/=none", "/docs/=read", "a/b/=read", "z=write@1"]);
+        let order = rules.hiding_order();
+        let texts: Vec<String> = order.iter().map(|(rule, _)| rule.to_string()).collect();
+        assert_eq!(texts, ["a/=none", "a/b/=read", "a/b/*.x=none", "z=write@1"]);
+        assert_eq!(order[0].1, ["a/"]);
+    }
+}

@@ -3,6 +3,7 @@
 mod apply;
 mod check;
 mod explain;
+mod hidden;
 mod in_force;
 mod list;
 mod presets;
@@ -19,12 +20,15 @@ use crate::exit::ExitStatus;
 use crate::printer::{PrintError, Printer};
 use crate::rule_args::RuleArgs;
 
+pub use hidden::{HiddenBody, hidden_bodies};
+
 /// Check, explain, store and apply path rules
 #[derive(Debug, clap::Subcommand)]
 pub enum RulesCommand {
     Check(check::CheckArgs),
     List(list::ListArgs),
     Explain(explain::ExplainArgs),
+    Hidden(hidden::HiddenArgs),
     Presets(presets::PresetsArgs),
     Set(set::SetArgs),
     Show(show::ShowArgs),
@@ -36,6 +40,7 @@ impl RulesCommand {
         match self {
             RulesCommand::List(args) => Some(&args.rules),
             RulesCommand::Explain(args) => Some(&args.rules),
+            RulesCommand::Hidden(args) => Some(&args.rules),
             RulesCommand::Set(args) => Some(&args.rules),
             RulesCommand::Apply(args) => Some(&args.rules),
             RulesCommand::Check(_) | RulesCommand::Presets(_) | RulesCommand::Show(_) => None,
@@ -48,6 +53,7 @@ pub fn run(context: &mut Context<'_>, command: &RulesCommand) -> Result<ExitStat
         RulesCommand::Check(args) => check::run(context, args),
         RulesCommand::List(args) => list::run(context, args),
         RulesCommand::Explain(args) => explain::run(context, args),
+        RulesCommand::Hidden(args) => hidden::run(context, args),
         RulesCommand::Presets(args) => presets::run(context, args),
         RulesCommand::Set(args) => set::run(context, args),
         RulesCommand::Show(args) => show::run(context, args),

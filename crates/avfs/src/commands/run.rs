@@ -107,12 +107,12 @@ fn work(
 ) -> Result<ExitStatus> {
     let start = args.start(context)?;
     start.announce(context.out);
+    let hidden = hidden::Hidden::tell(context.out, &start);
     let releaser = work.worker.releaser()?;
     let streams = streams(args, starter, work.worker.releaser()?)?;
     let rules = start.program.rules.clone();
     let door =
         HostDoor { home: context.home()?.to_owned(), vault: start.task.vault_name().to_string(), rules };
-    let hidden = hidden::Hidden::look(&start);
     let mut lingering = Lingering::default();
     let id = OnceCell::new();
     let (run, ended) = supervised(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{Program, ProgramError, PublishedBody};
+use agentvfs::hidden::with_tracked_opened;
 use agentvfs::rules::Rule;
 use agentvfs::{Error, Task};
 use anyhow::Result;
@@ -178,11 +179,15 @@ impl RunArgs {
         wanted.make(context, here)
     }
 
-    /// The rules of the flags, or those that the task was made with.
+    /// The rules that a new task was made with; for one that goes on, those of the flags, if there are any. What git tracks
+    /// is opened in both cases, unless it is a key or a credential.
     fn rules_for(&self, task: &Task) -> Result<Option<Vec<Rule>>> {
         match self.rules.read()? {
-            Chosen::Stored => Ok(task.rules()?.map(|rules| rules.list().to_vec())),
-            Chosen::Everything | Chosen::These(_) => given_rules(&self.rules),
+            Chosen::These(rules) if self.task.is_some() => {
+                Ok(Some(with_tracked_opened(task.root(), rules.list())))
+            }
+            Chosen::Stored | Chosen::These(_) => Ok(task.rules()?.map(|rules| rules.list().to_vec())),
+            Chosen::Everything => Ok(None),
         }
     }
 }

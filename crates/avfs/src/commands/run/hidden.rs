@@ -1,57 +1,101 @@
-//! Paths that rules hide and git shows all the same, looked for while the program runs.
+//! What is hidden from the program: told before it starts, with what of it git shows all the same.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use agentvfs::TreePath;
-use agentvfs::git::{hidden_and_tracked, hidden_in_history};
+use agentvfs::git::hidden_in_history;
+use agentvfs::hidden::{Extent, HiddenFile, hidden_in};
 use agentvfs::rules::{Rule, Rules};
 
 use super::arguments::Start;
+use crate::commands::rules::{HiddenBody, hidden_bodies};
 use crate::printer::Printer;
 
 /// How many paths are named.
-const NAMED: usize = 3;
+const NAMED: usize = 10;
+
+/// How many entries of the directory are looked at: it must not be felt.
+const LOOKED_AT: Extent = Extent::Entries(4000);
 
 /// For a run that is over by then, the history is not looked through.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// A search that goes on until this is dropped.
+/// What was found, and a search of the history that goes on until this is dropped.
 pub(super) struct Hidden {
-    found: Receiver<Vec<TreePath>>,
+    files: Vec<HiddenFile>,
+    once: Receiver<Vec<TreePath>>,
     _going_on: Sender<()>,
 }
 
 impl Hidden {
-    pub(super) fn look(start: &Start) -> Hidden {
-        let (tell, found) = channel();
+    /// Tells what is hidden.
+    pub(super) fn tell(out: &mut Printer, start: &Start) -> Hidden {
+        let (found, once) = channel();
         let (going_on, ended) = channel();
         let root = start.task.root().to_owned();
-        if let Some(rules) = start.program.rules.clone() {
-            std::thread::spawn(move || search(&root, rules, &tell, &ended));
+        let rules = start.program.rules.clone();
+        // What cannot be told does not keep the program from running: it is hidden all the same.
+        let hidden =
+            rules.as_ref().and_then(|rules| hidden_in(&root, rules, LOOKED_AT).ok()).unwrap_or_default();
+        announce(out, &hidden.files);
+        if let Some(rules) = rules {
+            std::thread::spawn(move || search(&root, rules, &found, &ended));
         }
-        Hidden { found, _going_on: going_on }
+        Hidden { files: hidden.files, once, _going_on: going_on }
     }
 
-    /// Names what was found: what is tracked now, and what of the history was looked through by now.
-    pub(super) fn warn(self, out: &mut Printer) {
-        let mut paths = self.found.recv().unwrap_or_default();
-        let once = self.found.try_recv().unwrap_or_default();
-        let new: Vec<TreePath> = once.into_iter().filter(|path| !paths.contains(path)).collect();
-        paths.extend(new);
-        if !paths.is_empty() {
-            let names: Vec<String> = paths.iter().take(NAMED).map(ToString::to_string).collect();
-            out.warn(format_args!("hidden from the program, but not in git's history: {}", names.join(", ")));
+    pub(super) fn bodies(&self) -> Vec<HiddenBody> {
+        hidden_bodies(&self.files)
+    }
+
+    /// Names what the history shows though it is not tracked any more, as far as it was looked through by now.
+    pub(super) fn warn_of_history(self, out: &mut Printer) {
+        let is_told = |path: &TreePath| self.files.iter().any(|file| file.is_tracked && file.path == *path);
+        let once: Vec<TreePath> = self.once.try_recv().unwrap_or_default();
+        let names: Vec<String> = once.iter().filter(|path| !is_told(path)).map(shown).collect();
+        if !names.is_empty() {
+            out.warn(format_args!("hidden from the program, but in git's history: {}", listed(&names)));
         }
     }
 }
 
-/// Tells twice what it found, unless nobody listens any more. A repository that cannot be read tells nothing.
+fn announce(out: &mut Printer, files: &[HiddenFile]) {
+    if files.is_empty() {
+        return;
+    }
+    let names: Vec<String> =
+        files.iter().map(|file| format!("{} ({})", shown(&file.path), file.why)).collect();
+    out.talk(format_args!("hidden: {}", listed(&names)));
+    let tracked: Vec<String> =
+        files.iter().filter(|file| file.is_tracked).map(|file| shown(&file.path)).collect();
+    if !tracked.is_empty() {
+        out.talk(format_args!("git tracks and shows (`git show`) all the same: {}", listed(&tracked)));
+    }
+}
+
+/// The first ones, and how to see all of them.
+fn listed(names: &[String]) -> String {
+    let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED) {
+        None | Some(0) => first,
+        Some(more) => format!("{first}, and {more} more: `avfs rules hidden` lists all"),
+    }
+}
+
+fn shown(path: &TreePath) -> String {
+    crate::escape::printable_line(path.as_bytes())
+}
+
+/// A repository that cannot be read tells nothing.
 fn search(root: &Path, rules: Vec<Rule>, tell: &Sender<Vec<TreePath>>, ended: &Receiver<()>) {
-    let Ok(rules) = Rules::new(rules) else { return };
-    let tracked = hidden_and_tracked(root, &rules, NAMED).unwrap_or_default();
-    if tell.send(tracked).is_ok() && ended.recv_timeout(SHORT) == Err(RecvTimeoutError::Timeout) {
-        let _ = tell.send(hidden_in_history(root, &rules, NAMED).unwrap_or_default());
+    if ended.recv_timeout(SHORT) != Err(RecvTimeoutError::Timeout) {
+        return;
+    }
+    if let Ok(rules) = Rules::new(rules)
+        && let Ok(found) = hidden_in_history(root, &rules)
+    {
+        let _ = tell.send(found.into_iter().collect());
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::arguments::{RunArgs, Start};
 use super::hidden::Hidden;
 use crate::commands::apply::Part;
+use crate::commands::rules::HiddenBody;
 use crate::commands::tasks::ProjectField;
 use crate::printer::Printer;
 use crate::unreached::{self, Unreached};
@@ -36,6 +37,8 @@ struct RunBody<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     published: Vec<PublishedBody>,
     dropped_settings: &'a [PathBuf],
+    /// What the program did not see: all that git tracks, and of everything else what lies near the top.
+    hidden_files: Vec<HiddenBody>,
     /// If that was wanted and it ended well.
     #[serde(skip_serializing_if = "Option::is_none")]
     apply: Option<&'a Part>,
@@ -65,6 +68,7 @@ pub(super) fn tell(
             network_refusals: &end.refusals,
             published: start.published(),
             dropped_settings: &end.dropped,
+            hidden_files: hidden.bodies(),
             apply,
         };
         return Ok(out.object("run", &body)?);
@@ -80,7 +84,7 @@ pub(super) fn tell(
         let shown = crate::escape::printable_os(file.as_os_str());
         out.talk(format_args!("changed for this run only: ~/{shown}"));
     }
-    hidden.warn(out);
+    hidden.warn_of_history(out);
     let name = start.task.name();
     tell_commits(out, start);
     match changed.len() {

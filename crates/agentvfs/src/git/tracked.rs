@@ -1,6 +1,6 @@
 //! What git tracks and the rules of a new task would hide, told apart: what is a key or a credential stays hidden, and
 //! everything else is opened by a rule for its path alone
-//! ([0022](../../../../docs/decisions/0022-hidden-and-tracked.md)).
+//! ([0023](../../../../docs/decisions/0023-hidden-and-tracked.md)).
 
 use std::fs::File;
 use std::io::Read;

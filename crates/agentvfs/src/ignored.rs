@@ -17,16 +17,18 @@ mod user;
 mod well_known;
 mod wildcard;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use avfs_core::{EntryName, TreePath};
+use avfs_core::diff::Change;
+use avfs_core::{EntryKind, EntryName, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 
 pub use self::summary::{IgnoredPlace, IgnoredSummary};
 
 use self::patterns::Patterns;
 use self::repository::{Repository, read_small};
+use crate::task::is_directory;
 
 /// Decides for one task which paths are ignored, and remembers what it has read.
 pub struct Ignored {
@@ -83,15 +85,65 @@ impl Ignored {
         &mut self,
         path: &TreePath,
         is_directory: bool,
-        named: &[TreePath],
+        named: &HashSet<TreePath>,
     ) -> Result<Option<TreePath>, ReadError> {
         let Some(place) = self.place_of(path, is_directory)? else { return Ok(None) };
-        for top in named.iter().filter(|top| path.starts_with(top)) {
-            if top.starts_with(&place) {
+        if named.is_empty() {
+            return Ok(Some(place));
+        }
+        let mut at = Some(path.clone()).filter(|path| path.starts_with(&place));
+        while let Some(path) = at {
+            if named.contains(&path) {
                 return Ok(None);
             }
+            at = path.split_last().map(|(parent, _)| parent).filter(|parent| parent.starts_with(&place));
         }
         Ok(Some(place))
+    }
+
+    /// Takes what is ignored out of a list of changes, and directories that came or went with nothing else in them.
+    pub(crate) fn sort_out(
+        &mut self,
+        changes: Vec<Change>,
+        named: &HashSet<TreePath>,
+    ) -> Result<(Vec<Change>, IgnoredSummary), ReadError> {
+        let (mut work, mut left_out) = (Vec::new(), IgnoredSummary::default());
+        // Directories that are empty themselves, or above something that is work.
+        let mut in_use: HashSet<TreePath> = HashSet::new();
+        for change in changes {
+            let is_directory = is_directory(&change);
+            match self.left_out(&change.path, is_directory, named)? {
+                Some(_) if is_directory => {}
+                Some(place) => {
+                    if !self.is_unchanged(&change)? {
+                        let is_below = place != change.path;
+                        left_out.add(place, is_below);
+                    }
+                }
+                None => {
+                    if !is_directory || is_empty_directory(&change) {
+                        add_with_above(&change.path, &mut in_use);
+                    }
+                    work.push(change);
+                }
+            }
+        }
+        if !left_out.is_empty() {
+            let came_or_went = |change: &Change| change.before.is_none() || change.after.is_none();
+            work.retain(|change| {
+                !is_directory(change) || !came_or_went(change) || in_use.contains(&change.path)
+            });
+        }
+        Ok((work, left_out))
+    }
+
+    /// Whether a file has the same bytes and mode as before.
+    fn is_unchanged(&self, change: &Change) -> Result<bool, ReadError> {
+        let (Some(before), Some(after)) = (&change.before, &change.after) else { return Ok(false) };
+        let objects = self.states.head.objects();
+        let same = objects.has_same_bytes(before, after);
+        let failed = |source| ReadError::Object { path: change.path.clone(), source };
+        Ok(before.meta.mode == after.meta.mode && same.map_err(failed)?)
     }
 
     pub fn is_ignored(&mut self, path: &TreePath, is_directory: bool) -> Result<bool, ReadError> {
@@ -205,6 +257,21 @@ impl States {
 
     fn has_repository(&self, directory: &TreePath) -> Result<bool, ReadError> {
         self.has(&directory.join(&name_of(".git")))
+    }
+}
+
+fn is_empty_directory(change: &Change) -> bool {
+    let mut sides = change.before.iter().chain(&change.after);
+    sides.any(|entry| matches!(entry.kind, EntryKind::Directory { entries: None, .. }))
+}
+
+fn add_with_above(path: &TreePath, to: &mut HashSet<TreePath>) {
+    let mut at = Some(path.clone());
+    while let Some(path) = at {
+        at = path.split_last().map(|(parent, _)| parent);
+        if !to.insert(path) {
+            break;
+        }
     }
 }
 

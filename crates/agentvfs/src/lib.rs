@@ -99,7 +99,9 @@ pub use here::{Here, Meant};
 pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use ignored::{Ignored, IgnoredPlace, IgnoredSummary};
 pub use keeper::{Log, Rhythm};
-pub use merge::{Clash, ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedSource};
+pub use merge::{
+    Clash, ClashDetail, Clashes, ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedSource,
+};
 pub use mounts::{KnownMount, MountRecord};
 pub use name::{CheckpointName, TaskName, VaultName};
 pub use open::{Holding, OpenVault, Saved, WriteMode};

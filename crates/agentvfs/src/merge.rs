@@ -24,7 +24,7 @@ use crate::open::{OpenVault, Saved};
 use crate::record::Head;
 use crate::restore::check_growth;
 use crate::vault::Vault;
-pub use clashes::Clash;
+pub use clashes::{Clash, ClashDetail, Clashes};
 pub(crate) use sides::moves_between;
 use sides::{Changed, Texts};
 pub(crate) use steps::Doing;
@@ -163,7 +163,8 @@ impl Merging<'_> {
             self.state = self.touched(given)?;
         } else if count > 0 {
             let name = source.name()?.to_string();
-            self.three_way(&name, &base, &given, &changed, last)?;
+            let ours = Changed::new(self.vault, &base, &self.state)?;
+            self.three_way(&name, &base, &given, (&ours, &changed), last)?;
         }
         Ok((common.snapshot, count))
     }
@@ -180,10 +181,9 @@ impl Merging<'_> {
         name: &str,
         base: &Base,
         given: &Base,
-        theirs: &Changed,
+        (ours, theirs): (&Changed, &Changed),
         last: bool,
     ) -> Result<()> {
-        let ours = Changed::new(self.vault, base, &self.state)?;
         let looks_only = self.options.dry_run && last;
         let names = Sides {
             ours: self.vault.name()?.to_string(),

@@ -19,6 +19,7 @@ use crate::through::RuleRecord;
 use crate::vault::Vault;
 
 pub use changes::TaskChanges;
+pub(crate) use changes::is_directory;
 
 /// What a new task is made with.
 #[derive(Clone, Debug, Default)]

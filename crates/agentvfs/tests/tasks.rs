@@ -4,7 +4,8 @@
 
 use std::fs;
 
-use agentvfs::{NewTask, Store, TaskName, TaskState, TreePath};
+use agentvfs::apply::{Application, ApplyOptions, Plan, Selection};
+use agentvfs::{ClashDetail, MergeOptions, NewTask, Store, TaskName, TaskState, TreePath};
 use tempfile::TempDir;
 
 struct Fixture {
@@ -42,6 +43,10 @@ fn path(text: &str) -> TreePath {
 
 fn write(task: &agentvfs::Task, at: &str, bytes: &[u8]) {
     let open = task.vault().begin().unwrap();
+    let (parent, _) = path(at).split_last().unwrap();
+    if !parent.is_root() {
+        open.make_directory(&parent, true).unwrap();
+    }
     open.write_bytes(&path(at), bytes).unwrap();
     open.commit("write", at).unwrap();
 }
@@ -152,8 +157,141 @@ fn tasks_that_wrote_over_what_nobody_read_clash_whatever_became_of_it() {
     let tasks = [fixture.task(Some("one")), fixture.task(Some("two"))];
     tasks.iter().for_each(|task| write(task, "/src/main.rs", task.name().as_str().as_bytes()));
     fs::write(fixture.root().join("src/main.rs"), "fn other() {}\n").unwrap();
-    let clashes = fixture.store.clashes(&tasks).unwrap();
-    assert_eq!((clashes[0].len(), clashes[1].len()), (1, 1));
-    assert_eq!(clashes[0][0].paths, [path("/src/main.rs")]);
+    for detail in [ClashDetail::Paths, ClashDetail::Pairs] {
+        let clashes = fixture.store.clashes(&tasks, detail).unwrap();
+        let is_told = usize::from(detail == ClashDetail::Pairs);
+        assert_eq!((clashes[0].tasks.len(), clashes[1].tasks.len()), (is_told, is_told));
+        assert!(clashes.iter().all(|clashes| clashes.paths == [path("/src/main.rs")]), "{clashes:?}");
+    }
     assert_eq!(tasks[0].clashes_with_directory().unwrap(), [path("/src/main.rs")]);
+}
+
+/// The work of a task, and how many ignored files there are.
+fn work(task: &agentvfs::Task) -> (Vec<String>, usize) {
+    let changes = task.changes().unwrap();
+    let files =
+        changes.files.iter().map(|file| format!("{} {}", file.status.letter(), file.path())).collect();
+    (files, changes.ignored_places.files())
+}
+
+fn plan(fixture: &Fixture, task: &agentvfs::Task, paths: &[&str]) -> Plan {
+    let selection = Selection { paths: paths.iter().map(|at| path(at)).collect(), ..Selection::default() };
+    let (base, head) = (task.base().unwrap(), task.head().unwrap());
+    let options = ApplyOptions { task: Some(task.vault_name().to_string()), ..ApplyOptions::default() };
+    Application::plan(&fixture.store, base, head, &fixture.root(), &selection, &options).unwrap()
+}
+
+#[test]
+fn ignored_files_are_no_work_and_a_task_of_nothing_else_is_unchanged() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join(".gitignore"), "out/\n*.log\n").unwrap();
+    let task = fixture.task(None);
+    write(&task, "/out/deep/a.o", b"built");
+    write(&task, "/src/run.log", b"ran");
+    assert_eq!(work(&task), (vec![], 2));
+    assert_eq!(task.state().unwrap(), TaskState::Unchanged);
+    write(&task, "/src/new.rs", b"work");
+    assert_eq!(work(&task), (vec!["A /src/new.rs".to_owned()], 2));
+    let changes = task.changes().unwrap();
+    let places: Vec<String> = changes.ignored_places.places().map(|place| place.path.to_string()).collect();
+    assert_eq!(places, ["/out", "/src/run.log"]);
+    assert_eq!(task.changed_files().unwrap().len(), 1);
+}
+
+#[test]
+fn ignored_files_are_neither_applied_nor_in_conflict_unless_they_are_named() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join(".gitignore"), "out/\n").unwrap();
+    fs::create_dir(fixture.root().join("out")).unwrap();
+    fs::write(fixture.root().join("out/a.o"), "before").unwrap();
+    let task = fixture.task(None);
+    write(&task, "/out/a.o", b"of the task");
+    write(&task, "/out/b.o", b"of the task");
+    write(&task, "/only/__pycache__/x.pyc", b"of the task");
+    write(&task, "/src/main.rs", b"fn main() { work() }\n");
+    fs::write(fixture.root().join("out/a.o"), "of the user").unwrap();
+    fs::write(fixture.root().join("out/b.o"), "of the user").unwrap();
+    assert_eq!(task.clashes_with_directory().unwrap(), []);
+    let whole = plan(&fixture, &task, &[]);
+    assert_eq!((whole.conflicts.len(), whole.ignored.files()), (0, 3));
+    let files: Vec<String> = whole.files.iter().map(|file| file.path.to_string()).collect();
+    assert_eq!(files, ["/src/main.rs"]);
+    let named = plan(&fixture, &task, &["/out/b.o"]);
+    assert_eq!((named.conflicts.len(), named.ignored.files()), (1, 0));
+    whole.carry_out().unwrap();
+    assert_eq!(fs::read_to_string(fixture.root().join("out/a.o")).unwrap(), "of the user");
+    task.note_applied(Some(task.head().unwrap()), "").unwrap();
+    let task = fixture.store.task(task.vault_name().as_str()).unwrap();
+    write(&task, "/out/c.o", b"built again");
+    assert_eq!(task.state().unwrap(), TaskState::Applied, "tests that run again undo nothing");
+}
+
+#[test]
+fn a_file_that_is_written_with_the_same_bytes_is_unchanged_whatever_the_user_does_to_it() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join("logo"), [0, 159, 146, 150]).unwrap();
+    let tasks = [fixture.task(Some("one")), fixture.task(Some("two"))];
+    // As a mount does before it writes over a file.
+    let reader = tasks[0].vault().reader_at(tasks[0].base().unwrap()).unwrap();
+    let _ = ["/src/main.rs", "/logo"].map(|at| reader.read(&path(at)).unwrap());
+    write(&tasks[0], "/src/main.rs", b"fn main() {}\n");
+    write(&tasks[0], "/logo", &[0, 159, 146, 150]);
+    write(&tasks[1], "/logo", b"\0other");
+    assert_eq!(work(&tasks[0]), (vec![], 0));
+    assert_eq!(tasks[0].state().unwrap(), TaskState::Unchanged);
+    let clashes = fixture.store.clashes(&tasks, ClashDetail::Paths).unwrap();
+    assert!(clashes.iter().all(|clashes| clashes.paths.is_empty()), "{clashes:?}");
+    fs::remove_file(fixture.root().join("src/main.rs")).unwrap();
+    fs::write(fixture.root().join("logo"), "\0new").unwrap();
+    assert_eq!(tasks[0].clashes_with_directory().unwrap(), []);
+    let plan = plan(&fixture, &tasks[0], &[]);
+    assert_eq!((plan.conflicts.len(), plan.files.len()), (0, 0));
+    let mut task = tasks[0].clone();
+    let report = task.sync(&MergeOptions::default()).unwrap();
+    assert_eq!(report.conflicts.len(), 0, "{:?}", report.conflicts);
+}
+
+#[test]
+fn sync_leaves_an_ignored_directory_that_the_task_changed_as_it_is() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join(".gitignore"), "out/\ncache/\n").unwrap();
+    for directory in ["out", "cache"] {
+        fs::create_dir(fixture.root().join(directory)).unwrap();
+        fs::write(fixture.root().join(directory).join("a"), "\0before").unwrap();
+    }
+    let mut task = fixture.task(None);
+    write(&task, "/out/a", b"\0of the task");
+    fs::write(fixture.root().join("out/a"), "\0of the user").unwrap();
+    fs::write(fixture.root().join("out/b"), "\0of the user").unwrap();
+    fs::write(fixture.root().join("cache/a"), "\0of the user").unwrap();
+    let report = task.sync(&MergeOptions::default()).unwrap();
+    assert_eq!(report.conflicts.len(), 0);
+    let reader = task.vault().reader_at(task.head().unwrap()).unwrap();
+    assert_eq!(reader.read(&path("/out/a")).unwrap(), &b"\0of the task"[..]);
+    assert!(reader.find(&path("/out/b")).is_err());
+    assert_eq!(reader.read(&path("/cache/a")).unwrap(), &b"\0of the user"[..]);
+    assert_eq!(work(&task).0, Vec::<String>::new());
+}
+
+#[test]
+fn huge_files_are_looked_at_and_not_read() {
+    const HUGE: u64 = 1 << 42;
+    let fixture = Fixture::new();
+    let on_host = fs::File::create(fixture.root().join("disk.img")).unwrap();
+    on_host.set_len(1 << 30).unwrap();
+    let tasks = [fixture.task(Some("one")), fixture.task(Some("two"))];
+    for (task, first) in tasks.iter().zip([b"one", b"two"]) {
+        let open = task.vault().begin().unwrap();
+        open.write_bytes(&path("/new.img"), first).unwrap();
+        open.truncate(&path("/new.img"), HUGE).unwrap();
+        open.remove(&path("/disk.img"), false).unwrap();
+        open.commit("write", "").unwrap();
+    }
+    assert_eq!(work(&tasks[0]), (vec!["D /disk.img".to_owned(), "A /new.img".to_owned()], 0));
+    assert_eq!(tasks[0].clashes_with_directory().unwrap(), []);
+    let clashes = fixture.store.clashes(&tasks, ClashDetail::Paths).unwrap();
+    assert_eq!(clashes[0].paths, [path("/new.img")]);
+    let user = fs::File::create(fixture.root().join("new.img")).unwrap();
+    user.set_len(HUGE).unwrap();
+    assert_eq!(tasks[0].clashes_with_directory().unwrap(), [path("/new.img")]);
 }

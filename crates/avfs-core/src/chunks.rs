@@ -6,6 +6,7 @@
 //! and two small nodes. A chunk's blob holds its data pages one behind the other; the page at the end
 //! of the file is as long as the file says.
 
+mod differing;
 mod occupied;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use crate::codec::{DecodeError, Reader, put_id, put_number};
 use crate::id::{BlobId, ChunksId};
+pub use differing::differing;
 pub use occupied::occupied;
 
 /// Files up to this size without holes are stored as one blob; all others as chunks.
@@ -557,6 +559,30 @@ mod tests {
         assert_eq!(occupied(&table, root, size), Ok(5 * PAGE_SIZE));
         let empty = edit(&mut table, None, size, &ChunkEdits::new());
         assert_eq!(occupied(&table, empty, size), Ok(0));
+    }
+
+    #[test]
+    fn chunks_that_differ_are_counted_whatever_the_sizes() {
+        let size = 1 << 30;
+        let mut table = Table::default();
+        let full: ChunkEdits = (0..size / CHUNK_SIZE).map(|index| (index, Some(chunk(index)))).collect();
+        let root = edit(&mut table, None, size, &full);
+        let edits = ChunkEdits::from([(0, None), (9_999, Some(chunk(0))), (10_000, Some(chunk(1)))]);
+        let changed = edit(&mut table, Some((root, size)), size, &edits);
+        let count = |one, other, limit| differing(&table, one, other, limit).unwrap();
+        assert_eq!(count((root, size), (root, size), 100), 0);
+        assert_eq!(count((root, size), (changed, size), 100), 3);
+        assert_eq!(count((root, size), (changed, size), 2), 2);
+        let grown_size = size << 6;
+        let mut grown_table = table.clone();
+        let last = grown_size / CHUNK_SIZE - 1;
+        let grown = edit(
+            &mut grown_table,
+            Some((root, size)),
+            grown_size,
+            &ChunkEdits::from([(last, Some(chunk(7)))]),
+        );
+        assert_eq!(differing(&grown_table, (grown, grown_size), (root, size), 100), Ok(1));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From a task's changes and the directory as it is now to a plan.
 
+mod doubtful;
 mod renames;
 
 use std::collections::{BTreeMap, HashSet};
@@ -19,6 +20,7 @@ use super::print::Print;
 use super::record::{AppliedFile, Deed};
 use super::step::{Action, DirectoryTime, Step};
 use super::three_way::{Settled, ThreeWay, Verdict, merged_mode};
+use crate::ignored::Ignored;
 
 pub(super) struct Draft {
     plan: Plan,
@@ -52,7 +54,10 @@ impl Draft {
     pub fn run(mut self) -> Result<Plan, ApplyError> {
         let moved = self.plan.application.store.objects().all_moved()?;
         self.moved = moved.into_iter().map(|(_, promise)| promise.path().clone()).collect();
-        let changes = self.changes()?;
+        let mut changes = self.changes()?;
+        if self.plan.application.only_conflicts {
+            changes = self.doubtful(changes)?;
+        }
         self.find_renamed(&changes)?;
         self.decide(&changes)?;
         self.finish()
@@ -78,7 +83,21 @@ impl Draft {
         git.dedup();
         self.plan.notes.extend(git.into_iter().map(|path| Note { path, reason: Reason::Git }));
         self.check_selection(&changes)?;
-        Ok(changes)
+        match self.plan.application.options.with_ignored {
+            true => Ok(changes),
+            false => self.without_ignored(changes),
+        }
+    }
+
+    /// Leaves out what is ignored, and directories with nothing else in them.
+    fn without_ignored(&mut self, changes: Vec<Change>) -> Result<Vec<Change>, ApplyError> {
+        let selection = &self.plan.application.selection;
+        let named: HashSet<TreePath> =
+            selection.paths.iter().chain(selection.hunks.keys()).cloned().collect();
+        let mut ignored = Ignored::new(self.readers.0.clone(), self.readers.1.clone());
+        let (work, left_out) = ignored.sort_out(changes, &named)?;
+        self.plan.ignored = left_out;
+        Ok(work)
     }
 
     /// The changed paths that the task saw; `None` if it saw everything.

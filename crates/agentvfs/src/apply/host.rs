@@ -92,6 +92,20 @@ pub(crate) fn check_in_reach(directory: &Path) -> Result<(), ApplyError> {
     }
 }
 
+/// What the attributes of a path say, without its contents.
+pub(crate) enum Glance {
+    Nothing,
+    NoWay,
+    There(Box<Stat>),
+}
+
+impl Glance {
+    /// Whether it is the version that a stamp is of.
+    pub fn is(&self, stamp: &Stamp) -> bool {
+        matches!(self, Glance::There(stat) if seen(Print::Other, stat, None).is(stamp))
+    }
+}
+
 impl Host {
     pub fn open(path: &Path) -> Result<Host, ApplyError> {
         let failed = |errno: Errno| match errno {
@@ -182,6 +196,22 @@ impl Host {
         match looked? {
             Some(seen) => Ok(Look::There(Box::new(seen))),
             None => Ok(Look::Nothing),
+        }
+    }
+
+    /// What is at a path now, as far as its attributes say.
+    pub fn glance(&self, path: &TreePath) -> Result<Glance, ApplyError> {
+        let Some((parent, name)) = path.split_last() else { return Ok(Glance::NoWay) };
+        let directory = match self.top.open_directory(parent.as_bytes()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(Glance::Nothing),
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Glance::NoWay),
+            Err(errno) => return Err(self.failed("opening", &parent, errno)),
+        };
+        match stat_of(directory.as_fd(), name.as_bytes()) {
+            Ok(stat) => Ok(Glance::There(Box::new(stat))),
+            Err(Errno::NOENT) => Ok(Glance::Nothing),
+            Err(errno) => Err(self.failed("reading", path, errno)),
         }
     }
 

@@ -18,6 +18,7 @@ use super::selection::Selection;
 use super::sides::EditedText;
 use super::step::{DirectoryTime, Step};
 use crate::error::Error;
+use crate::ignored::IgnoredSummary;
 use crate::store::Store;
 
 /// How changes are applied.
@@ -32,6 +33,8 @@ pub struct ApplyOptions {
     pub edited: BTreeMap<TreePath, EditedText>,
     /// The rules through which the task saw its tree: what they hide is not applied.
     pub rules: Option<Rules>,
+    /// Apply what is ignored too. What the selection names is applied in any case.
+    pub with_ignored: bool,
 }
 
 /// What is asked for: the changes between two states, in a directory.
@@ -45,6 +48,8 @@ pub struct Application {
     pub(super) options: ApplyOptions,
     /// The numbers of the task's files, by which it is known what it moved.
     pub(super) inodes: Option<NodeId>,
+    /// Only conflicts are wanted: what a look at attributes shows to be none is not read.
+    pub(super) only_conflicts: bool,
 }
 
 /// What would be done, decided for the directory as it was looked at.
@@ -63,6 +68,8 @@ pub struct Plan {
     pub pointed: Vec<Pointed>,
     /// What is not applied as the task has it, and why.
     pub notes: Vec<Note>,
+    /// What is left out because it is ignored.
+    pub ignored: IgnoredSummary,
 }
 
 impl Application {
@@ -75,16 +82,27 @@ impl Application {
         selection: &Selection,
         options: &ApplyOptions,
     ) -> Result<Plan, ApplyError> {
-        let application = Application {
-            store: store.clone(),
-            base,
-            theirs,
-            into: into.to_owned(),
-            selection: selection.clone(),
-            options: options.clone(),
-            inodes: numbers(store, theirs, options),
-        };
-        application.look()
+        let inodes = numbers(store, theirs, options);
+        let (store, into) = (store.clone(), into.to_owned());
+        let (selection, options) = (selection.clone(), options.clone());
+        Application { store, base, theirs, into, selection, options, inodes, only_conflicts: false }.look()
+    }
+
+    /// The conflicts that a plan would have. Costs a look at the attributes of each changed file of the directory, and
+    /// reads those alone that the user has changed: large ones are taken for a conflict then.
+    pub fn conflicts(
+        store: &Store,
+        base: SnapshotId,
+        theirs: SnapshotId,
+        into: &Path,
+        options: &ApplyOptions,
+    ) -> Result<Vec<Conflict>, ApplyError> {
+        let inodes = numbers(store, theirs, options);
+        let (store, into, options) = (store.clone(), into.to_owned(), options.clone());
+        let selection = Selection::default();
+        let application =
+            Application { store, base, theirs, into, selection, options, inodes, only_conflicts: true };
+        Ok(application.look()?.conflicts)
     }
 
     /// Refuses a task whose conflicts are open: whoever applies, markers do not reach the directory.
@@ -110,6 +128,7 @@ impl Application {
             settled: Vec::new(),
             pointed: Vec::new(),
             notes: Vec::new(),
+            ignored: IgnoredSummary::default(),
         };
         let readers = (self.reader(self.base)?, self.reader(self.theirs)?);
         Draft::new(plan, readers).run()

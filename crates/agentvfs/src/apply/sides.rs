@@ -11,7 +11,7 @@ use super::error::ApplyError;
 use super::host::Look;
 use super::plan::Plan;
 use super::print::Print;
-use super::three_way::ThreeWay;
+use super::three_way::{ThreeWay, promised_version};
 
 /// What one side has at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Plan {
 }
 
 fn text_of(three_way: &ThreeWay<'_>, path: &TreePath, entry: &Entry) -> Result<SideText, ApplyError> {
-    if three_way.unread(entry)?.is_some() {
+    if promised_version(three_way.objects, entry)?.is_some_and(|version| version.is_unread) {
         return Ok(SideText::Unknown);
     }
     if let EntryKind::Symlink { target } = &entry.kind {

@@ -44,10 +44,40 @@ pub(super) struct ThreeWay<'a> {
 
 /// The task's side.
 struct Wanted {
-    print: Print,
     new: New,
     /// Other contents than at the beginning.
     changed: bool,
+}
+
+impl Wanted {
+    /// Of files alone.
+    fn mode(&self) -> Option<u32> {
+        match &self.new {
+            New::Stored { entry, .. } => {
+                matches!(entry.kind, EntryKind::File { .. }).then_some(entry.meta.mode & 0o777)
+            }
+            New::Text { mode, .. } => Some(*mode),
+            New::Made | New::Kept { .. } => None,
+        }
+    }
+
+    /// As a person would call it.
+    fn kind(&self) -> &'static str {
+        match &self.new {
+            New::Stored { entry, .. } if matches!(entry.kind, EntryKind::Symlink { .. }) => "a symbolic link",
+            New::Stored { .. } | New::Text { .. } | New::Made | New::Kept { .. } => "a file",
+        }
+    }
+
+    /// Whether what is here holds the same. Files of other sizes are not read for it.
+    fn is_held_by(&self, objects: &Objects, here: &Print) -> Result<bool, ApplyError> {
+        Ok(match (&self.new, here) {
+            (New::Stored { entry, .. }, Print::File { size, .. }) if entry.size() != *size => false,
+            (New::Stored { entry, .. }, here) => here.holds_the_same(&Print::of_entry(objects, entry)?),
+            (New::Text { bytes, mode }, here) => here.holds_the_same(&Print::of_file(bytes, *mode)),
+            (New::Made | New::Kept { .. }, _) => false,
+        })
+    }
 }
 
 impl ThreeWay<'_> {
@@ -95,16 +125,18 @@ impl ThreeWay<'_> {
             let add = (Action::Put { over: None, new: wanted.new }, Deed::Added);
             return Ok(match before {
                 None => Verdict::Do(add.0, add.1),
+                // The user removed what the task has as it was.
+                Some(_) if !wanted.changed => Verdict::Nothing,
                 Some(_) => settle(ConflictKind::RemovedHere, choice, Some(add), None),
             });
         };
         if matches!(here.print, Print::Directory | Print::Other) {
-            let (here, there) = (here.print.kind(), wanted.print.kind());
+            let (here, there) = (here.print.kind(), wanted.kind());
             return Ok(Verdict::Conflict(ConflictKind::Kinds { here, there }, None));
         }
         let was_file = before.filter(|entry| matches!(entry.kind, EntryKind::File { .. }));
-        let mode = merged_mode(was_file.map(|entry| entry.meta.mode), wanted.print.mode(), here.print.mode());
-        if !wanted.changed || here.print.holds_the_same(&wanted.print) {
+        let mode = merged_mode(was_file.map(|entry| entry.meta.mode), wanted.mode(), here.print.mode());
+        if !wanted.changed || wanted.is_held_by(self.objects, &here.print)? {
             return Ok(mode_only(&here, mode));
         }
         let replace = |new: New, deed| (Action::Put { over: Some(here.print.clone()), new }, deed);
@@ -152,7 +184,6 @@ impl ThreeWay<'_> {
         entry.meta.xattrs = users_own(&after.meta.xattrs);
         let keeps_xattrs = before.is_some_and(|before| before.meta.xattrs == after.meta.xattrs);
         Ok(Wanted {
-            print: Print::of_entry(self.objects, &entry)?,
             changed: match before {
                 Some(before) => !self.holds_the_same(before, after)?,
                 None => true,
@@ -178,25 +209,12 @@ impl ThreeWay<'_> {
         if self.moved.contains(path) && !wrote_after {
             return Ok(None);
         }
-        match self.unread(before)? {
-            Some(stamp) => Ok(here.is(&stamp).then(|| here.print.clone())),
-            None => Ok(Some(Print::of_entry(self.objects, before)?)),
+        match promised_version(self.objects, before)? {
+            // What was promised is what is here, whether or not it was read: there is nothing to compare.
+            Some(version) if here.is(&version.stamp) => Ok(Some(here.print.clone())),
+            Some(version) if version.is_unread => Ok(None),
+            _ => Ok(Some(Print::of_entry(self.objects, before)?)),
         }
-    }
-
-    /// The version of a file that is only promised.
-    pub fn unread(&self, entry: &Entry) -> Result<Option<Stamp>, ApplyError> {
-        let id = match &entry.kind {
-            EntryKind::File { content: Content::Blob(id), .. } => id.object(),
-            EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
-            _ => return Ok(None),
-        };
-        let Some(promise) = self.objects.promise(id)? else { return Ok(None) };
-        let kept = self.objects.kept(PromiseId::from_object(id))?;
-        Ok(match (&*promise, kept.as_deref()) {
-            (_, Some(Kept::File(_) | Kept::Directory(_))) | (Promise::Directory { .. }, _) => None,
-            (Promise::File { stamp, .. }, None | Some(Kept::Moved { .. } | Kept::Gone)) => Some(*stamp),
-        })
     }
 
     fn holds_the_same(&self, before: &Entry, after: &Entry) -> Result<bool, ApplyError> {
@@ -213,8 +231,7 @@ impl ThreeWay<'_> {
         let (Some(old), Some(new)) = (old, new) else { return Err(not_text()) };
         let text = self.selection.chosen(path, &old, &new)?.ok_or_else(not_text)?;
         let mode = before.unwrap_or(after).meta.mode & 0o777;
-        let print = Print::of_file(&text, mode);
-        Ok(Wanted { print, changed: text != old, new: New::Text { bytes: text, mode } })
+        Ok(Wanted { changed: text != old, new: New::Text { bytes: text, mode } })
     }
 
     /// Both sides put together, and in how many places they do not fit.
@@ -257,6 +274,32 @@ impl ThreeWay<'_> {
             .map_err(|source| ReadError::Object { path: path.clone(), source })?;
         Ok(is_text(&bytes).then_some(bytes))
     }
+}
+
+/// The version of a file of the host that an entry stands for.
+pub(super) struct PromisedVersion {
+    pub stamp: Stamp,
+    /// Nobody had read it before the user changed it, or up to now.
+    pub is_unread: bool,
+}
+
+/// `None`: an entry is not a promise of a file.
+pub(super) fn promised_version(
+    objects: &Objects,
+    entry: &Entry,
+) -> Result<Option<PromisedVersion>, ApplyError> {
+    let id = match &entry.kind {
+        EntryKind::File { content: Content::Blob(id), .. } => id.object(),
+        EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
+        _ => return Ok(None),
+    };
+    let Some(promise) = objects.promise(id)? else { return Ok(None) };
+    let Promise::File { stamp, .. } = &*promise else { return Ok(None) };
+    let is_unread = match objects.kept(PromiseId::from_object(id))?.as_deref() {
+        Some(Kept::File(_) | Kept::Directory(_)) => false,
+        None | Some(Kept::Moved { .. } | Kept::Gone) => true,
+    };
+    Ok(Some(PromisedVersion { stamp: *stamp, is_unread }))
 }
 
 fn settle(

@@ -224,7 +224,10 @@ fn a_named_path_that_is_ignored_is_meant() {
     let mut ignored = place.ignored();
     let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
     let mut is_left_out = |at: &str, named: &str| {
-        ignored.left_out(&path(at), false, &[path(named)]).unwrap().map(|place| place.to_string())
+        ignored
+            .left_out(&path(at), false, &HashSet::from([path(named)]))
+            .unwrap()
+            .map(|place| place.to_string())
     };
     assert_eq!(is_left_out("dist/a", "dist"), None);
     assert_eq!(is_left_out("dist/a", "dist/a"), None);

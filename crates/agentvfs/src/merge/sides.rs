@@ -28,6 +28,28 @@ impl Changed {
         Ok(Changed { changes, moves })
     }
 
+    pub fn of(changes: Vec<Change>, moves: Vec<Move>) -> Changed {
+        Changed { changes, moves }
+    }
+
+    /// Forgets files that were written with the same bytes: whoever merges would take it for a change.
+    pub fn drop_rewritten(&mut self, objects: &Objects) -> Result<()> {
+        let mut kept = Vec::with_capacity(self.changes.len());
+        for change in std::mem::take(&mut self.changes) {
+            let is_rewritten = match (&change.before, &change.after) {
+                (Some(before), Some(after)) => {
+                    before.meta.mode == after.meta.mode && objects.has_same_bytes(before, after)?
+                }
+                _ => false,
+            };
+            if !is_rewritten {
+                kept.push(change);
+            }
+        }
+        self.changes = kept;
+        Ok(())
+    }
+
     pub fn side(&self) -> Side<'_> {
         Side { changes: &self.changes, moves: &self.moves }
     }

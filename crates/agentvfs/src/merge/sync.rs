@@ -1,12 +1,16 @@
 //! Bringing what the user did in the project's directory into a task, by the same merge.
 
-use avfs_core::SnapshotId;
+use std::collections::HashSet;
+
+use avfs_core::{SnapshotId, TreePath};
+use avfs_tree::ReadError;
 
 use super::sides::Changed;
 use super::{MergeOptions, MergeReport, Merging};
 use crate::error::Result;
+use crate::ignored::Ignored;
 use crate::open::OpenVault;
-use crate::task::Task;
+use crate::task::{Task, is_directory};
 
 /// What the directory is called where both sides are named.
 const DIRECTORY: &str = "directory";
@@ -42,12 +46,17 @@ impl Task {
         let root = |snapshot| {
             Ok::<_, crate::Error>(avfs_tree::Base { root: vault.snapshot(snapshot)?.root, inodes: None })
         };
+        let ignored = Ignored::new(vault.reader_at(base)?, vault.reader_at(present.snapshot)?);
         let (base, given) = (root(base)?, root(theirs)?);
-        let changed = Changed::new(vault, &base, &given)?;
+        let mut changed = Changed::new(vault, &base, &given)?;
+        changed.drop_rewritten(vault.store().objects())?;
         let mut merging =
             Merging { vault, options, state: before.clone(), found: Vec::new(), planned: Vec::new() };
         if !changed.changes.is_empty() {
-            merging.three_way(DIRECTORY, &base, &given, &changed, true)?;
+            let mut ours = Changed::new(vault, &base, &before)?;
+            ours.drop_rewritten(vault.store().objects())?;
+            leave_ignored_to_task(ignored, &ours, &mut changed).map_err(|error| vault.read_error(error))?;
+            merging.three_way(DIRECTORY, &base, &given, (&ours, &changed), true)?;
         }
         let Merging { state, found, planned, .. } = merging;
         let mut changes = vault.changed_paths(&before.root, &state.root)?;
@@ -59,4 +68,29 @@ impl Task {
         }
         Ok(report)
     }
+}
+
+/// Where the task changed something of an ignored directory, all of it stays as the task has it: two builds that are put
+/// together are none.
+fn leave_ignored_to_task(
+    mut ignored: Ignored,
+    ours: &Changed,
+    theirs: &mut Changed,
+) -> Result<(), ReadError> {
+    let mut own: HashSet<TreePath> = HashSet::new();
+    for change in &ours.changes {
+        own.extend(ignored.place_of(&change.path, is_directory(change))?);
+    }
+    if own.is_empty() {
+        return Ok(());
+    }
+    let mut kept = Vec::with_capacity(theirs.changes.len());
+    for change in std::mem::take(&mut theirs.changes) {
+        let place = ignored.place_of(&change.path, is_directory(&change))?;
+        if !place.is_some_and(|place| own.contains(&place)) {
+            kept.push(change);
+        }
+    }
+    theirs.changes = kept;
+    Ok(())
 }

@@ -1,8 +1,9 @@
 //! The two sides of one changed file, compared.
 
+use avfs_core::chunks::{self, CHUNK_SIZE};
 use avfs_core::rules::Level;
-use avfs_core::{Entry, EntryKind};
-use avfs_tree::{Objects, content};
+use avfs_core::{Content, Entry, EntryKind};
+use avfs_tree::{ObjectError, Objects, content};
 use bytes::Bytes;
 
 use super::changes::{FileChange, Side, Status};
@@ -33,9 +34,25 @@ pub enum Body {
 /// How much of a file differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stat {
-    Lines { insertions: u32, deletions: u32 },
-    Binary { old: u64, new: u64 },
+    Lines {
+        insertions: u32,
+        deletions: u32,
+    },
+    Binary {
+        old: u64,
+        new: u64,
+    },
+    /// Too large for its lines to be counted, or for a look at what it is.
+    Large {
+        old: u64,
+        new: u64,
+        /// About how many bytes differ, in chunks.
+        changed: u64,
+    },
 }
+
+/// After so many chunks that differ, the rest is taken to differ too.
+const DIFFERING_MAX: u64 = 1 << 16;
 
 /// The contents of one side.
 #[derive(Clone, Debug)]
@@ -82,10 +99,17 @@ impl FileDiff {
 }
 
 impl Stat {
-    /// Counts without keeping the lines.
+    /// Counts without keeping the lines. Files that are too large for it are not read.
     pub fn of(objects: &Objects, change: &FileChange, options: &PatchOptions) -> Result<Stat, PatchError> {
         if same_contents(change) {
             return Ok(Stat::Lines { insertions: 0, deletions: 0 });
+        }
+        let options = &PatchOptions { binary_bytes: options.text_bytes, ..*options };
+        let sides = || change.old.iter().chain(&change.new);
+        if sides().any(|side| side.entry.size() > options.text_bytes) {
+            let size = |side: &Option<Side>| side.as_ref().map_or(0, |side| side.entry.size());
+            let (old, new) = (size(&change.old), size(&change.new));
+            return Ok(Stat::Large { old, new, changed: changed_bytes(objects, change)?.min(old.max(new)) });
         }
         let (old, new) = load_both(objects, change, options)?;
         Ok(match (old.text(options), new.text(options)) {
@@ -95,6 +119,33 @@ impl Stat {
             }
             _ => Stat::Binary { old: old.size(), new: new.size() },
         })
+    }
+}
+
+/// About how many bytes of a large file differ.
+fn changed_bytes(objects: &Objects, change: &FileChange) -> Result<u64, PatchError> {
+    let chunks = |side: &Option<Side>| match side {
+        Some(Side { entry: Entry { kind: EntryKind::File { size, content }, .. }, level, .. })
+            if *level >= Level::Read =>
+        {
+            match objects.known_content(*content) {
+                Ok(Content::Chunks(id)) => Ok(Some((id, *size))),
+                other => other.map(|_| None),
+            }
+        }
+        _ => Ok(None),
+    };
+    let count = || match (chunks(&change.old)?, chunks(&change.new)?) {
+        (Some(old), Some(new)) => match chunks::differing(objects, old, new, DIFFERING_MAX)? {
+            DIFFERING_MAX => Ok(u64::MAX),
+            count => Ok(count.saturating_mul(CHUNK_SIZE)),
+        },
+        _ => Ok(u64::MAX),
+    };
+    match count() {
+        // Nobody knows what it was.
+        Err(ObjectError::Promised { .. } | ObjectError::WrongKind { .. }) => Ok(u64::MAX),
+        counted => counted.map_err(|source| PatchError::Object { path: change.path().clone(), source }),
     }
 }
 
@@ -122,9 +173,14 @@ fn load(objects: &Objects, side: &Side, options: &PatchOptions) -> Result<Loaded
     match &side.entry.kind {
         _ if side.level < Level::Read => Ok(Loaded::Unread { size: Entry::size(&side.entry) }),
         EntryKind::File { size, content } if *size <= options.binary_bytes.max(options.text_bytes) => {
-            let bytes = content::read_all(objects, *content, *size);
-            let path = side.path.clone();
-            bytes.map(Loaded::Bytes).map_err(|source| PatchError::Object { path, source })
+            match content::read_all(objects, *content, *size) {
+                // The user has changed it before anybody read it, or its directory is gone.
+                Err(ObjectError::Promised { .. }) => Ok(Loaded::Unread { size: *size }),
+                bytes => {
+                    let path = side.path.clone();
+                    bytes.map(Loaded::Bytes).map_err(|source| PatchError::Object { path, source })
+                }
+            }
         }
         EntryKind::Symlink { target } => Ok(Loaded::Bytes(Bytes::copy_from_slice(target))),
         _ => Ok(Loaded::Unread { size: Entry::size(&side.entry) }),

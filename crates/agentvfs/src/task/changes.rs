@@ -92,12 +92,13 @@ fn sort_out(
     named: &[TreePath],
 ) -> Result<Sorted, ReadError> {
     let mut sorted = Sorted::default();
+    let named: HashSet<TreePath> = named.iter().cloned().collect();
     for seen in changes {
         let is_directory = is_directory(&seen.change);
         if is_directory && (seen.change.before.is_none() || seen.change.after.is_none()) {
             sorted.whole_directories.insert(seen.change.path.clone());
         }
-        match ignored.left_out(&seen.change.path, is_directory, named)? {
+        match ignored.left_out(&seen.change.path, is_directory, &named)? {
             None => sorted.work.push(seen),
             Some(_) => sorted.ignored.push(seen),
         }
@@ -119,7 +120,7 @@ fn count(ignored: &mut Ignored, files: &[FileChange]) -> Result<IgnoredSummary, 
 }
 
 /// Whether a path is a directory now, or was when it went.
-fn is_directory(change: &Change) -> bool {
+pub(crate) fn is_directory(change: &Change) -> bool {
     change.after.as_ref().or(change.before.as_ref()).is_some_and(Entry::is_directory)
 }
 

@@ -46,7 +46,7 @@ impl Draft {
     }
 
     /// What the task moved among its changes.
-    fn moves(&self, changes: &[Change]) -> Result<Vec<Move>, ApplyError> {
+    pub(super) fn moves(&self, changes: &[Change]) -> Result<Vec<Move>, ApplyError> {
         let application = &self.plan.application;
         let before = Base { root: self.readers.0.root().clone(), inodes: None };
         let after = Base { root: self.readers.1.root().clone(), inodes: application.inodes };

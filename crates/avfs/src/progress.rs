@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, WeakProgressBar};
 
 use crate::printer::Printer;
 
@@ -28,6 +28,18 @@ impl Progress {
     pub fn spin(out: &Printer, what: &'static str) -> Progress {
         let wanted = out.talks() && io::stderr().is_terminal();
         let spinner = || styled(ProgressBar::new_spinner(), what, "{prefix} {spinner} {msg}", |style| style);
+        Progress { bar: wanted.then(spinner), bytes: Arc::default() }
+    }
+
+    /// For work that is mostly done at once: shown when it has taken a second.
+    pub fn if_slow(out: &Printer, what: &'static str) -> Progress {
+        let wanted = out.talks() && io::stderr().is_terminal();
+        let spinner = || {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+            let bar = styled(bar, what, "{prefix} {spinner} {elapsed} {msg}", |style| style);
+            show_after_a_second(bar.downgrade());
+            bar
+        };
         Progress { bar: wanted.then(spinner), bytes: Arc::default() }
     }
 
@@ -70,6 +82,16 @@ fn bar(what: &'static str, total: Option<u64>, bytes: &Arc<AtomicU64>) -> Progre
         let _ = write!(text, "{}", crate::size::HumanSize(bytes.load(Ordering::Relaxed)));
     };
     styled(bar, what, template, |style| style.with_key("per_sec", files_per_second).with_key("size", size))
+}
+
+/// By a thread of its own: the work is done where it was begun.
+fn show_after_a_second(bar: WeakProgressBar) {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        if let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    });
 }
 
 fn styled(

@@ -209,6 +209,11 @@ impl Settings {
         self.get(Key::SearchEnabled).value == Some(Value::Switch(true))
     }
 
+    /// Whether ignored files of tasks are shown and applied too.
+    pub fn tasks_ignored(&self) -> bool {
+        self.get(Key::TasksIgnored).value == Some(Value::Switch(true))
+    }
+
     /// How requests of mounts come from the kernel.
     pub fn transport(&self) -> Transport {
         let chosen = match &self.get(Key::MountTransport).value {

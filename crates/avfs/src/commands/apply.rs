@@ -26,6 +26,8 @@ use crate::args::vault_path;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::ignored::IgnoredArgs;
+use crate::progress::Progress;
 
 /// Bring a task's changes into its directory
 #[derive(Debug, clap::Args)]
@@ -33,6 +35,8 @@ use crate::exit::ExitStatus;
 line where that is clean; otherwise it is a conflict, and nothing is applied
 unless --conflicts says what to do. Everything is applied or nothing is, and
 `avfs undo` takes it back. On a terminal, avfs shows what it would do and asks.
+Files that git ignores are not applied, unless they are named or --ignored is
+given, and are never in conflict.
 Ends with status 1 if conflicts were left or marked.
 
 Examples:
@@ -81,6 +85,13 @@ pub struct MannerArgs {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+
+    /// List every file: no line for a directory with many
+    #[arg(long, visible_alias = "no-fold")]
+    all: bool,
+
+    #[command(flatten)]
+    ignored: IgnoredArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -150,9 +161,11 @@ pub fn apply(
     task.check_settled(selection)?;
     let directory = manner.to.as_deref().unwrap_or(task.root());
     let (base, head) = (task.base()?, task.head()?);
-    let mut options = options(task, manner)?;
+    let mut options = options(context, task, manner)?;
+    let waiting = Progress::if_slow(context.out, "comparing");
     let look = |options: &ApplyOptions| Application::plan(&store, base, head, directory, selection, options);
     let mut plan = look(&options).map_err(agentvfs::Error::from)?;
+    drop(waiting);
     if manner.conflicts == Some(ConflictsArg::Ask) && !plan.conflicts.is_empty() {
         let Some(answers) = asking::ask_for_each(context, &plan)? else {
             context.out.talk("nothing was applied");
@@ -163,13 +176,14 @@ pub fn apply(
         answers.check(&plan)?;
     }
     if manner.dry_run {
-        return output::show_dry_run(context.out, task, &plan);
+        return output::show_dry_run(context.out, task, &plan, manner.all);
     }
     carry_out(context, task, plan, manner)
 }
 
-fn options(task: &Task, manner: &MannerArgs) -> Result<ApplyOptions> {
+fn options(context: &Context<'_>, task: &Task, manner: &MannerArgs) -> Result<ApplyOptions> {
     Ok(ApplyOptions {
+        with_ignored: manner.ignored.are_wanted(context),
         task: Some(task.vault_name().to_string()),
         conflicts: manner.on_conflict(),
         rules: task.rules()?,
@@ -184,12 +198,17 @@ pub fn carry_out(
     plan: Plan,
     manner: &MannerArgs,
 ) -> Result<ExitStatus> {
-    if plan.conflicts.is_empty() && !agrees(context, task, &plan, manner)? {
+    let asks = plan.conflicts.is_empty() && asks(context, &plan, manner);
+    if asks && !agrees(context, task, &plan, manner)? {
         return Ok(ExitStatus::No);
     }
     let summary = output::Summary::of(task, &plan);
+    let working = Progress::if_slow(context.out, "applying");
     let applied = plan.carry_out()?;
-    summary.report(context.out, &applied)
+    drop(working);
+    // What was shown with the question is not shown again.
+    let list = if asks { output::List::Shown } else { output::List::of(manner.all) };
+    summary.report(context.out, &applied, list)
 }
 
 impl MannerArgs {
@@ -208,13 +227,14 @@ impl MannerArgs {
     }
 }
 
+fn asks(context: &Context<'_>, plan: &Plan, manner: &MannerArgs) -> bool {
+    let can_ask = !context.out.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal();
+    can_ask && !manner.yes && !plan.is_empty()
+}
+
 /// On a terminal the user sees what would be done before it is.
 fn agrees(context: &mut Context<'_>, task: &Task, plan: &Plan, manner: &MannerArgs) -> Result<bool> {
-    let can_ask = !context.out.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal();
-    if manner.yes || plan.is_empty() || !can_ask {
-        return Ok(true);
-    }
-    output::show(context.out, plan)?;
+    output::show_before(context.out, plan, manner.all)?;
     let directory = crate::escape::printable_path(plan.directory());
     confirm(context.out, format_args!("Apply task '{}' to {directory}?", task.name()), false)
 }

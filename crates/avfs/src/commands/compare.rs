@@ -7,17 +7,20 @@ use agentvfs::{Entry, Here, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::diff::compare;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::ignored::IgnoredArgs;
 use crate::json::PathField;
+use crate::listing::shown;
 use crate::printer::{HEADING, PrintError, Printer};
-use crate::view::View;
+use crate::progress::Progress;
+use crate::versions::count;
 
 /// Put the changes of several tasks side by side
 #[derive(Debug, clap::Args)]
 #[command(after_help = "A row for each file that one of them changed, a column for each task: lines
-added and removed, and '=N' for what the task in column N has too.
+added and removed, and '=N' for what the task in column N has too. Ignored files
+are left out.
 
 Examples:
   avfs compare try-1 try-2 try-3
@@ -26,7 +29,13 @@ Examples:
 pub struct CompareArgs {
     #[arg(required = true, num_args = 2.., value_name = "TASK")]
     tasks: Vec<String>,
+
+    #[command(flatten)]
+    ignored: IgnoredArgs,
 }
+
+/// How wide the column of paths is at most.
+const PATH_WIDTH: usize = 80;
 
 /// What one task did to one file.
 struct Cell {
@@ -67,7 +76,10 @@ struct CellBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &CompareArgs) -> Result<ExitStatus> {
-    let rows = rows(&context.here()?, &args.tasks)?;
+    let waiting = Progress::if_slow(context.out, "comparing");
+    let with_ignored = args.ignored.are_wanted(context);
+    let rows = rows(&context.here()?, &args.tasks, with_ignored)?;
+    drop(waiting);
     if context.out.is_json() {
         let files = rows.iter().map(|(path, cells)| FileBody {
             path: path.into(),
@@ -77,19 +89,23 @@ pub fn run(context: &mut Context<'_>, args: &CompareArgs) -> Result<ExitStatus> 
     } else if rows.is_empty() {
         context.out.talk("none of these tasks changed anything");
     } else {
-        print(context.out, &args.tasks, &rows)?;
+        context.out.paged(|out| Ok(print(out, &args.tasks, &rows)?))?;
+        let shared = rows.values().filter(|cells| is_shared(cells)).count();
+        let files = count(rows.len() as u64, "file");
+        context.out.talk(format_args!("{files}, {shared} of them changed by more than one task"));
     }
     Ok(ExitStatus::Success)
 }
 
-fn rows(here: &Here, names: &[String]) -> Result<Rows> {
+fn rows(here: &Here, names: &[String], with_ignored: bool) -> Result<Rows> {
     let mut rows = Rows::new();
     for (column, name) in names.iter().enumerate() {
         let task = here.task(name)?;
-        let from = View::new(task.vault().clone(), task.base()?)?;
-        let to = View::new(task.vault().clone(), task.head()?)?;
-        for change in compare(&from.reader, &to.reader, &[])? {
-            let stat = Stat::of(to.reader.objects(), &change, &PatchOptions::default())?;
+        let changes = task.changes()?;
+        let ignored = changes.ignored.into_iter().filter(|_| with_ignored);
+        let objects = task.vault().reader_at(task.head()?)?;
+        for change in changes.files.into_iter().chain(ignored) {
+            let stat = Stat::of(objects.objects(), &change, &PatchOptions::default())?;
             let row = rows.entry(change.path().clone()).or_default();
             row.resize_with(column, || None);
             let cell = Cell::of(change, stat, row);
@@ -111,7 +127,7 @@ impl Cell {
     fn body(&self, tasks: &[String]) -> CellBody {
         let (insertions, deletions) = match self.stat {
             Stat::Lines { insertions, deletions } => (Some(insertions), Some(deletions)),
-            Stat::Binary { .. } => (None, None),
+            Stat::Binary { .. } | Stat::Large { .. } => (None, None),
         };
         let same_as = self.same_as.map(|column| tasks[column].clone());
         CellBody { status: self.status.letter().to_string(), insertions, deletions, same_as }
@@ -123,9 +139,11 @@ impl Cell {
         }
         match (self.status, self.stat) {
             (Status::Removed, _) => "gone".to_owned(),
+            (Status::Renamed, _) => "renamed".to_owned(),
             (_, Stat::Lines { insertions: 0, deletions: 0 }) => "attributes".to_owned(),
             (_, Stat::Lines { insertions, deletions }) => format!("+{insertions} -{deletions}"),
             (_, Stat::Binary { .. }) => "binary".to_owned(),
+            (_, Stat::Large { .. }) => "large".to_owned(),
         }
     }
 }
@@ -144,10 +162,11 @@ fn print(out: &mut Printer, tasks: &[String], rows: &Rows) -> Result<(), PrintEr
         .iter()
         .map(|(path, cells)| {
             let cell = |cell: &Option<Cell>| cell.as_ref().map_or_else(|| "·".to_owned(), Cell::text);
-            (path.to_string(), cells.iter().map(cell).collect())
+            (shown(path, false), cells.iter().map(cell).collect())
         })
         .collect();
-    let path_width = texts.iter().map(|(path, _)| path.chars().count()).max().unwrap_or(0).max(4);
+    let path_width =
+        texts.iter().map(|(path, _)| path.chars().count()).max().unwrap_or(0).clamp(4, PATH_WIDTH);
     let widths: Vec<usize> = (0..tasks.len())
         .map(|column| {
             let cells = texts.iter().map(|(_, cells)| cells[column].chars().count());
@@ -162,8 +181,6 @@ fn print(out: &mut Printer, tasks: &[String], rows: &Rows) -> Result<(), PrintEr
     for (path, cells) in &texts {
         out.line(line(path, cells))?;
     }
-    let shared = rows.values().filter(|cells| is_shared(cells)).count();
-    out.talk(format_args!("{} files, {shared} of them changed by more than one task", rows.len()));
     Ok(())
 }
 

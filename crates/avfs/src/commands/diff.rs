@@ -13,6 +13,7 @@ use agentvfs::{Task, Vault};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 
+use self::compare::compare_all;
 pub use self::compare::{check_paths, compare, first_snapshot};
 pub use self::output::{ChangeBody, print_list};
 
@@ -22,7 +23,9 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::here::Reason;
+use crate::ignored::{IgnoredArgs, tell_ignored};
 use crate::printer::Printer;
+use crate::progress::Progress;
 use crate::revision::{Revision, State};
 use crate::rule_args::RuleArgs;
 use crate::versions::last_landmark;
@@ -36,8 +39,9 @@ use crate::view::View;
 began; TO is the present state.
 A revision is a checkpoint, the beginning of a snapshot's id, '@' for the
 present state, or VAULT:REV for another vault ('web:' is its present state).
-A task alone is compared with the directory that it began with; without FROM
-and TO, so is the only task of this project.
+A task alone is compared with the directory that it began with, without what
+git ignores there; without FROM and TO, so is the only task of this project.
+A directory in which many files changed is one line.
 What begins with '/' or stands behind '--' is a path.
 
 Examples:
@@ -60,6 +64,13 @@ pub struct DiffArgs {
 
     #[command(flatten)]
     format: FormatArgs,
+
+    /// List every file: no line for a directory with many
+    #[arg(long, visible_alias = "no-fold")]
+    all: bool,
+
+    #[command(flatten)]
+    ignored: IgnoredArgs,
 
     /// Number the hunks of each file, as on a terminal; the patch still applies
     #[arg(long, requires = "lines")]
@@ -106,25 +117,40 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
         None => of_revisions(&context.vault()?, from, to)?,
     };
     check_paths(&from, &to, &paths)?;
-    let mut changes = compare(&from.reader, &to.reader, &paths)?;
+    let waiting = Progress::if_slow(context.out, "comparing");
+    let changes = match &task {
+        Some(task) => task.changes_seen(&from.reader, &to.reader, &paths)?,
+        None => compare_all(&from.reader, &to.reader, &paths)?,
+    };
     // Of a task, what was done with git is told by commits, unless its very files are asked for.
     let git = match &task {
-        Some(task) if !paths.iter().any(is_in_repository) => {
-            changes.retain(|change| !is_in_repository(change.path()));
-            Some(task.git_summary()?)
-        }
+        Some(task) if !paths.iter().any(is_in_repository) => Some(task.git_summary()?),
         _ => None,
     };
-    let output = Output { from: &from, to: &to, changes: &changes, git: git.as_ref() };
+    let with_ignored = args.ignored.are_wanted(context);
+    let output = Output {
+        from: &from,
+        to: &to,
+        changes: &changes.files,
+        ignored: if with_ignored { &changes.ignored } else { &[] },
+        ignored_places: task.as_ref().map(|_| &changes.ignored_places),
+        whole_directories: &changes.whole_directories,
+        git: git.as_ref(),
+    };
+    drop(waiting);
     let print = |out: &mut Printer| output.print(out, args);
     match args.no_pager {
         true => print(context.out)?,
         false => context.out.paged(print)?,
     }
+    if !with_ignored {
+        tell_ignored(context.out, &changes.ignored_places);
+    }
     if let Some(summary) = &git {
         crate::git::tell(context.out, summary);
     }
-    match args.exit_code && !changes.is_empty() {
+    let differs = !changes.files.is_empty() || with_ignored && !changes.ignored.is_empty();
+    match args.exit_code && differs {
         true => Ok(ExitStatus::No),
         false => Ok(ExitStatus::Success),
     }

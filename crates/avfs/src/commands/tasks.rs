@@ -4,16 +4,20 @@ mod table;
 
 pub use table::changes;
 
+use std::collections::BTreeSet;
+
 use agentvfs::exec::{ChangeKind, ChangedFile};
 use agentvfs::task_run::TaskRun;
-use agentvfs::{Clash, Task, TaskState, Timestamp, TreePath};
+use agentvfs::{Clash, ClashDetail, Clashes, Task, TaskState, Timestamp, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
 use super::task::RunStateBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::ignored::IgnoredBody;
 use crate::json::{PathField, byte_field};
+use crate::progress::Progress;
 use crate::time::show_rfc3339;
 
 byte_field!(ProjectField, project, project_bytes_hex);
@@ -24,16 +28,24 @@ byte_field!(ProjectField, project, project_bytes_hex);
 
 A task is 'running' while something uses it, 'unchanged' while it is as the
 directory was, 'unmerged' when it holds work that is nowhere else, and
-'applied' when its work is in the directory.
+'applied' when its work is in the directory. Files that git ignores are no work.
+
+CONFLICTS counts the files of a task that would not merge by themselves with
+the directory as it is now, or with another task.
 
 Examples:
   avfs tasks
   avfs tasks --all
+  avfs tasks --conflicts
   avfs tasks --json | jq -r '.tasks[] | select(.state == \"unmerged\").name'")]
 pub struct TasksArgs {
     /// Those of other projects too
     #[arg(short, long)]
     all: bool,
+
+    /// Name the files in conflict, and with whom
+    #[arg(short = 'v', long, visible_alias = "verbose")]
+    conflicts: bool,
 }
 
 #[derive(Serialize)]
@@ -59,6 +71,8 @@ pub struct TaskBody {
     pub base: String,
     pub head: String,
     pub changed: CountsBody,
+    /// What is not counted there.
+    pub ignored: IgnoredBody,
     /// Those of git that were not brought over.
     pub commits: usize,
     /// The run that goes on in it, or the last one.
@@ -81,9 +95,14 @@ pub struct TaskBody {
 /// Early warning: what would not merge by itself.
 #[derive(Serialize)]
 pub struct ConflictsBody {
-    /// Files that the user has changed in the directory meanwhile.
-    pub directory: Vec<PathField>,
-    pub tasks: Vec<ClashBody>,
+    /// How many files.
+    pub files: usize,
+    /// With `--conflicts`: files that the user has changed in the directory meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<Vec<PathField>>,
+    /// With `--conflicts`: files that other tasks have changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Vec<ClashBody>>,
 }
 
 #[derive(Serialize)]
@@ -93,14 +112,16 @@ pub struct ClashBody {
 }
 
 impl ConflictsBody {
-    fn new(directory: &[TreePath], clashes: &[Clash]) -> ConflictsBody {
+    fn new(directory: &[TreePath], clashes: &Clashes, detailed: bool) -> ConflictsBody {
         let clash = |clash: &Clash| ClashBody {
             task: clash.with.to_string(),
             paths: clash.paths.iter().map(PathField::from).collect(),
         };
+        let files: BTreeSet<&TreePath> = directory.iter().chain(&clashes.paths).collect();
         ConflictsBody {
-            directory: directory.iter().map(PathField::from).collect(),
-            tasks: clashes.iter().map(clash).collect(),
+            files: files.len(),
+            directory: detailed.then(|| directory.iter().map(PathField::from).collect()),
+            tasks: detailed.then(|| clashes.tasks.iter().map(clash).collect()),
         }
     }
 }
@@ -145,6 +166,7 @@ impl TaskBody {
             base: task.base()?.to_string(),
             head: look.head.to_string(),
             changed: CountsBody::of(&look.changed),
+            ignored: (&look.ignored).into(),
             commits: look.commits,
             run: run.map(RunStateBody::from),
             run_note: run.and_then(table::run_note),
@@ -163,20 +185,29 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
         Some(project) if !args.all => project.tasks()?,
         Some(_) | None => store.tasks()?,
     };
+    let waiting = Progress::if_slow(context.out, "comparing tasks");
     let mut bodies = tasks.iter().map(TaskBody::of).collect::<Result<Vec<TaskBody>>>()?;
-    let clashes = store.clashes(&tasks)?;
+    let detail = if args.conflicts { ClashDetail::Pairs } else { ClashDetail::Paths };
+    let clashes = store.clashes(&tasks, detail)?;
     for ((body, task), clashes) in bodies.iter_mut().zip(&tasks).zip(&clashes) {
         let directory = task.clashes_with_directory()?;
-        body.conflicts = Some(ConflictsBody::new(&directory, clashes));
-        body.warnings = table::warnings(&directory, clashes);
+        body.conflicts = Some(ConflictsBody::new(&directory, clashes, args.conflicts));
+        if args.conflicts {
+            body.warnings = table::warnings(&directory, &clashes.tasks);
+        }
         body.shown = here.name_of(task);
     }
+    drop(waiting);
     if context.out.is_json() {
         context.out.object("tasks", &TasksBody { tasks: bodies })?;
     } else if bodies.is_empty() {
         context.out.talk("there is no task yet; start one with `avfs run -- COMMAND`");
     } else {
-        table::print(context.out, &bodies)?;
+        context.out.paged(|out| Ok(table::print(out, &bodies)?))?;
+        let is_in_conflict = |body: &TaskBody| body.conflicts.as_ref().is_some_and(|found| found.files > 0);
+        if !args.conflicts && bodies.iter().any(is_in_conflict) {
+            context.out.talk("`avfs tasks --conflicts` names the files in conflict");
+        }
     }
     Ok(ExitStatus::Success)
 }

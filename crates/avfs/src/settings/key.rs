@@ -31,6 +31,7 @@ pub enum Key {
     RunTimeout,
     RunPids,
     RunDetachKeys,
+    TasksIgnored,
 }
 
 /// What a value must be.
@@ -69,7 +70,7 @@ pub struct WrongValue {
 }
 
 impl Key {
-    pub const ALL: [Key; 16] = [
+    pub const ALL: [Key; 17] = [
         Key::Home,
         Key::Vault,
         Key::Color,
@@ -86,6 +87,7 @@ impl Key {
         Key::RunTimeout,
         Key::RunPids,
         Key::RunDetachKeys,
+        Key::TasksIgnored,
     ];
 
     pub fn name(self) -> &'static str {
@@ -106,6 +108,7 @@ impl Key {
             Key::RunTimeout => "run.timeout",
             Key::RunPids => "run.pids",
             Key::RunDetachKeys => "run.detach_keys",
+            Key::TasksIgnored => "tasks.ignored",
         }
     }
 
@@ -136,6 +139,7 @@ impl Key {
             Key::RunTimeout => "how long a run may take; a project cannot set it",
             Key::RunPids => "how many processes a run may have at a time; a project cannot set it",
             Key::RunDetachKeys => "the keys that leave a run and let it go on; a project cannot set it",
+            Key::TasksIgnored => "show and apply ignored files of tasks too",
         }
     }
 
@@ -146,7 +150,7 @@ impl Key {
             Key::Color => Kind::OneOf(&["auto", "always", "never"]),
             Key::Wait | Key::RetentionAll | Key::RetentionHourly | Key::RetentionDaily => Kind::Span,
             Key::RetentionDiskShare => Kind::Share,
-            Key::SearchEnabled => Kind::Switch,
+            Key::SearchEnabled | Key::TasksIgnored => Kind::Switch,
             Key::QuotaBytes => Kind::Bytes,
             Key::QuotaFiles => Kind::Count,
             Key::MountTransport => Kind::OneOf(&["auto", "device", "uring"]),
@@ -173,6 +177,7 @@ impl Key {
             Key::RetentionDaily => days(30),
             Key::RetentionDiskShare => Some(Value::Share(0.1)),
             Key::SearchEnabled => Some(Value::Switch(true)),
+            Key::TasksIgnored => Some(Value::Switch(false)),
         }
     }
 

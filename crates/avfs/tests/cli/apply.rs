@@ -32,11 +32,11 @@ fn a_task_is_applied_and_taken_back() {
     assert_snapshot!(sandbox.run("apply fix --dry-run"), @r"
     status 0
     --- data
-    removed           /notes
-    added             /package.json
-    replaced          /src/main.rs
+    removed   notes
+    added     package.json
+    modified  src/main.rs
     --- talk
-    warning: look at /package.json: npm runs its scripts, some of them on install
+    warning: look at package.json: npm runs its scripts, some of them on install
     ");
     assert!(root.join("notes").exists());
     let applied = sandbox.object("apply fix --json");

@@ -36,6 +36,7 @@ fn config_show_says_where_each_value_comes_from() {
     run.timeout           unlimited   default
     run.pids              8192        default
     run.detach_keys       ctrl-\\ d   default
+    tasks.ignored         false       default
     --- talk
     ");
 }

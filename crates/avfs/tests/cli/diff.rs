@@ -31,29 +31,29 @@ fn differences_are_listed_counted_and_shown() {
     assert_snapshot!(sandbox.run("diff"), @"
     status 0
     --- data
-    A  /added
-    D  /gone
-    R  /old-name -> /new-name
-    M  /src/edit
+    added     added
+    removed   gone
+    renamed   old-name -> new-name
+    modified  src/edit
     --- talk
     ");
     assert_snapshot!(sandbox.run("diff --stat"), @"
     status 0
     --- data
-    /added                 |    1 +
-    /gone                  |    1 -
-    /old-name -> /new-name |    0
-    /src/edit              |    4 ++--
+    added                |    1 +
+    gone                 |    1 -
+    old-name -> new-name |    0
+    src/edit             |    4 ++--
     4 files changed, 3 insertions(+), 3 deletions(-)
     --- talk
     ");
     assert_snapshot!(sandbox.run("diff v1 @ --name-only"), @"
     status 0
     --- data
-    /added
-    /gone
-    /new-name
-    /src/edit
+    added
+    gone
+    new-name
+    src/edit
     --- talk
     ");
     assert_snapshot!(sandbox.scrubbed("diff v1 @ src --patch"), @r"
@@ -77,7 +77,7 @@ fn differences_are_listed_counted_and_shown() {
     \ No newline at end of file
     --- talk
     ");
-    assert!(sandbox.run("diff --color always").contains("\u{1b}[32mA\u{1b}[0m  /added"));
+    assert!(sandbox.run("diff --color always").contains("\u{1b}[32madded   \u{1b}[0m  added"));
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn the_status_tells_of_differences_if_asked() {
 fn without_a_checkpoint_the_fork_base_or_the_beginning_is_compared() {
     let sandbox = Sandbox::new();
     let vault = sandbox.seed("web", &[("a", "1")]);
-    assert_eq!(sandbox.data("diff"), b"A  /a\n");
+    assert_eq!(sandbox.data("diff"), b"added  a\n");
     let fork = vault.fork(&[agentvfs::VaultName::new("fix").unwrap()]).unwrap().remove(0);
     write(&fork, "b", b"2");
-    assert_eq!(sandbox.data("diff --vault fix"), b"A  /b\n");
-    assert_eq!(sandbox.data("diff web: fix:"), b"A  /b\n");
-    assert_eq!(sandbox.data("diff fix: web:"), b"D  /b\n");
+    assert_eq!(sandbox.data("diff --vault fix"), b"added  b\n");
+    assert_eq!(sandbox.data("diff web: fix:"), b"added  b\n");
+    assert_eq!(sandbox.data("diff fix: web:"), b"removed  b\n");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn paged(sandbox: &Sandbox, line: &str, pager: &str) -> String {
 fn on_a_terminal_a_pager_shows_the_differences() {
     let sandbox = Sandbox::new();
     edited(&sandbox);
-    assert_eq!(paged(&sandbox, "diff", "tr a-z A-Z").trim(), "\u{1b}[33MM\u{1b}[0M  /CONF");
+    assert_eq!(paged(&sandbox, "diff", "tr a-z A-Z").trim(), "\u{1b}[33MMODIFIED\u{1b}[0M  CONF");
     assert!(paged(&sandbox, "diff --patch", "cat; echo over").ends_with("over\n"));
     assert!(paged(&sandbox, "diff --patch --color never", "cat -").contains("@@ hunk 1\n"));
     assert!(!paged(&sandbox, "diff --no-pager", "echo paged").contains("paged"));

@@ -85,12 +85,13 @@ fn with_task() -> Sandbox {
 fn a_task_tells_its_commits_and_brings_them() {
     let sandbox = with_task();
     let task = &sandbox.object("tasks --json")["tasks"][0];
-    assert_eq!((&task["commits"], &task["changed"]["added"]), (&1.into(), &3.into()));
-    assert!(sandbox.good("tasks").contains("+3, 1 commit"));
+    assert_eq!((&task["commits"], &task["changed"]["added"]), (&1.into(), &2.into()));
+    assert!(sandbox.good("tasks").contains("+2, 1 commit"));
     let diff = sandbox.object("diff fix --json");
     let paths: Vec<&str> =
         diff["changes"].as_array().unwrap().iter().map(|change| change["path"].as_str().unwrap()).collect();
-    assert_eq!(paths, ["/.gitignore", "/a.log", "/new"]);
+    assert_eq!(paths, ["/.gitignore", "/new"]);
+    assert_eq!(diff["ignored"], json!({"files": 1, "places": [{"path": "/a.log", "files": 1}]}));
     assert_eq!(diff["git"]["moved"][0]["name"], "refs/heads/main");
     assert_eq!(diff["git"]["commits"][0]["files"], 1);
     let told = sandbox.run("diff fix");

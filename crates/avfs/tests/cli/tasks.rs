@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
+use serde_json::json;
 
 use crate::sandbox::Sandbox;
 
@@ -42,19 +43,19 @@ fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     assert_snapshot!(sandbox.run("tasks --all"), @r"
     status 0
     --- data
-    NAME     STATE      CHANGED   STARTED   COMMAND
-    web/try  unmerged   +1 ~1 -1  just now  workspace
+    NAME     STATE      CHANGED   CONFLICTS  STARTED   COMMAND
+    web/try  unmerged   +1 ~1 -1  -          just now  workspace
     --- talk
     ");
     assert_snapshot!(sandbox.run("diff try"), @r"
     status 0
     --- data
-    A  /new
-    D  /notes
-    M  /src/main.rs
+    added     new
+    removed   notes
+    modified  src/main.rs
     --- talk
     ");
-    assert_eq!(sandbox.good("diff try src --name-only"), "/src/main.rs\n");
+    assert_eq!(sandbox.good("diff try src --name-only"), "src/main.rs\n");
     assert_eq!(sandbox.good("workspace start try").trim_end(), dir.to_str().unwrap());
     assert_eq!(fs::read_to_string(dir.join("src/main.rs")).unwrap(), "one\n2\n");
     assert_eq!(sandbox.bad("discard try"), (2, "needs-confirmation".into()));
@@ -92,9 +93,9 @@ fn copies_of_a_task_are_compared_side_by_side() {
     assert_snapshot!(sandbox.run("compare try try-1 try-2"), @r"
     status 0
     --- data
-    PATH            try  try-1  try-2
-    /notes        +1 -1     =1   gone
-    /src/main.rs      ·  +0 -1      ·
+    PATH           try  try-1  try-2
+    notes        +1 -1     =1   gone
+    src/main.rs      ·  +0 -1      ·
     --- talk
     2 files, 1 of them changed by more than one task
     ");
@@ -156,7 +157,7 @@ fn what_the_user_did_comes_into_a_task_without_being_its_work() {
     assert_eq!(fs::read_to_string(dir.join("text")).unwrap(), "one\n2\n3\n4\n5\n6\n7\n8\nnine\n");
     assert_eq!(fs::read_to_string(dir.join("notes")).unwrap(), "second\n");
     assert!(dir.join("more").exists());
-    assert_eq!(sandbox.good("diff try --name-only"), "/text\n");
+    assert_eq!(sandbox.good("diff try --name-only"), "text\n");
     fs::write(dir.join("notes"), "task\n").unwrap();
     fs::write(root.join("notes"), "user\n").unwrap();
     let (status, conflicts) = {
@@ -179,13 +180,18 @@ fn tasks_that_would_not_merge_are_told_early() {
     sandbox.good("write notes of-other --vault other-1");
     sandbox.good("write new file --vault other-2");
     fs::write(sandbox.path("web/notes"), "of the user\n").unwrap();
-    let body = sandbox.object("tasks --all --json");
+    let counted = sandbox.object("tasks --all --json");
+    let counts: Vec<_> = (0..3).map(|task| &counted["tasks"][task]["conflicts"]).collect();
+    assert_eq!(counts, [&json!({"files": 1}), &json!({"files": 1}), &json!({"files": 0})]);
+    let body = sandbox.object("tasks --all --conflicts --json");
     let of = |task: usize| &body["tasks"][task]["conflicts"];
     assert_eq!(of(0)["directory"][0]["path"], "/notes");
     assert_eq!(of(0)["tasks"][0]["task"], "other-1");
     assert_eq!(of(1)["tasks"][0]["paths"][0]["path"], "/notes");
-    assert_eq!(*of(2), serde_json::json!({"directory": [], "tasks": []}));
-    assert!(sandbox.good("tasks --all").contains("\n  conflicts with other-1: /notes\n"));
+    assert_eq!(*of(2), json!({"files": 0, "directory": [], "tasks": []}));
+    assert_eq!(sandbox.good("tasks --all").lines().count(), 4);
+    assert!(sandbox.good("tasks --all").contains("  1 file "));
+    assert!(sandbox.good("tasks --all -v").contains("\n  conflicts with other-1: notes\n"));
     sandbox.good("discard one other-1 other-2 --yes");
 }
 
@@ -227,5 +233,55 @@ fn a_run_that_ends_well_can_be_applied_at_once() {
     assert!(sandbox.path("web/another").exists());
     assert!(object["apply"]["id"].is_u64() && object["apply"]["kind"].is_null());
     assert_eq!(sandbox.bad("exec --vault web --apply-on-success -- true"), (2, "not-a-task".into()));
+    sandbox.good("discard try --yes");
+}
+
+#[test]
+fn a_directory_with_many_files_is_one_line_and_what_is_ignored_is_counted() {
+    let sandbox = Sandbox::new();
+    let dir = workspace(&sandbox, "try");
+    fs::write(dir.join(".gitignore"), "node_modules/\n*.log\n").unwrap();
+    for (directory, files) in [("dist/js", 30), ("node_modules/a/lib", 3), ("node_modules/b", 2), ("src", 2)]
+    {
+        fs::create_dir_all(dir.join(directory)).unwrap();
+        (0..files).for_each(|at| fs::write(dir.join(directory).join(format!("{at}.js")), "x\n").unwrap());
+    }
+    fs::write(dir.join("src/run.log"), "").unwrap();
+    sandbox.good("workspace stop try");
+    assert_snapshot!(sandbox.run("diff try"), @r"
+    status 0
+    --- data
+    added  .gitignore
+    added  dist/ (30 files)
+    added  src/0.js
+    added  src/1.js
+    --- talk
+    33 added; `--all` lists every file
+    6 files ignored: node_modules/, src/run.log (`--ignored` includes them)
+    ");
+    assert_eq!(sandbox.good("diff try --all").lines().count(), 33);
+    assert_eq!(sandbox.good("diff try --name-only").lines().count(), 33);
+    let shown = sandbox.good("diff try --ignored");
+    assert!(shown.ends_with("ignored  node_modules/ (5 files)\nignored  src/run.log\n"), "{shown}");
+    assert_snapshot!(sandbox.run("diff try -- node_modules/a"), @r"
+    status 0
+    --- data
+    added  node_modules/a/lib/0.js
+    added  node_modules/a/lib/1.js
+    added  node_modules/a/lib/2.js
+    --- talk
+    ");
+    let body = sandbox.object("diff try --ignored --json");
+    assert_eq!(body["changes"].as_array().unwrap().len(), 39);
+    assert_eq!(body["changes"][38]["ignored"], true);
+    assert_eq!(sandbox.object("diff try --json")["ignored"]["files"], 6);
+    assert_eq!(sandbox.object("tasks --all --json")["tasks"][0]["changed"]["added"], 33);
+    sandbox.good("apply try --yes");
+    assert!(sandbox.path("web/dist/js/0.js").exists() && !sandbox.path("web/node_modules").exists());
+    sandbox.good("apply try node_modules/b --yes");
+    assert!(sandbox.path("web/node_modules/b/0.js").exists() && !sandbox.path("web/node_modules/a").exists());
+    let output = sandbox.avfs().args(["diff", "try", "--json"]).env("AVFS_TASKS_IGNORED", "true").output();
+    let body: serde_json::Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    assert_eq!(body["changes"].as_array().unwrap().len(), 39);
     sandbox.good("discard try --yes");
 }

@@ -39,12 +39,15 @@ fn a_checkpoint_is_saved_listed_shown_and_deleted() {
         first
 
     2 files changed since the beginning of the vault
-    A  /a.txt
-    A  /src/b.txt
+    added  a.txt
+    added  src/b.txt
     --- talk
     ");
     let shown = sandbox.run("checkpoint show v2");
-    assert!(shown.contains("3 files changed since v1\nM  /a.txt\nA  /c.txt\nD  /src/b.txt\n"), "{shown}");
+    assert!(
+        shown.contains("3 files changed since v1\nmodified  a.txt\nadded     c.txt\nremoved   src/b.txt\n"),
+        "{shown}"
+    );
     assert_snapshot!(sandbox.scrubbed("checkpoint delete v1"), @"
     status 0
     --- data

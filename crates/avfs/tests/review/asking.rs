@@ -100,10 +100,11 @@ fn an_apply_is_shown_and_done_if_the_user_agrees() {
         for project in [Whose::Ours, Whose::AnOrdinaryUsers].map(Project::usual_of) {
             let pane = Pane::start(&project, "apply work", 200, 40);
             let screen = pane.wait_for("Apply task 'work' to ");
-            assert!(screen.contains("removed           /gone.txt"), "{screen}");
+            assert!(screen.contains("removed   gone.txt"), "{screen}");
             assert_eq!(project.read("gone.txt").as_deref(), Some("bye\n"));
             pane.press(keys);
-            pane.wait_for(ended);
+            let screen = pane.wait_for(ended);
+            assert_eq!(screen.matches("gone.txt").count(), 1, "it is not listed twice: {screen}");
             assert_eq!(project.read("gone.txt").is_none(), is_applied, "{keys}");
             assert_eq!(project.read("src/new.txt").is_some(), is_applied, "{keys}");
         }

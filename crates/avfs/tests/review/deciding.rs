@@ -111,7 +111,7 @@ fn files_that_the_host_runs_are_pointed_out_first() {
     pane.wait_for("new file");
     pane.press("A Enter y");
     let screen = pane.wait_for("Apply task 'work' to ");
-    assert!(screen.contains("warning: look at /.envrc: "), "{screen}");
+    assert!(screen.contains("warning: look at .envrc: "), "{screen}");
     pane.press("n Enter");
     pane.wait_for("ended with 1");
     assert_eq!(project.read(".envrc"), None);

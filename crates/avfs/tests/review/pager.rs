@@ -32,7 +32,7 @@ fn a_short_diff_needs_no_key() {
     let project = Project::usual();
     let pane = Pane::start(&project, "diff work", 80, 24);
     let screen = pane.wait_for("ended with 0");
-    assert!(screen.contains("M  /src/main.txt"), "{screen}");
+    assert!(screen.contains("modified  src/main.txt"), "{screen}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn commits_are_counted_and_a_secret_that_git_tells_is_pointed_out() {
     let told = "hidden: .env (a password or key)\ngit tracks and shows (`git show`) all the same: .env\n";
     assert!(said.contains(told), "{said}");
     assert!(said.contains("1 commit was made\n"), "{said}");
-    assert!(said.contains("1 file changed\n  M work.txt\n"), "{said}");
+    assert!(said.contains("1 file changed (1 modified)\n  modified  work.txt\n"), "{said}");
 }
 
 #[test]

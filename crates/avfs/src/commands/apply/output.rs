@@ -2,17 +2,22 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use agentvfs::Task;
 use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed};
+use agentvfs::{IgnoredSummary, Task};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
+use crate::ignored::{IgnoredBody, tell_ignored};
 use crate::json::{PathField, byte_field, from_root};
-use crate::printer::{CYAN, GREEN, Printer, RED, YELLOW};
+use crate::listing::{Item, Listing, shown, without_needless_directories};
+use crate::printer::{Printer, RED};
 use crate::recovered::tell_kept;
 use crate::versions::count;
+
+/// How many lines are shown before the question.
+const SHOWN: usize = 20;
 
 byte_field!(DirectoryField, directory, directory_bytes_hex);
 byte_field!(OldPathField, old_path, old_path_bytes_hex);
@@ -33,6 +38,8 @@ pub struct ApplyBody {
     settled: Vec<ConflictBody>,
     pointed: Vec<PointedBody>,
     notes: Vec<NoteBody>,
+    /// What is left out because it is ignored.
+    ignored: IgnoredBody,
     kept: Vec<KeptBody>,
 }
 
@@ -113,16 +120,26 @@ impl ApplyBody {
             settled: plan.settled.iter().map(ConflictBody::from).collect(),
             pointed: plan.pointed.iter().map(pointed).collect(),
             notes: plan.notes.iter().map(note).collect(),
+            ignored: (&plan.ignored).into(),
             kept: Vec::new(),
         }
     }
 }
 
 /// Shows what would be done; nothing is.
-pub fn show_dry_run(out: &mut Printer, task: &Task, plan: &Plan) -> Result<ExitStatus> {
+pub fn show_dry_run(out: &mut Printer, task: &Task, plan: &Plan, all: bool) -> Result<ExitStatus> {
     match out.is_json() {
         true => out.object("apply", &ApplyBody::of(task, plan, true))?,
-        false => show(out, plan)?,
+        false => {
+            if plan.is_empty() && plan.conflicts.is_empty() {
+                out.talk("there is nothing to apply");
+            }
+            out.paged(|out| {
+                list(out, &plan.files, all)?;
+                show_conflicts(out, plan)
+            })?;
+            tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
+        }
     }
     match plan.conflicts.is_empty() {
         true => Ok(ExitStatus::Success),
@@ -130,38 +147,66 @@ pub fn show_dry_run(out: &mut Printer, task: &Task, plan: &Plan) -> Result<ExitS
     }
 }
 
-/// One line for each path, and below them what somebody should know before it is applied.
-pub fn show(out: &mut Printer, plan: &Plan) -> Result<()> {
-    if plan.is_empty() && plan.conflicts.is_empty() {
-        out.talk("there is nothing to apply");
+/// A summary that fits on a screen, and what somebody should know before it is applied.
+pub fn show_before(out: &mut Printer, plan: &Plan, all: bool) -> Result<()> {
+    let listing = listing(&plan.files, all);
+    let some = if all { listing.rows.len() } else { SHOWN };
+    let left = listing.print_some(out, some)?;
+    if left > 0 {
+        out.line(format_args!("and {} (`--dry-run` lists them)", count(left as u64, "more line")))?;
     }
-    list(out, &plan.files)?;
-    for conflict in &plan.conflicts {
-        let label = out.paint(RED, format!("{:<17}", "conflict"));
-        out.line(format_args!("{label} {conflict}"))?;
-    }
-    for file in &plan.pointed {
-        out.warn(format_args!("look at {}: {}", file.path, file.reason));
-    }
-    plan.notes.iter().for_each(|note| out.talk(note));
+    tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
+    out.talk(format_args!("{}: {}", count(plan.files.len() as u64, "path"), listing.counts()));
     Ok(())
 }
 
-pub fn list(out: &mut Printer, files: &[AppliedFile]) -> Result<()> {
-    for file in files {
-        let style = match file.deed {
-            Deed::Added | Deed::DirectoryAdded => GREEN,
-            Deed::Removed | Deed::DirectoryRemoved => RED,
-            Deed::Replaced | Deed::Merged | Deed::Marked | Deed::Mode => YELLOW,
-            Deed::Renamed => CYAN,
-        };
-        let label = out.paint(style, format!("{:<17}", file.deed.as_str()));
-        match &file.from {
-            Some(from) => out.line(format_args!("{label} {from} -> {}", file.path))?,
-            None => out.line(format_args!("{label} {}", file.path))?,
-        }
+fn show_conflicts(out: &mut Printer, plan: &Plan) -> Result<()> {
+    for conflict in &plan.conflicts {
+        let label = out.paint(RED, "conflict");
+        let Conflict { path, kind } = conflict;
+        out.line(format_args!("{label}  {} ({kind})", shown(path, false)))?;
     }
     Ok(())
+}
+
+fn tell_notes(out: &mut Printer, pointed: &[Pointed], notes: &[Note], ignored: &IgnoredSummary) {
+    for file in pointed {
+        out.warn(format_args!("look at {}: {}", shown(&file.path, false), file.reason));
+    }
+    notes.iter().for_each(|note| out.talk(note));
+    tell_ignored(out, ignored);
+}
+
+/// How the files of an apply are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// They were, before.
+    Shown,
+    Folded,
+    Every,
+}
+
+impl List {
+    pub fn of(all: bool) -> List {
+        if all { List::Every } else { List::Folded }
+    }
+}
+
+fn listing(files: &[AppliedFile], all: bool) -> Listing {
+    let is_directory =
+        |file: &&AppliedFile| matches!(file.deed, Deed::DirectoryAdded | Deed::DirectoryRemoved);
+    let whole = files.iter().filter(is_directory).map(|file| file.path.clone()).collect();
+    let mut items: Vec<Item> = files.iter().map(Item::from).collect();
+    without_needless_directories(&mut items);
+    match all {
+        true => Listing::every(&items),
+        false => Listing::folded(&items, &whole),
+    }
+}
+
+/// One line for each path, or for a directory with many, unless `all` are wanted.
+pub fn list(out: &mut Printer, files: &[AppliedFile], all: bool) -> Result<()> {
+    Ok(listing(files, all).print(out)?)
 }
 
 /// What is left to tell of a plan when it has been carried out.
@@ -170,6 +215,7 @@ pub struct Summary {
     pointed: Vec<Pointed>,
     notes: Vec<Note>,
     settled: Vec<Conflict>,
+    ignored: IgnoredSummary,
     task: String,
     directory: String,
 }
@@ -181,6 +227,7 @@ impl Summary {
             pointed: plan.pointed.clone(),
             notes: plan.notes.clone(),
             settled: plan.settled.clone(),
+            ignored: plan.ignored.clone(),
             task: task.name().to_string(),
             directory: printable_path(plan.directory()),
         }
@@ -200,17 +247,17 @@ impl Summary {
         }
     }
 
-    pub fn report(self, out: &mut Printer, applied: &Applied) -> Result<ExitStatus> {
+    /// In one line, and with the list of files if it was not shown before.
+    pub fn report(self, out: &mut Printer, applied: &Applied, how: List) -> Result<ExitStatus> {
         let status = self.status();
         if out.is_json() {
             out.object("apply", &self.into_body(applied))?;
             return Ok(status);
         }
-        list(out, &applied.files)?;
-        for file in &self.pointed {
-            out.warn(format_args!("look at {}: {}", file.path, file.reason));
+        if how != List::Shown {
+            list(out, &applied.files, how == List::Every)?;
+            tell_notes(out, &self.pointed, &self.notes, &self.ignored);
         }
-        self.notes.iter().for_each(|note| out.talk(note));
         for conflict in &self.settled {
             out.warn(format_args!("both sides changed {conflict}"));
         }

@@ -31,7 +31,7 @@ impl Part {
 }
 
 fn apply(context: &mut Context<'_>, task: &Task) -> Result<(ExitStatus, ApplyBody)> {
-    let (store, options) = (context.task_store()?, options(task, &MannerArgs::unasked())?);
+    let (store, options) = (context.task_store()?, options(context, task, &MannerArgs::unasked())?);
     let (base, head, selection) = (task.base()?, task.head()?, Selection::default());
     let plan = Application::plan(&store, base, head, task.root(), &selection, &options);
     let plan = plan.map_err(agentvfs::Error::from)?;

@@ -1,7 +1,9 @@
 //! Two states compared, in the time of what differs.
 
+use std::collections::HashSet;
+
 use agentvfs::patch::{FileChange, file_changes};
-use agentvfs::{Error, ReadError, SnapshotId, TreeReader, Vault};
+use agentvfs::{Change, Entry, Error, ReadError, SnapshotId, TaskChanges, TreeReader, Vault};
 use anyhow::Result;
 use avfs_core::TreePath;
 
@@ -9,16 +11,27 @@ use crate::view::View;
 
 /// The files that differ, at and below `paths` if there are any.
 pub fn compare(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Result<Vec<FileChange>, Error> {
+    Ok(compare_all(from, to, paths)?.files)
+}
+
+/// The same, with the directories that came or went. Nothing is taken for ignored.
+pub fn compare_all(from: &TreeReader, to: &TreeReader, paths: &[TreePath]) -> Result<TaskChanges, Error> {
     let mut changes = Vec::new();
+    let mut whole_directories = HashSet::new();
     let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|wanted| path.starts_with(wanted));
     let found = from.diff(to, &TreePath::root(), &mut |seen| {
-        if is_wanted(&seen.change.path) {
+        let Change { path, before, after } = &seen.change;
+        if is_wanted(path) {
+            let only = before.as_ref().xor(after.as_ref());
+            if only.is_some_and(Entry::is_directory) {
+                whole_directories.insert(path.clone());
+            }
             changes.push(seen);
         }
         Ok(())
     });
     found.map_err(Error::Object)?;
-    Ok(file_changes(changes))
+    Ok(TaskChanges { files: file_changes(changes), whole_directories, ..TaskChanges::default() })
 }
 
 /// A path that is on neither side is a mistake, and not a path without differences.

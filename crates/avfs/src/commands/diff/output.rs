@@ -1,9 +1,10 @@
 //! Differences as text and JSON.
 
-use agentvfs::ReadError;
+use std::collections::HashSet;
+
 use agentvfs::git::GitSummary;
 use agentvfs::patch::{FileChange, PatchError, PatchOptions, Side, Stat, Status, write_patch};
-use anstyle::Style;
+use agentvfs::{IgnoredSummary, ReadError, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -11,19 +12,29 @@ use super::DiffArgs;
 use super::patch::{Marks, PatchPrinter};
 use crate::entry::kind_name;
 use crate::git::GitBody;
+use crate::ignored::IgnoredBody;
 use crate::json::{PathField, byte_field};
-use crate::printer::{CYAN, GREEN, PrintError, Printer, RED, YELLOW};
+use crate::listing::{self, Item, Listing};
+use crate::printer::{GREEN, PrintError, Printer, RED};
 use crate::size::HumanSize;
 use crate::versions::count;
 use crate::view::View;
 
 /// How wide the bar of the largest change is in `--stat`.
 const BAR: u64 = 40;
+/// How wide the column of names is at most.
+const STAT_NAME: usize = 80;
 
 pub struct Output<'a> {
     pub from: &'a View,
     pub to: &'a View,
     pub changes: &'a [FileChange],
+    /// Of a task: what is ignored, if it is to be shown.
+    pub ignored: &'a [FileChange],
+    /// The same, counted, whether it is shown or not.
+    pub ignored_places: Option<&'a IgnoredSummary>,
+    /// Directories that came or went with everything in them.
+    pub whole_directories: &'a HashSet<TreePath>,
     /// Of a task.
     pub git: Option<&'a GitSummary>,
 }
@@ -40,6 +51,9 @@ struct DiffBody {
     patch: Option<PatchField>,
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<Vec<PathField>>,
+    /// Of a task: what is left out, or among the changes if that is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignored: Option<IgnoredBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     git: Option<GitBody>,
 }
@@ -68,6 +82,11 @@ pub struct ChangeBody {
     deletions: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     binary: Option<bool>,
+    /// Of a file that is too large for its lines to be counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignored: Option<bool>,
 }
 
 impl ChangeBody {
@@ -86,7 +105,13 @@ impl ChangeBody {
             insertions: None,
             deletions: None,
             binary: None,
+            changed_bytes: None,
+            ignored: None,
         }
+    }
+
+    fn ignored(change: &FileChange) -> ChangeBody {
+        ChangeBody { ignored: Some(true), ..ChangeBody::new(change) }
     }
 
     pub fn with_stat(self, stat: Stat) -> ChangeBody {
@@ -98,6 +123,7 @@ impl ChangeBody {
                 ..self
             },
             Stat::Binary { .. } => ChangeBody { binary: Some(true), ..self },
+            Stat::Large { changed, .. } => ChangeBody { changed_bytes: Some(changed), ..self },
         }
     }
 }
@@ -124,18 +150,44 @@ impl Output<'_> {
         } else if format.patch || format.word_diff {
             self.print_patch(out, args)
         } else if format.name_only {
-            for change in self.changes {
-                out.line(change.path())?;
+            for change in self.shown() {
+                out.line(listing::shown(change.path(), false))?;
             }
             Ok(())
         } else {
-            Ok(print_list(out, self.changes)?)
+            self.print_list(out, args.all)
         }
+    }
+
+    /// What is shown: ignored files come last.
+    fn shown(&self) -> impl Iterator<Item = &FileChange> {
+        self.changes.iter().chain(self.ignored)
+    }
+
+    fn print_list(&self, out: &mut Printer, all: bool) -> Result<()> {
+        let items = self.changes.iter().map(Item::from).chain(self.ignored.iter().map(Item::ignored));
+        let items: Vec<Item> = items.collect();
+        let listing = match all {
+            true => Listing::every(&items),
+            false => {
+                let places = self.ignored_places.into_iter().flat_map(IgnoredSummary::places);
+                let mut whole = self.whole_directories.clone();
+                whole.extend(places.filter(|place| place.is_directory).map(|place| place.path));
+                Listing::folded(&items, &whole)
+            }
+        };
+        listing.print(out)?;
+        if listing.is_folded() {
+            out.talk(format_args!("{}; `--all` lists every file", listing.counts()));
+        }
+        Ok(())
     }
 
     fn print_object(&self, out: &mut Printer, args: &DiffArgs) -> Result<()> {
         let format = &args.format;
-        let mut changes: Vec<ChangeBody> = self.changes.iter().map(ChangeBody::new).collect();
+        let ignored = self.ignored.iter().map(ChangeBody::ignored);
+        let mut changes: Vec<ChangeBody> = self.changes.iter().map(ChangeBody::new).chain(ignored).collect();
+        let all: Vec<FileChange> = self.shown().cloned().collect();
         if format.stat {
             let bodies = changes.into_iter().zip(self.stats()?);
             changes = bodies.map(|(body, stat)| body.with_stat(stat)).collect();
@@ -144,7 +196,7 @@ impl Output<'_> {
         if format.patch || format.word_diff {
             let mut text = Vec::new();
             let options = PatchOptions { number_hunks: args.hunk_numbers, ..PatchOptions::default() };
-            let report = write_patch(self.to.reader.objects(), self.changes, &options, &mut text);
+            let report = write_patch(self.to.reader.objects(), &all, &options, &mut text);
             let report = report.map_err(|error| self.fail(error))?;
             patch = Some(PatchField::new(&text));
             omitted = Some(report.omitted.iter().map(PathField::from).collect());
@@ -153,7 +205,9 @@ impl Output<'_> {
             Ok(StateBody { vault: view.vault.name()?.to_string(), snapshot: view.snapshot.to_string() })
         };
         let git = self.git.map(GitBody::from);
-        let body = DiffBody { from: state(self.from)?, to: state(self.to)?, changes, patch, omitted, git };
+        let ignored = self.ignored_places.map(IgnoredBody::from);
+        let (from, to) = (state(self.from)?, state(self.to)?);
+        let body = DiffBody { from, to, changes, patch, omitted, ignored, git };
         Ok(out.object("diff", &body)?)
     }
 
@@ -162,7 +216,8 @@ impl Output<'_> {
         let options = PatchOptions { number_hunks, ..PatchOptions::default() };
         let marks = if args.format.word_diff { Marks::Words } else { Marks::Lines };
         let mut printer = PatchPrinter::new(out, marks);
-        let report = write_patch(self.to.reader.objects(), self.changes, &options, &mut printer);
+        let all: Vec<FileChange> = self.shown().cloned().collect();
+        let report = write_patch(self.to.reader.objects(), &all, &options, &mut printer);
         printer.finish()?;
         for path in report.map_err(|error| self.fail(error))?.omitted {
             out.warn(format_args!("{path} differs in a way that a patch cannot hold"));
@@ -172,11 +227,11 @@ impl Output<'_> {
 
     fn print_stat(&self, out: &mut Printer) -> Result<()> {
         let stats = self.stats()?;
-        let names: Vec<String> = self.changes.iter().map(shown_path).collect();
-        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let names: Vec<String> = self.shown().map(|change| stat_name(out, change)).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(STAT_NAME);
         let lines = |stat: &Stat| match stat {
             Stat::Lines { insertions, deletions } => (u64::from(*insertions), u64::from(*deletions)),
-            Stat::Binary { .. } => (0, 0),
+            Stat::Binary { .. } | Stat::Large { .. } => (0, 0),
         };
         let largest = stats.iter().map(|stat| lines(stat).0 + lines(stat).1).max().unwrap_or(0);
         for (name, stat) in names.iter().zip(&stats) {
@@ -184,6 +239,10 @@ impl Output<'_> {
                 Stat::Lines { .. } => bar(out, lines(stat), largest),
                 Stat::Binary { old, new } => {
                     format!("binary, {} -> {}", HumanSize(*old), HumanSize(*new))
+                }
+                Stat::Large { old, new, changed, .. } => {
+                    let (old, new) = (HumanSize(*old), HumanSize(*new));
+                    format!("large, {old} -> {new}, {} of it changed", HumanSize(*changed))
                 }
             };
             out.line(format_args!("{name:<width$} | {told}"))?;
@@ -196,7 +255,7 @@ impl Output<'_> {
 
     fn stats(&self) -> Result<Vec<Stat>> {
         let options = PatchOptions::default();
-        let stats = self.changes.iter().map(|change| Stat::of(self.to.reader.objects(), change, &options));
+        let stats = self.shown().map(|change| Stat::of(self.to.reader.objects(), change, &options));
         stats.collect::<Result<_, _>>().map_err(|error| self.fail(error))
     }
 
@@ -208,28 +267,24 @@ impl Output<'_> {
     }
 }
 
-/// One line per file: a letter and the path.
+/// One line per file, or per directory with many.
 pub fn print_list(out: &mut Printer, changes: &[FileChange]) -> Result<(), PrintError> {
-    for change in changes {
-        let letter = out.paint(style_of(change.status), change.status.letter());
-        out.line(format_args!("{letter}  {}", shown_path(change)))?;
-    }
-    Ok(())
+    let items: Vec<Item> = changes.iter().map(Item::from).collect();
+    Listing::folded(&items, &HashSet::new()).print(out)
 }
 
-fn shown_path(change: &FileChange) -> String {
-    match (change.status, &change.old) {
-        (Status::Renamed, Some(old)) => format!("{} -> {}", old.path, change.path()),
-        _ => change.path().to_string(),
-    }
-}
-
-fn style_of(status: Status) -> Style {
-    match status {
-        Status::Added => GREEN,
-        Status::Removed => RED,
-        Status::Modified | Status::TypeChanged | Status::Attributes => YELLOW,
-        Status::Renamed => CYAN,
+/// A name as `--stat` shows it: on a terminal, the end of a very long one.
+fn stat_name(out: &Printer, change: &FileChange) -> String {
+    let name = match (change.status, &change.old) {
+        (Status::Renamed, Some(old)) => {
+            format!("{} -> {}", listing::shown(&old.path, false), listing::shown(change.path(), false))
+        }
+        _ => listing::shown(change.path(), false),
+    };
+    let length = name.chars().count();
+    match out.is_terminal() && length > STAT_NAME {
+        true => format!("…{}", name.chars().skip(length - STAT_NAME + 1).collect::<String>()),
+        false => name,
     }
 }
 

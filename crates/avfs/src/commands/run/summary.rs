@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agentvfs::exec::boundary::limits::Limit;
-use agentvfs::exec::{ChangeKind, ChangedFile, ProgramEnd, PublishedBody, RefusalBody};
+use agentvfs::exec::{ChangedFile, ProgramEnd, PublishedBody, RefusalBody};
 use agentvfs::task_run::EndReason;
 use anyhow::Result;
 use serde::Serialize;
@@ -13,10 +13,14 @@ use super::hidden::Hidden;
 use crate::commands::apply::Part;
 use crate::commands::rules::HiddenBody;
 use crate::commands::tasks::ProjectField;
+use crate::ignored::IgnoredBody;
+use crate::listing::{Item, Listing, ignored_line};
 use crate::printer::Printer;
+use crate::progress::Progress;
 use crate::unreached::{self, Unreached};
+use crate::versions::count;
 
-/// How many files are named.
+/// How many lines about files are told.
 const NAMED: usize = 10;
 
 #[derive(Serialize)]
@@ -30,6 +34,7 @@ struct RunBody<'a> {
     /// Why it ended.
     ended: &'static str,
     changed_files: Vec<ChangedFile>,
+    ignored: IgnoredBody,
     snapshot_before: String,
     snapshot_after: String,
     audit_head: &'a str,
@@ -52,7 +57,9 @@ pub(super) fn tell(
     hidden: Hidden,
     apply: Option<&Part>,
 ) -> Result<()> {
-    let changed = start.task.changed_files()?;
+    let waiting = Progress::if_slow(out, "comparing");
+    let changes = start.task.changes()?;
+    drop(waiting);
     if out.is_json() {
         let body = RunBody {
             task: start.task.name().to_string(),
@@ -61,7 +68,8 @@ pub(super) fn tell(
             profile: &start.profile.name,
             exit_code: end.status,
             ended: EndReason::of(end).as_str(),
-            changed_files: changed,
+            changed_files: changes.files.into_iter().map(ChangedFile::from).collect(),
+            ignored: (&changes.ignored_places).into(),
             snapshot_before: end.before.to_string(),
             snapshot_after: end.after.to_string(),
             audit_head: &end.audit_head,
@@ -75,7 +83,7 @@ pub(super) fn tell(
     }
     tell_limits(out, end);
     // A task in which nothing was changed may be gone by then.
-    let task = (!changed.is_empty()).then(|| start.task.name().to_string());
+    let task = (!changes.files.is_empty()).then(|| start.task.name().to_string());
     let refusals: Vec<Unreached<'_>> = end.refusals.iter().map(Unreached::from).collect();
     for line in unreached::lines(&refusals, |net| args.again(task.as_deref(), net)) {
         out.talk(line);
@@ -87,21 +95,23 @@ pub(super) fn tell(
     hidden.warn_of_history(out);
     let name = start.task.name();
     tell_commits(out, start);
-    match changed.len() {
+    let items: Vec<Item> = changes.files.iter().map(Item::from).collect();
+    match items.len() {
         0 => out.talk(format_args!("task {name}: nothing changed; `avfs discard {name}` throws it away")),
-        count => {
-            out.talk(format_args!(
-                "task {name}: {count} {} changed",
-                if count == 1 { "file" } else { "files" }
-            ));
-            changed.iter().take(NAMED).for_each(|file| out.talk(line(file)));
-            if count > NAMED {
-                out.talk(format_args!("  and {} more", count - NAMED));
-            }
-            out.talk(format_args!("look:  avfs diff {name}"));
-            out.talk(format_args!("keep:  avfs apply {name}"));
-            out.talk(format_args!("drop:  avfs discard {name}"));
+        files => {
+            let listing = Listing::folded(&items, &changes.whole_directories);
+            let counts = listing.counts();
+            out.talk(format_args!("task {name}: {} changed ({counts})", count(files as u64, "file")));
+            listing.talk_some(out, NAMED);
         }
+    }
+    if let Some(line) = ignored_line(&changes.ignored_places) {
+        out.talk(line);
+    }
+    if !items.is_empty() {
+        out.talk(format_args!("look:  avfs diff {name}"));
+        out.talk(format_args!("keep:  avfs apply {name}"));
+        out.talk(format_args!("drop:  avfs discard {name}"));
     }
     Ok(())
 }
@@ -129,16 +139,4 @@ fn tell_commits(out: &mut Printer, start: &Start) {
         1 => out.talk("1 commit was made"),
         count => out.talk(format_args!("{count} commits were made")),
     }
-}
-
-fn line(file: &ChangedFile) -> String {
-    let letter = match file.kind {
-        ChangeKind::Added => 'A',
-        ChangeKind::Modified => 'M',
-        ChangeKind::Deleted => 'D',
-        ChangeKind::Renamed => 'R',
-        ChangeKind::Metadata => 'm',
-    };
-    let path = file.path.path.trim_start_matches('/');
-    format!("  {letter} {}", crate::escape::printable_line(path.as_bytes()))
 }

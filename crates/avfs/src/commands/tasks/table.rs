@@ -5,6 +5,7 @@ use agentvfs::{Clash, TreePath};
 use anstyle::Style;
 
 use super::{CountsBody, TaskBody};
+use crate::listing::shown;
 use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, YELLOW};
 use crate::time::{Age, now};
 use crate::versions::count;
@@ -20,16 +21,21 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
     let change_width = changes.iter().map(String::len).max().unwrap_or(0).max("CHANGED".len());
     let ages: Vec<String> =
         tasks.iter().map(|task| Age { then: task.since, now: now() }.to_string()).collect();
+    let conflicts: Vec<String> = tasks.iter().map(conflicts).collect();
     let age_width = ages.iter().map(String::len).max().unwrap_or(0).max("STARTED".len());
     let heading = format!(
-        "{:<name_width$}  {:<9}  {:<change_width$}  {:<age_width$}  COMMAND",
+        "{:<name_width$}  {:<9}  {:<change_width$}  CONFLICTS  {:<age_width$}  COMMAND",
         "NAME", "STATE", "CHANGED", "STARTED"
     );
     out.line(out.paint(HEADING, heading))?;
-    for ((task, changes), age) in tasks.iter().zip(&changes).zip(&ages) {
+    for (((task, changes), age), conflicts) in tasks.iter().zip(&changes).zip(&ages).zip(&conflicts) {
         let state = out.paint(style(task.state), format!("{:<9}", task.state));
+        let conflicts = match conflicts.as_str() {
+            "-" => out.paint(Style::new(), format!("{:<9}", "-")),
+            some => out.paint(YELLOW, format!("{some:<9}")),
+        };
         out.line(format_args!(
-            "{:<name_width$}  {state}  {changes:<change_width$}  {age:<age_width$}  {}",
+            "{:<name_width$}  {state}  {changes:<change_width$}  {conflicts}  {age:<age_width$}  {}",
             task.shown,
             what_runs(task)
         ))?;
@@ -41,6 +47,13 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
         }
     }
     Ok(())
+}
+
+fn conflicts(task: &TaskBody) -> String {
+    match task.conflicts.as_ref().map_or(0, |conflicts| conflicts.files) {
+        0 => "-".to_owned(),
+        files => count(files as u64, "file"),
+    }
 }
 
 /// A command as far as it fits into a table.
@@ -95,7 +108,7 @@ pub fn warnings(directory: &[TreePath], clashes: &[Clash]) -> Vec<String> {
 }
 
 fn warning(with: &str, paths: &[TreePath]) -> String {
-    let named: Vec<String> = paths.iter().take(NAMED).map(TreePath::to_string).collect();
+    let named: Vec<String> = paths.iter().take(NAMED).map(|path| shown(path, false)).collect();
     let more = match paths.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -92,7 +92,7 @@ pub fn turn_around(
         context.out.object(kind, &body)?;
         return Ok(status);
     }
-    list(context.out, &undone.files)?;
+    list(context.out, &undone.files, false)?;
     for conflict in &left {
         context.out.warn(format_args!("left as it is: {conflict}"));
     }

@@ -12,6 +12,7 @@ mod home;
 mod job;
 mod networked;
 mod program;
+mod prompt;
 mod request;
 pub(crate) mod workspace;
 

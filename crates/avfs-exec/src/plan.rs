@@ -67,6 +67,8 @@ pub struct Plan {
     /// The directory of the host that is at `/run/avfs/session` inside, if the command is the shell of a session.
     /// Nothing in it can be made or removed from inside.
     pub session: Option<PathBuf>,
+    /// Files that exist inside only, and cannot be changed there.
+    pub files: Vec<(PathBuf, Vec<u8>)>,
 }
 
 /// What can be reached over the network.
@@ -213,6 +215,7 @@ impl Plan {
             user: User::of_caller(),
             home: Home::default(),
             session: None,
+            files: Vec::new(),
         }
     }
 

@@ -17,6 +17,7 @@ use avfs_exec::{Cancel, Event, LaunchError, Launcher, Limits, Network, Outcome, 
 use super::door::behind_door;
 use super::home::{HomeShare, HomeView, Places};
 use super::job::bubblewrap;
+use super::prompt::name_in_prompt;
 use super::workspace::{RUNS, RunDirectory, Workspace};
 use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
 use crate::error::{Error, Result};
@@ -119,7 +120,10 @@ impl Task {
         let workspace = Workspace::mount(vault, directory, &options, &running.report)?;
         let before = workspace.settle()?;
         let seq = vault.record()?.0.seq;
-        let plan = self.plan(program, &workspace, home.as_ref(), link);
+        let mut plan = self.plan(program, &workspace, home.as_ref(), link);
+        if let Stdin::Terminal(_) = stdin {
+            name_in_prompt(&mut plan);
+        }
         let (inside, cancel, events) = (running.inside, running.cancel, running.events);
         let mut events = |event: Event<'_>| {
             if let Event::Stdout(bytes) | Event::Stderr(bytes) = event {

@@ -102,6 +102,8 @@ pub(crate) fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     steps.push(Step::ReadOnly { from: inside.to_owned(), at: INSIDE.into() });
     let session = plan.session.iter();
     steps.extend(session.map(|from| Step::ReadOnly { from: from.clone(), at: SESSION.into() }));
+    let files = plan.files.iter();
+    steps.extend(files.map(|(at, contents)| Step::File { at: at.clone(), contents: contents.clone() }));
     steps.extend(door(plan));
     steps.extend(workspace(plan));
     steps.extend(plan.links.iter().map(|link| Step::Symlink { to: link.to.clone(), at: link.at.clone() }));

@@ -185,3 +185,6 @@ impl Drop for SupervisedRun {
         self.close(RunEnd { at: None, status: None, reason: EndReason::Failed, message });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,7 +64,11 @@ impl Given {
     }
 
     fn variable<const N: usize>(name: &str, value: &str, written: [(&str, &str); N]) -> Given {
-        Given { arguments: Vec::new(), variable: Some((name.into(), at(value).into())), files: files(written) }
+        Given {
+            arguments: Vec::new(),
+            variable: Some((name.into(), at(value).into())),
+            files: files(written),
+        }
     }
 }
 

@@ -70,6 +70,9 @@ impl TaskRun {
 
     /// Asks the program to end, kills it if it is still there after `kill_after`, and waits until its work is stored.
     pub fn stop(&self, kill_after: Duration) -> Result<RunRecord> {
+        if !self.is_going_on() {
+            return Err(self.not_running());
+        }
         let kill_after_ms = u64::try_from(kill_after.as_millis()).unwrap_or(u64::MAX);
         let stream = self.ask(&Request::Stop { kill_after_ms })?;
         let watch = Watch { stream, frames: Frames::default(), place: self.place.clone() };

@@ -174,3 +174,56 @@ impl AsFd for Connection {
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads all that is there.
+    fn drain(stream: &mut UnixStream) -> usize {
+        stream.set_nonblocking(true).unwrap();
+        let (mut buffer, mut count) = (vec![0; 64 << 10], 0);
+        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            count += read;
+        }
+        count
+    }
+
+    #[test]
+    fn a_terminal_that_takes_nothing_is_waited_for_only_so_long_and_caught_up_with_later() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut terminal = Connection::new(ours, false).unwrap();
+        terminal.role = Role::Terminal { is_shown: true };
+        while !terminal.is_full() {
+            terminal.show(&[b'x'; 16 << 10]);
+        }
+        let now = Instant::now();
+        assert!(!terminal.catches_up(now));
+        assert!(terminal.is_full(), "the program waits for it");
+        assert!(!terminal.catches_up(now + PATIENCE));
+        assert!(!terminal.is_full(), "the program waits no longer");
+        let pending = terminal.pending.len();
+        terminal.show(b"not kept for it");
+        assert_eq!(terminal.pending.len(), pending);
+        while !terminal.is_idle() {
+            assert!(drain(&mut theirs) > 0);
+            terminal.flush();
+        }
+        assert!(terminal.catches_up(now + PATIENCE), "it is shown again where the program is");
+        terminal.show(b"kept");
+        assert!(drain(&mut theirs) > 4);
+    }
+
+    #[test]
+    fn one_that_left_is_told_from_one_that_was_killed() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut killed = Connection::new(ours, true).unwrap();
+        drop(theirs);
+        killed.receive();
+        assert!(killed.is_gone() && !killed.has_left);
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut left = Connection::new(ours, true).unwrap();
+        left.leave();
+        assert!(left.is_gone() && left.has_left);
+    }
+}

@@ -25,7 +25,7 @@ const RUNS: &str = "runs";
 const LOCK: &str = "lock";
 const RECORD: &str = "run.json";
 /// How many runs that have ended are kept for each task.
-const KEPT: usize = 4;
+const KEPT: usize = 5;
 
 /// What a shell shows for a program that was killed.
 const KILLED: i32 = 128 + 9;

@@ -310,7 +310,11 @@ impl Server {
                 self.resize(size);
                 self.join(at);
             }
-            Ok(Request::Watch) => self.connections[at].role = Role::Watcher,
+            Ok(Request::Watch) => {
+                self.connections[at].role = Role::Watcher;
+                // What was printed since it connected.
+                self.connections[at].send(Kind::Grown, b"");
+            }
             Ok(Request::Stop { kill_after_ms }) => {
                 self.connections[at].role = Role::Watcher;
                 self.cancel.cancel_with_grace(Duration::from_millis(kill_after_ms));

@@ -223,10 +223,15 @@ impl Store {
         Vault::new(self.clone(), id)
     }
 
-    fn unknown_vault(&self, name: &str) -> Result<Error> {
+    /// The names of all vaults, in order. Costs nothing of what they hold.
+    pub fn vault_names(&self) -> Result<Vec<String>> {
         let names = self.refs().scan(&RefRange::prefix(key::NAMES))?;
-        let known = names.iter().filter_map(|(key, _)| key.strip_prefix(key::NAMES));
-        let similar = closest(name, known);
+        Ok(names.iter().filter_map(|(key, _)| key.strip_prefix(key::NAMES)).map(str::to_owned).collect())
+    }
+
+    fn unknown_vault(&self, name: &str) -> Result<Error> {
+        let names = self.vault_names()?;
+        let similar = closest(name, names.iter().map(String::as_str));
         Ok(Error::UnknownVault { name: avfs_core::printable(name.as_bytes()), similar })
     }
 

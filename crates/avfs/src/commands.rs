@@ -72,6 +72,7 @@ mod write;
 
 use anyhow::Result;
 pub use exec::through_door;
+pub use profiles::load as known_profiles;
 
 use crate::cli::Cli;
 use crate::context::{Context, Scope};

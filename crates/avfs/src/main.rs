@@ -4,6 +4,7 @@ mod args;
 mod change;
 mod cli;
 mod commands;
+mod completion;
 mod confirm;
 mod conflict_view;
 mod conflicts;
@@ -48,6 +49,9 @@ use printer::{PrintError, Printer};
 
 fn main() -> ExitCode {
     if let Some(status) = inside_sandbox() {
+        return status;
+    }
+    if let Some(status) = completion::answer() {
         return status;
     }
     if let Some(status) = commands::through_door() {

@@ -45,3 +45,54 @@ fn every_kind_of_object_is_documented() {
     }
     assert!(kinds > 30, "{kinds}");
 }
+
+/// What a real bash completes at the end of each line, with the store of the sandbox.
+fn completed(sandbox: &Sandbox, lines: &[&str]) -> Vec<String> {
+    let bin = assert_cmd::cargo::cargo_bin!("avfs").parent().unwrap().display().to_string();
+    let mut script = format!("export PATH={bin}:$PATH\nsource <(avfs completions bash)\n");
+    script.push_str(
+        "try() { COMP_WORDS=(avfs \"$@\"); COMP_CWORD=$#; COMP_TYPE=9; COMPREPLY=()
+        _clap_complete_avfs avfs \"${@: -1}\" \"${COMP_WORDS[$(($# - 1))]}\"; echo \"${COMPREPLY[*]}\"; }\n",
+    );
+    lines.iter().for_each(|line| script.push_str(&format!("try {line}\n")));
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["--norc", "-c", &script]).env_clear().env("HOME", sandbox.path("home"));
+    bash.env("AVFS_HOME", sandbox.store()).env("PATH", "/usr/bin:/bin").current_dir(sandbox.path("."));
+    let output = bash.output().unwrap();
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_names_that_are_in_the_store() {
+    let sandbox = Sandbox::new();
+    sandbox.seed("web", &[("a", "1")]);
+    sandbox.good("checkpoint save before-lunch");
+    sandbox.good("vault create workshop");
+    let found = completed(
+        &sandbox,
+        &[
+            "revi",
+            "vault use w",
+            "--vault wo",
+            "cat --vault wo",
+            "checkpoint restore b",
+            "--vault workshop checkpoint restore b",
+            "run --profile clau",
+            "--home /nowhere vault use w",
+        ],
+    );
+    let expected = ["review", "web workshop", "workshop", "workshop", "before-lunch", "", "claude", ""];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn completing_makes_no_store() {
+    let sandbox = Sandbox::new();
+    assert_eq!(completed(&sandbox, &["vault use w", "review f"]), ["", ""]);
+    assert!(!sandbox.store().exists());
+}

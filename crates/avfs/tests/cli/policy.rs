@@ -12,7 +12,7 @@ fn decides(sandbox: &Sandbox, line: &str) -> String {
 fn the_nearest_stored_policy_decides() {
     let sandbox = Sandbox::new();
     sandbox.seed("web", &[("a", "1")]);
-    std::fs::write(sandbox.path("strict.toml"), STRICT).unwrap();
+    std::fs::write(sandbox.path("project/src/strict.toml"), STRICT).unwrap();
     assert_eq!(decides(&sandbox, ""), "mutating (built-in)");
     let said = sandbox.run("policy set strict.toml --everywhere");
     assert!(said.contains("strict.toml is the policy of all vaults from now on"), "{said}");
@@ -23,7 +23,7 @@ fn the_nearest_stored_policy_decides() {
     assert_eq!((&shown["origin"], &shown["stored_with"]), (&"vault".into(), &"web".into()));
     assert_eq!(shown["text"], STRICT);
 
-    std::fs::write(sandbox.path("mine.toml"), "[classes]\nmutating = \"ask\"\n").unwrap();
+    std::fs::write(sandbox.path("project/src/mine.toml"), "[classes]\nmutating = \"ask\"\n").unwrap();
     assert_eq!(decides(&sandbox, "--policy mine.toml"), "mutating (mine.toml:2)", "a file comes first");
     let said = sandbox.run("policy unset");
     assert!(said.contains("status 0") && said.contains("strict.toml (stored for all vaults"), "{said}");
@@ -38,9 +38,9 @@ fn the_nearest_stored_policy_decides() {
 fn a_policy_with_a_mistake_replaces_nothing() {
     let sandbox = Sandbox::new();
     sandbox.seed("web", &[("a", "1")]);
-    std::fs::write(sandbox.path("strict.toml"), STRICT).unwrap();
+    std::fs::write(sandbox.path("project/src/strict.toml"), STRICT).unwrap();
     sandbox.run("policy set strict.toml");
-    std::fs::write(sandbox.path("bad.toml"), "[clases]\n").unwrap();
+    std::fs::write(sandbox.path("project/src/bad.toml"), "[clases]\n").unwrap();
     assert_eq!(sandbox.bad("policy set bad.toml").0, 2);
     assert_eq!(sandbox.bad("policy set missing.toml").0, 3);
     assert_eq!(decides(&sandbox, ""), "mutating (strict.toml (stored for vault web):2)");
@@ -49,7 +49,7 @@ fn a_policy_with_a_mistake_replaces_nothing() {
 #[test]
 fn where_there_is_neither_a_project_nor_a_vault_the_hint_can_be_typed() {
     let sandbox = Sandbox::new();
-    std::fs::write(sandbox.path("strict.toml"), STRICT).unwrap();
+    std::fs::write(sandbox.path("project/src/strict.toml"), STRICT).unwrap();
     let (status, text) = sandbox.bad("policy set strict.toml");
     assert_eq!(status, 2, "{text}");
     assert!(sandbox.run("policy set strict.toml --everywhere").contains("status 0"));

@@ -50,9 +50,10 @@ impl Changes {
     /// Where files are shown, with these conflicts.
     pub fn groups(&self, conflicts: &[Conflict]) -> Vec<Group> {
         let paths: HashSet<&TreePath> = conflicts.iter().map(|conflict| &conflict.path).collect();
+        // What is ignored is in nobody's way: it is applied only if it is accepted by name.
         let group = |(index, file): (usize, &FileChange)| match paths.contains(file.path()) {
+            _ if self.is_ignored(index) => Group::Ignored,
             true => Group::Conflict,
-            false if self.is_ignored(index) => Group::Ignored,
             false => Group::Usual,
         };
         self.files.iter().enumerate().map(group).collect()

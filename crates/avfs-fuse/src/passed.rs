@@ -2,14 +2,17 @@
 //! other name is a private one that is nobody else's.
 //!
 //! A name whose level is above `none` is *shared*: it is looked for in the host's directory, and can be changed if its
-//! level is `write`. All other names are in a private directory beside it, where everything can be done. A directory on
-//! the way to something shared is private, and shows what is shared below it as well.
+//! level is `write`. A name in a cache of the host is *cached*: it can be read there, and changes go to a layer over it
+//! (`caches.rs`). All other names are in a private directory beside it, where everything can be done. A directory on
+//! the way to something shared or cached is private, and shows what is below it as well.
 //!
-//! Nothing is cached for long: others change the host's files too. No link is ever followed here; a link that the
+//! The kernel caches nothing of what is shared: others change the host's files too. Of caches it does, for a moment:
+//! tools make new files there instead of changing them. No link is ever followed here; a link that the
 //! kernel reads, it follows in the mount namespace of whoever asks. Links and special files can be made in the private
 //! part only: a link in the shared one would lead programs of the host astray.
 
 mod attributes;
+mod caches;
 mod files;
 mod listing;
 mod names;
@@ -23,6 +26,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use avfs_core::rules::Rules;
 use rustix::io::Errno;
 
+use self::caches::Caches;
+pub use self::caches::{Cache, CacheOptions};
 use self::files::Files;
 use self::listing::Listings;
 use self::nodes::Nodes;
@@ -41,6 +46,8 @@ pub struct PassedOptions {
     /// The directory with everything else.
     pub private: OwnedFd,
     pub rules: Rules,
+    /// What is cached; `None`: nothing.
+    pub caches: Option<CacheOptions>,
     /// Who our own files seem to belong to; `None`: to us.
     pub owner: Option<OneOwner>,
 }
@@ -55,15 +62,17 @@ pub struct Passed {
 }
 
 impl Passed {
-    pub fn new(options: PassedOptions) -> Passed {
-        let PassedOptions { shared, private, rules, owner } = options;
-        Passed {
-            places: Places::new(shared, private, rules),
+    /// Fails if the layer of its caches cannot be used.
+    pub fn new(options: PassedOptions) -> std::io::Result<Passed> {
+        let PassedOptions { shared, private, rules, caches, owner } = options;
+        let caches = caches.map(Caches::new).transpose()?;
+        Ok(Passed {
+            places: Places::new(shared, private, rules, caches),
             nodes: Mutex::default(),
             files: Files::default(),
             listings: Listings::default(),
             owner,
-        }
+        })
     }
 
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
@@ -121,7 +130,7 @@ impl Service for Passed {
             }
             Operation::Link { node: old, name } => entry(reply, self.link(old, node, name)),
             Operation::Open(open) => match self.open(node, open.flags) {
-                Ok(handle) => reply.open(handle, 0),
+                Ok((handle, flags)) => reply.open(handle, flags),
                 Err(errno) => reply.error(errno),
             },
             Operation::Create { create, name } => match self.create(node, &create, name) {

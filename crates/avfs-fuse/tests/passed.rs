@@ -29,8 +29,10 @@ impl View {
             shared: open("host"),
             private: open("private"),
             rules: Rules::new(rules).unwrap(),
+            caches: None,
             owner: None,
-        });
+        })
+        .unwrap();
         let connection = mounting::mount(&place.path().join("view"), &MountOptions::new("test")).unwrap();
         let session = Arc::new(Session::new(Arc::new(passed), Settings::default()));
         let options = ServingOptions { transport, ..ServingOptions::default() };

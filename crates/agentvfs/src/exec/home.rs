@@ -76,8 +76,10 @@ impl HomeView {
             shared: open_directory(&share.home)?,
             private: open_directory(&private)?,
             rules: Rules::new(share.rules.clone())?,
+            caches: None,
             owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
-        });
+        })
+        .map_err(|source| host("opening", place, source))?;
         let settings = Settings { log: Arc::clone(report), ..Settings::default() };
         let session = Arc::new(Session::new(Arc::new(passed), settings));
         let options =

@@ -14,8 +14,13 @@ use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID, SetattrIn, StatfsOut};
 const ANY_WRITE: u32 = 0o222;
 /// What would give privileges to whoever executes a file.
 const PRIVILEGES: u32 = 0o6000;
-/// Numbers of the two layers are told apart by this bit.
+/// Numbers of layers are told apart by these bits.
 const OF_PRIVATE: u64 = 1 << 62;
+const OF_CACHED: u64 = 1 << 61;
+
+/// How long the kernel may believe what it was told of a cache. Whoever changes the host's caches meanwhile is seen
+/// after that.
+pub(super) const CACHED_SECONDS: u64 = 1;
 
 impl Passed {
     pub(super) fn get_attr(&self, node: u64) -> Result<AttrOut, Errno> {
@@ -31,14 +36,23 @@ impl Passed {
         }
         let at = self.at(node)?;
         let stat = self.places.stat(&at)?;
-        self.check_same(node, &stat)?;
+        self.check_same(node, &at, &stat)?;
         Ok((stat, Some(at)))
     }
 
+    /// Which file it is.
+    pub(super) fn identity(&self, at: &Standpoint, stat: &Stat) -> Identity {
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        match at.layer() {
+            Layer::Cached if is_directory => Identity::CACHED_DIRECTORY,
+            Layer::Cached | Layer::Shared | Layer::Private => Identity::from(stat),
+        }
+    }
+
     /// Another file that has the name by now is not meant.
-    pub(super) fn check_same(&self, node: u64, stat: &Stat) -> Result<(), Errno> {
+    pub(super) fn check_same(&self, node: u64, at: &Standpoint, stat: &Stat) -> Result<(), Errno> {
         let known = self.nodes().identity(node);
-        match node == ROOT_ID || known == Some(Identity::from(stat)) {
+        match node == ROOT_ID || known == Some(self.identity(at, stat)) {
             true => Ok(()),
             false => Err(Errno::STALE),
         }
@@ -61,8 +75,8 @@ impl Passed {
         if !self.may_be_given(set) {
             return Err(Errno::PERM);
         }
-        let file = self.places.reach(&at)?;
-        self.check_same(node, &rustix::fs::fstat(&file)?)?;
+        let file = self.make_own(node, &at)?;
+        self.check_same(node, &at, &rustix::fs::fstat(&file)?)?;
         if has(setattr::SIZE) {
             match self.files.writable(set.fh).filter(|_| has(setattr::FH)) {
                 Some(open) => rustix::fs::ftruncate(&*open, set.size)?,
@@ -70,7 +84,7 @@ impl Passed {
             }
         }
         if has(setattr::MODE) {
-            if at.is_shared() && set.mode & PRIVILEGES != 0 {
+            if at.layer() != Layer::Private && set.mode & PRIVILEGES != 0 {
                 return Err(Errno::PERM);
             }
             rustix::fs::chmod(own_path(&file), Mode::from_raw_mode(set.mode & 0o7777))?;
@@ -110,13 +124,13 @@ impl Passed {
 
     /// An entry that the kernel is told of.
     pub(super) fn entry(&self, parent: u64, at: &Standpoint, stat: &Stat) -> EntryOut {
-        let node = self.nodes().look_up(parent, at.name(), Identity::from(stat));
-        let AttrOut { attr, .. } = self.attr_out(stat, Some(at));
+        let node = self.nodes().look_up(parent, at.name(), self.identity(at, stat));
+        let AttrOut { attr, attr_valid, .. } = self.attr_out(stat, Some(at));
         EntryOut {
             nodeid: node,
             generation: 0,
-            entry_valid: 0,
-            attr_valid: 0,
+            entry_valid: attr_valid,
+            attr_valid,
             entry_valid_nsec: 0,
             attr_valid_nsec: 0,
             attr,
@@ -129,7 +143,7 @@ impl Passed {
         let is_fixed = at.is_some_and(|at| !at.is_writable()) && !is_link;
         let (uid, gid) = self.shown_owner(stat);
         let attr = Attr {
-            ino: number(stat.st_ino, at.map_or(Layer::Private, Standpoint::layer)),
+            ino: at.map_or(stat.st_ino | OF_PRIVATE, |at| number(stat.st_ino, at)),
             size: stat.st_size.cast_unsigned(),
             blocks: stat.st_blocks.cast_unsigned(),
             atime: stat.st_atime.cast_unsigned(),
@@ -146,7 +160,9 @@ impl Passed {
             blksize: 4096,
             flags: 0,
         };
-        AttrOut { attr_valid: 0, attr_valid_nsec: 0, dummy: 0, attr }
+        let is_cached = at.is_some_and(|at| at.layer() == Layer::Cached);
+        let attr_valid = if is_cached { CACHED_SECONDS } else { 0 };
+        AttrOut { attr_valid, attr_valid_nsec: 0, dummy: 0, attr }
     }
 
     fn shown_owner(&self, stat: &Stat) -> (u32, u32) {
@@ -173,11 +189,20 @@ impl Passed {
     }
 }
 
-pub(super) fn number(inode: u64, layer: Layer) -> u64 {
-    match layer {
-        Layer::Shared => inode & !OF_PRIVATE,
-        Layer::Private => inode | OF_PRIVATE,
+/// The number that programs see. In a cache it is by path: a file keeps it when it is copied into the layer.
+pub(super) fn number(inode: u64, at: &Standpoint) -> u64 {
+    match at.layer() {
+        Layer::Shared => inode & !(OF_PRIVATE | OF_CACHED),
+        Layer::Cached => by_path(at.path()) & !OF_PRIVATE | OF_CACHED,
+        Layer::Private => inode & !OF_CACHED | OF_PRIVATE,
     }
+}
+
+/// FNV-1a.
+fn by_path(path: &[u8]) -> u64 {
+    path.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn own_ids() -> (u32, u32) {

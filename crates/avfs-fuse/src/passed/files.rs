@@ -20,37 +20,70 @@ struct Open {
 }
 
 #[derive(Default)]
+struct OpenFiles {
+    by_handle: HashMap<u64, Open>,
+    of_node: HashMap<u64, Vec<u64>>,
+}
+
+#[derive(Default)]
 pub(super) struct Files {
-    open: Mutex<HashMap<u64, Open>>,
+    open: Mutex<OpenFiles>,
     next: AtomicU64,
 }
 
 impl Files {
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+    fn open(&self) -> MutexGuard<'_, OpenFiles> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, node: u64, file: OwnedFd, is_writing: bool) -> u64 {
         let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        self.open().insert(handle, Open { node, file: Arc::new(file), is_writing });
+        let mut open = self.open();
+        open.by_handle.insert(handle, Open { node, file: Arc::new(file), is_writing });
+        open.of_node.entry(node).or_default().push(handle);
         handle
     }
 
     pub(super) fn close(&self, handle: u64) {
-        self.open().remove(&handle);
+        let mut open = self.open();
+        let Some(Open { node, .. }) = open.by_handle.remove(&handle) else { return };
+        if let Some(handles) = open.of_node.get_mut(&node) {
+            handles.retain(|other| *other != handle);
+            if handles.is_empty() {
+                open.of_node.remove(&node);
+            }
+        }
     }
 
     fn file(&self, handle: u64) -> Result<Arc<OwnedFd>, Errno> {
-        self.open().get(&handle).map(|open| open.file.clone()).ok_or(Errno::BADF)
+        self.open().by_handle.get(&handle).map(|open| open.file.clone()).ok_or(Errno::BADF)
     }
 
     pub(super) fn writable(&self, handle: u64) -> Option<Arc<OwnedFd>> {
-        self.open().get(&handle).filter(|open| open.is_writing).map(|open| open.file.clone())
+        self.open().by_handle.get(&handle).filter(|open| open.is_writing).map(|open| open.file.clone())
     }
 
     /// Somebody's open file of a node.
     pub(super) fn open_as(&self, node: u64) -> Option<Arc<OwnedFd>> {
-        self.open().values().find(|open| open.node == node).map(|open| open.file.clone())
+        let open = self.open();
+        let handle = open.of_node.get(&node)?.first()?;
+        open.by_handle.get(handle).map(|open| open.file.clone())
+    }
+
+    /// Those who have a node open have another file open from now on.
+    pub(super) fn replace(
+        &self,
+        node: u64,
+        another: impl Fn() -> Result<OwnedFd, Errno>,
+    ) -> Result<(), Errno> {
+        let mut open = self.open();
+        let handles = open.of_node.get(&node).cloned().unwrap_or_default();
+        for handle in handles {
+            if let Some(open) = open.by_handle.get_mut(&handle) {
+                open.file = Arc::new(another()?);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -66,6 +66,7 @@ impl Passed {
         let mut found = BTreeMap::new();
         match at.layer() {
             Layer::Shared => self.list_layer(at, Layer::Shared, &mut found)?,
+            Layer::Cached => self.list_cached(at, &mut found)?,
             Layer::Private => {
                 self.list_layer(at, Layer::Private, &mut found)?;
                 match self.list_layer(at, Layer::Shared, &mut found) {
@@ -73,11 +74,31 @@ impl Passed {
                     Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {}
                     Err(errno) => return Err(errno),
                 }
+                self.list_ways_to_caches(at, &mut found);
             }
         }
         let here = Listed { ino: 1, kind: kind(FileType::Directory) };
         let dots = [(b".".to_vec(), here), (b"..".to_vec(), here)];
         Ok(dots.into_iter().chain(found).collect())
+    }
+
+    fn list_cached(&self, at: &Standpoint, found: &mut BTreeMap<Vec<u8>, Listed>) -> Result<(), Errno> {
+        let Some((caches, path)) = self.places.cached(at) else { return Ok(()) };
+        for (name, of) in caches.list(path)? {
+            let ino = number(0, &self.places.child(at, &name));
+            found.insert(name, Listed { ino, kind: kind(of) });
+        }
+        Ok(())
+    }
+
+    /// Caches, and directories with caches below them, that are there.
+    fn list_ways_to_caches(&self, at: &Standpoint, found: &mut BTreeMap<Vec<u8>, Listed>) {
+        for child in self.places.names_towards_caches(at) {
+            if let Ok(stat) = self.places.stat(&child) {
+                let listed = Listed { ino: number(stat.st_ino, &child), kind: stat.st_mode >> 12 };
+                found.entry(child.name().to_vec()).or_insert(listed);
+            }
+        }
     }
 
     /// Adds what is shown of one layer: the names that belong to it, and ways that the host has.
@@ -101,7 +122,7 @@ impl Passed {
             let child = self.places.child(at, name);
             let is_way = layer == Layer::Shared && child.is_way && self.places.is_way_of_host(&child);
             if child.layer() == layer || is_way {
-                let ino = number(entry.ino(), child.layer());
+                let ino = number(entry.ino(), &child);
                 found.entry(name.to_vec()).or_insert(Listed { ino, kind: kind(entry.file_type()) });
             }
         }

@@ -1,17 +1,27 @@
 //! Finding and making entries.
 
+use std::os::fd::OwnedFd;
+
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::Passed;
-use super::places::Standpoint;
+use super::attributes::CACHED_SECONDS;
+use super::places::{Layer, Standpoint, open_reached};
+use crate::abi::flags::open_out;
 use crate::abi::{CreateIn, EntryOut, MknodIn};
 
 impl Passed {
     pub(super) fn lookup(&self, parent: u64, name: &[u8]) -> Result<EntryOut, Errno> {
         let at = self.child(parent, name)?;
-        let stat = self.places.stat(&at)?;
-        Ok(self.entry(parent, &at, &stat))
+        match self.places.stat(&at) {
+            Ok(stat) => Ok(self.entry(parent, &at, &stat)),
+            // The kernel remembers for a moment that it is not there.
+            Err(Errno::NOENT) if at.layer() == Layer::Cached => {
+                Ok(EntryOut { entry_valid: CACHED_SECONDS, ..zerocopy::FromZeros::new_zeroed() })
+            }
+            Err(errno) => Err(errno),
+        }
     }
 
     pub(super) fn make_directory(&self, parent: u64, mode: u32, name: &[u8]) -> Result<EntryOut, Errno> {
@@ -23,6 +33,7 @@ impl Passed {
         if at.is_way && self.places.stat(&at).is_ok() {
             return Err(Errno::EXIST);
         }
+        self.check_absent(&at)?;
         let (directory, name) = self.places.parent_to_be(&at)?;
         rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(mode & 0o1777))?;
         let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -42,6 +53,7 @@ impl Passed {
         if !is_allowed {
             return Err(Errno::PERM);
         }
+        self.check_absent(&at)?;
         let (directory, name) = self.places.parent_to_be(&at)?;
         let mode = Mode::from_raw_mode(made.mode & !made.umask & 0o777);
         rustix::fs::mknodat(&directory, name, kind, mode, 0)?;
@@ -55,6 +67,7 @@ impl Passed {
         if at.is_shared() {
             return Err(Errno::PERM);
         }
+        self.check_absent(&at)?;
         let (directory, name) = self.places.parent(&at)?;
         rustix::fs::symlinkat(target, &directory, name)?;
         let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -69,6 +82,8 @@ impl Passed {
         if from.layer() != at.layer() {
             return Err(Errno::XDEV);
         }
+        self.check_absent(&at)?;
+        self.make_own(old, &from)?;
         let (old_directory, old_name) = self.places.parent(&from)?;
         let (directory, name) = self.places.parent_to_be(&at)?;
         rustix::fs::linkat(&old_directory, old_name, &directory, name, AtFlags::empty())?;
@@ -85,8 +100,16 @@ impl Passed {
     ) -> Result<(EntryOut, u64), Errno> {
         let at = self.child(parent, name)?;
         at.check_changeable()?;
-        let (directory, name) = self.places.parent_to_be(&at)?;
         let wanted = OFlags::from_bits_retain(create.flags);
+        if wanted.contains(OFlags::EXCL) {
+            self.check_absent(&at)?;
+        } else if at.layer() == Layer::Cached {
+            match self.places.own(&at) {
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        let (directory, name) = self.places.parent_to_be(&at)?;
         let kept = wanted & (OFlags::RWMODE | OFlags::APPEND | OFlags::EXCL);
         let flags = kept | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(create.mode & !create.umask & 0o777);
@@ -99,15 +122,40 @@ impl Passed {
     }
 
     /// Opens a file that the kernel knows.
-    pub(super) fn open(&self, node: u64, flags: u32) -> Result<u64, Errno> {
+    pub(super) fn open(&self, node: u64, flags: u32) -> Result<(u64, u32), Errno> {
         let at = self.at(node)?;
         let wanted = OFlags::from_bits_retain(flags);
         check_access(&at, wanted)?;
-        let file = self.places.reach(&at)?;
-        self.check_same(node, &rustix::fs::fstat(&file)?)?;
+        let file = match is_writing(wanted) {
+            true => self.make_own(node, &at)?,
+            false => self.places.reach(&at)?,
+        };
+        self.check_same(node, &at, &rustix::fs::fstat(&file)?)?;
         let kept = wanted & (OFlags::RWMODE | OFlags::APPEND);
-        let file = super::places::open_reached(&file, kept)?;
-        Ok(self.files.add(node, file, is_writing(wanted)))
+        let file = open_reached(&file, kept)?;
+        // A file of a cache is replaced, which makes it another one, or has another time.
+        let flags = if at.layer() == Layer::Cached { open_out::KEEP_CACHE } else { 0 };
+        Ok((self.files.add(node, file, is_writing(wanted)), flags))
+    }
+
+    /// The file of a node where it can be changed. What was copied for that is the same node, also to those who have it
+    /// open.
+    pub(super) fn make_own(&self, node: u64, at: &Standpoint) -> Result<OwnedFd, Errno> {
+        let (file, is_copied) = self.places.own(at)?;
+        if is_copied {
+            self.nodes().identify(node, self.identity(at, &rustix::fs::fstat(&file)?));
+            self.files.replace(node, || open_reached(&file, OFlags::RDONLY))?;
+        }
+        Ok(file)
+    }
+
+    /// Nothing of the host, which the layer does not have, is at a name that is about to be made.
+    fn check_absent(&self, at: &Standpoint) -> Result<(), Errno> {
+        match self.places.cached(at).map(|(caches, path)| caches.reach(path)) {
+            Some(Ok(_)) => Err(Errno::EXIST),
+            Some(Err(Errno::NOENT)) | None => Ok(()),
+            Some(Err(errno)) => Err(errno),
+        }
     }
 }
 

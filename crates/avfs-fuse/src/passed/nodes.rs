@@ -14,6 +14,11 @@ pub(super) struct Identity {
     inode: u64,
 }
 
+impl Identity {
+    /// A directory of a cache is one and the same, whether it is in the layer already or on the host alone.
+    pub(super) const CACHED_DIRECTORY: Identity = Identity { device: u64::MAX, inode: u64::MAX };
+}
+
 impl From<&Stat> for Identity {
     fn from(stat: &Stat) -> Identity {
         Identity { device: stat.st_dev, inode: stat.st_ino }
@@ -60,6 +65,18 @@ impl Nodes {
 
     pub(super) fn identity(&self, node: u64) -> Option<Identity> {
         self.known.get(&node).map(|known| known.is)
+    }
+
+    /// The node that the kernel knows by a name.
+    pub(super) fn named(&self, parent: u64, name: &[u8]) -> Option<u64> {
+        self.by_name.get(&(parent, Name::from(name))).copied()
+    }
+
+    /// A node has become another file.
+    pub(super) fn identify(&mut self, node: u64, is: Identity) {
+        if let Some(known) = self.known.get_mut(&node) {
+            known.is = is;
+        }
     }
 
     /// The kernel is told of an entry; the answer is its number.

@@ -21,8 +21,13 @@ impl Passed {
     fn remove(&self, parent: u64, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
         let at = self.child(parent, name)?;
         at.check_changeable()?;
-        let (directory, own) = self.places.parent(&at)?;
-        rustix::fs::unlinkat(&directory, own, flags)?;
+        match self.places.cached(&at) {
+            Some((caches, path)) => caches.remove(path, flags)?,
+            None => {
+                let (directory, own) = self.places.parent(&at)?;
+                rustix::fs::unlinkat(&directory, own, flags)?;
+            }
+        }
         self.nodes().unname(parent, name);
         Ok(())
     }
@@ -40,8 +45,13 @@ impl Passed {
                 self.move_within(&from, &to, flags)?;
             }
             (Layer::Private, Layer::Shared) => self.bring_over(&from, &to, flags)?,
-            // It would be gone with the run.
-            (Layer::Shared, Layer::Private) => return Err(Errno::XDEV),
+            (Layer::Cached | Layer::Private, Layer::Cached | Layer::Private) => {
+                self.move_cached(old, &from, &to, flags)?;
+            }
+            // It would be gone with the run, or with the layer.
+            (Layer::Shared, Layer::Cached | Layer::Private) | (Layer::Cached, Layer::Shared) => {
+                return Err(Errno::XDEV);
+            }
         }
         let mut nodes = self.nodes();
         match flags.contains(RenameFlags::EXCHANGE) {
@@ -61,6 +71,58 @@ impl Passed {
         let (old_directory, old_name) = self.places.parent(from)?;
         let (new_directory, new_name) = self.places.parent_to_be(to)?;
         rustix::fs::renameat_with(&old_directory, old_name, &new_directory, new_name, flags)
+    }
+
+    /// Moves something into a cache, out of one, or within one. A directory goes if the host has nothing of it.
+    fn move_cached(
+        &self,
+        old: (u64, &[u8]),
+        from: &Standpoint,
+        to: &Standpoint,
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        if flags.contains(RenameFlags::EXCHANGE) {
+            return Err(Errno::INVAL);
+        }
+        let is_directory = FileType::from_raw_mode(self.places.stat(from)?.st_mode) == FileType::Directory;
+        if is_directory && !self.is_movable(from, to)? {
+            return Err(Errno::XDEV);
+        }
+        if flags.contains(RenameFlags::NOREPLACE) && self.places.stat(to).is_ok() {
+            return Err(Errno::EXIST);
+        }
+        if let Some((caches, path)) = self.places.cached(to)
+            && is_directory
+        {
+            match caches.list(path) {
+                Ok(names) if !names.is_empty() => return Err(Errno::NOTEMPTY),
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+            // Nothing that the host has there is in a directory that comes from elsewhere.
+            caches.mark_gone(path)?;
+        }
+        match self.nodes().named(old.0, old.1) {
+            Some(node) => drop(self.make_own(node, from)?),
+            None => drop(self.places.own(from)?),
+        }
+        let (old_directory, old_name) = self.places.parent(from)?;
+        let (new_directory, new_name) = self.places.parent(to)?;
+        let flags = flags - RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&old_directory, old_name, &new_directory, new_name, flags)?;
+        match self.places.cached(from) {
+            Some((caches, path)) => caches.mark_gone(path),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a directory is ours alone, and the same can be done with everything below it at its new place.
+    fn is_movable(&self, from: &Standpoint, to: &Standpoint) -> Result<bool, Errno> {
+        let is_own = match self.places.cached(from) {
+            Some((caches, path)) => caches.is_own(path)?,
+            None => true,
+        };
+        Ok(is_own && self.places.rules.is_same_below(&from.standing, &to.standing))
     }
 
     /// A private file takes a shared name: how programs replace their files when the name that they write to first

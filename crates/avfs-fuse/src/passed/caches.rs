@@ -1,0 +1,246 @@
+//! Caches of tools: the host's own directories to read, and a layer over them for everything that is written.
+//!
+//! A cached name is looked for in the layer first, then in the host's directory. The host's directory is never changed:
+//! what is about to be changed is copied into the layer before, and what is removed is marked there as gone. The layer
+//! outlives the mount.
+
+mod layer;
+mod ways;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use self::layer::Layer;
+pub(super) use self::ways::Way;
+use self::ways::Ways;
+use super::places::{open_reached, reach_below};
+
+/// One directory, or one file, that is cached.
+pub struct Cache {
+    /// Its path from the top, without a slash in front.
+    pub below: Vec<u8>,
+    /// The host's directory; `None`: there is none, and everything is in the layer.
+    pub lower: Option<OwnedFd>,
+}
+
+/// What is cached, and where changes go.
+pub struct CacheOptions {
+    pub caches: Vec<Cache>,
+    /// A directory of ours with the layer.
+    pub layer: OwnedFd,
+    /// Names of files of the host that are read before they are shown, because some of them hold credentials.
+    pub inspected: &'static [&'static str],
+    /// Whether such a file must not be seen.
+    pub is_secret: fn(&[u8]) -> bool,
+}
+
+/// The largest file that is looked into. A larger one under such a name is not shown.
+const INSPECTED_BYTES: i64 = 256 << 10;
+
+/// Where something cached was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Layer,
+    Host,
+}
+
+pub(super) struct Caches {
+    ways: Ways,
+    lowers: Vec<Option<OwnedFd>>,
+    layer: Layer,
+    inspected: &'static [&'static str],
+    is_secret: fn(&[u8]) -> bool,
+}
+
+/// A path in a cache: the whole of it, and where it begins in the cache's directory.
+#[derive(Clone, Copy)]
+pub(super) struct CachedPath<'a> {
+    pub(super) cache: usize,
+    pub(super) path: &'a [u8],
+    pub(super) below: usize,
+}
+
+impl<'a> CachedPath<'a> {
+    fn in_cache(&self) -> &'a [u8] {
+        self.path.get(self.below..).unwrap_or_default()
+    }
+
+    fn name(&self) -> &'a [u8] {
+        self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    }
+}
+
+impl Caches {
+    pub(super) fn new(options: CacheOptions) -> Result<Caches, Errno> {
+        let CacheOptions { caches, layer, inspected, is_secret } = options;
+        let layer = Layer::at(layer)?;
+        let mut ways = Ways::default();
+        let mut lowers = Vec::new();
+        for Cache { below, lower } in caches {
+            let is_there = lower.is_some() || layer.has(&below);
+            ways.add(&below, lowers.len(), is_there);
+            lowers.push(lower);
+        }
+        Ok(Caches { ways, lowers, layer, inspected, is_secret })
+    }
+
+    pub(super) fn top(&self) -> Way {
+        Ways::TOP
+    }
+
+    pub(super) fn step(&self, way: Way, name: &[u8], path_length: usize) -> Way {
+        self.ways.step(way, name, path_length)
+    }
+
+    /// Whether there is a cache below a directory that is none itself.
+    pub(super) fn leads_on(&self, way: Way) -> bool {
+        self.ways.leads_on(way)
+    }
+
+    /// Whether such a directory is to be shown: there is something in a cache below it.
+    pub(super) fn is_there(&self, way: Way, path: &[u8]) -> bool {
+        self.ways.leads_on(way) && (self.ways.is_there(way) || self.layer.has(path))
+    }
+
+    /// The names that lead on from a directory.
+    pub(super) fn names(&self, way: Way) -> Vec<&[u8]> {
+        self.ways.names(way)
+    }
+
+    fn lower(&self, at: CachedPath<'_>) -> Option<BorrowedFd<'_>> {
+        self.lowers[at.cache].as_ref().map(|lower| lower.as_fd())
+    }
+
+    /// What is at a path, not opened.
+    pub(super) fn reach(&self, at: CachedPath<'_>) -> Result<(OwnedFd, Side), Errno> {
+        match self.layer.reach(at.path) {
+            Ok(found) => Ok((found, Side::Layer)),
+            Err(Errno::NOENT | Errno::NOTDIR) => {
+                let found = self.reach_lower(at)?.ok_or(Errno::NOENT)?;
+                Ok((found, Side::Host))
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// What the host has at a path, if it is to be seen.
+    fn reach_lower(&self, at: CachedPath<'_>) -> Result<Option<OwnedFd>, Errno> {
+        let Some(lower) = self.lower(at).filter(|_| !self.layer.is_gone(at.path)) else { return Ok(None) };
+        match reach_below(lower, at.in_cache(), OFlags::PATH | OFlags::NOFOLLOW) {
+            Ok(found) if self.is_hidden(at, &found)? => Ok(None),
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn is_hidden(&self, at: CachedPath<'_>, found: &OwnedFd) -> Result<bool, Errno> {
+        if !self.inspected.iter().any(|name| name.as_bytes() == at.name()) {
+            return Ok(false);
+        }
+        let stat = rustix::fs::fstat(found)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(false);
+        }
+        if stat.st_size > INSPECTED_BYTES {
+            return Ok(true);
+        }
+        let mut bytes = Vec::new();
+        let file = std::fs::File::from(open_reached(found, OFlags::RDONLY)?);
+        // A file that grows meanwhile is read no further than this.
+        let mut limited = std::io::Read::take(file, INSPECTED_BYTES.cast_unsigned());
+        let read = std::io::Read::read_to_end(&mut limited, &mut bytes);
+        Ok(read.is_err() || (self.is_secret)(&bytes))
+    }
+
+    pub(super) fn stat(&self, at: CachedPath<'_>) -> Result<Stat, Errno> {
+        rustix::fs::fstat(self.reach(at)?.0)
+    }
+
+    /// What is at a path, in the layer: copied there, if only the host had it. Says whether it was.
+    pub(super) fn own(&self, at: CachedPath<'_>) -> Result<(OwnedFd, bool), Errno> {
+        match self.reach(at)? {
+            (found, Side::Layer) => Ok((found, false)),
+            (lower, Side::Host) => {
+                let (directory, name) = self.own_parent(at)?;
+                self.layer.copy(&lower, &directory, name)?;
+                Ok((self.layer.reach(at.path)?, true))
+            }
+        }
+    }
+
+    /// The layer's directory for something that is there or about to be made, and its name in it.
+    pub(super) fn own_parent<'a>(&self, at: CachedPath<'a>) -> Result<(OwnedFd, &'a [u8]), Errno> {
+        self.layer.parent(at.path)
+    }
+
+    /// Whether something at a path is in the host's directory too, so that its name must be marked when it goes.
+    fn is_on_host(&self, at: CachedPath<'_>) -> Result<bool, Errno> {
+        Ok(self.reach_lower(at)?.is_some())
+    }
+
+    /// Whether something at a path is in the layer alone.
+    pub(super) fn is_own(&self, at: CachedPath<'_>) -> Result<bool, Errno> {
+        Ok(self.layer.has(at.path) && !self.is_on_host(at)?)
+    }
+
+    /// The host's version of a path is not seen any longer.
+    pub(super) fn mark_gone(&self, at: CachedPath<'_>) -> Result<(), Errno> {
+        if self.is_on_host(at)? { self.layer.mark_gone(at.path) } else { Ok(()) }
+    }
+
+    pub(super) fn remove(&self, at: CachedPath<'_>, flags: rustix::fs::AtFlags) -> Result<(), Errno> {
+        let is_directory = flags.contains(rustix::fs::AtFlags::REMOVEDIR);
+        let found = self.reach(at)?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&found.0)?.st_mode);
+        match (kind == FileType::Directory, is_directory) {
+            (true, false) => return Err(Errno::ISDIR),
+            (false, true) => return Err(Errno::NOTDIR),
+            (true, true) if !self.list(at)?.is_empty() => return Err(Errno::NOTEMPTY),
+            _ => {}
+        }
+        // First the mark: in between, what is removed is not the host's version again.
+        self.mark_gone(at)?;
+        match found.1 {
+            Side::Host => Ok(()),
+            Side::Layer => {
+                let (directory, name) = self.own_parent(at)?;
+                rustix::fs::unlinkat(directory, name, flags)
+            }
+        }
+    }
+
+    /// The names in a directory, with their kinds.
+    pub(super) fn list(&self, at: CachedPath<'_>) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+        let mut all = std::collections::BTreeMap::new();
+        let own = self.layer.list(at.path)?;
+        let lower = match self.lower(at).filter(|_| !self.layer.is_gone(at.path)) {
+            Some(lower) => layer::entries(reach_below(lower, at.in_cache(), LISTED))?,
+            None => None,
+        };
+        if own.is_none() && lower.is_none() {
+            return Err(Errno::NOENT);
+        }
+        all.extend(own.into_iter().flatten());
+        for (name, kind) in lower.into_iter().flatten() {
+            if all.contains_key(&name) {
+                continue;
+            }
+            let path = [at.path, b"/", &name].concat();
+            let child = CachedPath { path: &path, ..at };
+            if self.is_plainly_seen(&child) || self.reach_lower(child)?.is_some() {
+                all.insert(name, kind);
+            }
+        }
+        Ok(all.into_iter().collect())
+    }
+
+    /// Whether nothing has to be looked up to know that a name of the host is seen.
+    fn is_plainly_seen(&self, at: &CachedPath<'_>) -> bool {
+        !self.layer.has_marks() && !self.inspected.iter().any(|name| name.as_bytes() == at.name())
+    }
+}
+
+const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);

@@ -18,14 +18,14 @@ pub(crate) mod workspace;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use avfs_core::rules::{Rule, Rules};
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
 use avfs_exec::launch::Inside;
 use avfs_exec::network::Upstream;
-use avfs_exec::plan::{UNPRIVILEGED, WORKSPACE, environment, toolchains};
+use avfs_exec::plan::{OwnPaths, UNPRIVILEGED, environment};
 use avfs_exec::policy::Decision;
 use avfs_exec::{Cancel, Event, LaunchError, Network, Plan};
 
@@ -37,6 +37,7 @@ pub use envelope::{
     RunResult, StderrBody, StdoutBody, UsageBody,
 };
 pub use home::HomeShare;
+pub(crate) use home::HomeView;
 pub use program::{Program, ProgramEnd, ProgramError};
 pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 
@@ -45,6 +46,7 @@ use crate::error::{Error, Result};
 use crate::git::{settings_inside, variables};
 use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
+use crate::task::Task;
 use crate::vault::Vault;
 pub(crate) use door::{Staffed, show_door};
 use job::Job;
@@ -80,7 +82,9 @@ impl Vault {
             return self.unrestricted().exec(&request, running);
         }
         let name = self.name().map(|name| name.to_string());
-        let cwd = working_directory(request.cwd.as_deref());
+        // What cannot be read is told of when the vault is opened.
+        let request = &request.placed(self.own_path().unwrap_or_default());
+        let cwd = request.working_directory();
         let body = RequestBody::of(request, name.as_deref().unwrap_or_default().to_owned(), &cwd);
         let classification = classify(&request.command);
         let mut result = RunResult { run: run_id(), vault: body.vault.clone(), ..RunResult::default() };
@@ -114,7 +118,7 @@ impl Vault {
         let ((before, seq), launched) = launched?;
         result.snapshot_after = Some(after.to_string());
         // A copy is where it is.
-        result.mountpoint = (request.isolation == IsolationChoice::Bubblewrap).then_some(WORKSPACE);
+        result.mountpoint = (request.isolation == IsolationChoice::Bubblewrap).then(|| request.place_shown());
         let outcome = launched.map_err(Failed::Launch)?;
         result.take(&outcome);
         result.changed_files = changes::changed_files(self, before, after, rules.as_ref())?;
@@ -168,30 +172,67 @@ impl Vault {
         cwd: &Path,
         read_only: bool,
         before: SnapshotId,
+        view: Option<&HomeView>,
     ) -> Result<Plan, Failed> {
-        let toolchains = request.home.as_deref().map(toolchains).unwrap_or_default();
+        let home = view.map(HomeView::shown).unwrap_or_default();
+        let toolchains = request.toolchains();
         let mut given = variables(&settings_inside());
+        given.push(("HOME".into(), home.at.clone().into()));
         given.extend(read_only.then(|| ("GIT_OPTIONAL_LOCKS".into(), "0".into())));
         given.extend(request.env.iter().chain(&request.passed).cloned());
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
+        let (share, place) = (request.home_share(), request.own_place());
+        let own = OwnPaths {
+            project: place.as_deref(),
+            home: share.as_ref().map(|share| &*share.home).filter(|own| *own == home.at),
+            caches: share.as_ref().map_or(&[], |share| &share.caches),
+        };
         let top = request.path.clone().unwrap_or_default();
         let reader = self.reader_at(before)?;
         let top_level = reader.list(&top).map_err(|error| self.read_error(error))?;
         let names =
             top_level.flatten().map(|(name, _)| std::ffi::OsStr::from_bytes(name.as_bytes()).to_owned());
+        let env = environment(&request.caller_env, &toolchains, own, &given);
         Ok(Plan {
+            also_at: place,
             read_only,
             cwd: cwd.to_owned(),
             top_level: names.collect::<Vec<OsString>>(),
-            env: environment(&request.caller_env, &toolchains, None, &given),
+            env,
             // What only reads is given no network, whatever was asked for.
             network: if read_only && !request.read_only { Network::None } else { request.network.clone() },
             upstream: Upstream::from_environment(&request.caller_env).0,
             published: request.published.clone(),
             limits: request.limits.clone(),
             toolchains,
+            home,
             ..Plan::new(workspace(mountpoint, &top)?, request.words())
         })
+    }
+
+    /// The user's home for a run of this vault, in the run's directory.
+    pub(crate) fn home_view(
+        &self,
+        request: &ExecRequest,
+        place: &Path,
+        report: &Report,
+    ) -> Result<Option<HomeView>> {
+        let Some(share) = request.home_share() else { return Ok(None) };
+        let toolchains = request.toolchains();
+        let shown = toolchains.iter().map(|one| (one.at.as_path(), one.from.is_dir()));
+        let project = request.own_place();
+        let project = project.as_deref().map(|path| (path, true));
+        let covered: Vec<(&Path, bool)> = shown.chain(project).collect();
+        let places = home::Places { covered: &covered, link: None };
+        HomeView::mount(self, place, &share, &places, request.transport, report).map(Some)
+    }
+
+    /// The directory of the host that the vault is a copy of, if there is one: of a task and of a project.
+    pub fn own_path(&self) -> Result<Option<PathBuf>> {
+        if self.record()?.0.task.is_some() {
+            return Ok(Some(Task::of(self.clone())?.root().to_owned()));
+        }
+        self.store().project_of_vault(self.id())
     }
 
     /// One entry of the audit log for the run, and one step for `undo`.
@@ -309,20 +350,6 @@ fn mount_options_for(rules: Option<Vec<Rule>>, transport: Transport) -> MountOpt
         owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
         ..MountOptions::default()
     }
-}
-
-/// Where the command starts: below the vault's place in the sandbox, unless it is a place of the sandbox already.
-pub(crate) fn working_directory(wanted: Option<&Path>) -> PathBuf {
-    let mut cwd = PathBuf::from(WORKSPACE);
-    for part in wanted.unwrap_or(Path::new("")).components() {
-        match part {
-            Component::RootDir => cwd = PathBuf::from("/"),
-            Component::Normal(name) => cwd.push(name),
-            Component::ParentDir => drop(cwd.pop()),
-            Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    cwd
 }
 
 /// The command as one short line.

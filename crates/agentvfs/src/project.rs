@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_store::RefEdit;
+use avfs_store::{RefEdit, RefRange};
 use avfs_tree::Limits;
 
 use crate::birth::Seed;
@@ -101,6 +101,17 @@ impl Store {
         let found = record::read(self.refs(), &key::project(root.as_os_str().as_bytes()))?;
         let Some((record, _)) = found else { return Ok(None) };
         Ok(Some(Project { store: self.clone(), root: root.to_owned(), record }))
+    }
+
+    /// The directory of the project whose vault this is.
+    pub(crate) fn project_of_vault(&self, vault: VaultId) -> Result<Option<PathBuf>> {
+        for (_, bytes) in self.refs().scan(&RefRange::prefix(key::PROJECTS))? {
+            let record: ProjectRecord = record::decode(key::PROJECTS, &bytes)?;
+            if record.vault == vault {
+                return Ok(path_of_hex(&record.root));
+            }
+        }
+        Ok(None)
     }
 
     /// A directory that holds everything is not a project.

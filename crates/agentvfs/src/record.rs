@@ -195,6 +195,7 @@ pub(crate) mod key {
     pub const CURRENT_VAULT: &str = "setting/current-vault";
     pub const NAMES: &str = "name/";
     pub const VAULTS: &str = "vault/";
+    pub const PROJECTS: &str = "project/";
 
     pub fn name(name: &str) -> String {
         format!("{NAMES}{name}")
@@ -205,7 +206,7 @@ pub(crate) mod key {
     }
 
     pub fn project(path: &[u8]) -> String {
-        format!("project/{}", avfs_core::BlobId::of(path))
+        format!("{PROJECTS}{}", avfs_core::BlobId::of(path))
     }
 
     pub fn histories(id: VaultId) -> String {

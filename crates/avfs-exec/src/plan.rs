@@ -4,12 +4,16 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+mod caches;
+mod credentials;
 mod environment;
 mod etc;
 mod layout;
 mod toolchains;
 
-pub use environment::{environment, is_inherited};
+pub use caches::{HostCache, INSPECTED, caches, tool_settings};
+pub use credentials::holds_secret_address;
+pub use environment::{OwnPaths, environment, is_inherited};
 pub(crate) use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};
 
@@ -206,7 +210,7 @@ impl Plan {
             read_only: false,
             cwd: PathBuf::from(WORKSPACE),
             command: command.into_iter().map(Into::into).collect(),
-            env: environment(&[], &[], None, &[]),
+            env: environment(&[], &[], OwnPaths::default(), &[]),
             network: Network::None,
             upstream: Upstream::default(),
             published: Vec::new(),
@@ -217,6 +221,11 @@ impl Plan {
             session: None,
             files: Vec::new(),
         }
+    }
+
+    /// Whether something can be at the same path inside as on the host: not where the sandbox has something of its own.
+    pub fn can_show(path: &Path) -> bool {
+        check_path("the project's path", path).is_ok() && !layout::is_taken(path)
     }
 
     /// Where inside something of the host is, beside the system and what the sandbox has of its own.

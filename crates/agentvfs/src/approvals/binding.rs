@@ -105,6 +105,8 @@ impl Binding {
             command,
             // As it is understood, it is given with the request.
             cwd: _,
+            // The vault says it.
+            own_path: _,
             path,
             env,
             passed,
@@ -135,7 +137,7 @@ impl Binding {
             home: home.as_ref().map(|home| home.as_os_str().into()),
             env: by_name(env),
             passed: by_name(passed).into_iter().map(|(name, value)| (name, value_digest(&value))).collect(),
-            inherited: by_name(caller_env.iter().filter(|(name, _)| is_inherited(name))),
+            inherited: by_name(caller_env.iter().filter(|(name, value)| is_inherited(name, value))),
             stdin: stdin.as_deref().map(Input::of),
             rules: rules.as_ref().map(|rules| rules.iter().map(Rule::to_string).collect()),
             network: AskedNetwork::from(network),

@@ -49,6 +49,8 @@ impl Store {
         let (request, withheld) = self.preview_request(approval)?;
         self.clear_away_previews()?;
         let vault = Vault::new(self.clone(), approval.id.vault);
+        // The fork is no task: it has no path of its own.
+        let request = request.placed(vault.own_path()?);
         let fork = Throwaway::make(&vault, approval)?;
         let envelope = fork.0.exec(&request, running);
         let patch = patch(&fork.0, approval)?;

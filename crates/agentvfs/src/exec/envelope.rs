@@ -111,7 +111,7 @@ pub struct RunResult {
     /// The fork that it ran in, if it was made for it.
     pub fork: Option<String>,
     pub checkpoint: CheckpointBody,
-    pub mountpoint: Option<&'static str>,
+    pub mountpoint: Option<String>,
     pub isolation: Option<String>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,

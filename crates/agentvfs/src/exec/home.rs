@@ -1,56 +1,93 @@
-//! The home of a program: the user's own, seen in part and live, for as long as the program runs.
+//! The home of a program: the user's own, seen in part and live, with the caches of tools, which a layer of the vault is
+//! over. It is there for as long as the program runs; the layer for as long as the vault.
 
 mod copies;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use avfs_core::rules::{Rule, Rules};
-use avfs_exec::plan::{Link, UNPRIVILEGED};
+use avfs_core::rules::{Level, Pattern, Rule, Rules};
+use avfs_exec::plan::{
+    HOME, Home, HostCache, INSPECTED, Link, UNPRIVILEGED, caches, holds_secret_address, tool_settings,
+};
 use avfs_fuse::mounting::{self, Unmount};
 use avfs_fuse::transport::{Serving, ServingOptions};
-use avfs_fuse::{OneOwner, Passed, PassedOptions, Session, Settings};
+use avfs_fuse::{Cache, CacheOptions, OneOwner, Passed, PassedOptions, Session, Settings};
 
 use self::copies::Copies;
 use super::workspace::host;
 use crate::error::Result;
 use crate::mount::{Report, Transport};
+use crate::owner::work_directory;
+use crate::vault::Vault;
 
 /// Where it is mounted, and where its private part is, in the directory of a run.
 pub(super) const MOUNTPOINT: &str = "home";
 pub(super) const PRIVATE: &str = "private";
 
+/// In the directory of a vault: what its runs have written to the caches of tools.
+const CACHES: &str = "caches";
+
 /// What is shared of the user's home.
 #[derive(Clone, Debug)]
 pub struct HomeShare {
-    /// The home, which is at the same path inside.
+    /// The home on the host.
     pub home: PathBuf,
+    /// Where it is inside: at its own path, unless the sandbox has something of its own there.
+    pub at: PathBuf,
     /// What of it is there, and what can be changed. Everything else is private to the run.
     pub rules: Vec<Rule>,
     /// Files below it of which a run has a copy of its own.
     pub copied: Vec<PathBuf>,
+    /// What can be read, and is changed in the vault's own layer.
+    pub caches: Vec<HostCache>,
+}
+
+impl HomeShare {
+    /// The home with the caches and the settings of tools, and nothing else, for a workspace that is at `project`.
+    pub fn of_tools(home: &Path, project: Option<&Path>, caller: &[(OsString, OsString)]) -> HomeShare {
+        let at = if Home::fits(home, project) { home.to_owned() } else { HOME.into() };
+        let settings = tool_settings(home);
+        let read = settings.iter().filter_map(|file| {
+            let pattern = Pattern::parse(&format!("/{}", file.to_str()?)).ok()?;
+            Some(Rule::new(pattern, Level::Read))
+        });
+        let is_own = at == home;
+        HomeShare {
+            rules: read.collect(),
+            copied: Vec::new(),
+            // In another place, a tool looks for its caches where it does without any variable.
+            caches: caches(home, if is_own { caller } else { &[] }),
+            home: home.to_owned(),
+            at,
+        }
+    }
 }
 
 /// What is put into it inside.
-pub(super) struct Places<'a> {
+pub(crate) struct Places<'a> {
     /// What is mounted over it, and whether that is a directory.
-    pub(super) covered: &'a [(&'a Path, bool)],
-    pub(super) link: Option<&'a Link>,
+    pub(crate) covered: &'a [(&'a Path, bool)],
+    pub(crate) link: Option<&'a Link>,
 }
 
 /// A home that is mounted. It is gone when this is dropped.
-pub(super) struct HomeView {
+pub(crate) struct HomeView {
     mountpoint: PathBuf,
+    at: PathBuf,
     serving: Option<Serving>,
     copies: Copies,
 }
 
 impl HomeView {
     /// Mounts it in the directory of a run. What is put into it inside has a place there.
-    pub(super) fn mount(
+    pub(crate) fn mount(
+        vault: &Vault,
         place: &Path,
         share: &HomeShare,
         places: &Places<'_>,
@@ -61,12 +98,12 @@ impl HomeView {
         make_directory(&mountpoint)?;
         make_directory(&private)?;
         for (path, is_directory) in places.covered {
-            if let Ok(below) = path.strip_prefix(&share.home) {
+            if let Ok(below) = path.strip_prefix(&share.at) {
                 make_place(&private.join(below), *is_directory)?;
             }
         }
         if let Some(link) = places.link
-            && let Ok(below) = link.at.strip_prefix(&share.home)
+            && let Ok(below) = link.at.strip_prefix(&share.at)
         {
             make_link(&private.join(below), &link.to)?;
         }
@@ -76,7 +113,7 @@ impl HomeView {
             shared: open_directory(&share.home)?,
             private: open_directory(&private)?,
             rules: Rules::new(share.rules.clone())?,
-            caches: None,
+            caches: cache_options(vault, share)?,
             owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
         })
         .map_err(|source| host("opening", place, source))?;
@@ -85,14 +122,15 @@ impl HomeView {
         let options =
             mounting::MountOptions { allow_other: is_root, ..mounting::MountOptions::new("avfs:home") };
         let connection = mounting::mount(&mountpoint, &options)?;
-        let mut view = HomeView { mountpoint, serving: None, copies };
+        let mut view = HomeView { mountpoint, at: share.at.clone(), serving: None, copies };
         let serving = ServingOptions { transport, ..ServingOptions::default() };
         view.serving = Some(Serving::start(session, connection, serving)?);
         Ok(view)
     }
 
-    pub(super) fn mountpoint(&self) -> &Path {
-        &self.mountpoint
+    /// As a plan has it.
+    pub(crate) fn shown(&self) -> Home {
+        Home { at: self.at.clone(), shows: Some(self.mountpoint.clone()) }
     }
 
     /// The copies that the run has changed, which end with it.
@@ -109,6 +147,24 @@ impl Drop for HomeView {
             serving.wait();
         }
     }
+}
+
+/// Where a vault keeps what its runs have written to caches. It goes with the vault.
+fn cache_options(vault: &Vault, share: &HomeShare) -> Result<Option<CacheOptions>> {
+    let Some(home) = vault.store().home() else { return Ok(None) };
+    let layer = work_directory(home, vault.id()).join(CACHES);
+    make_directory(&layer)?;
+    let caches = share.caches.iter().map(|cache| Cache {
+        below: cache.below_home.as_os_str().as_bytes().to_vec(),
+        // One that is gone by now, or that we are not let into, has nothing to show.
+        lower: cache.from.as_deref().and_then(|from| open_directory(from).ok()),
+    });
+    Ok(Some(CacheOptions {
+        caches: caches.collect(),
+        layer: open_directory(&layer)?,
+        inspected: INSPECTED,
+        is_secret: holds_secret_address,
+    }))
 }
 
 fn make_directory(path: &Path) -> Result<()> {

@@ -12,7 +12,7 @@ use avfs_exec::{Bubblewrap, Landlocked, LaunchError, Launcher, Outcome, Plan};
 
 use super::door::behind_door;
 use super::workspace::{RUNS, RunDirectory, Unserved, Workspace};
-use super::{ExecRequest, Failed, IsolationChoice, Permit, RunResult, Running, mount_options};
+use super::{ExecRequest, Failed, HomeView, IsolationChoice, Permit, RunResult, Running, mount_options};
 use crate::error::Result;
 use crate::vault::Vault;
 
@@ -48,9 +48,12 @@ impl Job<'_> {
         result: &mut RunResult,
     ) -> Result<(Workspace, Result<Launched, Failed>), Failed> {
         let directory = RunDirectory::make(self.vault.store(), RUNS, &result.run)?;
+        // It is gone when this returns: before the directory.
+        let home = self.vault.home_view(self.request, directory.place(), &running.report)?;
+        let home = home.as_ref();
         let workspace = match self.request.isolation {
             IsolationChoice::Bubblewrap if self.is_settled()? => {
-                match self.launch_unserved(directory, running, result)? {
+                match self.launch_unserved(directory, home, running, result)? {
                     (workspace, Some(launched)) => return Ok((workspace, launched)),
                     (workspace, None) => workspace,
                 }
@@ -61,7 +64,7 @@ impl Job<'_> {
             }
             IsolationChoice::Landlock => Workspace::copy(self.vault, directory, &result.run)?,
         };
-        let launched = self.launch_in(&workspace, running, result);
+        let launched = self.launch_in(&workspace, home, running, result);
         Ok((workspace, launched))
     }
 
@@ -74,12 +77,13 @@ impl Job<'_> {
     fn launch_in(
         &self,
         workspace: &Workspace,
+        home: Option<&HomeView>,
         running: &mut Running<'_>,
         result: &mut RunResult,
     ) -> Result<Launched, Failed> {
         let before = self.vault.prepare(self.request, self.permit, workspace, result)?;
         let place = workspace.mountpoint();
-        let plan = self.vault.plan(self.request, &place, self.cwd, self.read_only, before.0)?;
+        let plan = self.vault.plan(self.request, &place, self.cwd, self.read_only, before.0, home)?;
         Ok((before, self.launch_plan(plan, &workspace.door_place(), running, None)))
     }
 
@@ -88,6 +92,7 @@ impl Job<'_> {
     fn launch_unserved(
         &self,
         directory: RunDirectory,
+        home: Option<&HomeView>,
         running: &mut Running<'_>,
         result: &mut RunResult,
     ) -> Result<(Workspace, Option<Result<Launched, Failed>>), Failed> {
@@ -95,7 +100,7 @@ impl Job<'_> {
         let options = mount_options(self.request, self.read_only);
         let unserved = Unserved::connect(self.vault, directory, options)?;
         let (place, door) = (unserved.mountpoint(), unserved.door_place());
-        let plan = match self.vault.plan(self.request, &place, self.cwd, self.read_only, head) {
+        let plan = match self.vault.plan(self.request, &place, self.cwd, self.read_only, head, home) {
             Ok(plan) => plan,
             Err(failed) => {
                 unserved.give_up();

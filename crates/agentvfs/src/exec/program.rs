@@ -11,7 +11,7 @@ use avfs_core::rules::Rule;
 use avfs_exec::launch::{Run, Stop};
 use avfs_exec::limits::Limit;
 use avfs_exec::network::{Published, Upstream};
-use avfs_exec::plan::{Home, Link, Toolchain, User, environment};
+use avfs_exec::plan::{Link, OwnPaths, Toolchain, User, environment};
 use avfs_exec::{Cancel, Event, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
 use super::door::behind_door;
@@ -177,7 +177,7 @@ impl Task {
         let shown = program.toolchains.iter().map(|one| (one.at.as_path(), one.from.is_dir()));
         let covered: Vec<(&Path, bool)> = shown.chain([(self.root(), true)]).collect();
         let places = Places { covered: &covered, link };
-        HomeView::mount(place, share, &places, program.transport, report).map(Some)
+        HomeView::mount(self.vault(), place, share, &places, program.transport, report).map(Some)
     }
 
     fn plan(
@@ -187,27 +187,24 @@ impl Task {
         view: Option<&HomeView>,
         link: Option<Link>,
     ) -> Plan {
-        let home = match (&program.home, view) {
-            (Some(share), Some(view)) => {
-                Home { at: share.home.clone(), shows: Some(view.mountpoint().to_owned()) }
-            }
-            (Some(_) | None, _) => Home::default(),
-        };
+        let home = view.map(HomeView::shown).unwrap_or_default();
         let mut given = vec![("HOME".into(), home.at.clone().into())];
         given.extend(["USER", "LOGNAME"].map(|name| (name.into(), program.user.name.as_str().into())));
-        if program.toolchains.iter().any(|one| one.env.iter().any(|(name, _)| name == "CARGO_HOME")) {
-            given.push(("CARGO_HOME".into(), home.at.join(".cargo").into()));
-        }
         given.push(("AVFS_VAULT".into(), self.vault_name().as_str().into()));
         given.push(("AVFS_TASK".into(), self.name().as_str().into()));
         given.extend(program.env.iter().cloned());
         // In a home that is shown, it is there already.
         let is_apart = |link: &Link| home.shows.is_none() || Link::fits(&link.at, &[&home.at]);
+        let own = OwnPaths {
+            project: Some(self.root()),
+            home: program.home.as_ref().map(|share| &*share.home).filter(|own| *own == home.at),
+            caches: program.home.as_ref().map_or(&[], |share| &share.caches),
+        };
         Plan {
             also_at: Some(self.root().to_owned()),
             links: link.filter(is_apart).into_iter().collect(),
             cwd: program.cwd.clone(),
-            env: environment(&program.caller_env, &program.toolchains, Some(self.root()), &given),
+            env: environment(&program.caller_env, &program.toolchains, own, &given),
             network: program.network.clone(),
             upstream: Upstream::from_environment(&program.caller_env).0,
             published: program.published.clone(),

@@ -1,16 +1,19 @@
 //! What is to be run, and how.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use avfs_core::TreePath;
 use avfs_core::rules::Rule;
 use avfs_exec::classify::Command;
 use avfs_exec::network::Published;
+use avfs_exec::plan::{Toolchain, WORKSPACE, toolchains};
 use avfs_exec::policy::Policy;
-use avfs_exec::{Limits, Network, Stdin};
+use avfs_exec::{Limits, Network, Plan, Stdin};
 
+use super::home::HomeShare;
 use crate::mount::Transport;
 
 /// One command for the exec boundary.
@@ -21,6 +24,9 @@ pub struct ExecRequest {
     pub cwd: Option<PathBuf>,
     /// The directory of the vault that is the workspace; `None`: all of it.
     pub path: Option<TreePath>,
+    /// The directory of the host that the vault is a copy of; the workspace is at the same path inside. `None`: what the
+    /// vault says.
+    pub own_path: Option<PathBuf>,
     /// What is added to the environment.
     pub env: Vec<(OsString, OsString)>,
     /// Variables of the caller that come along, by name. Their values are kept nowhere.
@@ -63,6 +69,7 @@ impl ExecRequest {
             command,
             cwd: None,
             path: None,
+            own_path: None,
             env: Vec::new(),
             passed: Vec::new(),
             caller_env: Vec::new(),
@@ -100,6 +107,59 @@ impl ExecRequest {
             Network::Host => false,
             Network::Hosts(hosts) => hosts.is_empty(),
         }
+    }
+
+    /// With the directory that the vault is a copy of, unless another one was said.
+    pub(crate) fn placed(&self, own_path: Option<PathBuf>) -> ExecRequest {
+        ExecRequest { own_path: self.own_path.clone().or(own_path), ..self.clone() }
+    }
+
+    /// Where the workspace is inside beside its fixed place: at its own path, where the sandbox has nothing of its own.
+    pub(crate) fn own_place(&self) -> Option<PathBuf> {
+        let own = self.own_path.as_deref().filter(|_| self.isolation == IsolationChoice::Bubblewrap)?;
+        let place = match &self.path {
+            Some(below) => own.join(OsStr::from_bytes(below.as_bytes())),
+            None => own.to_owned(),
+        };
+        Plan::can_show(&place).then_some(place)
+    }
+
+    /// Where the command sees the workspace.
+    fn place(&self) -> PathBuf {
+        self.own_place().unwrap_or_else(|| WORKSPACE.into())
+    }
+
+    pub(crate) fn place_shown(&self) -> String {
+        avfs_core::printable(self.place().as_os_str().as_bytes())
+    }
+
+    /// Where the command starts: below the workspace, unless it is a place of the sandbox already.
+    pub(crate) fn working_directory(&self) -> PathBuf {
+        let mut cwd = self.place();
+        for part in self.cwd.as_deref().unwrap_or(Path::new("")).components() {
+            match part {
+                Component::RootDir => cwd = PathBuf::from("/"),
+                Component::Normal(name) => cwd.push(name),
+                Component::ParentDir => drop(cwd.pop()),
+                Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+        cwd
+    }
+
+    pub(crate) fn toolchains(&self) -> Vec<Toolchain> {
+        let project = self.own_place();
+        self.home
+            .as_deref()
+            .map(|home| toolchains(home, &self.caller_env, project.as_deref()))
+            .unwrap_or_default()
+    }
+
+    /// What is shared of the user's home. Without namespaces, nothing can be shown in another place than its own.
+    pub(crate) fn home_share(&self) -> Option<HomeShare> {
+        let home = self.home.as_deref().filter(|_| self.isolation == IsolationChoice::Bubblewrap)?;
+        let home = home.canonicalize().ok()?;
+        Some(HomeShare::of_tools(&home, self.own_place().as_deref(), &self.caller_env))
     }
 
     pub(super) fn input(&self) -> Stdin {

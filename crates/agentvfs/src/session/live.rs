@@ -12,7 +12,6 @@ use avfs_core::SnapshotId;
 use avfs_core::rules::Rules;
 use avfs_exec::classify::{Command, classify};
 use avfs_exec::launch::Inside;
-use avfs_exec::plan::WORKSPACE;
 use avfs_exec::policy::{Action, Decision, Policy};
 use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
 use avfs_exec::{Bubblewrap, Event, LaunchError};
@@ -22,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::exec::changes::changed_files;
 use crate::exec::workspace::{RunDirectory, TALK, Workspace};
 use crate::exec::{
-    EXEC, Envelope, ErrorBody, ExecRequest, Failed, InnerDoor, Lingering, Permit, RequestBody, RunResult,
-    Staffed, mount_options, run_id, show_door, shown, working_directory,
+    EXEC, Envelope, ErrorBody, ExecRequest, Failed, HomeView, InnerDoor, Lingering, Permit, RequestBody,
+    RunResult, Staffed, mount_options, run_id, show_door, shown,
 };
 use crate::mount::Report;
 use crate::vault::Vault;
@@ -53,6 +52,7 @@ pub(super) struct Live {
     isolation: String,
     shell: Shell,
     door: Option<Staffed>,
+    home: Option<HomeView>,
     workspace: Workspace,
     /// The state after the last command.
     last: SnapshotId,
@@ -67,24 +67,27 @@ impl Live {
         (inside, door): (Inside, Option<Arc<dyn InnerDoor + Send>>),
         report: &Report,
     ) -> Result<Live, SessionError> {
+        let request = request.placed(vault.own_path()?);
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
+        let home = vault.home_view(&request, directory.place(), report)?;
         let talk = directory.place().join(TALK);
         let options = mount_options(&request, request.read_only);
         let workspace = Workspace::mount(vault, directory, &options, report)?;
         // A session without a door lacks only that.
         let door = door.and_then(|door| Staffed::open(&workspace.door_place(), door).ok());
-        let started = start_shell(vault, &request, &workspace, talk, inside, door.is_some());
+        let started = start_shell(vault, &request, (&workspace, home.as_ref()), talk, inside, door.is_some());
         let (shell, isolation, last) = match started {
             Ok(started) => started,
             Err(error) => {
                 drop(door);
+                drop(home);
                 workspace.end(EXEC, id, &mut Lingering::default())?;
                 return Err(error);
             }
         };
-        let cwd = working_directory(request.cwd.as_deref());
+        let cwd = request.working_directory();
         let (id, vault) = (id.to_owned(), vault.clone());
-        Ok(Live { id, vault, request, rules, cwd, isolation, shell, door, workspace, last })
+        Ok(Live { id, vault, request, rules, cwd, isolation, shell, door, home, workspace, last })
     }
 
     pub fn shell(&self) -> &Shell {
@@ -149,7 +152,7 @@ impl Live {
     pub fn busy(id: &str, request: &ExecRequest, command: SessionCommand, vault: &Vault) -> Envelope {
         let request = ExecRequest { command: command.command, ..request.clone() };
         let name = vault.name().map(|name| name.to_string()).unwrap_or_default();
-        let cwd = working_directory(request.cwd.as_deref());
+        let cwd = request.placed(vault.own_path().unwrap_or_default()).working_directory();
         let body = RequestBody::of(&request, name.clone(), &cwd);
         let result = RunResult {
             run: run_id(),
@@ -216,7 +219,7 @@ impl Live {
         let (before, seq) = self.vault.prepare(request, permit, &self.workspace, result)?;
         let background = changed_files(&self.vault, self.last, before, self.rules.as_ref())?;
         result.background_changed_files = Some(background);
-        result.mountpoint = Some(WORKSPACE);
+        result.mountpoint = Some(request.place_shown());
         result.isolation = Some(self.isolation.clone());
         let text = text_of(&request.command);
         let turn = Turn {
@@ -245,6 +248,7 @@ impl Live {
         // How it ended is of no interest any more; that it did is certain.
         drop(self.shell.end());
         drop(self.door);
+        drop(self.home);
         let mut lingering = Lingering::default();
         self.workspace.end(EXEC, &self.id, &mut lingering)?;
         Ok(lingering)
@@ -262,7 +266,7 @@ fn note_end(result: &mut RunResult, answer: &Answer) {
 fn start_shell(
     vault: &Vault,
     request: &ExecRequest,
-    workspace: &Workspace,
+    (workspace, home): (&Workspace, Option<&HomeView>),
     talk: PathBuf,
     inside: Inside,
     has_door: bool,
@@ -270,8 +274,8 @@ fn start_shell(
     let bubblewrap = Bubblewrap::new(inside);
     let version = bubblewrap.version()?.to_owned();
     let before = workspace.settle()?;
-    let cwd = working_directory(request.cwd.as_deref());
-    let plan = vault.plan(request, &workspace.mountpoint(), &cwd, request.read_only, before);
+    let cwd = request.working_directory();
+    let plan = vault.plan(request, &workspace.mountpoint(), &cwd, request.read_only, before, home);
     let mut plan = plan.map_err(|failed| match failed {
         Failed::Library(error) => SessionError::Library(error),
         Failed::Launch(error) => SessionError::Launch(error),

@@ -4,11 +4,59 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::caches::{HostCache, variables};
+use super::credentials::holds_secret_address;
 use super::{HOME, Toolchain};
 
 /// Variables of the caller that say how to talk to people. Nothing in them opens a door.
 const INHERITED: [&str; 9] =
     ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"];
+
+/// Variables of the caller that say what is built and by what. Build tools remember some of them: with others, everything
+/// would be built again.
+const OF_BUILDS: [&str; 41] = [
+    "AR",
+    "CARGO_BUILD_JOBS",
+    "CARGO_BUILD_TARGET",
+    "CARGO_INCREMENTAL",
+    "CARGO_TERM_COLOR",
+    "CC",
+    "CFLAGS",
+    "CGO_CFLAGS",
+    "CGO_ENABLED",
+    "CGO_LDFLAGS",
+    "CI",
+    "CMAKE_BUILD_TYPE",
+    "CMAKE_GENERATOR",
+    "CPPFLAGS",
+    "CXX",
+    "CXXFLAGS",
+    "GO111MODULE",
+    "GOARCH",
+    "GOEXPERIMENT",
+    "GOFLAGS",
+    "GOOS",
+    "GOTOOLCHAIN",
+    "GOWORK",
+    "JAVA_HOME",
+    "LD",
+    "LDFLAGS",
+    "MAKEFLAGS",
+    "NODE_ENV",
+    "NODENV_VERSION",
+    "PKG_CONFIG_PATH",
+    "PYENV_VERSION",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",
+    "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+    "RUSTC_WRAPPER",
+    "RUSTDOCFLAGS",
+    "RUSTFLAGS",
+    "RUSTUP_TOOLCHAIN",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+];
 
 /// Nothing looks for newer versions of itself.
 const QUIET: [(&str, &str); 3] = [
@@ -22,20 +70,43 @@ const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 /// The directories of the system that are the same inside.
 const SYSTEM: [&str; 3] = ["/usr", "/bin", "/sbin"];
 
-/// The environment inside: what is allowed of `caller`, what toolchains need, and `given`, which wins. `project` is what
-/// is there at its own path.
+/// What of the host is inside at its own path, beside toolchains.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnPaths<'a> {
+    pub project: Option<&'a Path>,
+    /// The user's home.
+    pub home: Option<&'a Path>,
+    /// What of the home is there.
+    pub caches: &'a [HostCache],
+}
+
+impl OwnPaths<'_> {
+    fn has(&self, path: &Path) -> bool {
+        let is_cached = |home: &Path| {
+            let below = path.strip_prefix(home);
+            below.is_ok_and(|below| self.caches.iter().any(|cache| below.starts_with(&cache.below_home)))
+        };
+        self.project.is_some_and(|project| path.starts_with(project)) || self.home.is_some_and(is_cached)
+    }
+}
+
+/// The environment inside: what is allowed of `caller`, what toolchains need, and `given`, which wins.
 pub fn environment(
     caller: &[(OsString, OsString)],
     toolchains: &[Toolchain],
-    project: Option<&Path>,
+    own: OwnPaths<'_>,
     given: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let mut env = fixed();
     let searched = caller.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
-    let path = ("PATH".into(), search_path(searched.unwrap_or_default(), toolchains, project));
+    let path = ("PATH".into(), search_path(searched.unwrap_or_default(), toolchains, own));
     let of_toolchains = toolchains.iter().flat_map(|toolchain| &toolchain.env);
-    let allowed = caller.iter().filter(|(name, _)| is_inherited(name));
-    for (name, value) in allowed.chain(of_toolchains).chain([&path]).chain(given) {
+    let allowed = caller.iter().filter(|(name, value)| is_inherited(name, value));
+    // An environment that is activated is one that is there.
+    let activated = caller.iter().filter(|(name, value)| name == "VIRTUAL_ENV" && own.has(Path::new(value)));
+    let of_caches = own.home.map(|home| variables(home, caller)).unwrap_or_default();
+    let of_caller = allowed.chain(activated).chain(&of_caches);
+    for (name, value) in of_caller.chain(of_toolchains).chain([&path]).chain(given) {
         set(&mut env, name, value);
     }
     env
@@ -54,17 +125,18 @@ fn fixed() -> Vec<(OsString, OsString)> {
     pairs.into_iter().chain(QUIET).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Whether a variable of the caller comes along.
-pub fn is_inherited(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
+/// Whether a variable of the caller comes along. What holds a credential never does.
+pub fn is_inherited(name: &OsStr, value: &OsStr) -> bool {
+    let is_known =
+        |name: &str| INHERITED.contains(&name) || OF_BUILDS.contains(&name) || name.starts_with("LC_");
+    name.to_str().is_some_and(is_known) && !holds_secret_address(value.as_bytes())
 }
 
 /// Where programs are looked for. Of several versions of a toolchain the caller has chosen one by the order of the own
 /// `PATH`, so what of that is there inside comes first; then what toolchains say, then the system.
-fn search_path(caller: &OsStr, toolchains: &[Toolchain], project: Option<&Path>) -> OsString {
-    let shown: Vec<&Path> =
-        toolchains.iter().map(|toolchain| toolchain.at.as_path()).chain(project).collect();
-    let is_shown = |path: &PathBuf| shown.iter().any(|top| path.starts_with(top));
+fn search_path(caller: &OsStr, toolchains: &[Toolchain], own: OwnPaths<'_>) -> OsString {
+    let is_shown =
+        |path: &PathBuf| toolchains.iter().any(|toolchain| path.starts_with(&toolchain.at)) || own.has(path);
     let is_system = |path: &PathBuf| SYSTEM.iter().any(|top| path.starts_with(top));
     let (system, elsewhere): (Vec<PathBuf>, Vec<PathBuf>) =
         std::env::split_paths(caller).partition(is_system);
@@ -100,18 +172,49 @@ mod tests {
         env.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str())
     }
 
+    fn project(path: &str) -> OwnPaths<'_> {
+        OwnPaths { project: Some(Path::new(path)), ..OwnPaths::default() }
+    }
+
+    #[test]
+    fn what_says_how_to_build_comes_along_unless_it_holds_a_credential() {
+        let caller = pairs(&[("RUSTFLAGS", "-Cdebuginfo=1"), ("GOFLAGS", "-x=https://me:pw@host/")]);
+        let env = environment(&caller, &[], OwnPaths::default(), &[]);
+        assert_eq!((value(&env, "RUSTFLAGS"), value(&env, "GOFLAGS")), (Some("-Cdebuginfo=1"), None));
+    }
+
+    #[test]
+    fn variables_that_name_what_is_inside_come_along() {
+        let caches = [HostCache { below_home: ".local/share/pnpm".into(), from: None }];
+        let home = Some(Path::new("/home/ada"));
+        let own = OwnPaths { home, caches: &caches, ..project("/home/ada/web") };
+        let caller = pairs(&[
+            ("VIRTUAL_ENV", "/home/ada/web/.venv"),
+            ("CARGO_HOME", "/home/ada/cargo"),
+            ("GOPATH", "/srv/go"),
+            ("PATH", "/home/ada/web/.venv/bin:/home/ada/.local/share/pnpm:/home/ada/scripts:/usr/bin"),
+        ]);
+        let env = environment(&caller, &[], own, &[]);
+        assert_eq!(value(&env, "VIRTUAL_ENV"), Some("/home/ada/web/.venv"));
+        assert_eq!((value(&env, "CARGO_HOME"), value(&env, "GOPATH")), (Some("/home/ada/cargo"), None));
+        let path = value(&env, "PATH").unwrap();
+        assert!(path.starts_with("/home/ada/web/.venv/bin:/home/ada/.local/share/pnpm:/usr/bin:"), "{path}");
+        let elsewhere = environment(&pairs(&[("VIRTUAL_ENV", "/srv/venv")]), &[], own, &[]);
+        assert_eq!(value(&elsewhere, "VIRTUAL_ENV"), None);
+    }
+
     #[test]
     fn secrets_and_loaders_of_the_caller_stay_outside() {
         let names = ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "LD_PRELOAD", "BASH_ENV", "PATH", "HOME"];
         let caller: Vec<(&str, &str)> = names.iter().map(|name| (*name, "leak")).collect();
-        let env = environment(&pairs(&caller), &[], None, &[]);
+        let env = environment(&pairs(&caller), &[], OwnPaths::default(), &[]);
         assert!(env.iter().all(|(_, value)| value != "leak"), "{env:?}");
     }
 
     #[test]
     fn the_language_comes_along_and_what_is_given_wins() {
         let caller = pairs(&[("LANG", "de_DE.UTF-8"), ("LC_TIME", "C"), ("TERM", "xterm")]);
-        let env = environment(&caller, &[], None, &pairs(&[("TERM", "dumb"), ("CI", "1")]));
+        let env = environment(&caller, &[], OwnPaths::default(), &pairs(&[("TERM", "dumb"), ("CI", "1")]));
         assert_eq!(value(&env, "LANG"), Some("de_DE.UTF-8"));
         assert_eq!(value(&env, "LC_TIME"), Some("C"));
         assert_eq!(value(&env, "TERM"), Some("dumb"));
@@ -129,7 +232,7 @@ mod tests {
         let toolchains =
             [node("/home/ada/.nvm", "/home/ada/.nvm/v22/bin"), node("/home/ada/bin", "/home/ada/bin")];
         let path = "/home/ada/.nvm/v20/bin:.:/home/ada/.ssh:/usr/local/go/bin:/src/web/.venv/bin:/usr/bin";
-        let env = environment(&pairs(&[("PATH", path)]), &toolchains, Some(Path::new("/src/web")), &[]);
+        let env = environment(&pairs(&[("PATH", path)]), &toolchains, project("/src/web"), &[]);
         assert_eq!(
             value(&env, "PATH"),
             Some(

@@ -1,9 +1,7 @@
 //! Compilers and interpreters that live in the user's home, where the sandbox shows nothing else.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-
-use super::HOME;
 
 /// A directory with programs, shown read-only at its own path: many of them know where they were installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +16,7 @@ pub struct Toolchain {
 }
 
 /// What is looked for below the home: the directory, what of it belongs in `PATH`, and a variable that names it.
-/// Directories that also hold credentials (`.cargo`, `.npm`) are shown in part.
+/// Directories that also hold credentials (`.cargo`, `.local/share/uv`) are shown in part.
 const KNOWN: &[(&str, &[&str], Option<&str>)] = &[
     (".cargo/bin", &[""], None),
     (".rustup", &[], Some("RUSTUP_HOME")),
@@ -27,13 +25,13 @@ const KNOWN: &[(&str, &[&str], Option<&str>)] = &[
     (".local/share/fnm", &[], None),
     (".nodenv", &["shims", "bin"], Some("NODENV_ROOT")),
     (".pyenv", &["shims", "bin"], Some("PYENV_ROOT")),
-    (".local/share/uv", &[], None),
+    (".local/share/uv/python", &[], None),
+    (".local/share/uv/tools", &[], None),
     ("miniconda3", &[], None),
     ("miniforge3", &[], None),
     (".local/bin", &[""], None),
     (".local/pipx", &[], None),
     (".local/share/pipx", &[], None),
-    (".local/share/pnpm", &[""], None),
     (".local/share/mise", &["shims"], None),
     (".asdf", &["shims", "bin"], None),
     (".volta", &["bin"], Some("VOLTA_HOME")),
@@ -41,51 +39,87 @@ const KNOWN: &[(&str, &[&str], Option<&str>)] = &[
     (".deno/bin", &[""], None),
     (".rbenv", &["shims", "bin"], Some("RBENV_ROOT")),
     (".sdkman/candidates", &[], None),
+    (".dotnet", &["", "tools"], Some("DOTNET_ROOT")),
     ("go/bin", &[""], None),
     (".go", &["bin"], None),
     (".ghcup", &["bin"], None),
     (".elan", &["bin"], Some("ELAN_HOME")),
 ];
 
-/// Finds the toolchains of the user whose home on the host is `home`.
-pub fn toolchains(home: &Path) -> Vec<Toolchain> {
-    let mut found: Vec<Toolchain> = KNOWN.iter().filter_map(|known| find(home, *known)).collect();
-    for toolchain in &mut found {
-        if toolchain.at.ends_with(".cargo/bin") {
-            // Cargo writes here; its programs are found by `PATH`, its credentials stay outside.
-            toolchain.env.push(("CARGO_HOME".into(), format!("{HOME}/.cargo").into()));
+/// Where programs are installed beside the system, each in a directory of its own.
+const BESIDE_SYSTEM: [&str; 2] = ["/opt", "/home/linuxbrew"];
+
+/// Where the environments of a project's interpreter usually are.
+const ENVIRONMENTS: [&str; 3] = [".venv", "venv", "env"];
+
+/// Finds the toolchains of the user whose home on the host is `home`, and whose environment is `caller`. What the own
+/// `PATH` names outside of the home and the system is one too, and so is the interpreter of the project's environment.
+pub fn toolchains(home: &Path, caller: &[(OsString, OsString)], project: Option<&Path>) -> Vec<Toolchain> {
+    let variable = |name: &str| caller.iter().find(|(known, _)| known == name).map(|(_, value)| &**value);
+    let mut found: Vec<Toolchain> = KNOWN.iter().filter_map(|known| find(home, *known, &variable)).collect();
+    if let Some(bin) = variable("CARGO_HOME").map(|cargo| Path::new(cargo).join("bin")) {
+        found.extend(shown(bin.clone(), vec![bin], Vec::new()));
+    }
+    found.extend(newest_node(home).map(|bin| bin_only(&home.join(".nvm/versions"), bin)));
+    let search = variable("PATH").unwrap_or_default();
+    found.extend(std::env::split_paths(search).filter_map(|searched| beside_system(&searched)));
+    let activated = variable("VIRTUAL_ENV").map(PathBuf::from);
+    let usual = project.into_iter().flat_map(|root| ENVIRONMENTS.map(|name| root.join(name)));
+    let interpreters = activated.into_iter().chain(usual).filter_map(|environment| interpreter(&environment));
+    for prefix in interpreters {
+        let is_there = is_in_system(&prefix) || found.iter().any(|one| prefix.starts_with(&one.at));
+        if !is_there && !home.starts_with(&prefix) {
+            found.extend(shown(prefix, Vec::new(), Vec::new()));
         }
     }
-    found.extend(cargo_home(&home.join(".cargo")));
-    let node = newest_node(home).map(|bin| bin_only(&home.join(".nvm/versions"), bin));
-    found.extend(node);
     found
 }
 
-/// What cargo has downloaded, so that it builds without a network, and where it was told to look for it. Cargo's home
-/// inside is its own: it keeps its locks there.
-fn cargo_home(host: &Path) -> Vec<Toolchain> {
-    let shown = |part: &str| Toolchain {
-        from: host.join(part),
-        at: Path::new(HOME).join(".cargo").join(part),
-        path: Vec::new(),
-        env: Vec::new(),
+fn is_in_system(path: &Path) -> bool {
+    ["/usr", "/bin", "/nix/store"].iter().any(|top| path.starts_with(top))
+}
+
+/// The directory of something that is installed beside the system.
+fn beside_system(searched: &Path) -> Option<Toolchain> {
+    let top = BESIDE_SYSTEM.iter().find(|top| searched.starts_with(top))?;
+    let name = searched.strip_prefix(top).ok()?.components().next()?;
+    let installed = Path::new(top).join(name);
+    shown(installed, Vec::new(), Vec::new())
+}
+
+/// Where the interpreter of an environment is installed. The environment is part of the project, which may come from a
+/// stranger: only what is an installation of Python is taken for one.
+fn interpreter(environment: &Path) -> Option<PathBuf> {
+    let program = environment.join("bin/python").canonicalize().ok()?;
+    let bin = program.parent().filter(|bin| bin.ends_with("bin"))?;
+    let prefix = bin.parent()?;
+    let name = program.file_name()?.to_str()?;
+    let has_library = |library: std::fs::DirEntry| {
+        library.file_name().to_str().is_some_and(|name| name.starts_with("python"))
+            && library.path().join("os.py").is_file()
     };
-    let downloaded = ["registry", "git"].into_iter().filter(|part| host.join(part).is_dir());
-    let settings = ["config.toml"].into_iter().filter(|part| holds_no_credential(&host.join(part)));
-    downloaded.chain(settings).map(shown).collect()
+    let libraries = std::fs::read_dir(prefix.join("lib")).ok()?;
+    let is_python = name.starts_with("python") && libraries.flatten().any(has_library);
+    (is_python && prefix.parent().is_some()).then(|| prefix.to_owned())
 }
 
-/// Cargo reads tokens from its settings too.
-fn holds_no_credential(file: &Path) -> bool {
-    const SUSPICIOUS: [&str; 5] = ["token", "secret", "password", "credential", "@"];
-    let text = std::fs::read_to_string(file).map(|text| text.to_ascii_lowercase());
-    text.is_ok_and(|text| !SUSPICIOUS.iter().any(|word| text.contains(word)))
+fn shown(at: PathBuf, path: Vec<PathBuf>, env: Vec<(OsString, OsString)>) -> Option<Toolchain> {
+    (at.is_dir() && !is_in_system(&at)).then(|| Toolchain { from: at.clone(), at, path, env })
 }
 
-fn find(home: &Path, (directory, path, variable): (&str, &[&str], Option<&str>)) -> Option<Toolchain> {
-    let at = home.join(directory);
-    at.is_dir().then(|| Toolchain {
+/// Where the user's variable says, or at the usual place.
+fn find<'v>(
+    home: &Path,
+    (directory, path, variable): (&str, &[&str], Option<&str>),
+    value: &impl Fn(&str) -> Option<&'v OsStr>,
+) -> Option<Toolchain> {
+    let named = variable.and_then(|name| value(name)).map(PathBuf::from);
+    let at = named.filter(|at| at.is_absolute() && at.is_dir()).unwrap_or_else(|| home.join(directory));
+    // A variable that names the home itself, or what is above it, names no toolchain.
+    if !at.is_dir() || home.starts_with(&at) {
+        return None;
+    }
+    Some(Toolchain {
         from: at.clone(),
         path: path.iter().map(|part| if part.is_empty() { at.clone() } else { at.join(part) }).collect(),
         env: variable.map(|name| (name.into(), at.clone().into())).into_iter().collect(),
@@ -116,33 +150,52 @@ mod tests {
     #[test]
     fn what_is_there_is_found_and_credentials_are_not_shown() {
         let home = tempfile::tempdir().unwrap();
-        for directory in [".cargo/bin", ".cargo/registry", ".rustup/toolchains", ".ssh"] {
+        for directory in
+            [".cargo/bin", ".cargo/registry", ".rustup/toolchains", ".ssh", ".local/share/uv/credentials"]
+        {
             std::fs::create_dir_all(home.path().join(directory)).unwrap();
         }
-        let found = toolchains(home.path());
+        let found = toolchains(home.path(), &[], None);
         let shown: Vec<&Path> = found.iter().map(|one| one.from.strip_prefix(home.path()).unwrap()).collect();
-        assert_eq!(shown, [".cargo/bin", ".rustup", ".cargo/registry"].map(Path::new));
+        assert_eq!(shown, [".cargo/bin", ".rustup"].map(Path::new));
         assert_eq!(found[0].path, [home.path().join(".cargo/bin")]);
-        assert_eq!(found[0].env, [("CARGO_HOME".into(), "/home/agent/.cargo".into())]);
         assert_eq!(found[1].env, [("RUSTUP_HOME".into(), home.path().join(".rustup").into())]);
     }
 
     #[test]
-    fn what_cargo_has_downloaded_is_shown_in_a_home_of_its_own() {
-        let home = tempfile::tempdir().unwrap();
-        for directory in [".cargo/registry", ".cargo/git"] {
-            std::fs::create_dir_all(home.path().join(directory)).unwrap();
+    fn variables_of_the_user_say_where_toolchains_are() {
+        let (home, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(disk.path().join("cargo/bin")).unwrap();
+        let pair = |name: &str, path: PathBuf| (OsString::from(name), OsString::from(path));
+        let caller =
+            [pair("RUSTUP_HOME", disk.path().to_owned()), pair("CARGO_HOME", disk.path().join("cargo"))];
+        let found = toolchains(home.path(), &caller, None);
+        let shown: Vec<&Path> = found.iter().map(|one| one.at.as_path()).collect();
+        assert_eq!(shown, [disk.path(), &disk.path().join("cargo/bin")]);
+        assert_eq!(found[0].env, [pair("RUSTUP_HOME", disk.path().to_owned())]);
+        let above = pair("RUSTUP_HOME", home.path().parent().unwrap().to_owned());
+        assert!(toolchains(home.path(), &[above], None).is_empty(), "the home would be in it");
+    }
+
+    #[test]
+    fn the_interpreter_of_an_environment_is_shown_if_it_is_one() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (home, project) = (place.join("home"), place.join("home/project"));
+        for directory in ["home/project/.venv/bin", "python/bin", "python/lib/python3.12", "home/.ssh/bin"] {
+            std::fs::create_dir_all(place.join(directory)).unwrap();
         }
-        let at = || toolchains(home.path()).into_iter().map(|one| one.at).collect::<Vec<_>>();
-        let own = |part: &str| Path::new("/home/agent/.cargo").join(part);
-        assert_eq!(at(), [own("registry"), own("git")]);
-        let settings = |text: &str| std::fs::write(home.path().join(".cargo/config.toml"), text).unwrap();
-        settings("[net]\ngit-fetch-with-cli = true\n");
-        assert_eq!(at(), [own("registry"), own("git"), own("config.toml")]);
-        for secret in ["[registries.own]\ntoken = \"t\"\n", "[http]\nproxy = \"http://me:hush@proxy\"\n"] {
-            settings(secret);
-            assert_eq!(at(), [own("registry"), own("git")], "{secret}");
+        for file in ["python/bin/python3.12", "python/lib/python3.12/os.py", "home/.ssh/bin/python3"] {
+            std::fs::write(place.join(file), "").unwrap();
         }
+        let link = project.join(".venv/bin/python");
+        std::os::unix::fs::symlink(place.join("python/bin/python3.12"), &link).unwrap();
+        let shown =
+            || toolchains(&home, &[], Some(&project)).into_iter().map(|one| one.at).collect::<Vec<_>>();
+        assert_eq!(shown(), [place.join("python")]);
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(home.join(".ssh/bin/python3"), &link).unwrap();
+        assert_eq!(shown(), [PathBuf::new(); 0]);
     }
 
     #[test]
@@ -151,12 +204,12 @@ mod tests {
         for directory in [".pyenv/shims", ".local/share/uv/python", ".local/bin"] {
             std::fs::create_dir_all(home.path().join(directory)).unwrap();
         }
-        let found = toolchains(home.path());
+        let found = toolchains(home.path(), &[], None);
         let path: Vec<PathBuf> = found.iter().flat_map(|one| one.path.clone()).collect();
         assert_eq!(path, [".pyenv/shims", ".pyenv/bin", ".local/bin"].map(|part| home.path().join(part)));
         let root = ("PYENV_ROOT".into(), home.path().join(".pyenv").into());
         assert!(found.iter().any(|one| one.env.contains(&root)));
-        assert!(found.iter().any(|one| one.at == home.path().join(".local/share/uv")));
+        assert!(found.iter().any(|one| one.at == home.path().join(".local/share/uv/python")));
     }
 
     #[test]
@@ -166,7 +219,8 @@ mod tests {
             std::fs::create_dir_all(home.path().join(".nvm/versions/node").join(version).join("bin"))
                 .unwrap();
         }
-        let path: Vec<PathBuf> = toolchains(home.path()).into_iter().flat_map(|one| one.path).collect();
+        let path: Vec<PathBuf> =
+            toolchains(home.path(), &[], None).into_iter().flat_map(|one| one.path).collect();
         assert_eq!(path, [home.path().join(".nvm/versions/node/v22.1.0/bin")]);
     }
 }

@@ -9,7 +9,7 @@ mod ways;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use self::layer::Layer;
@@ -153,10 +153,6 @@ impl Caches {
         let mut limited = std::io::Read::take(file, INSPECTED_BYTES.cast_unsigned());
         let read = std::io::Read::read_to_end(&mut limited, &mut bytes);
         Ok(read.is_err() || (self.is_secret)(&bytes))
-    }
-
-    pub(super) fn stat(&self, at: CachedPath<'_>) -> Result<Stat, Errno> {
-        rustix::fs::fstat(self.reach(at)?.0)
     }
 
     /// What is at a path, in the layer: copied there, if only the host had it. Says whether it was.

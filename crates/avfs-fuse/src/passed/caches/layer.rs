@@ -128,7 +128,9 @@ impl Layer {
             .and_then(|()| {
                 rustix::fs::renameat_with(&self.work, &*beside, directory, name, RenameFlags::NOREPLACE)
             });
-        moved.inspect_err(|_| drop(rustix::fs::unlinkat(&self.work, &*beside, AtFlags::empty())))
+        moved.inspect_err(|_| {
+            let _ = rustix::fs::unlinkat(&self.work, &*beside, AtFlags::empty());
+        })
     }
 
     /// Several processes may use one layer.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use agentvfs::exec::HomeShare;
-use agentvfs::exec::boundary::plan::{Home, Toolchain, User, toolchains};
+use agentvfs::exec::boundary::plan::{Toolchain, User, toolchains};
 use agentvfs::exec::boundary::profile::{Profile, programs};
 use agentvfs::git::{Identity, settings_inside, variables};
 
@@ -21,7 +21,8 @@ pub(super) struct Surroundings {
 impl Surroundings {
     pub(super) fn of(profile: &Profile, command: &[OsString], project: &Path) -> Surroundings {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
-        let toolchains = home.as_deref().map(|home| shown(profile, command, project, home));
+        let caller: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let toolchains = home.as_deref().map(|home| shown(profile, command, project, home, &caller));
         let mut env = passed(profile);
         let mut settings = settings_inside();
         settings.extend(Identity::of(project).settings());
@@ -29,18 +30,30 @@ impl Surroundings {
         Surroundings {
             toolchains: toolchains.unwrap_or_default(),
             env,
-            home: home.filter(|home| Home::fits(home, Some(project))).map(|home| share(profile, home)),
+            home: home.map(|home| share(profile, &home, project, &caller)),
             user: user(),
         }
     }
 }
 
-fn share(profile: &Profile, home: PathBuf) -> HomeShare {
-    HomeShare { home, rules: profile.rules(), copied: profile.copied_files() }
+/// In another place than its own, only what tools need is shared.
+fn share(profile: &Profile, home: &Path, project: &Path, caller: &[(OsString, OsString)]) -> HomeShare {
+    let mut share = HomeShare::of_tools(home, Some(project), caller);
+    if share.at == home {
+        share.rules.extend(profile.rules());
+        share.copied = profile.copied_files();
+    }
+    share
 }
 
-fn shown(profile: &Profile, command: &[OsString], project: &Path, home: &Path) -> Vec<Toolchain> {
-    let mut all = toolchains(home);
+fn shown(
+    profile: &Profile,
+    command: &[OsString],
+    project: &Path,
+    home: &Path,
+    caller: &[(OsString, OsString)],
+) -> Vec<Toolchain> {
+    let mut all = toolchains(home, caller, Some(project));
     let mut seen: Vec<PathBuf> = all.iter().map(|one| one.at.clone()).collect();
     seen.push(project.to_owned());
     let search = std::env::var_os("PATH").unwrap_or_default();

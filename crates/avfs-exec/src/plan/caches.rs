@@ -1,0 +1,289 @@
+//! What tools have downloaded and built before, in the user's home: shown inside, with a layer of the run's own for
+//! everything that is written.
+//!
+//! By accept-list: a directory that also holds credentials is shown in part.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::credentials::holds_credential;
+
+/// One directory of a cache, or a file that tools keep beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCache {
+    /// Where it is inside, below the home there.
+    pub below_home: PathBuf,
+    /// The directory of the host, without links on the way; `None`: the host has none.
+    pub from: Option<PathBuf>,
+}
+
+/// Files of tools in which addresses may stand, with a user in them. They are read before they are shown.
+pub const INSPECTED: &[&str] = &["config", "config.json", "FETCH_HEAD", "ccache.conf"];
+
+/// Caches of one tool.
+struct Known {
+    /// The variable that says where they are.
+    variable: Option<&'static str>,
+    /// Where they are without it, below the home.
+    usual: &'static str,
+    /// What of it is a cache; an empty name is all of it.
+    parts: &'static [&'static str],
+}
+
+const fn known(variable: Option<&'static str>, usual: &'static str, parts: &'static [&'static str]) -> Known {
+    Known { variable, usual, parts }
+}
+
+/// What is below the directory for caches that programs share.
+const IN_CACHE_HOME: &[&str] = &[
+    "Cypress",
+    "JNA",
+    "bazel",
+    "bazelisk",
+    "black",
+    "bun",
+    "cabal",
+    "ccache",
+    "composer",
+    "coursier",
+    "deno",
+    "electron",
+    "electron-builder",
+    "fontconfig",
+    "go-build",
+    "golangci-lint",
+    "gopls",
+    "hatch",
+    "huggingface/datasets",
+    "huggingface/hub",
+    "matplotlib",
+    "mise",
+    "ms-playwright",
+    "mypy",
+    "nix",
+    "node",
+    "node-gyp",
+    "nvim-lint",
+    "pdm",
+    "pip",
+    "pip-tools",
+    "pnpm",
+    "pre-commit",
+    "prisma",
+    "puppeteer",
+    "pylint",
+    "pypoetry",
+    "rebar3",
+    "ruff",
+    "rust-analyzer",
+    "sccache",
+    "staticcheck",
+    "swc",
+    "torch",
+    "trunk",
+    "turbo",
+    "typescript",
+    "uv",
+    "virtualenv",
+    "vscode-ripgrep",
+    "wasm-pack",
+    ".wasm-pack",
+    "yarn",
+    "zig",
+];
+
+/// In the order in which a place is looked for: one that a variable names comes before the usual ones.
+const KNOWN: &[Known] = &[
+    known(
+        Some("CARGO_HOME"),
+        ".cargo",
+        // The files are its locks and what it knows of when something was used.
+        &["registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache"],
+    ),
+    known(Some("npm_config_cache"), ".npm", &["_cacache", "_npx", "_prebuilds", "_libvips"]),
+    known(Some("PIP_CACHE_DIR"), ".cache/pip", &[""]),
+    known(Some("UV_CACHE_DIR"), ".cache/uv", &[""]),
+    known(Some("GOCACHE"), ".cache/go-build", &[""]),
+    known(Some("GOMODCACHE"), "go/pkg/mod", &[""]),
+    known(Some("GOPATH"), "go", &["pkg/mod", "pkg/sumdb"]),
+    known(Some("GRADLE_USER_HOME"), ".gradle", &["caches", "wrapper", "native", "jdks", "build-scan-data"]),
+    known(Some("YARN_CACHE_FOLDER"), ".cache/yarn", &[""]),
+    known(Some("CCACHE_DIR"), ".cache/ccache", &[""]),
+    known(Some("SCCACHE_DIR"), ".cache/sccache", &[""]),
+    known(Some("DENO_DIR"), ".cache/deno", &[""]),
+    known(Some("PLAYWRIGHT_BROWSERS_PATH"), ".cache/ms-playwright", &[""]),
+    known(Some("PRE_COMMIT_HOME"), ".cache/pre-commit", &[""]),
+    known(Some("PNPM_HOME"), ".local/share/pnpm", &[""]),
+    known(Some("NUGET_PACKAGES"), ".nuget/packages", &[""]),
+    known(Some("XDG_CACHE_HOME"), ".cache", IN_CACHE_HOME),
+    known(None, ".m2", &["repository", "wrapper"]),
+    known(None, ".ivy2", &["cache", "local"]),
+    known(None, ".sbt", &["boot", "launchers"]),
+    known(None, ".ccache", &[""]),
+    known(None, ".yarn", &["berry"]),
+    known(None, ".bun", &["install"]),
+    known(None, ".local/share/virtualenvs", &[""]),
+    known(None, ".local/share/hatch", &["env"]),
+    known(None, ".local/share/NuGet", &["v3-cache", "http-cache"]),
+    known(None, ".pub-cache", &["hosted", "hosted-hashes", "git"]),
+    known(None, ".hex", &["packages", "cache.ets"]),
+    known(None, ".mix", &["archives", "elixir"]),
+    known(None, ".cabal", &["packages", "store"]),
+    known(None, ".stack", &["pantry", "snapshots"]),
+    known(None, ".konan", &["cache", "dependencies"]),
+    known(None, ".electron-gyp", &[""]),
+    known(None, ".node-gyp", &[""]),
+];
+
+/// Settings of tools, which are shown if nothing in them looks like a credential.
+const SETTINGS: &[&str] = &[
+    ".cargo/config.toml",
+    ".cargo/config",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".config/pnpm/rc",
+    ".bunfig.toml",
+    ".config/pip/pip.conf",
+    ".pip/pip.conf",
+    ".config/uv/uv.toml",
+    ".config/pypoetry/config.toml",
+    ".config/go/env",
+    ".condarc",
+    ".config/ccache/ccache.conf",
+];
+
+/// The caches of the user whose home on the host is `home`, and whose environment is `caller`.
+pub fn caches(home: &Path, caller: &[(OsString, OsString)]) -> Vec<HostCache> {
+    let mut found: Vec<HostCache> = Vec::new();
+    for Known { variable, usual, parts } in KNOWN {
+        let named = variable.and_then(|name| variable_path(caller, name));
+        // A place outside of the home is shown where the tool looks for it without the variable.
+        let inside =
+            named.as_deref().and_then(|path| path.strip_prefix(home).ok()).unwrap_or(Path::new(usual));
+        let from = named.clone().unwrap_or_else(|| home.join(usual));
+        for part in *parts {
+            let below_home = if part.is_empty() { inside.to_owned() } else { inside.join(part) };
+            if below_home.as_os_str().is_empty() || found.iter().any(|other| overlap(other, &below_home)) {
+                continue;
+            }
+            let from = if part.is_empty() { from.clone() } else { from.join(part) };
+            found.push(HostCache { below_home, from: directory(&from, home) });
+        }
+    }
+    found
+}
+
+/// The settings of tools that can be shown, below the home.
+pub fn tool_settings(home: &Path) -> Vec<PathBuf> {
+    let is_plain = |path: &&&str| {
+        let file = home.join(path);
+        let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file());
+        is_file && std::fs::read(&file).is_ok_and(|bytes| !holds_credential(&bytes))
+    };
+    SETTINGS.iter().filter(is_plain).map(PathBuf::from).collect()
+}
+
+/// The variables that name a place below the home, which is at the same path inside.
+pub(super) fn variables(home: &Path, caller: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    let named = KNOWN.iter().filter_map(|known| known.variable);
+    let kept = named.filter_map(|name| Some((name, variable_path(caller, name)?)));
+    kept.filter(|(_, path)| path.strip_prefix(home).is_ok_and(|below| !below.as_os_str().is_empty()))
+        .map(|(name, path)| (name.into(), path.into()))
+        .collect()
+}
+
+fn variable_path(caller: &[(OsString, OsString)], name: &str) -> Option<PathBuf> {
+    let value = caller.iter().find(|(known, _)| known == OsStr::new(name)).map(|(_, value)| value)?;
+    let path = PathBuf::from(value);
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_)));
+    (path.is_absolute() && is_plain).then_some(path)
+}
+
+fn overlap(other: &HostCache, below_home: &Path) -> bool {
+    other.below_home.starts_with(below_home) || below_home.starts_with(&other.below_home)
+}
+
+/// The user's own links are followed here, once. A link to the home or above it would show everything.
+fn directory(path: &Path, home: &Path) -> Option<PathBuf> {
+    let real = path.canonicalize().ok().filter(|real| real.is_dir())?;
+    (!home.starts_with(&real)).then_some(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(home: &Path, caller: &[(&str, &Path)]) -> Vec<(String, Option<PathBuf>)> {
+        let caller: Vec<(OsString, OsString)> =
+            caller.iter().map(|(name, path)| (name.into(), path.into())).collect();
+        let all = caches(home, &caller).into_iter();
+        all.map(|cache| (cache.below_home.display().to_string(), cache.from)).collect()
+    }
+
+    fn from(all: &[(String, Option<PathBuf>)], below_home: &str) -> Option<PathBuf> {
+        let known = all.iter().find(|(path, _)| path == below_home);
+        known.unwrap_or_else(|| panic!("{below_home} is no cache")).1.clone()
+    }
+
+    #[test]
+    fn caches_are_where_tools_look_for_them() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (home, disk) = (place.join("home"), place.join("disk"));
+        for directory in [home.join(".cargo/registry"), home.join(".cargo/mine/git"), disk.join("pip")] {
+            std::fs::create_dir_all(directory).unwrap();
+        }
+        let all = found(&home, &[]);
+        assert_eq!(from(&all, ".cargo/registry"), Some(home.join(".cargo/registry")));
+        assert_eq!(from(&all, ".npm/_cacache"), None, "kept in the layer alone");
+        // Another place in the home is at its own path; one outside is at the usual path.
+        let all = found(&home, &[("CARGO_HOME", &home.join(".cargo/mine")), ("XDG_CACHE_HOME", &disk)]);
+        assert_eq!(from(&all, ".cargo/mine/git"), Some(home.join(".cargo/mine/git")));
+        assert_eq!(from(&all, ".cache/typescript"), None);
+        // The user's own links are followed, but not to the home itself.
+        std::os::unix::fs::symlink(&disk, home.join(".cache")).unwrap();
+        assert_eq!(from(&found(&home, &[]), ".cache/pip"), Some(disk.join("pip")));
+        std::fs::create_dir_all(disk.join("huggingface")).unwrap();
+        std::os::unix::fs::symlink(&place, disk.join("uv")).unwrap();
+        assert_eq!(from(&found(&home, &[]), ".cache/uv"), None);
+    }
+
+    #[test]
+    fn nothing_with_credentials_is_a_cache_or_beside_one() {
+        let home = Path::new("/home/ada");
+        let all = caches(home, &[]);
+        for secret in [
+            ".cargo/credentials.toml",
+            ".npmrc",
+            ".config/pip/pip.conf",
+            ".local/share/uv/credentials/credentials.toml",
+            ".gradle/gradle.properties",
+            ".m2/settings.xml",
+            ".m2/settings-security.xml",
+            ".cache/huggingface/token",
+            ".pub-cache/credentials.json",
+            ".hex/hex.config",
+            ".ivy2/.credentials",
+            ".ssh/id_ed25519",
+        ] {
+            assert!(!all.iter().any(|cache| Path::new(secret).starts_with(&cache.below_home)), "{secret}");
+        }
+    }
+
+    #[test]
+    fn settings_without_credentials_are_shown_and_links_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = |text: &str| std::fs::write(home.path().join(".npmrc"), text).unwrap();
+        settings("fund=false\n");
+        assert_eq!(tool_settings(home.path()), [PathBuf::from(".npmrc")]);
+        settings("//registry.npmjs.org/:_authToken=x\n");
+        assert_eq!(tool_settings(home.path()), [PathBuf::new(); 0]);
+        std::fs::remove_file(home.path().join(".npmrc")).unwrap();
+        std::fs::write(home.path().join("elsewhere"), "").unwrap();
+        std::os::unix::fs::symlink("elsewhere", home.path().join(".npmrc")).unwrap();
+        assert_eq!(tool_settings(home.path()), [PathBuf::new(); 0]);
+    }
+}

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::name::VaultName;
 use crate::owner;
 use crate::record::{self, ParentRecord, TaskRecord, VaultId, VaultRecord, key};
+use crate::removal::remove_tree;
 use crate::revision::Revision;
 use crate::store::Store;
 use crate::vault::Vault;
@@ -94,7 +95,7 @@ impl Vault {
         let _ = self.store().forget_history(self.id());
         if let Some(home) = self.store().home() {
             // What stays behind is an empty directory with a lock that nobody looks at any more.
-            let _ = std::fs::remove_dir_all(owner::work_directory(home, self.id()));
+            let _ = remove_tree(&owner::work_directory(home, self.id()));
         }
         drop(ownership);
         Ok(())

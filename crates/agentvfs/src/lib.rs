@@ -59,6 +59,7 @@ mod project;
 mod prune;
 pub mod query;
 mod record;
+mod removal;
 mod restore;
 mod review;
 mod revision;

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
 use crate::open::OpenVault;
+use crate::removal::remove_tree;
 use crate::served::ServedVault;
 use crate::source::TakingAhead;
 use crate::store::Store;
@@ -115,7 +116,7 @@ fn remove(place: &Path) {
     let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
     let _ = std::fs::remove_dir(place.join(home::MOUNTPOINT));
     // Nothing is mounted in it, and no link is followed.
-    let _ = std::fs::remove_dir_all(place.join(home::PRIVATE));
+    let _ = remove_tree(&place.join(home::PRIVATE));
     let _ = std::fs::remove_file(place.join(LOCK));
     let _ = std::fs::remove_file(place.join(DOOR));
     for name in OF_SESSION {

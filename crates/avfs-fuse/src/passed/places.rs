@@ -217,12 +217,16 @@ impl Places {
         }
     }
 
-    /// Whether the host has a directory there, or a cache is below it.
+    /// Whether a way is to be shown: the host has a directory there on the way to something shared, or there is
+    /// something in a cache below it.
     pub(super) fn is_way_of_host(&self, at: &Standpoint) -> bool {
-        if self.caches.as_ref().is_some_and(|caches| caches.is_there(at.way, &at.path)) {
-            return true;
-        }
-        self.reach_in(Layer::Shared, &at.path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW).is_ok()
+        let is_to_cache = |caches: &Caches| caches.is_there(at.way, &at.path);
+        let is_on_host = || {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+            self.reach_in(Layer::Shared, &at.path, flags).is_ok()
+        };
+        self.caches.as_ref().is_some_and(is_to_cache)
+            || (self.rules.is_passable(&at.standing) && is_on_host())
     }
 
     fn reach_in(&self, layer: Layer, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {

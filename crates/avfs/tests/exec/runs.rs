@@ -44,6 +44,9 @@ impl Runs {
         let mut command = self.ground.command(&[&["exec", "--json"], words].concat());
         // Without toolchains.
         command.env("HOME", self.path("home"));
+        for variable in ["CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "VIRTUAL_ENV"] {
+            command.env_remove(variable);
+        }
         command
     }
 

@@ -4,6 +4,7 @@
 //! is resized, interrupted, stopped and goes on. Needs `/dev/fuse`, bubblewrap, tmux and root.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod caches;
 mod ends;
 mod git;
 mod home;

@@ -22,8 +22,9 @@ use crate::unreached::{quoted, typed};
 /// Run a command in a sandbox, on a vault
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The vault is at /workspace, seen through the rules, and nothing else of this machine \
-can be changed. What the command may do is decided first: reading is allowed and gets a vault that cannot be \
+    after_help = "A task, and the vault of a project, is at the path of its directory, any other vault at \
+/workspace, seen through the rules, and nothing else of this machine can be changed. Compilers and caches of \
+tools are there as in `avfs run`. What the command may do is decided first: reading is allowed and gets a vault that cannot be \
 written to; changing is allowed after a checkpoint; what needs the network or might reach the host takes an \
 approval: on a terminal you are asked right there, otherwise a person gives it with `avfs approvals allow`, and the same \
 command runs then. `avfs policy check` tells \
@@ -50,7 +51,7 @@ pub struct ExecArgs {
     /// Start in this directory of the vault, or at an absolute path of the sandbox
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Work on this directory of the vault alone: it is all that is at /workspace
+    /// Work on this directory of the vault alone: it is all that is there
     #[arg(long, value_name = "DIR", value_parser = vault_path())]
     path: Option<TreePath>,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod caches;
+mod detach;
 mod ends;
 mod git;
 mod home;

@@ -72,7 +72,7 @@ fn a_shell_inside_has_jobs_and_works_on_a_fork() {
     pane.write("kill -9 %1; wait %1; pwd; echo inside >work.txt; exit 3; exit 3\n");
     pane.wait_for(&project.root().display().to_string());
     let screen = pane.wait_for("ended with 3");
-    assert!(screen.contains("M work.txt") && screen.contains("avfs apply"), "{screen}");
+    assert!(screen.contains("modified  work.txt") && screen.contains("avfs apply"), "{screen}");
     assert_eq!(fs::read_to_string(project.root().join("work.txt")).unwrap(), "as it was\n");
 }
 

@@ -10,6 +10,7 @@ use avfs_core::{EntryName, Labels, TreePath};
 
 use crate::error::Result;
 use crate::git::{Secret, Sorted};
+use crate::task::Task;
 
 pub use crate::git::HiddenFile;
 
@@ -38,9 +39,29 @@ pub enum Extent {
 pub fn hidden_in(project: &Path, rules: &[Rule], extent: Extent) -> Result<Hidden> {
     let sorted = Sorted::of(project, rules);
     let all: Vec<Rule> = rules.iter().chain(&sorted.opening).cloned().collect();
+    beside_tracked(project, &all, sorted.hidden().cloned().collect(), extent)
+}
+
+impl Task {
+    /// The files of its project that these rules hide. What git tracks of them is known for a task that was just made.
+    pub fn hidden(&self, rules: &[Rule], extent: Extent) -> Result<Hidden> {
+        match self.hidden_and_tracked() {
+            Some(tracked) => beside_tracked(self.root(), rules, tracked.to_vec(), extent),
+            None => hidden_in(self.root(), rules, extent),
+        }
+    }
+}
+
+/// What is hidden, if that of it is known which git tracks.
+fn beside_tracked(
+    project: &Path,
+    rules: &[Rule],
+    tracked: Vec<HiddenFile>,
+    extent: Extent,
+) -> Result<Hidden> {
     let mut files: HashMap<TreePath, HiddenFile> =
-        sorted.hidden().map(|file| (file.path.clone(), file.clone())).collect();
-    let rules = Rules::new(all)?;
+        tracked.into_iter().map(|file| (file.path.clone(), file)).collect();
+    let rules = Rules::new(rules.to_vec())?;
     let mut walk = Walk { rules: &rules, names: HidingNames::of(rules.list()), extent, looked_at: 0 };
     let is_complete = walk.below(project, &mut |path| {
         let file = HiddenFile { why: why(&rules, &path), path: path.clone(), is_tracked: false };

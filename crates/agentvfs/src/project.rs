@@ -12,7 +12,7 @@ use avfs_tree::Limits;
 
 use crate::birth::Seed;
 use crate::error::{Error, Result};
-use crate::git::{GitError, Place, Preparation, Sorted, inline};
+use crate::git::{GitError, HiddenFile, Place, Preparation, Sorted, inline};
 use crate::name::{TaskName, VaultName};
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
@@ -29,6 +29,14 @@ pub struct Project {
     store: Store,
     root: PathBuf,
     record: ProjectRecord,
+}
+
+/// What a task begins with.
+pub(crate) struct Begun {
+    pub(crate) head: Head,
+    pub(crate) rules: Option<Vec<Rule>>,
+    /// What the rules hide of what git tracks.
+    hidden: Vec<HiddenFile>,
 }
 
 impl Store {
@@ -153,12 +161,10 @@ impl Store {
 
     /// The state that a task with these rules begins with, and its rules: what git tracks is opened unless it is a key or
     /// a credential, and git leaves out what stays hidden.
-    pub(crate) fn state_for_task(
-        &self,
-        root: &Path,
-        rules: Option<&[Rule]>,
-    ) -> Result<(Head, Option<Vec<Rule>>)> {
-        let Some(given) = rules else { return Ok((self.state_of(root)?, None)) };
+    pub(crate) fn state_for_task(&self, root: &Path, rules: Option<&[Rule]>) -> Result<Begun> {
+        let Some(given) = rules else {
+            return Ok(Begun { head: self.state_of(root)?, rules: None, hidden: Vec::new() });
+        };
         let sorted = Sorted::of(root, given);
         let rules: Vec<Rule> = given.iter().chain(&sorted.opening).cloned().collect();
         let preparations = match sorted.hidden().next() {
@@ -169,7 +175,8 @@ impl Store {
                 prepared => prepared?,
             },
         };
-        Ok((self.state_with(root, &preparations)?, Some(rules)))
+        let hidden = sorted.hidden().cloned().collect();
+        Ok(Begun { head: self.state_with(root, &preparations)?, rules: Some(rules), hidden })
     }
 
     fn state_with(&self, root: &Path, preparations: &[Preparation]) -> Result<Head> {
@@ -216,7 +223,8 @@ impl Project {
     /// Makes a task: a fork of the directory as it is now.
     pub fn new_task(&self, new: &NewTask) -> Result<Task> {
         let _pin = self.store.objects().store().pin()?;
-        let (base, rules) = self.store.state_for_task(&self.root, new.rules.as_deref())?;
+        let Begun { head: base, rules, hidden } =
+            self.store.state_for_task(&self.root, new.rules.as_deref())?;
         let task = TaskRecord {
             root: self.record.root.clone(),
             base: base.snapshot,
@@ -240,7 +248,7 @@ impl Project {
             self.store.new_vault(edits, id, &name, &seed);
             Ok(id)
         })?;
-        Task::of(self.store.vault_by_id(id))
+        Ok(Task::of(self.store.vault_by_id(id))?.knowing_hidden(hidden))
     }
 
     /// The name that was wanted, or the next number.

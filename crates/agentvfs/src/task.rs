@@ -3,6 +3,7 @@
 mod changes;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use avfs_core::rules::{Rule, Rules};
 use avfs_core::{SnapshotId, Timestamp, TreePath};
@@ -10,6 +11,7 @@ use avfs_core::{SnapshotId, Timestamp, TreePath};
 use crate::apply::{ApplyError, Selection};
 use crate::error::{Error, Result};
 use crate::exec::ChangedFile;
+use crate::git::HiddenFile;
 use crate::ignored::IgnoredSummary;
 use crate::name::{TaskName, VaultName};
 use crate::project::path_of_hex;
@@ -43,6 +45,8 @@ pub struct Task {
     root: PathBuf,
     created: Timestamp,
     record: TaskRecord,
+    /// Of one that was just made: what its rules hide of what git tracks.
+    hidden: Option<Arc<[HiddenFile]>>,
 }
 
 /// How far a task is.
@@ -116,7 +120,7 @@ impl Task {
             reason: "the directory of the task cannot be read".into(),
         })?;
         let name = TaskName::new(found.name.last_part())?;
-        Ok(Task { vault, name, vault_name: found.name, root, created: found.created, record })
+        Ok(Task { vault, name, vault_name: found.name, root, created: found.created, record, hidden: None })
     }
 
     /// Its name among the tasks of its project.
@@ -267,6 +271,15 @@ impl Task {
         })?;
         self.record.rules = rules;
         Ok(())
+    }
+
+    /// Of one that was just made: what its rules hide of what git tracks.
+    pub(crate) fn hidden_and_tracked(&self) -> Option<&[HiddenFile]> {
+        self.hidden.as_deref()
+    }
+
+    pub(crate) fn knowing_hidden(self, hidden: Vec<HiddenFile>) -> Task {
+        Task { hidden: Some(hidden.into()), ..self }
     }
 
     /// The ends of git histories that were brought over.

@@ -10,6 +10,7 @@ use super::{MergeOptions, MergeReport, Merging};
 use crate::error::Result;
 use crate::ignored::Ignored;
 use crate::open::OpenVault;
+use crate::project::Begun;
 use crate::task::{Task, is_directory};
 
 /// What the directory is called where both sides are named.
@@ -22,8 +23,8 @@ impl Task {
         let store = self.vault().store().clone();
         let _pin = store.objects().store().pin()?;
         let rules = self.rules()?.map(|rules| rules.list().to_vec());
-        let (theirs, rules) = store.state_for_task(self.root(), rules.as_deref())?;
-        let (base, theirs) = (self.base()?, theirs.snapshot);
+        let Begun { head, rules, .. } = store.state_for_task(self.root(), rules.as_deref())?;
+        let (base, theirs) = (self.base()?, head.snapshot);
         let report = self.vault().attempt(|open| self.sync_states(open, base, theirs, options))?;
         if !options.dry_run {
             self.begin_at(theirs)?;

@@ -1,7 +1,5 @@
 //! What a list of rules hides, asked of many paths at once, and told to a program that knows no rules.
 
-use std::collections::HashSet;
-
 use super::glob::Glob;
 use super::level::Level;
 use super::machine::RuleId;
@@ -10,19 +8,50 @@ use super::rule::Rule;
 use super::{Compiled, Rules};
 
 /// A quick test for paths that cannot be hidden: each rule that hides needs a certain name in the path. Labels aside.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HidingNames {
-    literals: HashSet<Box<[u8]>>,
-    /// How such a name starts and ends.
-    affixes: Vec<(Box<[u8]>, Box<[u8]>)>,
+    /// By the first byte, those that start with a certain text.
+    by_first: Vec<Vec<Shape>>,
+    /// By the last byte, those that only end with one.
+    by_last: Vec<Vec<Shape>>,
     /// Any path may be hidden.
     is_any: bool,
+}
+
+/// What a name is like.
+#[derive(Debug)]
+struct Shape {
+    start: Box<[u8]>,
+    end: Box<[u8]>,
+    /// It is `start`, and nothing else.
+    is_literal: bool,
+}
+
+impl Shape {
+    fn of(glob: &Glob) -> Shape {
+        let (start, end) = affixes(glob);
+        Shape { start, end, is_literal: glob.literal().is_some() }
+    }
+
+    fn matches(&self, name: &[u8]) -> bool {
+        match self.is_literal {
+            true => name == &self.start[..],
+            false => name.starts_with(&self.start) && name.ends_with(&self.end),
+        }
+    }
+
+    /// How many names it tells apart from others, as a rank.
+    fn rank(&self) -> usize {
+        if self.is_literal { usize::MAX } else { self.start.len() + self.end.len() }
+    }
 }
 
 impl HidingNames {
     /// Those of a list of rules.
     pub fn of(rules: &[Rule]) -> HidingNames {
-        let mut names = HidingNames { is_any: !is_about_everything(rules), ..HidingNames::default() };
+        let none = || (0..256).map(|_| Vec::new()).collect();
+        let mut names =
+            HidingNames { by_first: none(), by_last: none(), is_any: !is_about_everything(rules) };
         for rule in rules.iter().filter(|rule| rule.level == Level::None) {
             let alternatives = rule.pattern().into_iter().flat_map(|pattern| pattern.alternatives());
             alternatives.for_each(|one| names.add(one));
@@ -32,26 +61,26 @@ impl HidingNames {
 
     /// Whether a path with this name in it may be hidden for it. A path with no such name is not hidden.
     pub fn may_hide(&self, name: &[u8]) -> bool {
-        let is_affixed =
-            |(start, end): &(Box<[u8]>, Box<[u8]>)| name.starts_with(start) && name.ends_with(end);
-        self.is_any || self.affixes.iter().any(is_affixed) || self.literals.contains(name)
+        let (Some(first), Some(last)) = (name.first(), name.last()) else { return self.is_any };
+        let matches = |shape: &Shape| shape.matches(name);
+        self.is_any
+            || self.by_first[usize::from(*first)].iter().any(matches)
+            || self.by_last[usize::from(*last)].iter().any(matches)
     }
 
     fn add(&mut self, alternative: &Alternative) {
-        let globs = alternative.components.iter().filter_map(|component| match component {
+        let shapes = alternative.components.iter().filter_map(|component| match component {
             Component::Deep => None,
-            Component::Name(glob) => Some(glob),
+            Component::Name(glob) => Some(Shape::of(glob)),
         });
-        let best = globs.max_by_key(|glob| match glob.literal() {
-            Some(_) => usize::MAX,
-            None => affixes(glob).0.len() + affixes(glob).1.len(),
-        });
-        match best {
-            Some(glob) => match glob.literal() {
-                Some(name) => drop(self.literals.insert(name.into())),
-                None => self.affixes.push(affixes(glob)),
-            },
-            None => self.is_any = true,
+        let Some(best) = shapes.max_by_key(Shape::rank) else {
+            self.is_any = true;
+            return;
+        };
+        match (best.start.first().copied(), best.end.last().copied()) {
+            (Some(first), _) => self.by_first[usize::from(first)].push(best),
+            (None, Some(last)) => self.by_last[usize::from(last)].push(best),
+            (None, None) => self.is_any = true,
         }
     }
 }

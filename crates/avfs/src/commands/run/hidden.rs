@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentvfs::TreePath;
 use agentvfs::git::hidden_in_history;
-use agentvfs::hidden::{Extent, HiddenFile, hidden_in};
+use agentvfs::hidden::{Extent, HiddenFile};
 use agentvfs::rules::{Rule, Rules};
 
 use super::arguments::Start;
@@ -32,16 +32,16 @@ pub(super) struct Hidden {
 impl Hidden {
     /// Tells what is hidden.
     pub(super) fn tell(out: &mut Printer, start: &Start) -> Hidden {
-        let (found, once) = channel();
+        let (tell, once) = channel();
         let (going_on, ended) = channel();
         let root = start.task.root().to_owned();
         let rules = start.program.rules.clone();
         // What cannot be told does not keep the program from running: it is hidden all the same.
-        let hidden =
-            rules.as_ref().and_then(|rules| hidden_in(&root, rules, LOOKED_AT).ok()).unwrap_or_default();
+        let found = rules.as_ref().and_then(|rules| start.task.hidden(rules, LOOKED_AT).ok());
+        let hidden = found.unwrap_or_default();
         announce(out, &hidden.files);
         if let Some(rules) = rules {
-            std::thread::spawn(move || search(&root, rules, &found, &ended));
+            std::thread::spawn(move || search(&root, rules, &tell, &ended));
         }
         Hidden { files: hidden.files, once, _going_on: going_on }
     }

@@ -19,10 +19,16 @@ use crate::network::HostRule;
 /// The profile of a program that has none of its own.
 pub const FALLBACK: &str = "shell";
 
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 10] = [
+    ("aider", include_str!("profile/aider.toml")),
+    ("amp", include_str!("profile/amp.toml")),
     ("claude", include_str!("profile/claude.toml")),
     ("codex", include_str!("profile/codex.toml")),
+    ("copilot", include_str!("profile/copilot.toml")),
+    ("cursor-agent", include_str!("profile/cursor-agent.toml")),
     ("gemini", include_str!("profile/gemini.toml")),
+    ("goose", include_str!("profile/goose.toml")),
+    ("opencode", include_str!("profile/opencode.toml")),
     ("shell", include_str!("profile/shell.toml")),
 ];
 
@@ -200,6 +206,9 @@ mod tests {
             |program: &str| profiles.for_command(OsStr::new(program)).unwrap().unwrap().name.as_str();
         assert_eq!(chosen("claude"), "claude");
         assert_eq!(chosen("/usr/local/bin/codex"), "codex");
+        for agent in ["aider", "amp", "copilot", "cursor-agent", "goose", "opencode"] {
+            assert_eq!(chosen(agent), agent);
+        }
         assert_eq!(chosen("make"), FALLBACK);
     }
 
@@ -220,6 +229,25 @@ mod tests {
             assert_eq!(level(claude, path), expected, "{path}");
         }
         assert_eq!(level(profiles.named("gemini").unwrap().unwrap(), ".gemini/tmp/bin/rg"), Level::Read);
+        for (agent, path, expected) in [
+            ("opencode", ".local/share/opencode/auth.json", Level::Write),
+            ("opencode", ".config/opencode/agents/mine.md", Level::Read),
+            ("opencode", ".config/opencode/opencode.jsonc", Level::None),
+            ("aider", ".aider/caches/model_prices.json", Level::Write),
+            ("aider", ".aider.conf.yml", Level::Read),
+            ("copilot", ".copilot/session-state/a/events.jsonl", Level::Write),
+            ("copilot", ".copilot/mcp-config.json", Level::Read),
+            ("goose", ".config/goose/secrets.yaml", Level::Write),
+            ("goose", ".config/goose/custom_providers/a.json", Level::Read),
+            ("amp", ".local/share/amp/secrets.json", Level::Write),
+            ("amp", ".config/amp/plugins/a.ts", Level::Read),
+            ("cursor-agent", ".config/cursor/auth.json", Level::Write),
+            ("cursor-agent", ".cursor/mcp.json", Level::Read),
+        ] {
+            let profile = profiles.named(agent).unwrap().unwrap();
+            assert_eq!(level(profile, path), expected, "{agent} {path}");
+            assert_eq!(level(profile, ".ssh/id_ed25519"), Level::None, "{agent}");
+        }
         let codex = profiles.named("codex").unwrap().unwrap();
         assert_eq!(codex.copied_files(), [Path::new(".codex/config.toml")]);
         assert_eq!(level(codex, ".codex/config.toml"), Level::None, "the copy is private");

@@ -51,11 +51,12 @@ fn find(program: &OsStr, search: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(search).map(|directory| directory.join(named)).find(is_program)
 }
 
-/// As little as the program can live with: its own directory, or the tree of packages that it is part of. Never the
-/// home, nor what is above it.
+/// As little as the program can live with: its own directory, the tree of packages or the virtual environment of Python
+/// that it is part of. Never the home, nor what is above it.
 fn to_show(path: &Path, home: &Path) -> PathBuf {
-    let modules = path.ancestors().find(|above| above.ends_with(NODE_MODULES));
-    let tree = modules.or_else(|| path.parent()).filter(|tree| !home.starts_with(tree));
+    let modules = || path.ancestors().find(|above| above.ends_with(NODE_MODULES));
+    let environment = path.ancestors().find(|above| above.join("pyvenv.cfg").is_file());
+    let tree = environment.or_else(modules).or_else(|| path.parent()).filter(|tree| !home.starts_with(tree));
     tree.unwrap_or(path).to_owned()
 }
 
@@ -90,6 +91,12 @@ mod tests {
         std::fs::create_dir_all(home.join("npm/bin")).unwrap();
         std::os::unix::fs::symlink(&script, home.join("npm/bin/codex")).unwrap();
         assert_eq!(shown(home, "codex", &home.join("npm/bin")), ["npm/bin", "npm/lib/node_modules"]);
+        let script = home.join("tools/aider/bin/aider");
+        executable(&script);
+        std::fs::write(home.join("tools/aider/pyvenv.cfg"), "").unwrap();
+        std::fs::create_dir_all(home.join("py")).unwrap();
+        std::os::unix::fs::symlink(&script, home.join("py/aider")).unwrap();
+        assert_eq!(shown(home, "aider", &home.join("py")), ["py", "tools/aider"]);
         executable(&home.join("agent"));
         assert_eq!(shown(home, "agent", home), ["agent"]);
         assert_eq!(shown(home, "missing", home), [""; 0]);

@@ -17,7 +17,6 @@ mod files;
 mod hidden;
 mod host;
 mod identity;
-mod ignored;
 mod index;
 mod inlined;
 mod inside;

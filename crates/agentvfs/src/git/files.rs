@@ -1,6 +1,6 @@
 //! The changed files of a tree as one commit in the user's repository.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
 use avfs_core::diff::Change;
@@ -11,13 +11,14 @@ use super::deliver::Delivery;
 use super::error::GitError;
 use super::host::HostRepository;
 use super::identity::Identity;
-use super::ignored;
 use super::names::{ObjectName, RefName};
 use super::place::is_in_repository;
 use super::program::GIVING;
 use super::quarantine::{Quarantine, StoredFile};
 use super::work::Work;
+use crate::ignored::Ignored;
 use crate::patch::quoted_bytes;
+use crate::task::is_directory;
 
 /// The commit to make.
 #[derive(Clone, Debug)]
@@ -62,7 +63,7 @@ impl Work {
     /// Makes a new branch with one commit: what was checked out when the work began, and the changed files as they
     /// are now. Filters (line ends, large-file storage) are not applied: git would start programs for them.
     pub fn commit_files(&self, host: &HostRepository, commit: &CommitFiles) -> Result<Committed, GitError> {
-        let (changes, left_out) = self.sorted_out(host, &commit.paths)?;
+        let (changes, left_out) = self.sorted_out(&commit.paths)?;
         if changes.is_empty() {
             return Err(GitError::NoFiles);
         }
@@ -92,11 +93,7 @@ impl Work {
     }
 
     /// The changes that a commit can hold and should, and those that are left out.
-    fn sorted_out(
-        &self,
-        host: &HostRepository,
-        paths: &[TreePath],
-    ) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
+    fn sorted_out(&self, paths: &[TreePath]) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
         let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|top| path.starts_with(top));
         let mut changes = Vec::new();
         self.base().diff(self.head(), &TreePath::root(), &mut |seen| {
@@ -118,15 +115,16 @@ impl Work {
                 false => kept.push(change),
             }
         }
-        let present: Vec<&TreePath> =
-            kept.iter().filter(|change| change.after.is_some()).map(|change| &change.path).collect();
-        let ignored = ignored::ignored(self.head(), host, &present)?;
-        let (ignored, kept): (Vec<_>, Vec<_>) =
-            kept.into_iter().partition(|change| ignored.contains(&change.path));
-        left_out.extend(
-            ignored.into_iter().map(|change| LeftOut { path: change.path, why: WhyLeftOut::Ignored }),
-        );
-        Ok((kept, left_out))
+        let mut ignored = Ignored::new(self.base().clone(), self.head().clone());
+        let named: HashSet<TreePath> = paths.iter().cloned().collect();
+        let mut wanted = Vec::new();
+        for change in kept {
+            match ignored.left_out(&change.path, is_directory(&change), &named)? {
+                Some(_) => left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Ignored }),
+                None => wanted.push(change),
+            }
+        }
+        Ok((wanted, left_out))
     }
 }
 

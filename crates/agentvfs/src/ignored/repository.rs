@@ -1,6 +1,6 @@
 //! A repository in a task: where its own files are, and what it tracks.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use avfs_core::{Content, Entry, EntryKind, EntryName, PromiseId, TreePath};
 use avfs_tree::{Kept, ObjectError, ReadError, TreeReader, content};
@@ -24,7 +24,7 @@ pub(super) struct Repository {
 
 enum Tracked {
     /// By the index of each state.
-    Known(Vec<TrackedPaths>),
+    Known(Vec<Arc<TrackedPaths>>),
     /// What was there when the task began counts as tracked.
     Unknown,
 }
@@ -92,24 +92,55 @@ impl Repository {
         &self,
         reader: &TreeReader,
         file: &TreePath,
-        known: &mut Vec<TrackedPaths>,
+        known: &mut Vec<Arc<TrackedPaths>>,
     ) -> Result<bool, ReadError> {
-        match kind_of(reader, file)? {
+        let content = match kind_of(reader, file)? {
             None => return Ok(true),
-            Some(EntryKind::File { size, .. }) if size <= INDEX_MAX => {}
+            Some(EntryKind::File { size, content }) if size <= INDEX_MAX => content,
             Some(_) => return Ok(false),
-        }
-        let bytes = present_bytes(reader, file)?;
-        let Some(paths) = bytes.and_then(|bytes| TrackedPaths::parse(&bytes)) else { return Ok(false) };
+        };
+        let paths = match RECENT.get(content) {
+            Some(paths) => paths,
+            None => {
+                let bytes = present_bytes(reader, file)?;
+                let Some(paths) = bytes.and_then(|bytes| TrackedPaths::parse(&bytes)) else {
+                    return Ok(false);
+                };
+                RECENT.put(content, Arc::new(paths))
+            }
+        };
         let shared = paths.shared.clone();
         known.push(paths);
         let Some((shared, (place, _))) = shared.zip(file.split_last()) else { return Ok(true) };
         let file = place.join(&name_of(&format!("sharedindex.{shared}")));
         match read_small(reader, &file)?.and_then(|bytes| TrackedPaths::parse(&bytes)) {
-            Some(paths) => known.push(paths),
+            Some(paths) => known.push(Arc::new(paths)),
             None => return Ok(false),
         }
         Ok(true)
+    }
+}
+
+/// The indexes that were read last. Several tasks began with the same one, and each is asked for more than once.
+static RECENT: Recent = Recent(Mutex::new(Vec::new()));
+const RECENT_MAX: usize = 8;
+
+/// By the id of their contents, which is never that of others.
+struct Recent(Mutex<Vec<(Content, Arc<TrackedPaths>)>>);
+
+impl Recent {
+    fn get(&self, content: Content) -> Option<Arc<TrackedPaths>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|(known, _)| *known == content).map(|(_, paths)| Arc::clone(paths))
+    }
+
+    fn put(&self, content: Content, paths: Arc<TrackedPaths>) -> Arc<TrackedPaths> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() == RECENT_MAX {
+            known.remove(0);
+        }
+        known.push((content, Arc::clone(&paths)));
+        paths
     }
 }
 

@@ -108,12 +108,14 @@ fn sort_out(
 
 fn count(ignored: &mut Ignored, files: &[FileChange]) -> Result<IgnoredSummary, ReadError> {
     let mut places = IgnoredSummary::default();
-    for file in files {
+    let is_directory = |file: &&FileChange| {
         let side = file.new.as_ref().or(file.old.as_ref());
-        let is_directory = side.is_some_and(|side| side.entry.is_directory());
-        if let Some(place) = ignored.place_of(file.path(), is_directory)? {
-            let is_directory = is_directory || place != *file.path();
-            places.add(place, is_directory);
+        side.is_some_and(|side| side.entry.is_directory())
+    };
+    for file in files.iter().filter(|file| !is_directory(file)) {
+        if let Some(place) = ignored.place_of(file.path(), false)? {
+            let is_below = place != *file.path();
+            places.add(place, is_below);
         }
     }
     Ok(places)

@@ -5,7 +5,7 @@ mod git;
 mod output;
 mod part;
 
-pub use self::output::{ConflictBody, FileBody, KeptBody, list};
+pub use self::output::{ConflictBody, FileBody, KeptBody, counts, list};
 pub use self::part::Part;
 
 use std::collections::BTreeSet;

@@ -6,6 +6,7 @@ use anyhow::Result;
 use super::merge::{ConflictsArg, tell};
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::progress::Progress;
 
 /// Bring what changed in the project's directory into a task
 #[derive(Debug, clap::Args)]
@@ -36,6 +37,8 @@ pub fn run(context: &mut Context<'_>, args: &SyncArgs) -> Result<ExitStatus> {
         conflicts: args.conflicts.into(),
         style: MarkerStyle::default(),
     };
+    let waiting = Progress::if_slow(context.out, "merging");
     let report = task.sync(&options)?;
+    drop(waiting);
     tell(context, "sync", task.vault(), &report, args.dry_run)
 }

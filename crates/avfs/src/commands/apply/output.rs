@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed};
+use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed, Reason};
 use agentvfs::{IgnoredSummary, Task};
 use anyhow::Result;
 use serde::Serialize;
@@ -156,7 +156,9 @@ pub fn show_before(out: &mut Printer, plan: &Plan, all: bool) -> Result<()> {
         out.line(format_args!("and {} (`--dry-run` lists them)", count(left as u64, "more line")))?;
     }
     tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
-    out.talk(format_args!("{}: {}", count(plan.files.len() as u64, "path"), listing.counts()));
+    if listing.is_folded() || left > 0 {
+        out.talk(listing.counts());
+    }
     Ok(())
 }
 
@@ -173,7 +175,9 @@ fn tell_notes(out: &mut Printer, pointed: &[Pointed], notes: &[Note], ignored: &
     for file in pointed {
         out.warn(format_args!("look at {}: {}", shown(&file.path, false), file.reason));
     }
-    notes.iter().for_each(|note| out.talk(note));
+    // That git keeps its own files to itself is nothing new: of its work, commits are told.
+    let is_known = |note: &&Note| note.reason == Reason::Git && note.path.components().count() == 1;
+    notes.iter().filter(|note| !is_known(note)).for_each(|note| out.talk(note));
     tell_ignored(out, ignored);
 }
 
@@ -202,6 +206,11 @@ fn listing(files: &[AppliedFile], all: bool) -> Listing {
         true => Listing::every(&items),
         false => Listing::folded(&items, &whole),
     }
+}
+
+/// How many files had what done to them.
+pub fn counts(files: &[AppliedFile]) -> String {
+    listing(files, true).counts()
 }
 
 /// One line for each path, or for a directory with many, unless `all` are wanted.
@@ -267,10 +276,10 @@ impl Summary {
         }
         match applied.id {
             Some(id) => out.talk(format_args!(
-                "applied task '{}' to {} ({}); `avfs undo --apply {id}` takes it back",
+                "applied task '{}' to {}: {}; `avfs undo --apply {id}` takes it back",
                 self.task,
                 self.directory,
-                count(applied.files.len() as u64, "path")
+                counts(&applied.files)
             )),
             None => out.talk("there is nothing to apply"),
         }

@@ -240,9 +240,12 @@ impl Output<'_> {
                 Stat::Binary { old, new } => {
                     format!("binary, {} -> {}", HumanSize(*old), HumanSize(*new))
                 }
-                Stat::Large { old, new, changed, .. } => {
+                Stat::Large { old: 0, new: size, .. } | Stat::Large { old: size, new: 0, .. } => {
+                    format!("large, {}", HumanSize(*size))
+                }
+                Stat::Large { old, new, changed } => {
                     let (old, new) = (HumanSize(*old), HumanSize(*new));
-                    format!("large, {old} -> {new}, {} of it changed", HumanSize(*changed))
+                    format!("large, {old} -> {new}, about {} of it changed", HumanSize(*changed))
                 }
             };
             out.line(format_args!("{name:<width$} | {told}"))?;

@@ -6,14 +6,13 @@ use agentvfs::apply::ApplyId;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::apply::{ConflictBody, FileBody, KeptBody, list};
+use crate::commands::apply::{ConflictBody, FileBody, KeptBody, counts, list};
 use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::json::byte_field;
 use crate::recovered::tell_kept;
-use crate::versions::count;
 
 byte_field!(DirectoryField, directory, directory_bytes_hex);
 
@@ -98,7 +97,7 @@ pub fn turn_around(
     }
     tell_kept(context.out, &undone.kept);
     let directory = printable_path(&record.directory());
-    let paths = count(undone.files.len() as u64, "path");
+    let paths = counts(&undone.files);
     let verb = match direction {
         Direction::Undo => "undid",
         Direction::Redo => "redid",

@@ -27,6 +27,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use agentvfs::apply::Plan;
+use agentvfs::patch::FileChange;
 use agentvfs::{KeptReview, Task};
 use anyhow::Result;
 use avfs_core::TreePath;
@@ -139,6 +140,9 @@ fn no_terminal(task: &str) -> Failure {
     Failure::new("no-terminal", ExitStatus::BadInput, "a review needs a terminal").hint(Some(hint))
 }
 
+/// Comparing larger files takes a moment.
+const LARGE: u64 = 128 << 10;
+
 /// A review while the user has it on the screen.
 struct Review<'a> {
     task: &'a Task,
@@ -156,8 +160,13 @@ impl Review<'_> {
         self.take_conflicts(model, true);
         loop {
             model.resize(screen.size()?);
-            // Files that are only passed by are not compared.
+            // Files that are only passed by are not compared; a large one is compared once the screen is there.
             if !screen.has_input() {
+                if model.wanted().is_some_and(|file| self.is_large(file)) {
+                    model.is_comparing = true;
+                    screen.draw(model)?;
+                    model.is_comparing = false;
+                }
                 self.load(model);
             }
             screen.draw(model)?;
@@ -193,6 +202,11 @@ impl Review<'_> {
                 },
             }
         }
+    }
+
+    fn is_large(&self, file: usize) -> bool {
+        let FileChange { old, new, .. } = &self.changes.files[file];
+        old.iter().chain(new).any(|side| side.entry.size() > LARGE)
     }
 
     /// A terminal that is lost takes nothing along that was decided a moment before.

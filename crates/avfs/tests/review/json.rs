@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::project::Project;
+use crate::pane::Pane;
+use crate::project::{Project, path};
 
 fn object(project: &Project, line: &str) -> (i32, Value) {
     let output = project.avfs(line).output().unwrap();
@@ -56,4 +57,52 @@ fn without_a_terminal_there_is_a_hint() {
     assert_eq!(output.status.code(), Some(2));
     let talk = String::from_utf8(output.stderr).unwrap();
     assert!(talk.contains("a review needs a terminal") && talk.contains("avfs review work --json"), "{talk}");
+}
+
+#[test]
+fn conflicts_and_what_is_ignored_are_told() {
+    let project = Project::new(&[("a", b"old\n"), ("b", b"old\n")], |task| {
+        assert_eq!(&task.read(&path("a")).unwrap()[..], b"old\n");
+        task.write_bytes(&path("a"), b"task\n").unwrap();
+        task.write_bytes(&path("b"), b"task\n").unwrap();
+        task.make_directory(&path("node_modules"), false).unwrap();
+        task.write_bytes(&path("node_modules/x"), b"x\n").unwrap();
+    });
+    std::fs::write(project.root().join("a"), "user\n").unwrap();
+    let (_, review) = object(&project, "review work --json");
+    let told: Vec<(&Value, &Value, &Value)> = review["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| (&change["path"], &change["conflict"], &change["ignored"]))
+        .collect();
+    let expected = [
+        (&json!("/a"), &json!("lines"), &json!(false)),
+        (&json!("/b"), &Value::Null, &json!(false)),
+        (&json!("/node_modules/x"), &Value::Null, &json!(true)),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn ignored_files_are_applied_only_if_they_were_opened_and_accepted() {
+    let project = Project::new(&[("a", b"old\n")], |task| {
+        task.write_bytes(&path("a"), b"task\n").unwrap();
+        task.make_directory(&path("node_modules"), false).unwrap();
+        task.write_bytes(&path("node_modules/x"), b"x\n").unwrap();
+    });
+    let pane = Pane::start(&project, "review work", 100, 24);
+    pane.wait_for("▸ ignored by git 1");
+    pane.press("A Enter");
+    pane.wait_for("apply 1 file to ");
+    pane.press("y");
+    pane.wait_for("ended with 0");
+    assert_eq!((project.read("a").as_deref(), project.read("node_modules/x")), (Some("task\n"), None));
+    let pane = Pane::start(&project, "review work", 100, 24);
+    pane.wait_for("▸ ignored by git 1");
+    pane.press("G o A Enter");
+    pane.wait_for("apply 2 files to ");
+    pane.press("y");
+    pane.wait_for("ended with 0");
+    assert_eq!(project.read("node_modules/x").as_deref(), Some("x\n"));
 }

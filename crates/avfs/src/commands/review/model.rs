@@ -36,6 +36,8 @@ pub struct Model {
     pub choices: HashMap<usize, Choice>,
     /// Conflicts are still looked for.
     pub is_looking: bool,
+    /// The file that is looked at is being compared.
+    pub is_comparing: bool,
     pub tree: Vec<TreeRow>,
     /// The row of the tree that is looked at, and the first one that is shown.
     pub tree_row: usize,
@@ -94,6 +96,7 @@ impl Model {
             groups: vec![Group::Usual; files.len()],
             choices: HashMap::new(),
             is_looking: false,
+            is_comparing: false,
             files,
             decisions,
             tree: Vec::new(),

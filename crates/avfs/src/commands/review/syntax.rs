@@ -166,8 +166,8 @@ impl Lexer<'_> {
         let language = self.language;
         let rest = self.rest();
         let first = rest.first().copied()?;
-        let begins = |comment: &&str| rest.starts_with(comment.as_bytes()) && self.may_begin_comment(comment);
-        if language.line_comments.iter().any(|comment| begins(&comment)) {
+        let begins = |comment: &str| rest.starts_with(comment.as_bytes()) && self.may_begin_comment(comment);
+        if language.line_comments.iter().any(|comment| begins(comment)) {
             self.push(rest.len(), Token::Comment);
             return Some(State::Code);
         }

@@ -43,7 +43,12 @@ fn about_directory(row: &TreeRow) -> String {
 }
 
 pub fn diff(model: &Model, palette: Palette, screen: &mut Buffer, area: Rect) {
-    let Some(open) = &model.open else { return directory(model, screen, area) };
+    let Some(open) = &model.open else {
+        if model.is_comparing {
+            put(screen, area, &Line::styled(" comparing …", FAINT));
+        }
+        return directory(model, screen, area);
+    };
     let pane = DiffPane { model, palette, open, digits: open.last_line().to_string().len().max(3) };
     let shown = model.rows().iter().enumerate().skip(model.top).take(area.height.into());
     for (index, row) in shown {

@@ -181,12 +181,9 @@ impl Vault {
         given.extend(read_only.then(|| ("GIT_OPTIONAL_LOCKS".into(), "0".into())));
         given.extend(request.env.iter().chain(&request.passed).cloned());
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
-        let (share, place) = (request.home_share(), request.own_place());
-        let own = OwnPaths {
-            project: place.as_deref(),
-            home: share.as_ref().map(|share| &*share.home).filter(|own| *own == home.at),
-            caches: share.as_ref().map_or(&[], |share| &share.caches),
-        };
+        let place = request.own_place();
+        let alone = OwnPaths { project: place.as_deref(), ..OwnPaths::default() };
+        let own = view.map_or(alone, |view| view.own_paths(place.as_deref()));
         let top = request.path.clone().unwrap_or_default();
         let reader = self.reader_at(before)?;
         let top_level = reader.list(&top).map_err(|error| self.read_error(error))?;

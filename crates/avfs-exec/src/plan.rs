@@ -100,7 +100,7 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Bytes of standard output, and as many of standard error, that are kept.
     pub output_bytes: usize,
-    /// Bytes that can be written to `/tmp`, and as many to the home.
+    /// Bytes that can be written to `/tmp`, and as many to a home that shows nothing of the host.
     pub private_bytes: u64,
 }
 

@@ -208,6 +208,9 @@ fn check_changing(view: &View<'_>, old: SystemTime) {
 /// Removing and renaming, with what the host has under the same names.
 fn check_moving(view: &View<'_>) {
     let src = |path: &str| view.at(".cargo/registry/src").join(path);
+    fs::rename(view.at(".cache/pip/wheel"), view.at(".cache/pip/moved")).unwrap();
+    assert_eq!(names(&view.at(".cache/pip")), ["moved"]);
+    assert_eq!(view.read(".cache/pip/moved"), "wheel");
     fs::rename(src("b/lib.rs"), src("b/renamed.rs")).unwrap();
     assert_eq!(names(&src("b")), ["renamed.rs"]);
     assert_eq!(kind(fs::remove_dir(src("b"))), ErrorKind::DirectoryNotEmpty);

@@ -234,6 +234,20 @@ pub fn working_directory() -> PathBuf {
     std::env::current_dir().ok().filter(exists).unwrap_or_else(|| Path::new("/").to_owned())
 }
 
+/// Where a command on a vault starts if nobody says: in the directory that it is typed in, if the vault is a copy of a
+/// directory above and has it too.
+pub fn start_directory(vault: &Vault) -> Result<Option<PathBuf>> {
+    let Some(root) = vault.own_path()? else { return Ok(None) };
+    let here = working_directory().canonicalize().unwrap_or_default();
+    let Some(below) = here.strip_prefix(&root).ok().filter(|below| !below.as_os_str().is_empty()) else {
+        return Ok(None);
+    };
+    let found = TreePath::parse(below.as_os_str().as_encoded_bytes())
+        .ok()
+        .is_some_and(|path| vault.reader().is_ok_and(|reader| reader.find(&path).is_ok()));
+    Ok(found.then(|| below.to_owned()))
+}
+
 fn has_path(task: &Task, path: &TreePath) -> Result<bool> {
     for state in [task.head()?, task.base()?] {
         if task.vault().reader_at(state)?.find(path).is_ok() {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use avfs_core::rules::{Level, Pattern, Rule, Rules};
 use avfs_exec::plan::{
-    HOME, Home, HostCache, INSPECTED, Link, UNPRIVILEGED, caches, holds_secret_address, tool_settings,
+    HOME, Home, HostCache, INSPECTED, Link, OwnPaths, UNPRIVILEGED, caches, holds_secret_address,
+    tool_settings,
 };
 use avfs_fuse::mounting::{self, Unmount};
 use avfs_fuse::transport::{Serving, ServingOptions};
@@ -79,7 +80,7 @@ pub(crate) struct Places<'a> {
 /// A home that is mounted. It is gone when this is dropped.
 pub(crate) struct HomeView {
     mountpoint: PathBuf,
-    at: PathBuf,
+    share: HomeShare,
     serving: Option<Serving>,
     copies: Copies,
 }
@@ -122,15 +123,21 @@ impl HomeView {
         let options =
             mounting::MountOptions { allow_other: is_root, ..mounting::MountOptions::new("avfs:home") };
         let connection = mounting::mount(&mountpoint, &options)?;
-        let mut view = HomeView { mountpoint, at: share.at.clone(), serving: None, copies };
+        let mut view = HomeView { mountpoint, share: share.clone(), serving: None, copies };
         let serving = ServingOptions { transport, ..ServingOptions::default() };
         view.serving = Some(Serving::start(session, connection, serving)?);
         Ok(view)
     }
 
+    /// What is at the same path inside as on the host, with a project.
+    pub(crate) fn own_paths<'a>(&'a self, project: Option<&'a Path>) -> OwnPaths<'a> {
+        let is_own = self.share.at == self.share.home;
+        OwnPaths { project, home: is_own.then_some(&*self.share.home), caches: &self.share.caches }
+    }
+
     /// As a plan has it.
     pub(crate) fn shown(&self) -> Home {
-        Home { at: self.at.clone(), shows: Some(self.mountpoint.clone()) }
+        Home { at: self.share.at.clone(), shows: Some(self.mountpoint.clone()) }
     }
 
     /// The copies that the run has changed, which end with it.

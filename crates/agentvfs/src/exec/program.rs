@@ -195,11 +195,9 @@ impl Task {
         given.extend(program.env.iter().cloned());
         // In a home that is shown, it is there already.
         let is_apart = |link: &Link| home.shows.is_none() || Link::fits(&link.at, &[&home.at]);
-        let own = OwnPaths {
-            project: Some(self.root()),
-            home: program.home.as_ref().map(|share| &*share.home).filter(|own| *own == home.at),
-            caches: program.home.as_ref().map_or(&[], |share| &share.caches),
-        };
+        let project = Some(self.root());
+        let alone = OwnPaths { project, ..OwnPaths::default() };
+        let own = view.map_or(alone, |view| view.own_paths(project));
         Plan {
             also_at: Some(self.root().to_owned()),
             links: link.filter(is_apart).into_iter().collect(),

@@ -123,6 +123,7 @@ const KNOWN: &[Known] = &[
     known(None, ".yarn", &["berry"]),
     known(None, ".bun", &["install"]),
     known(None, ".local/share/virtualenvs", &[""]),
+    known(None, ".virtualenvs", &[""]),
     known(None, ".local/share/hatch", &["env"]),
     known(None, ".local/share/NuGet", &["v3-cache", "http-cache"]),
     known(None, ".pub-cache", &["hosted", "hosted-hashes", "git"]),

@@ -140,7 +140,11 @@ fn search_path(caller: &OsStr, toolchains: &[Toolchain], own: OwnPaths<'_>) -> O
     let is_system = |path: &PathBuf| SYSTEM.iter().any(|top| path.starts_with(top));
     let (system, elsewhere): (Vec<PathBuf>, Vec<PathBuf>) =
         std::env::split_paths(caller).partition(is_system);
-    let chosen = elsewhere.into_iter().filter(is_shown);
+    // A directory may be searched by way of a link that is not there inside: to a home, or of a version manager.
+    let chosen = elsewhere.into_iter().filter_map(|path| match is_shown(&path) {
+        true => Some(path),
+        false => path.canonicalize().ok().filter(is_shown),
+    });
     let of_toolchains = toolchains.iter().flat_map(|toolchain| toolchain.path.iter().cloned());
     let usual = std::env::split_paths(SYSTEM_PATH);
     let mut all: Vec<PathBuf> = Vec::new();
@@ -201,6 +205,20 @@ mod tests {
         assert!(path.starts_with("/home/ada/web/.venv/bin:/home/ada/.local/share/pnpm:/usr/bin:"), "{path}");
         let elsewhere = environment(&pairs(&[("VIRTUAL_ENV", "/srv/venv")]), &[], own, &[]);
         assert_eq!(value(&elsewhere, "VIRTUAL_ENV"), None);
+    }
+
+    #[test]
+    fn a_link_in_the_path_is_followed_to_what_is_shown() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        std::fs::create_dir_all(place.join("fnm/v22/bin")).unwrap();
+        std::os::unix::fs::symlink(place.join("fnm/v22"), place.join("chosen")).unwrap();
+        let fnm = place.join("fnm");
+        let shown = Toolchain { from: fnm.clone(), at: fnm.clone(), path: Vec::new(), env: Vec::new() };
+        let caller = [("PATH".into(), place.join("chosen/bin").into_os_string())];
+        let env = environment(&caller, &[shown], OwnPaths::default(), &[]);
+        let first = value(&env, "PATH").unwrap().split(':').next().map(PathBuf::from);
+        assert_eq!(first, Some(fnm.join("v22/bin")));
     }
 
     #[test]

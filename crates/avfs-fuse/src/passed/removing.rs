@@ -102,7 +102,9 @@ impl Passed {
             // Nothing that the host has there is in a directory that comes from elsewhere.
             caches.mark_gone(path)?;
         }
-        match self.nodes().named(old.0, old.1) {
+        // Not in the match: its lock would be held in it.
+        let known = self.nodes().named(old.0, old.1);
+        match known {
             Some(node) => drop(self.make_own(node, from)?),
             None => drop(self.places.own(from)?),
         }

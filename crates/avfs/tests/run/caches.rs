@@ -153,6 +153,13 @@ fn runs_exec_sessions_and_setup_have_the_project_at_its_own_path() {
     assert_eq!(exec(&["-c", "pwd; echo ~"]), format!("{root}\n{}\n", project.home().display()));
     assert_eq!(exec(&["--cwd", "src", "--", "pwd"]), format!("{root}/src\n"));
     assert_eq!(exec(&["--path", "src", "--", "pwd"]), format!("{root}/src\n"));
+    // Without a word, where it is typed, if the task has that directory.
+    let typed_in = |below: &str| {
+        let mut typed = project.avfs(&["exec", "--vault", "web/one", "--", "pwd"]);
+        good(typed.current_dir(project.root().join(below)))
+    };
+    fs::create_dir(project.root().join("later")).unwrap();
+    assert_eq!((typed_in("src"), typed_in("later")), (format!("{root}/src\n"), format!("{root}\n")));
     assert_eq!(exec(&["--cwd", "/workspace/src", "--", "pwd"]), "/workspace/src\n");
     let answer = exec(&["--json", "--", "true"]);
     assert!(answer.contains(&format!("\"mountpoint\":\"{root}\"")), "{answer}");

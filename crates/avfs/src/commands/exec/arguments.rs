@@ -14,6 +14,7 @@ use anyhow::Result;
 use crate::args::vault_path;
 use crate::context::Context;
 use crate::env_args::EnvArgs;
+use crate::here::start_directory;
 use crate::network_args::{NetworkArgs, warn_of_proxies};
 use crate::rule_args::RuleArgs;
 use crate::size::parse_size;
@@ -48,7 +49,8 @@ pub struct ExecArgs {
     /// Who runs it, for the audit log
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
-    /// Start in this directory of the vault, or at an absolute path of the sandbox
+    /// Start in this directory of the vault, or at an absolute path of the sandbox [default: this directory, if the
+    /// vault is a copy of the project that it is in]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Work on this directory of the vault alone: it is all that is there
@@ -121,8 +123,12 @@ impl ExecArgs {
         let published = if self.dry_run { Vec::new() } else { self.network.publish(&network)? };
         self.env.warn(context.out);
         warn_of_proxies(context.out, &network);
+        let cwd = match (&self.cwd, &self.path) {
+            (None, None) => start_directory(vault)?,
+            (given, _) => given.clone(),
+        };
         Ok(ExecRequest {
-            cwd: self.cwd.clone(),
+            cwd,
             path: self.path.clone(),
             env: self.env.given(),
             passed: self.env.passed(),

@@ -18,6 +18,7 @@ use crate::commands::exec::{self, HostDoor, checkpoint_mode, policy};
 use crate::context::Context;
 use crate::env_args::EnvArgs;
 use crate::exit::ExitStatus;
+use crate::here::start_directory;
 use crate::network_args::{NetworkArgs, announce, warn_of_proxies};
 use crate::rule_args::RuleArgs;
 use crate::size::parse_size;
@@ -126,8 +127,12 @@ impl StartArgs {
         let none = classify::Command::Shell(String::new());
         let network = self.network.network(Network::None);
         let published = self.network.publish(&network)?;
+        let cwd = match &self.cwd {
+            Some(given) => Some(given.clone()),
+            None => start_directory(vault)?,
+        };
         let exec = ExecRequest {
-            cwd: self.cwd.clone(),
+            cwd,
             env: self.env.given(),
             passed: self.env.passed(),
             caller_env: std::env::vars_os().collect(),

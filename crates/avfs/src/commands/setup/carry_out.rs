@@ -41,7 +41,7 @@ pub fn carry_out(context: &mut Context<'_>, task: &mut Task, setup: &Setup, rule
 fn exec(context: &Context<'_>, task: &Task, command: &str, rules: &[String]) -> Result<bool> {
     let mut exec = Command::new(std::env::current_exe()?);
     exec.arg("exec").arg("--home").arg(context.home()?).arg("--vault").arg(task.vault_name().as_str());
-    exec.args(["--checkpoint", "never", "--policy", "/dev/stdin"]).args(rules);
+    exec.args(["--checkpoint", "never", "--policy", "/dev/stdin", "--cwd", "."]).args(rules);
     exec.arg("-c").arg(command);
     exec.stdin(Stdio::piped()).stdout(std::io::stderr()).stderr(Stdio::inherit());
     let mut child = exec.spawn()?;

@@ -56,6 +56,8 @@ fn an_approval_holds_for_everything_that_decides_a_run() {
     changed("rules", &["--rule", "/src/**=read"]);
     changed("network", &["--net", "example.com"]);
     changed("network", &["--net", "example.com,example.org"]);
+    changed("published ports", &["--publish", "0:5173"]);
+    changed("passed environment", &["--env", "AVFS_ACTOR"]);
     changed("limits", &["--memory", "512M"]);
     changed("limits", &["--timeout", "5000"]);
     changed("read-only", &["--read-only"]);
@@ -499,4 +501,42 @@ fn what_is_allowed_in_a_session_is_allowed_there_alone() {
     let other = start();
     assert_eq!((run(&other).status, asker.runs()), (121, 3));
     asker.good(&["session", "stop", &other]);
+}
+
+#[test]
+fn a_command_that_would_reach_nothing_says_so_and_what_to_type() {
+    let asker = Asker::new();
+    let asked = asker.exec(&["--", "curl", "https://a.example/x"]);
+    assert!(
+        asked.message().contains("it would reach nothing, because this run has no network"),
+        "{}",
+        asked.message()
+    );
+    let hint = asked.envelope["error"]["hint"].as_str().unwrap();
+    let typed = "avfs exec --vault web --net +a.example -- curl https://a.example/x";
+    assert!(hint.starts_with(&format!("`{typed}` asks for it with a network")), "{hint}");
+    let words: Vec<&str> = typed.split(' ').skip(2).collect();
+    let again = asker.exec(&words);
+    assert_eq!(again.code(), "approval_required");
+    assert_ne!(again.approval(), asked.approval());
+    assert!(!again.message().contains("reach nothing"), "{}", again.message());
+    // What needs no network says nothing of one.
+    let policy = asker.file("all.toml", "[classes]\nmutating = \"ask\"\n");
+    let changing = asker.exec(&["--policy", &policy, "--", "touch", "x"]);
+    assert!(!changing.message().contains("network"), "{}", changing.message());
+}
+
+#[test]
+fn the_value_of_a_variable_that_is_passed_on_is_kept_nowhere() {
+    let asker = Asker::new();
+    let run = ["exec", "--env", "MY_TOKEN", "--", "curl", "https://a.example"];
+    let output = asker.avfs(&run).env("MY_TOKEN", "s3cret-value").output().unwrap();
+    assert_eq!(output.status.code(), Some(121));
+    let list = asker.object(&["approvals", "list"]);
+    assert_eq!(list["approvals"][0]["env_passed"][0]["text"], "MY_TOKEN");
+    let shown = asker.good(&["approvals", "show", list["approvals"][0]["id"].as_str().unwrap()]);
+    assert!(shown.contains("variable: MY_TOKEN of whoever runs it"), "{shown}");
+    let found =
+        std::process::Command::new("grep").args(["-ra", "s3cret-value"]).arg(asker.store()).output().unwrap();
+    assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
 }

@@ -1,6 +1,6 @@
 //! What `avfs run` says when a program goes on without the terminal.
 
-use agentvfs::exec::ProgramEnd;
+use agentvfs::exec::{ProgramEnd, PublishedBody};
 use agentvfs::task_run::PlainText;
 use anyhow::Result;
 use serde::Serialize;
@@ -16,13 +16,15 @@ use crate::printer::{PrintError, Printer};
 struct DetachedBody<'a> {
     task: &'a str,
     run: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    published: Vec<PublishedBody>,
 }
 
 /// The program has begun: nobody has to wait for it.
 pub(super) fn let_go(out: &mut Printer, start: &Start, run: &str, releaser: &Releaser) {
     let task = start.task.name().as_str();
     let told = match out.is_json() {
-        true => tell_detached(out, task, run),
+        true => out.object("detached", &DetachedBody { task, run, published: start.published() }),
         false => out.line(task).and_then(|()| tell_detached(out, task, run)),
     };
     // A run is not wrong because nobody reads its name.
@@ -33,7 +35,7 @@ pub(super) fn let_go(out: &mut Printer, start: &Start, run: &str, releaser: &Rel
 /// Says that a run goes on, and how to get back to it.
 pub fn tell_detached(out: &mut Printer, task: &str, run: &str) -> Result<(), PrintError> {
     if out.is_json() {
-        return out.object("detached", &DetachedBody { task, run });
+        return out.object("detached", &DetachedBody { task, run, published: Vec::new() });
     }
     out.talk(format_args!("task {task} goes on in the background"));
     out.talk(format_args!("back:   avfs task attach {task}"));

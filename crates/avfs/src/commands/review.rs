@@ -48,6 +48,7 @@ use crate::context::Context;
 use crate::escape::{printable_line, printable_path};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::ignored::IgnoredArgs;
 use crate::printer::Printer;
 use crate::versions::count;
 
@@ -84,11 +85,14 @@ pub struct ReviewArgs {
     /// Begin without the decisions of an earlier review
     #[arg(long)]
     fresh: bool,
+
+    #[command(flatten)]
+    ignored: IgnoredArgs,
 }
 
 pub fn run(context: &mut Context<'_>, args: &ReviewArgs) -> Result<ExitStatus> {
     let (task, paths) = context.task_and_paths(args.task.as_deref(), &args.paths)?;
-    let changes = Arc::new(Changes::of(&task, &paths)?);
+    let changes = Arc::new(Changes::of(&task, &paths, args.ignored.are_wanted(context))?);
     let kept = if args.fresh { KeptReview::default() } else { task.kept_review()? };
     let mut restored = restore(&changes.files, &kept);
     decide(&changes, &mut restored.decisions, &args.accept, &args.reject)?;

@@ -12,7 +12,7 @@ use crate::exit::ExitStatus;
 
 /// What would be done. It is about the states that were looked at, whatever the task has become since.
 pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan> {
-    let mut options = options(task)?;
+    let mut options = options(task, changes)?;
     for (path, choice) in &accepted.choices {
         options.choices.insert(path.clone(), choice.how.on_conflict());
         options.edited.extend(choice.edited().map(|edited| (path.clone(), edited)));
@@ -30,11 +30,16 @@ pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan>
 
 /// Everything that would conflict if all of the task was applied.
 pub fn conflicts_ahead(task: &Task, changes: &Changes) -> Result<Plan> {
-    look(task, changes, &Selection::default(), &options(task)?)
+    look(task, changes, &Selection::default(), &options(task, changes)?)
 }
 
-fn options(task: &Task) -> Result<ApplyOptions> {
-    Ok(ApplyOptions { task: Some(task.name().to_string()), rules: task.rules()?, ..ApplyOptions::default() })
+fn options(task: &Task, changes: &Changes) -> Result<ApplyOptions> {
+    Ok(ApplyOptions {
+        task: Some(task.name().to_string()),
+        rules: task.rules()?,
+        with_ignored: changes.with_ignored,
+        ..ApplyOptions::default()
+    })
 }
 
 fn look(task: &Task, changes: &Changes, selection: &Selection, options: &ApplyOptions) -> Result<Plan> {

@@ -21,11 +21,13 @@ pub struct Changes {
     pub files: Vec<FileChange>,
     /// How many of them are work.
     work: usize,
+    /// Whether what git ignores is work like the rest.
+    pub with_ignored: bool,
 }
 
 impl Changes {
     /// At and below these paths, if there are any.
-    pub fn of(task: &Task, paths: &[TreePath]) -> Result<Changes> {
+    pub fn of(task: &Task, paths: &[TreePath], with_ignored: bool) -> Result<Changes> {
         // What the rules of a task hide from it is none of its changes.
         let vault = match task.rules()? {
             Some(rules) => task.vault().through(rules),
@@ -37,9 +39,12 @@ impl Changes {
         let TaskChanges { mut files, ignored, .. } = task.changes_seen(&from.reader, &to.reader, paths)?;
         // What git keeps for itself is never applied as files, so there is nothing to decide about it.
         files.retain(|file| !file.path().components().any(|name| name.as_bytes() == GIT_DIRECTORY));
-        let work = files.len();
+        let work = if with_ignored { files.len() + ignored.len() } else { files.len() };
         files.extend(ignored);
-        Ok(Changes { from, to, files, work })
+        if with_ignored {
+            files.sort_by(|one, other| one.path().cmp(other.path()));
+        }
+        Ok(Changes { from, to, files, work, with_ignored })
     }
 
     /// Whether git ignores a file.

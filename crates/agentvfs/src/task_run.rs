@@ -107,6 +107,7 @@ impl Task {
         let record = RunRecord {
             id: id.to_owned(),
             task: self.name().to_string(),
+            vault: self.vault_name().to_string(),
             command,
             since: self.vault().store().now(),
             pid: std::process::id(),

@@ -132,7 +132,7 @@ impl Relay {
         }
         if ready.news {
             let is_there = self.attachment.receive()?;
-            while let Some(heard) = self.attachment.next()? {
+            while let Some(heard) = self.attachment.next_heard()? {
                 if let Some(parting) = self.hear(heard)? {
                     return Ok(Some(parting));
                 }

@@ -49,7 +49,7 @@ impl TaskRun {
     /// Shares its terminal. Fails for a run that has ended, and for one without a terminal.
     pub fn attach(&self, size: WindowSize) -> Result<Attachment> {
         if !self.record.has_terminal {
-            return Err(Error::NoTerminalInside { task: self.record.task.clone() });
+            return Err(Error::NoTerminalInside { task: self.record.vault.clone() });
         }
         let stream = self.ask(&Request::Attach { size })?.ok_or_else(|| self.not_running())?;
         Ok(Attachment::new(stream))
@@ -93,7 +93,7 @@ impl TaskRun {
 
     /// A connection to the process that supervises it; nothing if it has ended.
     fn ask(&self, request: &Request) -> Result<Option<UnixStream>> {
-        let failed = |source| Error::RunSilent { task: self.record.task.clone(), source };
+        let failed = |source| Error::RunSilent { task: self.record.vault.clone(), source };
         if !self.is_going_on() {
             return Ok(None);
         }
@@ -112,7 +112,7 @@ impl TaskRun {
     }
 
     fn not_running(&self) -> Error {
-        Error::NotRunning { task: self.record.task.clone() }
+        Error::NotRunning { task: self.record.vault.clone() }
     }
 }
 
@@ -221,7 +221,7 @@ impl Attachment {
     }
 
     /// The next of what has arrived.
-    pub fn next(&mut self) -> io::Result<Option<FromRun>> {
+    pub fn next_heard(&mut self) -> io::Result<Option<FromRun>> {
         loop {
             let Some((kind, bytes)) = self.frames.next()? else { return Ok(None) };
             let heard = match kind {

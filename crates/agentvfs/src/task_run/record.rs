@@ -35,6 +35,8 @@ const KILLED: i32 = 128 + 9;
 pub struct RunRecord {
     pub id: String,
     pub task: String,
+    /// The name of the task everywhere.
+    pub vault: String,
     /// What runs, as one line.
     pub command: String,
     #[serde(with = "time")]

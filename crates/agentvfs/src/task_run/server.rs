@@ -344,6 +344,7 @@ impl Server {
         let record = self.shared.record();
         Joined {
             task: record.task.clone(),
+            vault: record.vault.clone(),
             run: record.id.clone(),
             offset: self.shared.log().total(),
             modes: self.modes.restore(),
@@ -418,9 +419,9 @@ impl Server {
         }
     }
 
-    fn for_terminals(&mut self, mut tell: impl FnMut(&mut Connection)) {
+    fn for_terminals(&mut self, tell: impl FnMut(&mut Connection)) {
         let is_shown = |one: &&mut Connection| one.role == (Role::Terminal { is_shown: true });
-        self.connections.iter_mut().filter(is_shown).for_each(|terminal| tell(terminal));
+        self.connections.iter_mut().filter(is_shown).for_each(tell);
     }
 
     fn close_terminals(&mut self) {
@@ -468,5 +469,5 @@ fn is_for_later(error: &io::Error) -> bool {
 
 /// The stream of the terminal that the run is started from.
 pub(super) fn starter(stream: UnixStream) -> io::Result<Connection> {
-    Connection::new(stream, true).ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    Connection::new(stream, true).ok_or(io::ErrorKind::BrokenPipe.into())
 }

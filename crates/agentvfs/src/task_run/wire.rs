@@ -78,6 +78,8 @@ impl Default for WindowSize {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Joined {
     pub task: String,
+    /// The name of the task everywhere.
+    pub vault: String,
     pub run: String,
     /// What is printed from here on is shown; what was printed before is in the output that is kept.
     pub offset: u64,

@@ -22,7 +22,7 @@ use rustix::fs::FileType;
 use signal_hook::consts::SIGHUP;
 
 pub use arguments::RunArgs;
-pub use detached::tell_detached;
+pub use detached::{name_here, tell_detached};
 pub use making::{WantedTask, given_rules};
 
 use super::apply::{MannerArgs, Part, apply};
@@ -70,7 +70,7 @@ fn wait(
     drop(sharing);
     let status = front.status()?;
     if let Parting::Detached(joined) = parting? {
-        tell_detached(context.out, &joined.task, &joined.run)?;
+        tell_detached(context, &joined.vault, &joined.run)?;
     }
     Ok(status)
 }
@@ -127,7 +127,7 @@ fn work(
         &mut |event| match event {
             Event::Started if args.detach => {
                 let id = id.get().map(String::as_str).unwrap_or_default();
-                detached::let_go(context.out, &start, id, &releaser);
+                detached::let_go(context, &start, id, &releaser);
             }
             event => show(context.out, event),
         },

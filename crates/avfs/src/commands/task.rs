@@ -55,7 +55,7 @@ pub fn run(context: &mut Context<'_>, command: &TaskCommand) -> Result<ExitStatu
 
 /// The run of a task that a command is about: the one that is named, one that goes on, or else the newest.
 fn run_of(task: &Task, id: Option<&str>) -> Result<TaskRun> {
-    let name = task.name();
+    let name = task.vault_name();
     let Some(id) = id else {
         let none = || {
             Failure::new("no-run", ExitStatus::NotFound, format!("nothing was run in task '{name}' yet"))

@@ -6,7 +6,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::run_body::{RunStateBody, in_words, status};
 use super::run_of;
-use crate::commands::run::tell_detached;
+use crate::commands::run::{name_here, tell_detached};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ pub fn run(context: &mut Context<'_>, args: &AttachArgs) -> Result<ExitStatus> {
             Err(error) => Err(error),
         },
         Parting::Detached(joined) => {
-            tell_detached(context.out, &joined.task, &joined.run)?;
+            tell_detached(context, &joined.vault, &joined.run)?;
             Ok(ExitStatus::Success)
         }
         Parting::Lost => Ok(ExitStatus::Success),
@@ -69,9 +69,9 @@ fn told_end(context: &mut Context<'_>, record: &RunRecord) -> Result<ExitStatus>
     if context.out.is_json() {
         context.out.object("task-run", &RunStateBody::from(record))?;
     } else {
-        let task = &record.task;
-        context.out.talk(format_args!("task {task}: it {}", in_words(record)));
-        context.out.talk(format_args!("look:  avfs diff {task}"));
+        let name = name_here(context, &record.vault);
+        context.out.talk(format_args!("task {name}: it {}", in_words(record)));
+        context.out.talk(format_args!("look:  avfs diff {name}"));
     }
     Ok(status(record))
 }

@@ -53,8 +53,8 @@ pub fn run(context: &mut Context<'_>, args: &NewArgs) -> Result<ExitStatus> {
         context.out.object("task", &TaskBody::of(&task)?)?;
         return Ok(ExitStatus::Success);
     }
-    let name = task.name();
-    context.out.line(name)?;
+    let name = context.here()?.name_of(&task);
+    context.out.line(&name)?;
     context.out.talk(format_args!("run something in it: avfs run --task {name} -- COMMAND"));
     Ok(ExitStatus::Success)
 }

@@ -37,8 +37,9 @@ struct StopBody {
 pub fn run(context: &mut Context<'_>, args: &StopArgs) -> Result<ExitStatus> {
     let tasks = tasks_named(context, &args.tasks)?;
     let runs = tasks.iter().map(|task| run_of(task, None)).collect::<Result<Vec<_>>>()?;
-    for run in runs.iter().filter(|run| !run.is_going_on()) {
-        return Err(agentvfs::Error::NotRunning { task: run.record().task.clone() }.into());
+    // None is stopped if not all can be.
+    if let Some(over) = runs.iter().find(|run| !run.is_going_on()) {
+        return Err(agentvfs::Error::NotRunning { task: over.record().vault.clone() }.into());
     }
     let mut bodies = Vec::new();
     for run in runs {

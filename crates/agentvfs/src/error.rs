@@ -41,6 +41,10 @@ pub enum Error {
     TaskExists { directory: String, name: String },
     #[error("the project {directory} has no task")]
     NoTask { directory: String },
+    #[error("the project {directory} has tasks with work that is nowhere else: {}", tasks.join(", "))]
+    ProjectInUse { directory: String, tasks: Vec<String> },
+    #[error("{directory} is not a known project")]
+    UnknownProject { directory: String },
     #[error("{directory} belongs to no project")]
     NoProject { directory: String },
     #[error("this project has several tasks: {}", names.join(", "))]
@@ -253,6 +257,8 @@ impl Error {
                 Some("name a task; `avfs tasks --all` shows what there is".into())
             }
             Error::SeveralTasks { .. } => Some("name one of them".into()),
+            Error::ProjectInUse { .. } => Some("apply or discard them first, or force it with --force".into()),
+            Error::UnknownProject { .. } => Some("`avfs project list` shows what there is".into()),
             Error::UnknownCheckpoint { similar: name, .. } => {
                 similar(name).or_else(|| Some("`avfs checkpoint list` shows what there is".into()))
             }

@@ -16,7 +16,7 @@ use crate::git::{GitError, HiddenFile, Place, Preparation, Sorted, inline};
 use crate::name::{TaskName, VaultName};
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
-use crate::task::{NewTask, Task};
+use crate::task::{NewTask, Task, TaskState};
 use crate::through::RuleRecord;
 use crate::vault::Vault;
 
@@ -103,6 +103,28 @@ impl Store {
             Some(project) => Ok(project),
             None => self.project(task.root()),
         }
+    }
+
+    /// All projects, by their directories.
+    pub fn projects(&self) -> Result<Vec<Project>> {
+        let found = self.refs().scan(&RefRange::prefix(key::PROJECTS))?;
+        let mut projects = Vec::new();
+        for (key, bytes) in found {
+            let record: ProjectRecord = record::decode(&key, &bytes)?;
+            let root = path_of_hex(&record.root).ok_or_else(|| Error::DamagedRecord {
+                key,
+                reason: "the directory of the project cannot be read".into(),
+            })?;
+            projects.push(Project { store: self.clone(), root, record });
+        }
+        projects.sort_by(|a, b| a.root.cmp(&b.root));
+        Ok(projects)
+    }
+
+    /// The project that begins at a directory, or that its path named before it was gone.
+    pub fn known_project(&self, directory: &Path) -> Result<Option<Project>> {
+        let root = directory.canonicalize().or_else(|_| std::path::absolute(directory));
+        self.project_at(&root.unwrap_or_else(|_| directory.to_owned()))
     }
 
     fn project_at(&self, root: &Path) -> Result<Option<Project>> {
@@ -229,6 +251,7 @@ impl Project {
             root: self.record.root.clone(),
             base: base.snapshot,
             command: new.command.clone(),
+            automatic: new.automatic,
             profile: new.profile.clone(),
             rules: rules.as_deref().map(RuleRecord::list),
             applied: None,
@@ -298,6 +321,34 @@ impl Project {
             }
         }
         Ok(None)
+    }
+
+    /// Forgets the project, with its vault and its tasks; its directory is left as it is. Fails, unless `force`, while
+    /// a task holds work that is nowhere else, or is in use.
+    pub fn forget(self, force: bool) -> Result<Vec<TaskName>> {
+        let tasks = self.tasks()?;
+        let mut with_work = Vec::new();
+        for task in tasks.iter().filter(|_| !force) {
+            if matches!(task.state()?, TaskState::Running | TaskState::Unmerged) {
+                with_work.push(task.name().to_string());
+            }
+        }
+        if !with_work.is_empty() {
+            return Err(Error::ProjectInUse { directory: shown(&self.root), tasks: with_work });
+        }
+        let names = tasks.iter().map(|task| task.name().clone()).collect();
+        tasks.into_iter().try_for_each(|task| task.discard(force))?;
+        let vault = self.vault();
+        self.store.retry(|edits| {
+            let (_, bytes) = self.record()?;
+            edits.push(RefEdit::delete(key::project(self.path_bytes()), bytes));
+            self.store.log(edits, "forget project", "", shown(&self.root))
+        })?;
+        // A vault that is in use, or that a user has deleted, stays as it is: it belongs to no project from now on.
+        match vault.remove(force) {
+            Ok(()) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => Ok(names),
+            Err(error) => Err(error),
+        }
     }
 
     /// The tasks of this project, oldest first.

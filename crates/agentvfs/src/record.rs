@@ -92,6 +92,9 @@ pub(crate) struct TaskRecord {
     #[serde(with = "snapshot_id")]
     pub base: SnapshotId,
     pub command: String,
+    /// Made for one run by itself, and not by a user who named it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub automatic: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -30,6 +30,8 @@ pub struct NewTask {
     pub name: Option<TaskName>,
     /// What runs in it, as one line.
     pub command: String,
+    /// It is made for one run by itself: if nothing is changed in it, nobody misses it.
+    pub automatic: bool,
     /// The profile that it is run with.
     pub profile: Option<String>,
     /// Through which rules it is seen from inside.
@@ -228,6 +230,15 @@ impl Task {
             true => Ok(()),
             false => Err(ApplyError::OpenConflicts { vault: self.vault_name.to_string(), paths }.into()),
         }
+    }
+
+    /// Whether it was made for one run by itself, and nothing in it is worth keeping: no changed file, commit, conflict or
+    /// checkpoint.
+    pub fn is_spent(&self) -> Result<bool> {
+        Ok(self.record.automatic
+            && self.state()? == TaskState::Unchanged
+            && self.open_conflicts()?.is_empty()
+            && self.vault.checkpoints()?.is_empty())
     }
 
     /// Notes that a state of it was applied to its directory; `None`: that it was taken back.

@@ -80,6 +80,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Tasks",
         &[
             "run",
+            "status",
             "tasks",
             "task",
             "review",
@@ -89,6 +90,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "fork",
             "compare",
             "workspace",
+            "project",
             "setup",
             "profiles",
         ],

@@ -43,6 +43,7 @@ mod moves;
 mod mv;
 mod policy;
 mod profiles;
+mod project;
 mod proxy;
 mod prune;
 mod quota;
@@ -58,6 +59,7 @@ mod session;
 mod setup;
 mod stat;
 mod stats;
+mod status;
 mod sync;
 mod task;
 mod tasks;
@@ -104,7 +106,10 @@ pub enum Command {
     Revert(revert::RevertArgs),
     Undo(undo::UndoArgs),
     Redo(redo::RedoArgs),
+    Status(status::StatusArgs),
     Tasks(tasks::TasksArgs),
+    #[command(subcommand)]
+    Project(project::ProjectCommand),
     #[command(subcommand)]
     Task(task::TaskCommand),
     Apply(apply::ApplyArgs),
@@ -218,6 +223,8 @@ impl Command {
             | Command::Undo(_)
             | Command::Redo(_)
             | Command::Tasks(_)
+            | Command::Status(_)
+            | Command::Project(_)
             | Command::Apply(_)
             | Command::Discard(_)
             | Command::Sync(_)
@@ -287,6 +294,8 @@ fn act(cli: &Cli, rules: Option<&RuleArgs>, scope: &Scope, out: &mut Printer) ->
         Command::Revert(args) => revert::run(&mut context(out)?, args),
         Command::Undo(args) => undo::run(&mut context(out)?, args),
         Command::Redo(args) => redo::run(&mut context(out)?, args),
+        Command::Project(command) => project::run(&mut context(out)?, command),
+        Command::Status(args) => status::run(&mut context(out)?, args),
         Command::Tasks(args) => tasks::run(&mut context(out)?, args),
         Command::Task(command) => task::run(&mut context(out)?, command),
         Command::Apply(args) => apply::run(&mut context(out)?, args),

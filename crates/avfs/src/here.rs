@@ -130,7 +130,8 @@ impl Context<'_> {
         }
     }
 
-    fn decide(&self, store: &Store) -> agentvfs::Result<Option<Decided>> {
+    /// The decision itself, or the several tasks between which the user has to decide.
+    pub fn decide(&self, store: &Store) -> agentvfs::Result<Option<Decided>> {
         let here = store.here(&working_directory())?;
         let named = |reason: Reason| match self.settings.vault() {
             Some(name) => Ok(Some(Decided { vault: here.vault(name)?, reason })),

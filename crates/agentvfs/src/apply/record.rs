@@ -163,6 +163,21 @@ impl Store {
         found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
     }
 
+    /// The number that users know an apply by, whatever was undone and redone since: that of the first time.
+    pub fn first_apply(&self, record: &ApplyRecord) -> Result<ApplyId> {
+        match record.undoes.filter(|_| record.is_undo()) {
+            Some(undone) => self.first_apply(&self.apply_record(undone)?),
+            None => Ok(record.redoes.unwrap_or(record.id)),
+        }
+    }
+
+    /// The record that an apply is in force by: itself, or the one that did it again last.
+    pub fn apply_in_force(&self, id: ApplyId) -> Result<ApplyRecord> {
+        let newest = self.newest_applies()?;
+        let again = newest.into_iter().find(|record| record.redoes == Some(id) && record.undone.is_none());
+        again.map_or_else(|| self.apply_record(id), Ok)
+    }
+
     pub(super) fn next_apply_id(&self) -> Result<ApplyId> {
         self.retry(|edits| {
             let old: Option<(u64, Vec<u8>)> = record::read(self.refs(), COUNTER)?;

@@ -59,7 +59,7 @@ impl Store {
             return Err(ApplyError::Forgotten { id }.into());
         };
         let host = Host::open(&record.directory())?;
-        let redoes = record.undoes.filter(|_| record.is_undo());
+        let redoes = record.is_undo().then(|| self.first_apply(&record)).transpose()?;
         let is_part = match redoes {
             Some(first) => record.partial || self.apply_record(first)?.partial,
             None => false,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
-use avfs_exec::launch::{Run, Stop};
+use avfs_exec::launch::{End, Run, Stop};
 use avfs_exec::limits::Limit;
 use avfs_exec::network::{Published, Upstream};
 use avfs_exec::plan::{Link, OwnPaths, Toolchain, User, environment};
@@ -59,6 +59,8 @@ pub struct ProgramEnd {
     pub run: String,
     /// What a shell would show.
     pub status: i32,
+    /// Whether there was such a program, and it was one.
+    pub started: bool,
     /// The hash at the end of the audit log.
     pub audit_head: String,
     pub before: SnapshotId,
@@ -146,6 +148,7 @@ impl Task {
         Ok(ProgramEnd {
             run: id.to_owned(),
             status,
+            started: !matches!(outcome.end, End::NotStarted { .. }),
             audit_head,
             before,
             after,

@@ -6,6 +6,7 @@ mod hidden;
 mod making;
 mod summary;
 mod surroundings;
+mod withdrawing;
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -24,6 +25,7 @@ use signal_hook::consts::SIGHUP;
 pub use arguments::RunArgs;
 pub use detached::{name_here, tell_detached};
 pub use making::{WantedTask, given_rules};
+pub use withdrawing::Made;
 
 use super::apply::{MannerArgs, Part, apply};
 use super::exec::{HostDoor, of_error, supervised};
@@ -105,17 +107,17 @@ fn work(
     work: Work,
     starter: Option<UnixStream>,
 ) -> Result<ExitStatus> {
+    let releaser = work.worker.releaser()?;
+    let streams = streams(args, starter, work.worker.releaser()?)?;
     let start = args.start(context)?;
     start.announce(context.out);
     let hidden = hidden::Hidden::tell(context.out, &start);
-    let releaser = work.worker.releaser()?;
-    let streams = streams(args, starter, work.worker.releaser()?)?;
     let rules = start.program.rules.clone();
     let door =
         HostDoor { home: context.home()?.to_owned(), vault: start.task.vault_name().to_string(), rules };
     let mut lingering = Lingering::default();
     let id = OnceCell::new();
-    let (run, ended) = supervised(
+    let supervised = supervised(
         &work.worker,
         Some(&door),
         |running| {
@@ -133,13 +135,25 @@ fn work(
         },
         &mut |_, _| (),
         &mut lingering,
-    )??;
+    );
+    let (run, ended) = match supervised {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(error)) => {
+            start.withdraw();
+            return Err(error.into());
+        }
+        Err(error) => {
+            start.withdraw();
+            return Err(error);
+        }
+    };
     work.await_terminal();
     let end = match &ended {
         Ok(end) => end,
         Err(error) => {
             let failure = failure(error);
             run.finish(&ended, None);
+            start.withdraw();
             return Err(failure.into());
         }
     };
@@ -148,7 +162,10 @@ fn work(
     }
     let is_applied = args.apply_on_success && end.status == 0;
     let part = (is_applied && context.out.is_json()).then(|| Part::of(context, &start.task));
-    summary::tell(context.out, args, &start, end, hidden, part.as_ref())?;
+    // A user who left may want to see how it ended.
+    let is_seen = !releaser.is_released();
+    let is_spent = is_seen && start.made.is_some() && (!end.started || start.task.is_spent()?);
+    summary::tell(context.out, args, &start, end, hidden, part.as_ref(), is_spent)?;
     let status = match part {
         Some(part) => part.status,
         None if is_applied => apply(context, &start.task, &Selection::default(), &MannerArgs::unasked())
@@ -157,9 +174,17 @@ fn work(
     };
     let is_refused = is_applied && status != ExitStatus::Success;
     let note = is_refused.then(|| "what it changed could not be applied".to_owned());
+    if is_seen {
+        start.discard_older(context.out)?;
+    }
     // Nobody reads what is not flushed then.
     let flushed = context.out.flush();
     run.finish(&ended, note);
+    match is_spent {
+        true if end.started => drop(start.task.clone().discard(false)),
+        true => start.withdraw(),
+        false => {}
+    }
     flushed?;
     work.worker.release(status);
     lingering.wait();

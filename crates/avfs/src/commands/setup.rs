@@ -4,6 +4,8 @@ mod allow;
 mod carry_out;
 mod show;
 
+use std::path::Path;
+
 use agentvfs::Project;
 use agentvfs::setup::{Setup, SetupState};
 use anyhow::Result;
@@ -71,13 +73,6 @@ fn print(out: &mut Printer, setup: &Setup) -> Result<(), PrintError> {
     Ok(())
 }
 
-/// The project of the working directory.
-fn project_here(context: &mut Context<'_>) -> Result<Project> {
-    let store = context.task_store()?;
-    let root = store.project_root(&std::env::current_dir()?)?;
-    Ok(store.project(&root)?)
-}
-
 /// The setup of a project, if it has one that is allowed. One that is not is pointed out.
 pub fn allowed_setup(context: &mut Context<'_>, project: &Project) -> Result<Option<Setup>> {
     match project.setup()? {
@@ -92,8 +87,8 @@ pub fn allowed_setup(context: &mut Context<'_>, project: &Project) -> Result<Opt
     }
 }
 
-fn no_setup(project: &Project) -> Failure {
-    let text = format!("{} has no avfs.toml with a [setup] section", project.root().display());
+fn no_setup(root: &Path) -> Failure {
+    let text = format!("{} has no avfs.toml with a [setup] section", root.display());
     Failure::new("no-setup", ExitStatus::NotFound, text)
         .hint(Some("docs/tasks.md shows what can stand in it".to_owned()))
 }

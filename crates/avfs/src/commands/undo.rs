@@ -62,7 +62,7 @@ struct UndoneBody {
 pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
     let id = match args.apply.as_deref() {
         Some("last") => apply::last_here(context, Direction::Undo)?,
-        Some(id) => ApplyId::parse(id)?,
+        Some(id) => context.task_store()?.apply_in_force(ApplyId::parse(id)?)?.id,
         None => match last::next_undo(context)? {
             Step::Change { vault, .. } => return undo_changes(context, &vault, args.steps),
             Step::Apply(record) if args.steps.get() == 1 => record.id,

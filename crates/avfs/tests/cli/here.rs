@@ -244,3 +244,59 @@ fn a_hint_names_the_vault_where_the_directory_does_not() {
     assert!(web.talk("checkpoint restore @~3").contains("(`avfs undo` takes it back)"));
     web.talk("undo");
 }
+
+#[test]
+fn the_status_says_where_one_is_and_why() {
+    let sandbox = Sandbox::new();
+    let web = project(&sandbox, "web", &[]);
+    let status = web.good("status");
+    assert_eq!(
+        (&status["known"], &status["vault"], &status["undo"]),
+        (&false.into(), &Value::Null, &Value::Null)
+    );
+    work(&sandbox, &web.directory, "fix");
+    let status = web.good("status");
+    assert_eq!(status["project"], web.directory.to_str().unwrap());
+    assert_eq!(
+        status["tasks"][0],
+        serde_json::json!({"name": "fix", "state": "unmerged", "open_conflicts": 0})
+    );
+    assert_eq!(
+        (&status["vault"]["name"], &status["vault"]["reason"]),
+        (&"web/fix".into(), &"only-task".into())
+    );
+    assert_eq!(status["undo"]["vault"], "web/fix");
+    web.good("apply --yes");
+    web.good("undo");
+    let status = web.good("status");
+    assert_eq!((&status["undo"]["vault"], &status["redo"]["apply"]), (&"web/fix".into(), &1.into()));
+    web.good("redo");
+    assert_eq!(web.good("undo --apply 1")["apply"], 1, "a number stays, whatever was undone and redone");
+    assert_eq!(web.good("redo")["apply"], 1);
+    assert_eq!(web.good("status")["undo"]["apply"], 1);
+    work(&sandbox, &web.directory, "other");
+    let shown = sandbox.avfs().current_dir(&web.directory).arg("status").output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("\ntask     fix: applied\ntask     other: unmerged\n"), "{shown}");
+    assert!(shown.contains("\nvault    this project has several tasks: fix, other\n"), "{shown}");
+}
+
+#[test]
+fn a_project_is_forgotten_and_its_files_stay() {
+    let sandbox = Sandbox::new();
+    let web = project(&sandbox, "web", &["fix"]);
+    let listed = &web.good("project list")["projects"][0];
+    assert_eq!((&listed["vault"], &listed["tasks"]), (&"web".into(), &1.into()));
+    assert_eq!(web.code("project forget ."), "project-in-use");
+    assert_eq!(web.code("project forget src"), "unknown-project");
+    assert_eq!(web.good("project forget . --force")["tasks"], serde_json::json!(["fix"]));
+    assert_eq!(web.read("notes"), "web\n");
+    assert_eq!(web.good("project list")["projects"], serde_json::json!([]));
+    assert_eq!(web.good("vault list")["vaults"], serde_json::json!([]));
+    // A directory that is gone can be forgotten by its name.
+    let gone = project(&sandbox, "gone", &["fix"]);
+    gone.good("apply --yes");
+    fs::remove_dir_all(&gone.directory).unwrap();
+    assert_eq!(web.good("project list")["projects"][0]["exists"], false);
+    web.good(&format!("project forget {}", gone.directory.display()));
+}

@@ -9,6 +9,7 @@ mod detach;
 mod ends;
 mod git;
 mod home;
+mod leftovers;
 mod network;
 #[allow(dead_code, reason = "shared with other tests in a terminal")]
 #[path = "../review/pane.rs"]

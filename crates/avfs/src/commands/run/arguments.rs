@@ -14,6 +14,7 @@ use anyhow::Result;
 
 use super::making::{WantedTask, given_rules};
 use super::surroundings::Surroundings;
+use super::withdrawing::Made;
 use crate::commands::profiles;
 use crate::context::Context;
 use crate::env_args::EnvArgs;
@@ -85,6 +86,8 @@ pub struct RunArgs {
 /// What is about to be run.
 pub(super) struct Start {
     pub(super) task: Task,
+    /// What was made for this run.
+    pub(super) made: Option<Made>,
     pub(super) program: Program,
     pub(super) profile: Profile,
 }
@@ -102,7 +105,7 @@ impl RunArgs {
         let published = self.network.publish(&network)?;
         self.env.warn(context.out);
         warn_of_proxies(context.out, &network);
-        let task = self.task(context, &here, &command, &profile)?;
+        let (task, made) = self.task(context, &here, &command, &profile)?;
         let surroundings = Surroundings::of(&profile, &command, task.root());
         let program = Program {
             cwd: within(&here, task.root()),
@@ -118,7 +121,7 @@ impl RunArgs {
             transport: context.settings.transport(),
             command,
         };
-        Ok(Start { task, program, profile })
+        Ok(Start { task, made, program, profile })
     }
 
     /// As long as it takes, and as much memory as there is, unless the user says otherwise: a person watches.
@@ -165,18 +168,20 @@ impl RunArgs {
         here: &Path,
         command: &[OsString],
         profile: &Profile,
-    ) -> Result<Task> {
+    ) -> Result<(Task, Option<Made>)> {
         if let Some(name) = &self.task {
-            return Ok(context.task_store()?.here(here)?.task(name)?);
+            return Ok((context.task_store()?.here(here)?.task(name)?, None));
         }
         let words: Vec<String> = command.iter().map(|word| crate::escape::printable_os(word)).collect();
         let wanted = WantedTask {
             name: self.name.as_deref(),
             command: words.join(" "),
+            automatic: self.name.is_none(),
             profile: Some(profile.name.clone()),
             rules: given_rules(&self.rules)?,
         };
-        wanted.make(context, here)
+        let (task, made) = wanted.make(context, here)?;
+        Ok((task, Some(made)))
     }
 
     /// The rules that a new task was made with; for one that goes on, those of the flags, if there are any. What git tracks

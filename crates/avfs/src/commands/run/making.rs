@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use agentvfs::rules::{self, Rule};
-use agentvfs::{NewTask, Task, TaskName};
+use agentvfs::{NewTask, Project, Task, TaskName};
 use anyhow::Result;
 
+use super::withdrawing::Made;
 use crate::commands::setup::{allowed_setup, carry_out};
 use crate::context::Context;
 use crate::rule_args::{Chosen, RuleArgs};
@@ -18,23 +19,38 @@ pub struct WantedTask<'a> {
     pub name: Option<&'a str>,
     /// What is about to run in it, as one line.
     pub command: String,
+    /// It is made for one run by itself.
+    pub automatic: bool,
     pub profile: Option<String>,
     pub rules: Option<Vec<Rule>>,
 }
 
 impl WantedTask<'_> {
-    /// Makes it, of the project that a directory belongs to.
-    pub fn make(self, context: &mut Context<'_>, directory: &Path) -> Result<Task> {
+    /// Makes it, of the project that a directory belongs to. What can be wrong about it is found out before anything is
+    /// made.
+    pub fn make(self, context: &mut Context<'_>, directory: &Path) -> Result<(Task, Made)> {
+        let name = self.name.map(TaskName::new).transpose()?;
         let store = context.task_store()?;
-        let project = store.project(&store.project_root(directory)?)?;
-        let setup = allowed_setup(context, &project)?;
+        let root = store.project_root(directory)?;
+        let is_first = store.known_project(&root)?.is_none();
+        let project = store.project(&root)?;
+        let made = self.make_in(context, &project, name);
+        if made.is_err() && is_first && project.tasks()?.is_empty() {
+            project.clone().forget(false)?;
+        }
+        Ok((made?, Made { project, is_first }))
+    }
+
+    fn make_in(self, context: &mut Context<'_>, project: &Project, name: Option<TaskName>) -> Result<Task> {
+        let setup = allowed_setup(context, project)?;
         let mut rules = self.rules;
         if let (Some(rules), Some(setup)) = (&mut rules, &setup) {
             rules.extend(setup.rules.iter().cloned());
         }
         let new = NewTask {
-            name: self.name.map(TaskName::new).transpose()?,
+            name,
             command: self.command,
+            automatic: self.automatic,
             profile: self.profile,
             rules: rules.clone(),
         };

@@ -44,6 +44,8 @@ struct RunBody<'a> {
     dropped_settings: &'a [PathBuf],
     /// What the program did not see: all that git tracks, and of everything else what lies near the top.
     hidden_files: Vec<HiddenBody>,
+    /// Nothing in the task is worth keeping, and it is gone.
+    discarded: bool,
     /// If that was wanted and it ended well.
     #[serde(skip_serializing_if = "Option::is_none")]
     apply: Option<&'a Part>,
@@ -56,6 +58,7 @@ pub(super) fn tell(
     end: &ProgramEnd,
     hidden: Hidden,
     apply: Option<&Part>,
+    is_spent: bool,
 ) -> Result<()> {
     let waiting = Progress::if_slow(out, "comparing");
     let changes = start.task.changes()?;
@@ -77,6 +80,7 @@ pub(super) fn tell(
             published: start.published(),
             dropped_settings: &end.dropped,
             hidden_files: hidden.bodies(),
+            discarded: is_spent,
             apply,
         };
         return Ok(out.object("run", &body)?);
@@ -97,6 +101,10 @@ pub(super) fn tell(
     tell_commits(out, start);
     let items: Vec<Item> = changes.files.iter().map(Item::from).collect();
     match items.len() {
+        _ if !end.started && is_spent => {
+            out.talk(format_args!("task {name}: the program did not start, so it is gone"))
+        }
+        0 if is_spent => out.talk(format_args!("task {name}: nothing changed, so it is gone")),
         0 => out.talk(format_args!("task {name}: nothing changed; `avfs discard {name}` throws it away")),
         files => {
             let listing = Listing::folded(&items, &changes.whole_directories);

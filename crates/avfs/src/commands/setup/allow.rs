@@ -1,12 +1,13 @@
 //! `avfs setup allow`
 
-use agentvfs::setup::SetupState;
+use agentvfs::setup::Setup;
 use anyhow::Result;
 
-use super::{SetupBody, no_setup, print, project_here};
+use super::{SetupBody, no_setup, print};
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::here::working_directory;
 
 /// Allow what this project gives to new tasks
 #[derive(Debug, clap::Args)]
@@ -22,11 +23,9 @@ pub struct AllowArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &AllowArgs) -> Result<ExitStatus> {
-    let project = project_here(context)?;
-    let setup = match project.setup()? {
-        SetupState::Absent => return Err(no_setup(&project).into()),
-        SetupState::Allowed(setup) | SetupState::NotAllowed(setup) => setup,
-    };
+    let store = context.task_store()?;
+    let root = store.project_root(&working_directory())?;
+    let setup = Setup::of_project(&root)?.ok_or_else(|| no_setup(&root))?;
     let body = SetupBody::new(&setup, true);
     if !context.out.is_json() {
         print(context.out, &setup)?;
@@ -34,7 +33,7 @@ pub fn run(context: &mut Context<'_>, args: &AllowArgs) -> Result<ExitStatus> {
     if !confirm(context.out, "Give this to each new task of the project?", args.yes)? {
         return Ok(ExitStatus::No);
     }
-    project.allow_setup(&setup)?;
+    store.project(&root)?.allow_setup(&setup)?;
     if context.out.is_json() {
         context.out.object("setup", &body)?;
     }

@@ -1,11 +1,12 @@
 //! `avfs setup show`
 
-use agentvfs::setup::SetupState;
+use agentvfs::setup::{Setup, SetupState};
 use anyhow::Result;
 
-use super::{SetupBody, no_setup, print, project_here};
+use super::{SetupBody, no_setup, print};
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::here::working_directory;
 
 /// Show what this project gives to new tasks, and whether you have allowed it
 #[derive(Debug, clap::Args)]
@@ -15,9 +16,15 @@ use crate::exit::ExitStatus;
 pub struct ShowArgs {}
 
 pub fn run(context: &mut Context<'_>, _: &ShowArgs) -> Result<ExitStatus> {
-    let project = project_here(context)?;
-    let (setup, allowed) = match project.setup()? {
-        SetupState::Absent => return Err(no_setup(&project).into()),
+    let store = context.task_store()?;
+    let root = store.project_root(&working_directory())?;
+    // A look makes no project of a directory.
+    let state = match store.known_project(&root)? {
+        Some(project) => project.setup()?,
+        None => Setup::of_project(&root)?.map_or(SetupState::Absent, SetupState::NotAllowed),
+    };
+    let (setup, allowed) = match state {
+        SetupState::Absent => return Err(no_setup(&root).into()),
         SetupState::Allowed(setup) => (setup, true),
         SetupState::NotAllowed(setup) => (setup, false),
     };

@@ -45,10 +45,11 @@ pub fn run(context: &mut Context<'_>, args: &NewArgs) -> Result<ExitStatus> {
     let wanted = WantedTask {
         name: args.name.as_deref(),
         command: String::new(),
+        automatic: false,
         profile: None,
         rules: given_rules(&args.rules)?,
     };
-    let task = wanted.make(context, &from)?;
+    let (task, _) = wanted.make(context, &from)?;
     if context.out.is_json() {
         context.out.object("task", &TaskBody::of(&task)?)?;
         return Ok(ExitStatus::Success);

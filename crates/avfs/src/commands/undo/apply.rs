@@ -57,7 +57,8 @@ pub fn last_here(context: &mut Context<'_>, direction: Direction) -> Result<Appl
     let elsewhere = find(&|_| true)?.filter(|_| direction == Direction::Undo);
     let hint = elsewhere.map(|record| {
         let directory = printable_path(&record.directory());
-        format!("the last one was to {directory}: `avfs undo --apply {}`", record.id)
+        let id = store.first_apply(&record).unwrap_or(record.id);
+        format!("the last one was to {directory}: `avfs undo --apply {id}`")
     });
     Err(Failure::new(code, ExitStatus::Conflict, text).hint(hint).into())
 }
@@ -69,10 +70,10 @@ pub fn turn_around(
     force: bool,
     direction: Direction,
 ) -> Result<ExitStatus> {
-    let plan = context.task_store()?.plan_undo_apply(id)?;
+    let store = context.task_store()?;
+    let plan = store.plan_undo_apply(id)?;
     let (record, left) = (plan.record.clone(), plan.conflicts.clone());
-    // The number that the user knows is the one of the apply.
-    let apply = record.undoes.filter(|_| record.is_undo()).unwrap_or(id);
+    let apply = store.first_apply(&record)?;
     let undone = plan.carry_out(force)?;
     let status = if left.is_empty() { ExitStatus::Success } else { ExitStatus::No };
     if context.out.is_json() {

@@ -37,11 +37,12 @@ impl Step {
     }
 
     /// In words for people, where it is about to be undone.
-    pub fn describe(&self) -> Result<String> {
+    pub fn describe(&self, store: &Store) -> Result<String> {
         Ok(match self {
             Step::Apply(record) => {
                 let task = record.task.as_deref().unwrap_or("-");
-                format!("apply {} of task {task} to {}", record.id, printable_path(&record.directory()))
+                let id = store.first_apply(record)?;
+                format!("apply {id} of task {task} to {}", printable_path(&record.directory()))
             }
             Step::Change { vault, entry } => {
                 format!("'{}' in vault {}", printable_line(entry.action.as_bytes()), vault.name()?)

@@ -40,10 +40,15 @@ const VAULT: &str = "AVFS_VAULT";
 
 pub fn run(context: &mut Context<'_>, args: &EnterArgs) -> Result<ExitStatus> {
     let cwd = std::env::current_dir().ok();
-    let task = args.source.task(context)?;
-    let shown = match mounted(context, &task, None)? {
-        Ok(dir) => dir,
-        Err(status) => return Ok(status),
+    let (task, made) = args.source.task(context)?;
+    let shown = match mounted(context, &task, None) {
+        Ok(Ok(dir)) => dir,
+        failed => {
+            if let Some(made) = made {
+                made.withdraw(&task);
+            }
+            return failed.map(|mounted| mounted.err().unwrap_or(ExitStatus::Success));
+        }
     };
     check_here(&shown)?;
     let command = command(&args.command);

@@ -9,6 +9,7 @@ use anyhow::Result;
 use super::leads_back::LeadsBack;
 use super::{COMMAND, WorkspaceBody, default_place, mounted_at};
 use crate::commands::mount::Plan;
+use crate::commands::run::Made;
 use crate::commands::setup::{allowed_setup, carry_out};
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -57,10 +58,15 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     if !args.anyway {
         args.source.check(context)?;
     }
-    let task = args.source.task(context)?;
-    let dir = match mounted(context, &task, args.dir.as_deref())? {
-        Ok(dir) => dir,
-        Err(status) => return Ok(status),
+    let (task, made) = args.source.task(context)?;
+    let dir = match mounted(context, &task, args.dir.as_deref()) {
+        Ok(Ok(dir)) => dir,
+        failed => {
+            if let Some(made) = made {
+                made.withdraw(&task);
+            }
+            return failed.map(|mounted| mounted.err().unwrap_or(ExitStatus::Success));
+        }
     };
     if context.out.is_json() {
         context.out.object("workspace", &WorkspaceBody::of(&task)?)?;
@@ -105,7 +111,7 @@ impl SourceArgs {
     }
 
     /// The task that has this name already, or a new one.
-    pub fn task(&self, context: &mut Context<'_>) -> Result<Task> {
+    pub fn task(&self, context: &mut Context<'_>) -> Result<(Task, Option<Made>)> {
         let here = context.here()?;
         let store = context.store()?;
         let Some(from) = &self.from else {
@@ -115,7 +121,7 @@ impl SourceArgs {
                     let failure = Failure::new("unknown-task", ExitStatus::NotFound, text);
                     Err(failure.hint(Some("make one with --from DIR".to_owned())).into())
                 }
-                found => Ok(found?),
+                found => Ok((found?, None)),
             };
         };
         let new = NewTask {
@@ -123,6 +129,7 @@ impl SourceArgs {
             command: COMMAND.to_owned(),
             ..NewTask::default()
         };
+        let is_first = store.known_project(from)?.is_none();
         let project = store.project(from)?;
         let mut task = project.new_task(&new)?;
         if let Some(setup) = allowed_setup(context, &project)? {
@@ -131,7 +138,7 @@ impl SourceArgs {
                 ["--preset".to_owned(), "development".to_owned()].into_iter().chain(rules).collect();
             carry_out(context, &mut task, &setup, &rules)?;
         }
-        Ok(task)
+        Ok((task, Some(Made { project, is_first })))
     }
 
     /// A copy elsewhere must not lead back in silence. Looked at before anything is made.

@@ -56,10 +56,10 @@ const PRESET: &str = "preset:";
 impl RuleRecord {
     /// A list of rules. A preset that is in it as a whole is kept by its name: it has hundreds of them.
     pub fn list(rules: &[Rule]) -> Vec<RuleRecord> {
+        let presets = Preset::ALL.map(|preset| (preset, preset.rules()));
         let mut left = rules;
         let mut list = Vec::new();
         while let Some((first, rest)) = left.split_first() {
-            let presets = Preset::ALL.map(|preset| (preset, preset.rules()));
             let whole = presets.iter().find(|(_, rules)| !rules.is_empty() && left.starts_with(rules));
             match whole {
                 Some((preset, rules)) => {

@@ -189,6 +189,25 @@ mod tests {
     }
 
     #[test]
+    fn a_thousand_exceptions_for_single_paths_are_not_too_complex() {
+        let mut rules = Preset::Development.rules();
+        let path =
+            |at: usize| TreePath::parse(format!("certs/a b/{}/c-{at}.pem", at % 7).as_bytes()).unwrap();
+        let open = |at| Rule::new(super::super::Pattern::exactly(&path(at)).unwrap(), Level::Write);
+        rules.extend((0..1000).map(open));
+        let rules = Rules::new(rules).unwrap();
+        for (at, expected) in [(0, Level::Write), (999, Level::Write), (1000, Level::None)] {
+            assert_eq!(level(&rules, std::str::from_utf8(path(at).as_bytes()).unwrap()), expected);
+        }
+        for odd in ["a*b?[c]{d,e}\\f.pem", ".env \u{e9}", "x/!y#.key"] {
+            let path = TreePath::parse(odd.as_bytes()).unwrap();
+            let pattern = super::super::Pattern::exactly(&path).unwrap();
+            assert!(pattern.matches(&path), "{pattern}");
+            assert!(!pattern.matches(&TreePath::parse(b"aXb.pem").unwrap()));
+        }
+    }
+
+    #[test]
     fn exceptions_come_after_what_they_are_exceptions_to() {
         let rules = rules(&["a/b/*.x=none", "/**=write", "a/=none", "/docs/=read", "a/b/=read", "z=write@1"]);
         let order = rules.hiding_order();

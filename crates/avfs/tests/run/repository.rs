@@ -42,7 +42,7 @@ fn git_stays_clean_beside_hidden_files_and_no_commit_that_changes_them_comes_hom
     let script = "git rm -q --sparse --cached .env; git commit -qm removed";
     good(&mut project.avfs(&["run", "--task", "one", "--", "sh", "-euc", script]));
     let refused = project.avfs(&["apply", "one", "--commits", "--json"]).output().unwrap();
-    let error: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
+    let error: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!(error["error"]["code"], "hidden-changed", "{error}");
     assert!(error["error"]["message"].as_str().unwrap().ends_with(" deletes /.env"), "{error}");
     // The hint, as it is typed.

@@ -178,7 +178,6 @@ impl Vault {
         let toolchains = request.toolchains();
         let mut given = variables(&settings_inside());
         given.push(("HOME".into(), home.at.clone().into()));
-        given.extend(read_only.then(|| ("GIT_OPTIONAL_LOCKS".into(), "0".into())));
         given.extend(request.env.iter().chain(&request.passed).cloned());
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));
         let place = request.own_place();

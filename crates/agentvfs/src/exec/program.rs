@@ -195,6 +195,8 @@ impl Task {
         given.extend(["USER", "LOGNAME"].map(|name| (name.into(), program.user.name.as_str().into())));
         given.push(("AVFS_VAULT".into(), self.vault_name().as_str().into()));
         given.push(("AVFS_TASK".into(), self.name().as_str().into()));
+        // What a person runs is not classified: git may note what it has looked at.
+        given.push(("GIT_OPTIONAL_LOCKS".into(), "1".into()));
         given.extend(program.env.iter().cloned());
         // In a home that is shown, it is there already.
         let is_apart = |link: &Link| home.shows.is_none() || Link::fits(&link.at, &[&home.at]);

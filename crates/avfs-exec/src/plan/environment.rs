@@ -58,8 +58,10 @@ const OF_BUILDS: [&str; 41] = [
     "RUST_LOG",
 ];
 
-/// Nothing looks for newer versions of itself.
-const QUIET: [(&str, &str); 3] = [
+/// What only reads is to change nothing and ask nobody: git does not refresh its index while it looks, and nothing looks for
+/// newer versions of itself.
+const QUIET: [(&str, &str); 4] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
     ("npm_config_update_notifier", "false"),
     ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
     ("CHECKPOINT_DISABLE", "1"),

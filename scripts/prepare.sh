@@ -27,10 +27,12 @@ need_tools() {
         as_root=(sudo)
     fi
     say "installing Debian packages: ${missing[*]}"
-    "${as_root[@]}" apt-get update -qq >&2
+    # Another installation may be at work: its lock is waited for.
+    local patient=(-qq -o DPkg::Lock::Timeout=600)
+    "${as_root[@]}" apt-get update "${patient[@]}" >&2 || say "the list of packages could not be refreshed"
     no_cluster "${missing[@]}"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+        apt-get install -y "${patient[@]}" --no-install-recommends "${missing[@]}" >&2
 }
 
 has_tool() {
@@ -57,6 +59,16 @@ MOUNT_TOOLS=(
     sqlite3=sqlite3 "/usr/lib/postgresql/*/bin/initdb=postgresql"
     fio=fio stress-ng=stress-ng
 )
+
+# The command that runs tests, as the list `tests`: nextest, which is installed if it is missing and can be.
+need_nextest() {
+    tests=(cargo nextest run)
+    cargo nextest --version >/dev/null 2>&1 && return 0
+    say "installing cargo-nextest"
+    cargo install --locked --quiet cargo-nextest && return 0
+    say "cargo-nextest cannot be installed: using cargo test"
+    tests=(cargo test)
+}
 
 # Suites for file systems that come as crates, at the versions that the tests were written for. They are kept
 # beside what is built, and built once.

@@ -121,6 +121,7 @@ const ASKING: &[(&str, Try)] = &[
         let named = ["@", "@~1", "web", "web:@~1"].map(|text| shut.vault.revision(text).unwrap());
         named.iter().all(|revision| revision.reader().unwrap().find(&a()).is_err())
     }),
+    ("Vault::set_policy", |shut| refused(shut.vault.set_policy(None))),
     ("Vault::set_quota", |shut| refused(shut.vault.set_quota(None, None))),
     ("Vault::store_rules", |shut| refused(shut.vault.store_rules(None))),
     ("Vault::undo", |shut| refused(shut.vault.undo())),
@@ -174,8 +175,11 @@ const SILENT: &[(&str, &str)] = &[
     ("Vault::rules", "tells the rules themselves"),
     ("Vault::rules_for_programs", "tells rules, which are about names that need not exist"),
     ("Vault::forget_saved_rule", "about commands, and not about files"),
+    ("Vault::own_path", "tells a directory of the host"),
     ("Vault::policy_here", "about commands, and not about files"),
+    ("Vault::policy_in_force", "about commands, and not about files"),
     ("Vault::saved_rules", "about commands, and not about files"),
+    ("Vault::save_automatic_checkpoint", "gives a name to a state, whatever is in it"),
     ("Vault::save_checkpoint", "gives a name to a state, whatever is in it"),
     ("Vault::store", "the way back to everything, for whoever holds a store anyway"),
     ("Vault::stored_rules", "tells rules, which are about names that need not exist"),

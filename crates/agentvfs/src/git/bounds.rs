@@ -1,8 +1,6 @@
 //! How much work git may have with what a stranger made: few bytes can ask for much memory and time.
 
-use std::process::Child;
-
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::process::Command;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -26,19 +24,26 @@ impl Default for Bounds {
 pub(super) const SPARING: [&str; 3] =
     ["core.packedGitWindowSize=32m", "core.packedGitLimit=256m", "pack.threads=4"];
 
+/// Sets the limits and becomes the program. A limit that is tighter already stays.
+const HOLD: &str = r#"
+    { ulimit -v "$1"; ulimit -S -t "$2"; ulimit -H -t "$3"; ulimit -c 0; } 2>/dev/null
+    shift 3
+    exec "$@"
+"#;
+
 impl Bounds {
-    /// Holds a process that has just begun, with those that it starts.
-    pub(super) fn hold(&self, child: &Child) {
-        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-        let limits = [
-            (Resource::As, self.memory, self.memory),
-            // At the first one it is told, at the second killed.
-            (Resource::Cpu, self.seconds, self.seconds + 1),
-            (Resource::Core, 0, 0),
-        ];
-        for (resource, current, maximum) in limits {
-            // It fails for a process that has ended, or that is held tighter already.
-            let _ = prlimit(Some(pid), resource, Rlimit { current: Some(current), maximum: Some(maximum) });
+    /// The same command, held from its first instruction, with everything that it starts. A limit that was set on a
+    /// running process would come too late for one that is fast.
+    pub(super) fn hold(&self, command: &Command) -> Command {
+        let mut held = Command::new("/bin/sh");
+        held.args(["-c", HOLD, "sh"]);
+        // At the first limit of time the program is told, at the second it is killed.
+        held.args([self.memory / 1024, self.seconds, self.seconds + 1].map(|limit| limit.to_string()));
+        held.arg(command.get_program()).args(command.get_args()).env_clear();
+        held.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(directory) = command.get_current_dir() {
+            held.current_dir(directory);
         }
+        held
     }
 }

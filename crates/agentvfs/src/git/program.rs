@@ -181,11 +181,11 @@ impl Git {
     fn start_with(mut self, input: Stdio, output: Stdio) -> Result<Running, GitError> {
         let complaints = tempfile::tempfile().map_err(GitError::host("making a temporary file"))?;
         let errors = complaints.try_clone().map_err(GitError::host("making a temporary file"))?;
+        if let Some(bounds) = &self.bounds {
+            self.command = bounds.hold(&self.command);
+        }
         self.command.stdin(input).stdout(output).stderr(errors);
         let child = self.command.spawn().map_err(GitError::NoProgram)?;
-        if let Some(bounds) = &self.bounds {
-            bounds.hold(&child);
-        }
         Ok(Running { child, complaints, action: self.action, bounds: self.bounds })
     }
 }
@@ -243,9 +243,11 @@ impl Running {
 
     pub(super) fn finish(mut self) -> Result<(), GitError> {
         let status = self.child.wait().map_err(GitError::host("waiting for git"))?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(GitError::Failed { action: self.action, message: self.complaint(status) }),
+        match status.code() {
+            Some(0) => Ok(()),
+            // The shell that sets the limits says so.
+            Some(127) if self.bounds.is_some() => Err(GitError::NoProgram(io::ErrorKind::NotFound.into())),
+            Some(_) | None => Err(GitError::Failed { action: self.action, message: self.complaint(status) }),
         }
     }
 

@@ -43,6 +43,7 @@ pages! {
     exec: "docs/exec.md",
     git: "docs/git.md",
     merge: "docs/merge.md",
+    network: "docs/network.md",
     policy: "docs/policy.md",
     review: "docs/review.md",
     rules: "docs/rules.md",

@@ -16,6 +16,9 @@ const PROGRAMS: &[(&str, &str)] = &[
         "#!/bin/sh\nmkdir -p target && echo built >target/built && echo 'test result: ok'\n",
     ),
     (".local/bin/npm", "#!/bin/sh\necho npm \"$@\"\n"),
+    (".local/bin/go", "#!/bin/sh\necho go \"$@\"\n"),
+    ("bin/aider", "#!/bin/sh\necho aider \"$@\"\n"),
+    ("src/web/.venv/bin/pytest", "#!/bin/sh\necho pytest \"$@\"\n"),
     ("bin/an-editor", "#!/bin/sh\necho '# edited' >>\"$1\"\n"),
 ];
 
@@ -31,7 +34,7 @@ const FILES: &[(&str, &str)] = &[
     ("src/web/Makefile", "all:\n\ttrue\n"),
     ("docs/guide.md", "Read this first.\n"),
     ("customers/list.csv", "Ada\n"),
-    (".gitignore", ".env\ntarget/\n"),
+    (".gitignore", ".env\n.venv/\ntarget/\n"),
 ];
 const IGNORED: &[(&str, &str)] = &[(".env", "PASSWORD=hidden\n")];
 

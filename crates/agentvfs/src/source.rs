@@ -6,6 +6,7 @@
 mod ahead;
 mod host;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -117,6 +118,23 @@ impl Store {
             Ok(())
         })?;
         Ok(state)
+    }
+
+    /// The paths of the files in a state of which their source had another version, or none, when somebody first asked.
+    pub(crate) fn moved_paths(&self, state: SnapshotId) -> Result<HashSet<TreePath>, FsError> {
+        let moved = self.objects().all_moved()?;
+        let mut paths = HashSet::new();
+        if moved.is_empty() {
+            return Ok(paths);
+        }
+        let base = Base { root: self.objects().snapshot(state)?.root.clone(), inodes: None };
+        let tree = WorkTree::in_memory(self.objects().clone(), base, self.clock())?;
+        for (id, promise) in moved {
+            if tree.owes(promise.path(), id)? {
+                paths.insert(promise.path().clone());
+            }
+        }
+        Ok(paths)
     }
 
     /// A state with a change that is nobody's deed, and its table of inodes. Hold a pin until something needs it.

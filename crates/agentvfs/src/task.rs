@@ -168,6 +168,11 @@ impl Task {
         self.vault.store().with_moved(self.record.base)
     }
 
+    /// The same as it is stored, with promises where nobody has looked.
+    pub(crate) fn began(&self) -> SnapshotId {
+        self.record.base
+    }
+
     /// The task as it is now.
     pub fn head(&self) -> Result<SnapshotId> {
         self.vault.store().with_moved(self.vault.head()?)
@@ -203,6 +208,7 @@ impl Task {
             () if is_running => TaskState::Running,
             () if !changed.is_empty() && !self.is_applied(head)? => TaskState::Unmerged,
             () if commits > 0 => TaskState::Unmerged,
+            () if changed.is_empty() && self.has_other_git_work()? => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
             () => TaskState::Applied,
         };

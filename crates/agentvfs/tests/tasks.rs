@@ -177,7 +177,7 @@ fn work(task: &agentvfs::Task) -> (Vec<String>, usize) {
 fn plan(fixture: &Fixture, task: &agentvfs::Task, paths: &[&str]) -> Plan {
     let selection = Selection { paths: paths.iter().map(|at| path(at)).collect(), ..Selection::default() };
     let (base, head) = (task.base().unwrap(), task.head().unwrap());
-    let options = ApplyOptions { task: Some(task.vault_name().to_string()), ..ApplyOptions::default() };
+    let options = ApplyOptions { task: Some(task.vault_name().clone()), ..ApplyOptions::default() };
     Application::plan(&fixture.store, base, head, &fixture.root(), &selection, &options).unwrap()
 }
 

@@ -363,6 +363,18 @@ impl Objects {
         }
     }
 
+    /// Has the contents of a file kept, if a source has promised them. `false`: the source has another version by now, or
+    /// nothing.
+    pub fn keep_contents_of(&self, entry: &Entry) -> Result<bool, ObjectError> {
+        let id = match entry.kind {
+            EntryKind::File { content: Content::Blob(id), .. } => id.object(),
+            EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
+            _ => return Ok(true),
+        };
+        let Some(promise) = self.promise(id)? else { return Ok(true) };
+        Ok(matches!(&*self.keep(PromiseId::from_object(id), &promise)?, Kept::File(_)))
+    }
+
     /// Whether both ids are promises of one directory, and nobody has looked at it by way of the older one: then it is as
     /// the newer one finds it.
     pub(crate) fn is_same_directory(&self, one: ObjectId, other: ObjectId) -> Result<bool, ObjectError> {

@@ -29,6 +29,8 @@ pub struct Context<'a> {
     alone: bool,
     /// The vault that the command works on, once that was asked.
     pub(crate) decided: OnceCell<Decided>,
+    /// One for the whole command: objects that no ref names yet are known to the handle alone that has put them.
+    opened: OnceCell<Store>,
 }
 
 /// How far a command reaches.
@@ -63,6 +65,7 @@ impl<'a> Context<'a> {
             chosen: OnceCell::new(),
             alone: false,
             decided: OnceCell::new(),
+            opened: OnceCell::new(),
         })
     }
 
@@ -78,11 +81,15 @@ impl<'a> Context<'a> {
 
     /// The store, made if there is none yet.
     pub fn store(&self) -> Result<Store> {
+        if let Some(store) = self.opened.get() {
+            return Ok(store.clone());
+        }
         let home = self.home()?;
         let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
         let (retention, patience) = (self.retention(), self.settings.wait());
         let options = StoreOptions { store, retention, patience, ..StoreOptions::default() };
-        Ok(Store::open_with(home, options)?)
+        let store = Store::open_with(home, options)?;
+        Ok(self.opened.get_or_init(|| store).clone())
     }
 
     /// The store, for commands about tasks and their directories: what a killed apply left half done is finished or

@@ -23,7 +23,7 @@ impl IgnoredArgs {
 }
 
 /// How many ignored files there are, and where.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub struct IgnoredBody {
     files: usize,
     places: Vec<PlaceBody>,

@@ -88,12 +88,19 @@ impl Plan {
             if self.is_empty() {
                 return Ok(Applied { kept, ..Applied::default() });
             }
-            let application = self.application.clone();
+            let mut application = self.application.clone();
+            if !self.keep_versions()? {
+                // What the user did meanwhile is in the base, and in the task.
+                application.base = store.with_moved(application.base)?;
+                application.theirs = store.with_moved(application.theirs)?;
+                self = application.look()?;
+                continue;
+            }
             let work = Work {
                 store: &store,
                 ledger: &ledger,
                 snapshot: application.theirs,
-                task: application.options.task.clone(),
+                task: application.options.task.as_ref().map(ToString::to_string),
                 partial: !application.selection.is_all() || !self.settled.is_empty(),
                 undoes: None,
                 redoes: None,
@@ -118,6 +125,30 @@ impl Plan {
         }
         let path = self.files.first().map(|file| file.path.clone()).unwrap_or_default();
         Err(ApplyError::Overtaken { path, kept }.into())
+    }
+}
+
+impl Plan {
+    /// Has the versions kept that this takes away from their paths: the task and others began with them, and may not have
+    /// read them yet. `false`: the user was faster with one of them.
+    fn keep_versions(&self) -> Result<bool> {
+        let objects = self.application.store.objects();
+        let before = self.application.reader(self.application.base)?;
+        let mut is_all = true;
+        for step in &self.steps {
+            let path = match &step.action {
+                Action::Put { over: Some(_), .. } => &step.path,
+                _ => match step.leaves() {
+                    Some(path) => path,
+                    None => continue,
+                },
+            };
+            if let Ok(found) = before.find(path) {
+                is_all &= objects.keep_contents_of(&found.entry).map_err(ApplyError::from)?;
+            }
+        }
+        objects.commit_kept().map_err(ApplyError::from)?;
+        Ok(is_all)
     }
 }
 

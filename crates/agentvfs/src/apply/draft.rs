@@ -52,8 +52,7 @@ impl Draft {
     }
 
     pub fn run(mut self) -> Result<Plan, ApplyError> {
-        let moved = self.plan.application.store.objects().all_moved()?;
-        self.moved = moved.into_iter().map(|(_, promise)| promise.path().clone()).collect();
+        self.moved = self.plan.application.moved()?;
         let mut changes = self.changes()?;
         if self.plan.application.only_conflicts {
             changes = self.doubtful(changes)?;
@@ -195,7 +194,7 @@ impl Draft {
         ThreeWay {
             objects: application.store.objects(),
             selection: &application.selection,
-            task: application.options.task.as_deref().map_or("task", own_name),
+            task: application.options.own_name(),
             moved: &self.moved,
             edited: application.options.edited.get(path),
         }
@@ -430,9 +429,4 @@ fn git_directory(path: &TreePath) -> Option<TreePath> {
         }
     }
     None
-}
-
-/// What a task is called in markers: those who see them are in its project.
-fn own_name(vault: &str) -> &str {
-    vault.rsplit('/').next().unwrap_or(vault)
 }

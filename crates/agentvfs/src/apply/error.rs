@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use avfs_core::{TreePath, printable};
-use avfs_tree::{ObjectError, ReadError};
+use avfs_tree::{FsError, ObjectError, ReadError};
 
 use super::conflict::Conflict;
 use super::record::ApplyId;
@@ -62,6 +62,8 @@ pub enum ApplyError {
     Object(#[from] ObjectError),
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error(transparent)]
+    Tree(#[from] FsError),
 }
 
 /// Bytes that somebody wrote to a file at the very moment when it was replaced: they are here.

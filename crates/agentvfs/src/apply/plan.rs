@@ -1,6 +1,6 @@
 //! What would be done, decided by looking.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use avfs_core::rules::Rules;
@@ -19,13 +19,14 @@ use super::sides::EditedText;
 use super::step::{DirectoryTime, Step};
 use crate::error::Error;
 use crate::ignored::IgnoredSummary;
+use crate::name::VaultName;
 use crate::store::Store;
 
 /// How changes are applied.
 #[derive(Clone, Default)]
 pub struct ApplyOptions {
     /// Whose changes these are: for markers and the record.
-    pub task: Option<String>,
+    pub task: Option<VaultName>,
     pub conflicts: OnConflict,
     /// What was decided for single paths.
     pub choices: BTreeMap<TreePath, OnConflict>,
@@ -35,6 +36,14 @@ pub struct ApplyOptions {
     pub rules: Option<Rules>,
     /// Apply what is ignored too. What the selection names is applied in any case.
     pub with_ignored: bool,
+}
+
+impl ApplyOptions {
+    /// What the task is called in markers: those who see them are in its project.
+    pub(super) fn own_name(&self) -> &str {
+        let name = self.task.as_ref().map_or("task", VaultName::as_str);
+        name.rsplit('/').next().unwrap_or(name)
+    }
 }
 
 /// What is asked for: the changes between two states, in a directory.
@@ -107,13 +116,21 @@ impl Application {
 
     /// Refuses a task whose conflicts are open: whoever applies, markers do not reach the directory.
     pub(super) fn check_settled(&self) -> crate::error::Result<()> {
-        let task = self.options.task.as_deref().map(|name| self.store.task(name)).transpose();
+        let task = self.options.task.as_ref().map(|name| self.store.task(name.as_str())).transpose();
         match task {
             Ok(Some(task)) => task.check_settled(&self.selection),
             // A vault that is no task, or that is gone by now.
             Ok(None) | Err(Error::NotATask { .. } | Error::UnknownVault { .. }) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Paths of which the user had another version when somebody first read them. What other tasks and projects met does
+    /// not count.
+    pub(super) fn moved(&self) -> Result<HashSet<TreePath>, ApplyError> {
+        let task = self.options.task.as_ref().and_then(|name| self.store.task(name.as_str()).ok());
+        let began = task.map_or(self.base, |task| task.began());
+        Ok(self.store.moved_paths(began)?)
     }
 
     /// Looks, or looks again.
@@ -142,7 +159,7 @@ impl Application {
 
 /// The numbers of the task's files, if the state is its present one.
 fn numbers(store: &Store, theirs: SnapshotId, options: &ApplyOptions) -> Option<NodeId> {
-    let vault = store.vault(options.task.as_deref()?).ok()?;
+    let vault = store.vault(options.task.as_ref()?.as_str()).ok()?;
     let head = vault.record().ok()?.0.head;
     let is_present = store.with_moved(head.snapshot).ok()? == theirs;
     head.inodes.filter(|_| is_present)

@@ -66,7 +66,7 @@ impl Plan {
         let three_way = ThreeWay {
             objects: application.store.objects(),
             selection: &application.selection,
-            task: application.options.task.as_deref().unwrap_or("task"),
+            task: application.options.own_name(),
             moved: &moved,
             edited: None,
         };

@@ -326,6 +326,7 @@ fn apply_code(error: &ApplyError) -> &'static str {
         ApplyError::Damaged { .. } => "damaged-record",
         ApplyError::Object(source) => object_code(source),
         ApplyError::Read(source) => read_code(source),
+        ApplyError::Tree(source) => fs_code(source),
     }
 }
 

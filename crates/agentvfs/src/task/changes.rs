@@ -31,6 +31,23 @@ impl Task {
         self.changes_between(self.base()?, self.head()?)
     }
 
+    /// Whether its repositories hold something that no commit on a branch shows: a stash, a commit that no branch names,
+    /// staged files, settings. What git notes by itself when it looks at files is not meant.
+    pub fn has_other_git_work(&self) -> Result<bool> {
+        if !self.brought().is_empty() {
+            return Ok(false);
+        }
+        let (base, head) = (self.base()?, self.head()?);
+        let (from, to) = (self.vault().reader_at(base)?, self.vault().reader_at(head)?);
+        let mut found = false;
+        let looked = from.diff(&to, &TreePath::root(), &mut |seen| {
+            found |= is_git_work(&seen.change);
+            Ok(())
+        });
+        looked.map_err(Error::Object)?;
+        Ok(found)
+    }
+
     pub(super) fn changes_between(&self, from: SnapshotId, to: SnapshotId) -> Result<TaskChanges> {
         if from == to {
             return Ok(TaskChanges::default());
@@ -160,4 +177,17 @@ fn is_applicable(file: &FileChange) -> bool {
     let (Status::Attributes, Some(old), Some(new)) = (file.status, &file.old, &file.new) else { return true };
     let (old, new) = (&old.entry.meta, &new.entry.meta);
     (old.mode, &old.xattrs, &old.labels) != (new.mode, &new.xattrs, &new.labels)
+}
+
+/// Files of a repository that git writes without anybody's work being in them.
+const NOTES_OF_GIT: [&[u8]; 6] =
+    [b"index", b"index.lock", b"FETCH_HEAD", b"ORIG_HEAD", b"COMMIT_EDITMSG", b"gc.log"];
+
+fn is_git_work(change: &Change) -> bool {
+    let is_directory = |entry: &Option<Entry>| entry.as_ref().is_none_or(Entry::is_directory);
+    let is_note =
+        || change.path.split_last().is_some_and(|(_, name)| NOTES_OF_GIT.contains(&name.as_bytes()));
+    is_in_repository(&change.path)
+        && !(is_directory(&change.before) && is_directory(&change.after))
+        && !is_note()
 }

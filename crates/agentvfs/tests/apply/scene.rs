@@ -104,7 +104,7 @@ impl Scene {
 
 /// By the name of the task the numbers of its files are known.
 pub fn options() -> ApplyOptions {
-    ApplyOptions { task: Some("task".into()), ..ApplyOptions::default() }
+    ApplyOptions { task: Some(VaultName::new("task").unwrap()), ..ApplyOptions::default() }
 }
 
 pub fn put(top: &Path, at: &str, bytes: &[u8]) {

@@ -197,7 +197,8 @@ impl WorkTree {
 
     /// Moves an entry, replacing what is at the new place as `rename(2)` does.
     pub fn rename(&self, from: Place, to: Place) -> Result<(), FsError> {
-        self.settle_replaced(&to)?;
+        self.settle_at(&from)?;
+        self.settle_at(&to)?;
         let mut state = self.state();
         let moved = state.lookup(&from)?;
         let replaced = state.lookup(&to)?;
@@ -222,6 +223,7 @@ impl WorkTree {
 
     /// Moves an entry to a place where there must be nothing.
     pub fn rename_no_replace(&self, from: Place, to: Place) -> Result<(), FsError> {
+        self.settle_at(&from)?;
         let mut state = self.state();
         let moved = state.lookup(&from)?;
         let replaced = state.lookup(&to)?;
@@ -238,6 +240,8 @@ impl WorkTree {
 
     /// Swaps two entries.
     pub fn exchange(&self, from: Place, to: Place) -> Result<(), FsError> {
+        self.settle_at(&from)?;
+        self.settle_at(&to)?;
         let mut state = self.state();
         let first = self.existing(&mut state, &from)?;
         let second = self.existing(&mut state, &to)?;

@@ -67,27 +67,34 @@ impl WorkTree {
     }
 
     /// Takes the version of a promised file that took its place, if the tree has that promise at `path`.
-    /// Directories that nobody has looked at stay as they are.
     pub fn take_moved(&self, path: &TreePath, id: PromiseId) -> Result<(), FsError> {
-        let mut ino = Ino::ROOT;
-        for name in path.components() {
-            let mut state = self.state();
-            if !state.is_looked_at(ino)? {
-                return Ok(());
-            }
-            match state.inode(ino)?.is_directory() {
-                true => match state.lookup(&Place::new(ino, name))? {
-                    Some(found) => ino = found,
-                    None => return Ok(()),
-                },
-                false => return Ok(()),
-            }
-        }
-        let is_meant = self.state().owed(ino)?.is_some_and(|owed| owed.id == id);
-        match is_meant.then(|| self.settle_owed(ino)).transpose() {
+        let owing = self.find_owing(path, id)?;
+        match owing.map(|ino| self.settle_owed(ino)).transpose() {
             Ok(_) | Err(FsError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the tree has this promise at `path`.
+    pub fn owes(&self, path: &TreePath, id: PromiseId) -> Result<bool, FsError> {
+        Ok(self.find_owing(path, id)?.is_some())
+    }
+
+    /// The inode at `path`, if what is in it is this promise. Directories that nobody has looked at stay as they are.
+    fn find_owing(&self, path: &TreePath, id: PromiseId) -> Result<Option<Ino>, FsError> {
+        let mut ino = Ino::ROOT;
+        for name in path.components() {
+            let mut state = self.state();
+            if !state.is_looked_at(ino)? || !state.inode(ino)?.is_directory() {
+                return Ok(None);
+            }
+            match state.lookup(&Place::new(ino, name))? {
+                Some(found) => ino = found,
+                None => return Ok(None),
+            }
+        }
+        let is_meant = self.state().owed(ino)?.is_some_and(|owed| owed.id == id);
+        Ok(is_meant.then_some(ino))
     }
 
     /// As [`WorkTree::settle_owed`], where whoever uses what is in the inode is asked for that anyway.
@@ -98,9 +105,10 @@ impl WorkTree {
         }
     }
 
-    /// Has a promised file kept that is about to be replaced: whoever merges needs to know what was there. What cannot be
-    /// had is replaced nevertheless.
-    pub(super) fn settle_replaced(&self, place: &Place) -> Result<(), FsError> {
+    /// Has a promised file kept that is about to be replaced or to get another name. Whoever merges needs to know what was
+    /// replaced, and a promise is about one path: at another, nobody would find what took its place. What cannot be had is
+    /// replaced or moved nevertheless.
+    pub(super) fn settle_at(&self, place: &Place) -> Result<(), FsError> {
         if !self.shared.objects.may_promise() {
             return Ok(());
         }

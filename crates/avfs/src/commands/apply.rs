@@ -184,7 +184,7 @@ pub fn apply(
 fn options(context: &Context<'_>, task: &Task, manner: &MannerArgs) -> Result<ApplyOptions> {
     Ok(ApplyOptions {
         with_ignored: manner.ignored.are_wanted(context),
-        task: Some(task.vault_name().to_string()),
+        task: Some(task.vault_name().clone()),
         conflicts: manner.on_conflict(),
         rules: task.rules()?,
         ..ApplyOptions::default()

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::task::RunStateBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 use crate::ignored::IgnoredBody;
 use crate::json::{PathField, byte_field};
 use crate::progress::Progress;
@@ -87,7 +88,10 @@ pub struct TaskBody {
     /// What it is called in the directory that one is in.
     #[serde(skip)]
     pub shown: String,
-    /// The same for people.
+    /// Why it, or its directory, cannot be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Conflicts, for people.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
@@ -173,10 +177,55 @@ impl TaskBody {
             open_conflicts: task.open_conflicts()?.iter().map(PathField::from).collect(),
             conflicts: None,
             shown: task.name().to_string(),
+            trouble: None,
             warnings: Vec::new(),
         })
     }
+
+    /// One that cannot be looked at. The others are listed all the same.
+    fn unreadable(task: &Task, error: &anyhow::Error) -> TaskBody {
+        TaskBody {
+            name: task.name().to_string(),
+            vault: task.vault_name().to_string(),
+            state: UNREADABLE,
+            project: ProjectField::new(task.root().as_os_str().as_encoded_bytes()),
+            command: task.command().to_owned(),
+            profile: task.profile().map(str::to_owned),
+            since: task.created(),
+            created: show_rfc3339(task.created()),
+            base: String::new(),
+            head: String::new(),
+            changed: CountsBody::default(),
+            ignored: IgnoredBody::default(),
+            commits: 0,
+            run: None,
+            run_note: None,
+            open_conflicts: Vec::new(),
+            conflicts: None,
+            shown: task.name().to_string(),
+            trouble: Some(Failure::of(error).message),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Notes what would not merge by itself.
+    fn take_conflicts(&mut self, task: &Task, clashes: &Clashes, detailed: bool) {
+        let directory = match task.clashes_with_directory() {
+            Ok(directory) => directory,
+            Err(error) => {
+                self.trouble = Some(Failure::of(&error.into()).message);
+                Vec::new()
+            }
+        };
+        self.conflicts = Some(ConflictsBody::new(&directory, clashes, detailed));
+        if detailed {
+            self.warnings = table::warnings(&directory, &clashes.tasks);
+        }
+    }
 }
+
+/// The state of a task that cannot be looked at.
+const UNREADABLE: &str = "unreadable";
 
 pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
     let here = context.here()?;
@@ -186,16 +235,23 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
         Some(_) | None => store.tasks()?,
     };
     let waiting = Progress::if_slow(context.out, "comparing tasks");
-    let mut bodies = tasks.iter().map(TaskBody::of).collect::<Result<Vec<TaskBody>>>()?;
+    let looked_at: Vec<Result<TaskBody>> = tasks.iter().map(TaskBody::of).collect();
+    let readable: Vec<Task> =
+        tasks.iter().zip(&looked_at).filter(|(_, look)| look.is_ok()).map(|(task, _)| task.clone()).collect();
     let detail = if args.conflicts { ClashDetail::Pairs } else { ClashDetail::Paths };
-    let clashes = store.clashes(&tasks, detail)?;
-    for ((body, task), clashes) in bodies.iter_mut().zip(&tasks).zip(&clashes) {
-        let directory = task.clashes_with_directory()?;
-        body.conflicts = Some(ConflictsBody::new(&directory, clashes, args.conflicts));
-        if args.conflicts {
-            body.warnings = table::warnings(&directory, &clashes.tasks);
-        }
+    let mut clashes = store.clashes(&readable, detail)?.into_iter();
+    let mut bodies = Vec::with_capacity(tasks.len());
+    for (task, look) in tasks.iter().zip(looked_at) {
+        let mut body = match look {
+            Ok(mut body) => {
+                let clashes = clashes.next().unwrap_or_default();
+                body.take_conflicts(task, &clashes, args.conflicts);
+                body
+            }
+            Err(error) => TaskBody::unreadable(task, &error),
+        };
         body.shown = here.name_of(task);
+        bodies.push(body);
     }
     drop(waiting);
     if context.out.is_json() {

@@ -27,7 +27,7 @@ fn child_that_applies() {
     let store = Store::open(&place).unwrap();
     let task = store.tasks().unwrap().remove(0);
     let (base, head) = (task.base().unwrap(), task.head().unwrap());
-    let options = ApplyOptions { task: Some(task.vault_name().to_string()), ..ApplyOptions::default() };
+    let options = ApplyOptions { task: Some(task.vault_name().clone()), ..ApplyOptions::default() };
     let plan = Application::plan(&store, base, head, task.root(), &Selection::default(), &options).unwrap();
     plan.carry_out_watched(&EndsAt(moment)).unwrap();
 }

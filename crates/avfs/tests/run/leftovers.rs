@@ -34,7 +34,7 @@ fn a_run_that_cannot_begin_leaves_no_project_vault_or_task() {
         (&["--name", "fix", "--", "no-such-program"], 127),
         (&["--name", "a/b", "--", "true"], 2),
         (&["--rule", "nonsense", "--", "true"], 2),
-        (&["--profile", "unheard-of", "--", "true"], 2),
+        (&["--profile", "unheard-of", "--", "true"], 3),
         (&["--task", "unheard-of", "--", "true"], 3),
     ] {
         let output = run(&project, words);

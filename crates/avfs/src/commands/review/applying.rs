@@ -17,7 +17,9 @@ pub fn plan(task: &Task, changes: &Changes, accepted: &Accepted) -> Result<Plan>
         options.choices.insert(path.clone(), choice.how.on_conflict());
         options.edited.extend(choice.edited().map(|edited| (path.clone(), edited)));
     }
-    let plan = look(task, changes, &accepted.selection(), &options)?;
+    let selection = accepted.selection();
+    task.check_settled(&selection)?;
+    let plan = look(task, changes, &selection, &options)?;
     for conflict in &plan.settled {
         let choice = accepted.choices.get(&conflict.path);
         let here = plan.sides(&conflict.path).map_err(Error::from)?.here_digest;
@@ -35,7 +37,7 @@ pub fn conflicts_ahead(task: &Task, changes: &Changes) -> Result<Plan> {
 
 fn options(task: &Task, changes: &Changes) -> Result<ApplyOptions> {
     Ok(ApplyOptions {
-        task: Some(task.name().to_string()),
+        task: Some(task.vault_name().clone()),
         rules: task.rules()?,
         with_ignored: changes.with_ignored,
         ..ApplyOptions::default()

@@ -98,13 +98,22 @@ pub(super) fn tell(
     }
     hidden.warn_of_history(out);
     let name = start.task.name();
-    tell_commits(out, start);
+    // What cannot be counted is told by `avfs diff`.
+    let commits = start.task.unbrought_commits().unwrap_or(0);
+    tell_commits(out, commits);
     let items: Vec<Item> = changes.files.iter().map(Item::from).collect();
     match items.len() {
         _ if !end.started && is_spent => {
             out.talk(format_args!("task {name}: the program did not start, so it is gone"))
         }
         0 if is_spent => out.talk(format_args!("task {name}: nothing changed, so it is gone")),
+        0 if commits > 0 => {
+            out.talk(format_args!("task {name}: no file differs; `avfs apply {name} --commits` brings what it committed"))
+        }
+        0 if start.task.has_other_git_work()? => out.talk(format_args!(
+            "task {name}: no file differs, but its repository does: a stash, a commit on no branch, or settings; \
+             `avfs run --task {name}` goes on with it"
+        )),
         0 => out.talk(format_args!("task {name}: nothing changed; `avfs discard {name}` throws it away")),
         files => {
             let listing = Listing::folded(&items, &changes.whole_directories);
@@ -140,9 +149,8 @@ fn tell_limits(out: &mut Printer, end: &ProgramEnd) {
     }
 }
 
-fn tell_commits(out: &mut Printer, start: &Start) {
-    // What cannot be counted is told by `avfs diff`.
-    match start.task.unbrought_commits().unwrap_or(0) {
+fn tell_commits(out: &mut Printer, commits: usize) {
+    match commits {
         0 => {}
         1 => out.talk("1 commit was made"),
         count => out.talk(format_args!("{count} commits were made")),

@@ -4,9 +4,9 @@ use agentvfs::task_run::{EndReason, RunRecord};
 use agentvfs::{Clash, TreePath};
 use anstyle::Style;
 
-use super::{CountsBody, TaskBody};
+use super::{CountsBody, TaskBody, UNREADABLE};
 use crate::listing::shown;
-use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, YELLOW};
+use crate::printer::{CYAN, GREEN, HEADING, PrintError, Printer, RED, YELLOW};
 use crate::time::{Age, now};
 use crate::versions::count;
 
@@ -24,12 +24,12 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
     let conflicts: Vec<String> = tasks.iter().map(conflicts).collect();
     let age_width = ages.iter().map(String::len).max().unwrap_or(0).max("STARTED".len());
     let heading = format!(
-        "{:<name_width$}  {:<9}  {:<change_width$}  CONFLICTS  {:<age_width$}  COMMAND",
+        "{:<name_width$}  {:<10}  {:<change_width$}  CONFLICTS  {:<age_width$}  COMMAND",
         "NAME", "STATE", "CHANGED", "STARTED"
     );
     out.line(out.paint(HEADING, heading))?;
     for (((task, changes), age), conflicts) in tasks.iter().zip(&changes).zip(&ages).zip(&conflicts) {
-        let state = out.paint(style(task.state), format!("{:<9}", task.state));
+        let state = out.paint(style(task.state), format!("{:<10}", task.state));
         let conflicts = match conflicts.as_str() {
             "-" => out.paint(Style::new(), format!("{:<9}", "-")),
             some => out.paint(YELLOW, format!("{some:<9}")),
@@ -42,7 +42,7 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
         if let Some(open) = open_conflicts(task) {
             out.line(out.paint(YELLOW, format!("  {open}")))?;
         }
-        for warning in &task.warnings {
+        for warning in task.trouble.iter().chain(&task.warnings) {
             out.line(out.paint(YELLOW, format!("  {warning}")))?;
         }
     }
@@ -121,6 +121,7 @@ fn style(state: &str) -> Style {
         "running" => CYAN,
         "unmerged" => YELLOW,
         "applied" => GREEN,
+        UNREADABLE => RED,
         _ => Style::new(),
     }
 }

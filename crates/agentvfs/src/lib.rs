@@ -117,6 +117,6 @@ pub use source::TakingAhead;
 pub use stats::{StoreStats, VaultStats};
 pub use store::{Actor, Store, StoreOptions, VaultList};
 pub use stored_policy::{PolicyInForce, PolicyOrigin, StoredPolicy};
-pub use task::{NewTask, Task, TaskChanges, TaskLook, TaskState};
+pub use task::{HeldWork, NewTask, Task, TaskChanges, TaskLook, TaskState};
 pub use vault::{Vault, VaultInfo};
 pub use version::Version;

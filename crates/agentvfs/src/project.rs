@@ -10,6 +10,7 @@ use avfs_core::rules::{Rule, Rules};
 use avfs_store::{RefEdit, RefRange};
 use avfs_tree::Limits;
 
+use crate::apply::ApplyError;
 use crate::birth::Seed;
 use crate::error::{Error, Result};
 use crate::git::{GitError, HiddenFile, Place, Preparation, Sorted, inline};
@@ -44,6 +45,9 @@ impl Store {
     pub fn project(&self, directory: &Path) -> Result<Project> {
         let root = canonical(directory)?;
         self.check_project(&root)?;
+        if !root.is_dir() {
+            return Err(ApplyError::NotADirectory { path: root }.into());
+        }
         if let Some(found) = self.project_at(&root)? {
             return Ok(found);
         }

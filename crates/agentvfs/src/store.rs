@@ -365,13 +365,21 @@ impl Store {
 
     pub fn use_vault(&self, name: &str) -> Result<()> {
         self.vault(name)?;
+        self.choose(Some(name))
+    }
+
+    /// From now on, no vault is chosen for all directories.
+    pub fn use_no_vault(&self) -> Result<()> {
+        self.choose(None)
+    }
+
+    fn choose(&self, name: Option<&str>) -> Result<()> {
         self.retry(|edits| {
             let expect = self.refs().read(key::CURRENT_VAULT)?;
-            edits.push(RefEdit {
-                key: key::CURRENT_VAULT.into(),
-                expect,
-                value: Some(record::encode(&name)),
-            });
+            let value = name.map(|name| record::encode(&name));
+            if expect.is_some() || value.is_some() {
+                edits.push(RefEdit { key: key::CURRENT_VAULT.into(), expect, value });
+            }
             Ok(())
         })
     }

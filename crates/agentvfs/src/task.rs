@@ -1,6 +1,7 @@
 //! Tasks: forks of a project for one piece of work each.
 
 mod changes;
+mod held_work;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::vault::Vault;
 
 pub use changes::TaskChanges;
 pub(crate) use changes::is_directory;
+pub use held_work::HeldWork;
 
 /// What a new task is made with.
 #[derive(Clone, Debug, Default)]

@@ -47,6 +47,10 @@ pub struct GlobalArgs {
     /// Say nothing but data and errors
     #[arg(short, long, global = true)]
     pub quiet: bool,
+
+    /// Print long output to the terminal itself [env: AVFS_PAGER, PAGER]
+    #[arg(long, global = true)]
+    pub no_pager: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -202,6 +206,7 @@ pub struct EarlyFlags {
     pub color: Option<ColorArg>,
     pub json: bool,
     pub quiet: bool,
+    pub no_pager: bool,
 }
 
 impl EarlyFlags {
@@ -212,6 +217,7 @@ impl EarlyFlags {
             match argument.to_str() {
                 Some("--json") => flags.json = true,
                 Some("-q" | "--quiet") => flags.quiet = true,
+                Some("--no-pager") => flags.no_pager = true,
                 Some("--color") => flags.color = arguments.next().as_deref().and_then(color_named),
                 Some(text) if text.starts_with("--color=") => {
                     flags.color = color_named(OsStr::new(&text["--color=".len()..]));
@@ -224,7 +230,7 @@ impl EarlyFlags {
 
     pub fn manner(self) -> Manner {
         let color = self.color.map_or(ColorWhen::Auto, ColorArg::when);
-        Manner { color, json: self.json, quiet: self.quiet }
+        Manner { color, json: self.json, quiet: self.quiet, paged: !self.no_pager }
     }
 }
 
@@ -385,8 +391,8 @@ mod tests {
         assert_eq!(scan("write f -- --json"), EarlyFlags::default());
         assert_eq!(scan("--color=never ls").color, Some(ColorArg::Never));
         assert_eq!(
-            scan("ls --color always -q"),
-            EarlyFlags { color: Some(ColorArg::Always), json: false, quiet: true }
+            scan("ls --color always -q --no-pager"),
+            EarlyFlags { color: Some(ColorArg::Always), json: false, quiet: true, no_pager: true }
         );
         assert_eq!(scan("--color pink").color, None);
     }

@@ -16,7 +16,8 @@ pub fn confirm(out: &mut Printer, question: impl Display, yes: bool) -> Result<b
         return Ok(true);
     }
     if out.is_json() || !io::stdin().is_terminal() {
-        let failure = Failure::new("needs-confirmation", ExitStatus::BadInput, "this needs a confirmation");
+        let text = format!("this needs a confirmation: {question}");
+        let failure = Failure::new("needs-confirmation", ExitStatus::BadInput, text);
         return Err(failure.hint(Some("pass --yes to go ahead".to_owned())).into());
     }
     out.flush()?;

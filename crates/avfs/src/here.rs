@@ -97,8 +97,14 @@ impl Context<'_> {
             found => found?,
         };
         let none = || {
-            Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen")
-                .hint(Some("name one with --vault, or choose one with `avfs vault use NAME`".to_owned()))
+            let chosen = store.current_vault().ok().flatten();
+            let hint = match chosen {
+                Some(name) => {
+                    format!("the chosen vault is a task of another project: `--vault {name}` names it")
+                }
+                None => "name one with --vault, or choose one with `avfs vault use NAME`".to_owned(),
+            };
+            Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen").hint(Some(hint))
         };
         let decided = found.ok_or_else(none)?;
         Ok(self.decided.get_or_init(|| decided).clone())
@@ -159,7 +165,7 @@ impl Context<'_> {
             }
             None => {}
         }
-        let Some(name) = chosen else { return Ok(None) };
+        let Some(name) = chosen.filter(|name| !is_elsewhere(store, &here, name)) else { return Ok(None) };
         let reason = user_file.map_or(Reason::Chosen, Reason::UserFile);
         Ok(Some(Decided { vault: here.vault(&name)?, reason }))
     }
@@ -174,10 +180,16 @@ impl Context<'_> {
     pub fn task(&mut self, name: Option<&str>) -> Result<Task> {
         let here = self.here()?;
         match here.task_or_only(name) {
-            Err(several @ Error::SeveralTasks { .. }) => match self.ask_for_task(&here)? {
-                Some(task) => Ok(task),
-                None => Err(several.into()),
-            },
+            Err(several @ Error::SeveralTasks { .. }) => {
+                let chosen = self.store()?.current_vault()?;
+                if let Ok(Some(Meant::Task { task, .. })) = here.meant(chosen.as_deref()) {
+                    return Ok(task);
+                }
+                match self.ask_for_task(&here)? {
+                    Some(task) => Ok(task),
+                    None => Err(several.into()),
+                }
+            }
             found => Ok(found?),
         }
     }
@@ -227,6 +239,16 @@ impl Context<'_> {
         let chosen = chosen.or(counted).filter(|at| *at < tasks.len());
         Ok(chosen.map(|at| tasks.swap_remove(at)))
     }
+}
+
+/// Whether a vault is the task of a project, and this directory belongs to another one: there, nobody means it who does not
+/// say so.
+fn is_elsewhere(store: &Store, here: &Here, name: &str) -> bool {
+    let Ok(task) = store.task(name) else { return false };
+    let is_repository = |root: &PathBuf| root.join(".git").exists();
+    let project = here.project().map(|project| project.root().to_owned());
+    let root = project.or_else(|| store.project_root(here.directory()).ok().filter(is_repository));
+    root.is_some_and(|root| root != task.root())
 }
 
 /// The directory that the command is typed in. One that was deleted belongs to nothing.

@@ -46,6 +46,6 @@ impl From<&IgnoredSummary> for IgnoredBody {
 /// Says what was left out, if anything was.
 pub fn tell_ignored(out: &mut Printer, summary: &IgnoredSummary) {
     if let Some(line) = ignored_line(summary) {
-        out.talk(format_args!("{line} (`--ignored` includes them)"));
+        out.talk(format_args!("{line} (`--ignored` shows and applies ignored files too)"));
     }
 }

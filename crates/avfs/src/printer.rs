@@ -38,6 +38,8 @@ pub struct Manner {
     pub color: ColorWhen,
     pub json: bool,
     pub quiet: bool,
+    /// Long output goes through a pager.
+    pub paged: bool,
 }
 
 /// The only way to standard output and standard error.
@@ -111,7 +113,7 @@ impl Printer {
     /// Shows what `print` prints in the user's pager, if it goes to a terminal. Whoever leaves the pager early has
     /// seen enough.
     pub fn paged(&mut self, print: impl FnOnce(&mut Printer) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        if !self.to_terminal || self.manner.json {
+        if !self.to_terminal || self.manner.json || !self.manner.paged {
             return print(self);
         }
         let Some((pager, input)) = Pager::start() else { return print(self) };

@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let sink = Sink::default();
-        let manner = Manner { color: ColorWhen::Never, json: false, quiet: false };
+        let manner = Manner { color: ColorWhen::Never, json: false, quiet: false, paged: false };
         let mut out = Printer::to(Box::new(sink.clone()), Box::new(std::io::sink()), manner);
         let rows = [["größe", "1", "x"], ["a", "22222", ""]].map(|row| row.map(str::to_owned));
         print(&mut out, ["NAME", "N", "ABOUT"], &rows).unwrap();

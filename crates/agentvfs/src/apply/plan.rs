@@ -129,8 +129,14 @@ impl Application {
     /// not count.
     pub(super) fn moved(&self) -> Result<HashSet<TreePath>, ApplyError> {
         let task = self.options.task.as_ref().and_then(|name| self.store.task(name.as_str()).ok());
-        let began = task.map_or(self.base, |task| task.began());
-        Ok(self.store.moved_paths(began)?)
+        match task {
+            Some(task) => Ok(self.store.moved_paths(task.began())?),
+            // Which promises it began with is not known: what anybody met may be one of them.
+            None => {
+                let moved = self.store.objects().all_moved()?.into_iter();
+                Ok(moved.map(|(_, promise)| promise.path().clone()).collect())
+            }
+        }
     }
 
     /// Looks, or looks again.

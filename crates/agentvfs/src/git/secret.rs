@@ -150,13 +150,14 @@ const TOKENS: &[(&str, usize, &str)] = &[
     ("dop_v1_", 40, "DigitalOcean"),
     ("hf_", 30, "Hugging Face"),
     ("SG.", 40, "SendGrid"),
+    ("eyJ", 60, "JWT"),
 ];
 
 /// The service that a token in the text belongs to. One in a documentation says that it is an example.
 fn token(text: &str) -> Option<&'static str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let words = text.split(|c: char| !is_part(c)).filter(|word| word.len() >= 20);
-    words.filter(|word| !is_placeholder(word)).find_map(|word| {
+    words.filter(|word| !says_example(word)).find_map(|word| {
         let begins = |(start, rest, _): &&(&str, usize, &str)| {
             word.strip_prefix(start).is_some_and(|after| after.len() >= *rest)
         };
@@ -166,9 +167,7 @@ fn token(text: &str) -> Option<&'static str> {
 
 /// What a name of a setting has in it whose value is a secret.
 const SECRET_NAMES: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
+    "pass",
     "secret",
     "token",
     "apikey",
@@ -207,7 +206,10 @@ fn is_secret_setting(line: &str) -> bool {
             .to_owned()
     };
     let (name, value) = (trimmed(&line[..at]).to_ascii_lowercase(), trimmed(&line[at + 1..]));
-    SECRET_NAMES.iter().any(|word| name.contains(word)) && !value.contains("://") && !is_placeholder(&value)
+    // Several words are a sentence, unless they are what a phrase is asked for.
+    let is_sentence = value.contains(char::is_whitespace) && !name.contains("phrase");
+    let is_named = SECRET_NAMES.iter().any(|word| name.contains(word));
+    is_named && !value.contains("://") && !is_sentence && !is_placeholder(&value)
 }
 
 /// `scheme://user:password@host`
@@ -222,63 +224,88 @@ fn has_password_in_url(line: &str) -> bool {
     })
 }
 
-/// Words in values that are nobody's secret.
+/// Words that a value is made of that is nobody's secret. The longer ones come first.
 const HARMLESS: &[&str] = &[
-    "test",
-    "example",
-    "sample",
-    "change",
-    "dummy",
-    "fake",
     "placeholder",
-    "local",
-    "dev",
-    "secret",
+    "development",
+    "insecure",
     "password",
-    "passwd",
     "postgres",
+    "default",
+    "example",
+    "replace",
+    "abc123",
+    "change",
+    "insert",
+    "please",
+    "passwd",
+    "sample",
+    "secret",
+    "12345",
+    "admin",
+    "dummy",
+    "false",
+    "guest",
+    "local",
     "mysql",
     "redis",
-    "root",
-    "admin",
-    "guest",
-    "user",
-    "foo",
-    "bar",
-    "baz",
-    "xxx",
-    "your",
-    "todo",
-    "default",
-    "replace",
-    "insert",
+    "super",
+    "token",
+    "value",
+    "1234",
     "demo",
+    "fake",
+    "here",
+    "host",
     "mock",
     "none",
     "null",
+    "pass",
+    "real",
+    "root",
+    "some",
+    "test",
+    "this",
+    "todo",
     "true",
-    "false",
-    "abc123",
-    "12345",
-    "insecure",
-    "not-a-",
-    "notreal",
-    "some-",
-    "some_",
-    "my-",
-    "my_",
+    "user",
+    "your",
+    "app",
+    "bar",
+    "baz",
+    "dev",
+    "foo",
+    "key",
+    "not",
+    "xxx",
+    "db",
+    "in",
+    "it",
+    "me",
+    "my",
 ];
 
+/// How many letters and digits a value may have beside such words.
+const BESIDE_WORDS: usize = 3;
+
+/// Whether a token says of itself that it is none: it has a harmless word in it.
+fn says_example(token: &str) -> bool {
+    let lower = token.to_ascii_lowercase();
+    ["example", "placeholder", "sample", "dummy", "fake", "your", "xxx", "test"]
+        .iter()
+        .any(|word| lower.contains(word))
+}
+
+/// Whether a value is one that nobody keeps secret. A word like "secret" in it is not enough: all of it has to be such
+/// words.
 fn is_placeholder(value: &str) -> bool {
-    let lower = value.to_ascii_lowercase();
     let is_reference =
         value.starts_with(['$', '<', '{', '%', '[']) || value.contains("{{") || value.contains("${");
     let kinds = value.chars().collect::<std::collections::HashSet<char>>().len();
-    value.len() < 8
-        || kinds < 4
-        || is_reference
-        || value.contains(char::is_whitespace)
-        || HARMLESS.iter().any(|word| lower.contains(word))
+    let is_example = value.to_ascii_lowercase().contains("example");
+    let words = HARMLESS.iter().fold(value.to_ascii_lowercase(), |rest, word| rest.replace(word, " "));
+    let beside_words = words.chars().filter(|c| c.is_alphanumeric()).count();
+    value.len() < 7 || kinds < 4 || is_reference || is_example || beside_words <= BESIDE_WORDS
 }
 
 #[cfg(test)]
@@ -311,6 +338,17 @@ mod tests {
             (".env.development", "API_URL=https://api.example.com\nPORT=3000\nDEBUG=true\n", None),
             (".env.development", "API_KEY=\nTOKEN=${TOKEN}\nPASSWORD=changeme-please\n", None),
             (".env.production", "DB_PASSWORD=Zk38vnQ0pLw2\n", Some(Secret::Password)),
+            (".env.production", "DB_PASSWORD=hunter2secret9\n", Some(Secret::Password)),
+            (".env.production", "DB_PASSWORD=hunter2\n", Some(Secret::Password)),
+            (".env.production", "ADMIN_PASS=Xk29!sdkfj\n", Some(Secret::Password)),
+            (".env.production", "PASSWORD=test1234prod!\n", Some(Secret::Password)),
+            (".env.production", "PASSPHRASE=one two three four\n", Some(Secret::Password)),
+            (
+                ".env.test",
+                "DB_PASSWORD=test_password_123\nAPI_KEY=not-a-real-key\nADMIN_PASS=changeme\n",
+                None,
+            ),
+            (".env.test", "TOKEN_HINT=the token is asked for at the start\n", None),
             (".env.production", "export STRIPE_KEY='Zk38vnQ0pLw2yy'\n", Some(Secret::Password)),
             (".env", "URL=postgres://app:Zk38vnQ0pLw2@db.prod.internal/app\n", Some(Secret::Password)),
             (".env", "URL=postgres://app:Zk38vnQ0pLw2@localhost/app\n", None),

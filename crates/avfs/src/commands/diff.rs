@@ -24,7 +24,6 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::here::Reason;
 use crate::ignored::{IgnoredArgs, tell_ignored};
-use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::revision::{Revision, State};
 use crate::rule_args::RuleArgs;
@@ -75,10 +74,6 @@ pub struct DiffArgs {
     /// Number the hunks of each file, as on a terminal; the patch still applies
     #[arg(long, requires = "lines")]
     hunk_numbers: bool,
-
-    /// Print to the terminal itself [env: AVFS_PAGER, PAGER]
-    #[arg(long)]
-    no_pager: bool,
 
     /// End with status 1 if there are differences
     #[arg(long)]
@@ -138,11 +133,7 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
         git: git.as_ref(),
     };
     drop(waiting);
-    let print = |out: &mut Printer| output.print(out, args);
-    match args.no_pager {
-        true => print(context.out)?,
-        false => context.out.paged(print)?,
-    }
+    context.out.paged(|out| output.print(out, args))?;
     if !with_ignored {
         tell_ignored(context.out, &changes.ignored_places);
     }

@@ -1,21 +1,23 @@
 //! `avfs discard`: throw tasks away.
 
+use agentvfs::Task;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::tasks::is_unmerged;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
 /// Throw tasks away, with everything they hold
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Asks first if a task holds work that was not applied. A task that still runs is
+#[command(
+    after_help = "Asks first if a task holds work that is not in its directory. A task that still runs is
 refused, unless --force is given.
 
 Examples:
   avfs discard task-1
-  avfs discard attempt-2 attempt-3 --yes")]
+  avfs discard attempt-2 attempt-3 --yes"
+)]
 pub struct DiscardArgs {
     /// The tasks [default: the only one of this project]
     #[arg(value_name = "TASK")]
@@ -35,6 +37,14 @@ struct DiscardBody<'a> {
     tasks: &'a [String],
 }
 
+/// Why a task is not thrown away without a question. One that cannot be looked at may hold anything.
+fn held_work(task: &Task) -> Option<String> {
+    match task.held_work() {
+        Ok(held) => held.map(|held| held.to_string()),
+        Err(error) => Some(format!("it cannot be looked at: {error}")),
+    }
+}
+
 pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> {
     // All of them are known before the first one goes.
     let tasks = if args.tasks.is_empty() {
@@ -44,15 +54,14 @@ pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> 
         args.tasks.iter().map(|name| here.task(name)).collect::<Result<Vec<_>, _>>()?
     };
     let names: Vec<String> = tasks.iter().map(|task| task.name().to_string()).collect();
-    let mut unmerged = Vec::new();
+    let mut held = Vec::new();
     for task in &tasks {
-        if is_unmerged(task)? {
-            unmerged.push(task.name().as_str());
+        if let Some(reason) = held_work(task) {
+            held.push(format!("'{}' ({reason})", task.name()));
         }
     }
-    if !unmerged.is_empty() {
-        let names = unmerged.join(", ");
-        let question = format!("Throw away work that was not applied: {names}?");
+    if !held.is_empty() {
+        let question = format!("Throw away {}?", held.join(", "));
         if !confirm(context.out, question, args.yes || args.force)? {
             return Ok(ExitStatus::No);
         }

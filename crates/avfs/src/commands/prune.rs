@@ -4,7 +4,6 @@ use agentvfs::{Pruned, PrunedVault};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::commands::tasks::is_unmerged;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -16,9 +15,9 @@ use crate::versions::count;
 #[command(
     after_help = "Checkpoints that you named stay; those that `avfs exec` saves before a command are thinned
 out like snapshots: all of the last day, then one an hour, then one a day. `avfs gc` then gives the space back.
-With --tasks, tasks go whose work is in their directory and those that changed nothing:
-they are shown first. A task with work that is nowhere else goes only by its name, with
-`avfs discard`.
+With --tasks, those tasks of this project go whose work is in their directory and those that
+changed nothing: they are shown first. A task with work that is nowhere else goes only by its
+name, with `avfs discard`.
 
 Examples:
   avfs prune --dry-run
@@ -33,6 +32,10 @@ pub struct PruneArgs {
     /// Tasks that hold nothing that is not elsewhere, instead of snapshots
     #[arg(long)]
     tasks: bool,
+
+    /// With --tasks: those of other projects too
+    #[arg(short, long, requires = "tasks")]
+    all: bool,
 
     /// Do not ask
     #[arg(short, long, requires = "tasks")]
@@ -78,8 +81,14 @@ pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
 
 fn prune_tasks(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
     let mut done = Vec::new();
-    for task in context.task_store()?.tasks()? {
-        if !is_unmerged(&task)? {
+    let here = context.here()?;
+    let tasks = match here.project() {
+        Some(project) if !args.all => project.tasks()?,
+        Some(_) | None => context.store()?.tasks()?,
+    };
+    for task in tasks {
+        // One that cannot be looked at stays.
+        if task.held_work().is_ok_and(|held| held.is_none()) {
             done.push(task);
         }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::commands::rules::{HiddenBody, hidden_bodies};
 use crate::commands::run::given_rules;
-use crate::commands::tasks::ProjectField;
+use crate::commands::tasks::{ProjectField, UNREADABLE, has_vanished};
 use crate::commands::undo::last::{Step, next_redo, next_undo};
 use crate::context::Context;
 use crate::escape::printable_path;
@@ -154,7 +154,7 @@ fn body(context: &Context<'_>, here: &Here, store: &Store) -> Result<StatusBody>
         directory: DirectoryField::new(&bytes(here.directory())),
         project: root.map(|root| ProjectField::new(&bytes(&root))),
         known: here.project().is_some(),
-        tasks: here.tasks()?.iter().map(TaskBody::of).collect::<Result<Vec<_>>>()?,
+        tasks: tasks(here)?,
         hidden_files: hidden_bodies(&hidden),
         hidden,
         vault,
@@ -163,6 +163,20 @@ fn body(context: &Context<'_>, here: &Here, store: &Store) -> Result<StatusBody>
         why_no_vault,
         why_no_undo: None,
     })
+}
+
+fn tasks(here: &Here) -> Result<Vec<TaskBody>> {
+    let mut bodies = Vec::new();
+    for task in here.tasks()? {
+        match TaskBody::of(&task) {
+            Err(error) if has_vanished(&error) => {}
+            Err(_) => {
+                bodies.push(TaskBody { name: task.name().to_string(), state: UNREADABLE, open_conflicts: 0 })
+            }
+            body => bodies.push(body?),
+        }
+    }
+    Ok(bodies)
 }
 
 /// The files that the rules of new tasks hide. A directory that cannot be read has none.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use agentvfs::exec::{ChangeKind, ChangedFile};
 use agentvfs::task_run::TaskRun;
-use agentvfs::{Clash, ClashDetail, Clashes, Task, TaskState, Timestamp, TreePath};
+use agentvfs::{Clash, ClashDetail, Clashes, Error, Task, Timestamp, TreePath};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -225,7 +225,7 @@ impl TaskBody {
 }
 
 /// The state of a task that cannot be looked at.
-const UNREADABLE: &str = "unreadable";
+pub const UNREADABLE: &str = "unreadable";
 
 pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
     let here = context.here()?;
@@ -235,7 +235,14 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
         Some(_) | None => store.tasks()?,
     };
     let waiting = Progress::if_slow(context.out, "comparing tasks");
-    let looked_at: Vec<Result<TaskBody>> = tasks.iter().map(TaskBody::of).collect();
+    let mut tasks = tasks;
+    let mut looked_at: Vec<Result<TaskBody>> = Vec::with_capacity(tasks.len());
+    tasks.retain(|task| {
+        let look = TaskBody::of(task);
+        let is_there = !look.as_ref().is_err_and(has_vanished);
+        looked_at.extend(is_there.then_some(look));
+        is_there
+    });
     let readable: Vec<Task> =
         tasks.iter().zip(&looked_at).filter(|(_, look)| look.is_ok()).map(|(task, _)| task.clone()).collect();
     let detail = if args.conflicts { ClashDetail::Pairs } else { ClashDetail::Paths };
@@ -268,10 +275,7 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-/// Whether a task holds work that is nowhere else.
-pub fn is_unmerged(task: &Task) -> Result<bool> {
-    Ok(match task.state()? {
-        TaskState::Running | TaskState::Unmerged => true,
-        TaskState::Unchanged | TaskState::Applied => false,
-    })
+/// Whether a task went away while it was looked at.
+pub fn has_vanished(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::UnknownVault { .. }))
 }

@@ -104,6 +104,8 @@ fn report(context: &mut Context<'_>, vault: &Vault, done: &[(HistoryEntry, Resto
         let paths = count(restored.changed, "path");
         context.out.talk(format_args!("undid {} in vault '{name}': {action} ({paths})", entry.seq));
     }
+    let again = context.undo_command(vault)?.replacen("undo", "redo", 1);
+    context.out.talk(format_args!("`{again}` does it again"));
     Ok(())
 }
 

@@ -65,7 +65,7 @@ impl Names {
             }
             _ => {}
         }
-        let manner = Manner { color: ColorWhen::Never, json: false, quiet: true };
+        let manner = Manner { color: ColorWhen::Never, json: false, quiet: true, paged: false };
         let mut out = Printer::to(Box::new(io::sink()), Box::new(io::sink()), manner);
         let context = Context::load(&mut out, &global(words), None)?;
         let Some(store) = store(&context)? else { return Ok(Vec::new()) };

@@ -101,7 +101,7 @@ fn undo_touches_neither_another_project_nor_the_chosen_vault() {
     web.good("undo");
     assert_eq!(
         web.talk("undo"),
-        "undid 2 in vault 'web/fix': work (1 path)\n",
+        "undid 2 in vault 'web/fix': work (1 path)\n`avfs redo` does it again\n",
         "then what was done in the task"
     );
     assert_eq!(web.code("undo"), "nothing-to-undo");
@@ -299,4 +299,23 @@ fn a_project_is_forgotten_and_its_files_stay() {
     fs::remove_dir_all(&gone.directory).unwrap();
     assert_eq!(web.good("project list")["projects"][0]["exists"], false);
     web.good(&format!("project forget {}", gone.directory.display()));
+}
+
+#[test]
+fn a_chosen_task_counts_in_its_own_project_and_outside_of_all_projects() {
+    let sandbox = Sandbox::new();
+    let web = project(&sandbox, "web", &["one", "two"]);
+    let api = project(&sandbox, "api", &["fix"]);
+    web.good("vault use two");
+    assert_eq!(web.good("vault info")["name"], "web/two");
+    web.good("apply --yes");
+    assert_eq!(web.read("notes"), "web\ntwo\n", "commands about tasks take it too");
+    api.good("discard --yes");
+    assert_eq!(api.code("log"), "no-vault", "what was chosen is a task of another project");
+    assert_eq!(api.hint("log"), "the chosen vault is a task of another project: `--vault web/two` names it");
+    api.good("log --vault web/two");
+    let outside = At { sandbox: &sandbox, directory: sandbox.path("") };
+    assert_eq!(outside.good("vault info")["name"], "web/two");
+    outside.good("vault use --none");
+    assert_eq!(outside.code("log"), "no-vault");
 }

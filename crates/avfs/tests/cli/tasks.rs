@@ -43,8 +43,8 @@ fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     assert_snapshot!(sandbox.run("tasks --all"), @r"
     status 0
     --- data
-    NAME     STATE      CHANGED   CONFLICTS  STARTED   COMMAND
-    web/try  unmerged   +1 ~1 -1  -          just now  workspace
+    NAME     STATE       CHANGED   CONFLICTS  STARTED   COMMAND
+    web/try  unmerged    +1 ~1 -1  -          just now  workspace
     --- talk
     ");
     assert_snapshot!(sandbox.run("diff try"), @r"
@@ -257,7 +257,7 @@ fn a_directory_with_many_files_is_one_line_and_what_is_ignored_is_counted() {
     added  src/1.js
     --- talk
     33 added; `--all` lists every file
-    6 files ignored: node_modules/, src/run.log (`--ignored` includes them)
+    6 files ignored: node_modules/, src/run.log (`--ignored` shows and applies ignored files too)
     ");
     assert_eq!(sandbox.good("diff try --all").lines().count(), 33);
     assert_eq!(sandbox.good("diff try --name-only").lines().count(), 33);

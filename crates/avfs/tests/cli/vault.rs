@@ -103,7 +103,7 @@ fn a_vault_is_deleted_after_a_question() {
     status 2
     --- data
     --- talk
-    error: this needs a confirmation
+    error: this needs a confirmation: Delete vault 'web' with its checkpoints and history?
     hint: pass --yes to go ahead
     ");
     assert!(sandbox.on_terminal("vault delete web", "n\n").contains("history? [y/N]"));

@@ -129,6 +129,7 @@ fn a_restore_and_its_undo_give_the_same_bytes() {
     --- data
     --- talk
     undid 7 in vault 'web': restore v1 (5 paths)
+    `avfs redo` does it again
     ");
     assert_eq!(contents(&vault.reader().unwrap()), second);
     assert_snapshot!(sandbox.scrubbed("checkpoint restore @"), @"
@@ -196,6 +197,7 @@ fn undo_takes_back_step_by_step_and_says_when_nothing_is_left() {
     --- talk
     undid 4 in vault 'web': write /a (1 path)
     undid 3 in vault 'web': write /a (1 path)
+    `avfs redo` does it again
     ");
     assert_eq!(&vault.reader().unwrap().read(&path("a")).unwrap()[..], b"1");
     assert_snapshot!(sandbox.run("undo -s 5"), @"
@@ -203,6 +205,7 @@ fn undo_takes_back_step_by_step_and_says_when_nothing_is_left() {
     --- data
     --- talk
     undid 2 in vault 'web': write /a (2 paths)
+    `avfs redo` does it again
     warning: only 1 change could be undone
     ");
     assert_eq!(sandbox.bad("undo"), (4, "nothing-to-undo".to_owned()));

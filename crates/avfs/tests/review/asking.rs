@@ -121,7 +121,7 @@ fn unmerged_work_is_thrown_away_if_the_user_agrees() {
     ] {
         for project in [Whose::Ours, Whose::AnOrdinaryUsers].map(Project::usual_of) {
             let pane = Pane::start(&project, "discard work", 200, 40);
-            pane.wait_for("Throw away work that was not applied: work? [y/N]");
+            pane.wait_for("Throw away 'work' (its work was not applied)? [y/N]");
             pane.press(keys);
             pane.wait_for(ended);
             let status = project.avfs("diff work").output().unwrap().status.code();

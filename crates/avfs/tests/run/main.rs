@@ -18,4 +18,5 @@ mod project;
 mod repository;
 mod setup;
 mod terminal;
+mod unread;
 mod workspace;

@@ -44,7 +44,7 @@ const EXPLANATION: &str = "  o  once: exactly this command, once, on this state 
 /// Shows what is asked and waits for an answer: typed here, given elsewhere, or none because the command is to end.
 pub fn ask(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bool) -> Result<()> {
     let approval = store.approval(id)?;
-    let manner = Manner { color: ColorWhen::Never, json: false, quiet: false };
+    let manner = Manner { color: ColorWhen::Never, json: false, quiet: false, paged: false };
     let mut out = Printer::to(Box::new(io::stderr()), Box::new(io::stderr()), manner);
     out.line("this command needs your approval")?;
     show(&mut out, store, &approval)?;

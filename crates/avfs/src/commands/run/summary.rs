@@ -123,7 +123,10 @@ pub(super) fn tell(
         }
     }
     if let Some(line) = ignored_line(&changes.ignored_places) {
-        out.talk(line);
+        match is_spent {
+            true => out.talk(format_args!("{line} (gone with the task; --name keeps one)")),
+            false => out.talk(line),
+        }
     }
     if !items.is_empty() {
         out.talk(format_args!("look:  avfs diff {name}"));

@@ -10,25 +10,39 @@ use crate::here::Reason;
 /// Choose the vault that commands work on
 #[derive(Debug, clap::Args)]
 #[command(after_help = "A --vault flag, AVFS_VAULT, `vault` in avfs.toml and, in the directory of a project,
-its only task still beat this choice. Among several tasks, the chosen one is used.
+its only task still beat this choice. Among several tasks, the chosen one is used;
+in other projects it is not.
 
 Examples:
-  avfs vault use web")]
+  avfs vault use web
+  avfs vault use --none")]
 pub struct UseArgs {
-    name: String,
+    #[arg(required_unless_present = "none")]
+    name: Option<String>,
+
+    /// Choose none any longer
+    #[arg(long, conflicts_with = "name")]
+    none: bool,
 }
 
 #[derive(Serialize)]
 struct UseBody<'a> {
-    name: &'a str,
+    name: Option<&'a str>,
 }
 
 pub fn run(context: &mut Context<'_>, args: &UseArgs) -> Result<ExitStatus> {
-    let name = context.vault_named(&args.name)?.name()?;
+    let Some(name) = &args.name else {
+        context.store()?.use_no_vault()?;
+        if context.out.is_json() {
+            context.out.object("vault-use", &UseBody { name: None })?;
+        }
+        return Ok(ExitStatus::Success);
+    };
+    let name = context.vault_named(name)?.name()?;
     let name = name.as_str();
     context.store()?.use_vault(name)?;
     if context.out.is_json() {
-        context.out.object("vault-use", &UseBody { name })?;
+        context.out.object("vault-use", &UseBody { name: Some(name) })?;
     }
     if let Some(stronger) = stronger_choice(context, name)? {
         context.out.warn(format_args!("{stronger}, which beats this choice"));

@@ -40,6 +40,9 @@ const VAULT: &str = "AVFS_VAULT";
 
 pub fn run(context: &mut Context<'_>, args: &EnterArgs) -> Result<ExitStatus> {
     let cwd = std::env::current_dir().ok();
+    if let Some(program) = args.command.first() {
+        check_program(program)?;
+    }
     let (task, made) = args.source.task(context)?;
     let shown = match mounted(context, &task, None) {
         Ok(Ok(dir)) => dir,
@@ -63,6 +66,21 @@ pub fn run(context: &mut Context<'_>, args: &EnterArgs) -> Result<ExitStatus> {
     show_in_place(&shown, task.root()).map_err(|error| no_place(&error))?;
     let error = become_program(&task, &command, cwd.as_deref());
     Err(not_started(&command[0], &error).into())
+}
+
+/// Nothing is made for a program that is not there.
+fn check_program(program: &OsStr) -> Result<()> {
+    let found = match program.as_encoded_bytes().contains(&b'/') {
+        true => Path::new(program).exists(),
+        false => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+        }
+    };
+    match found {
+        true => Ok(()),
+        false => Err(not_started(program, &io::ErrorKind::NotFound.into()).into()),
+    }
 }
 
 /// It may be mounted where this process does not see it: then an empty directory would be shown.

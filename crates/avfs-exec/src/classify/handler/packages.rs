@@ -1,0 +1,99 @@
+//! Programs that run code of the tree, or fetch it first.
+
+use super::Call;
+use crate::classify::class::Class;
+use crate::classify::judge::{Findings, Judge, shown};
+use crate::classify::script::Word;
+use crate::classify::spelling;
+
+fn fetched(what: &str) -> Findings {
+    vec![(Class::Networked.into(), format!("`{}` is fetched before it runs", shown(what)))]
+}
+
+/// `npx` and the like: a tool that is known is one of the tree; any other is fetched when it is not there.
+pub(crate) fn npx(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let rest = call.arguments.rest;
+    let Some(first) = rest.first() else { return Vec::new() };
+    judge.inner(rest);
+    match first.literal() {
+        Some(name) if spelling::of(name).is_some() => Vec::new(),
+        Some(name) if call.arguments.has(&["--no", "--no-install", "--offline"]) => {
+            drop_version(judge, name, rest)
+        }
+        Some(name) => {
+            let mut findings = drop_version(judge, name, rest);
+            findings.extend(fetched(name));
+            findings
+        }
+        None => Vec::new(),
+    }
+}
+
+/// `rimraf@5` does what `rimraf` does.
+fn drop_version(judge: &mut Judge, name: &str, rest: &[Word]) -> Findings {
+    let bare = name.rsplit_once('@').map(|(bare, _)| bare).filter(|bare| spelling::of(bare).is_some());
+    if let Some(bare) = bare {
+        let mut words = rest.to_vec();
+        words[0] = Word::exact(bare);
+        judge.inner(&words);
+    }
+    Vec::new()
+}
+
+/// `python -m pip` is `pip`; everything else is code.
+pub(crate) fn python(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let words = call.arguments.rest;
+    let mut at = 0;
+    while let Some(word) = words.get(at).filter(|word| word.text.starts_with('-')) {
+        let letters = word.text.trim_start_matches('-');
+        let module = letters.find('m').filter(|_| !word.text.starts_with("--"));
+        let valued = letters.find(['W', 'X', 'c']);
+        match (module, valued) {
+            (_, Some(value)) if module.is_none_or(|module| value < module) => {
+                at += if value + 1 == letters.len() { 2 } else { 1 };
+            }
+            (Some(module), _) => {
+                let attached = &letters[module + 1..];
+                let from = if attached.is_empty() { at + 2 } else { at + 1 };
+                let name =
+                    if attached.is_empty() { words.get(at + 1) } else { Some(&word.rest_of(attached)) };
+                return self::module(judge, name, words.get(from..).unwrap_or_default());
+            }
+            (None, _) => at += 1,
+        }
+    }
+    code()
+}
+
+fn code() -> Findings {
+    vec![(Class::Mutating.into(), "code runs".to_owned())]
+}
+
+/// A module is code as any other, unless it has the name of a tool.
+fn module(judge: &mut Judge, name: Option<&Word>, rest: &[Word]) -> Findings {
+    let tool = name.and_then(Word::literal).filter(|name| spelling::of(name).is_some());
+    if let Some(name) = tool {
+        let words: Vec<Word> = [Word::exact(name)].into_iter().chain(rest.iter().cloned()).collect();
+        judge.inner(&words);
+        return Vec::new();
+    }
+    code()
+}
+
+/// `go run` and `deno run`: a module with a version, or an address, is fetched.
+pub(crate) fn module_run(_: &mut Judge, call: &Call<'_>) -> Findings {
+    let operand = call.arguments.operands.first().map(|word| word.text.as_str()).unwrap_or_default();
+    let schemes = ["http://", "https://", "npm:", "jsr:"];
+    let remote = schemes.iter().any(|scheme| operand.starts_with(scheme)) || operand.contains('@');
+    if remote { fetched(operand) } else { Vec::new() }
+}
+
+/// `uv run`: a command, or the address of a script.
+pub(crate) fn uv_run(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let Some(first) = call.arguments.rest.first() else { return Vec::new() };
+    judge.inner(call.arguments.rest);
+    match first.text.starts_with("https://") || first.text.starts_with("http://") {
+        true => fetched(&first.text),
+        false => Vec::new(),
+    }
+}

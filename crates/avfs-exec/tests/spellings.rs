@@ -61,19 +61,46 @@ fn daily_commands_get_exactly_their_classes() {
     check_none(&misses, cases.len());
 }
 
+/// What a policy with one rule that denies `words` makes of a command.
+fn denied(words: &str, command: &str) -> bool {
+    let words: Vec<&str> = words.split(' ').collect();
+    let text = format!("[[rules]]\nprefix = {words:?}\naction = \"deny\"\n");
+    let policy = Policy::parse(Path::new("policy.toml"), &text).unwrap();
+    policy.decide(&classify(&Command::Shell(command.to_owned())), true).action == Action::Deny
+}
+
 #[test]
-fn a_denial_of_words_holds_in_every_spelling() {
+fn a_denial_of_words_holds_in_every_spelling_and_for_nothing_else() {
     let cases = cases(include_str!("corpus/denied.txt"), |words| Some(words.to_owned()));
-    let action = |words: &str, command: &str| {
-        let words: Vec<&str> = words.split(' ').collect();
-        let text = format!("[[rules]]\nprefix = {words:?}\naction = \"deny\"\n");
-        let policy = Policy::parse(Path::new("policy.toml"), &text).unwrap();
-        policy.decide(&classify(&Command::Shell(command.to_owned())), true).action
-    };
     let misses: Vec<String> = cases
         .iter()
-        .filter(|(words, command)| action(words, command) != Action::Deny)
-        .map(|(words, command)| format!("{command:?} is not denied by a rule for '{words}'"))
+        .filter_map(|(words, command)| match words.strip_prefix("not ") {
+            Some(words) => denied(words, command).then(|| format!("{command:?} is denied by '{words}'")),
+            None => (!denied(words, command)).then(|| format!("{command:?} is not denied by '{words}'")),
+        })
         .collect();
     check_none(&misses, cases.len());
+}
+
+#[test]
+fn an_approved_push_allows_no_forced_one() {
+    let push = classify(&Command::Shell("git push origin main".to_owned()));
+    let saved = Policy::built_in().with_saved(Policy::built_in().rules_to_save(&push));
+    let text = "[[rules]]\nprefix = [\"git\", \"push\"]\nclasses = [\"networked\"]\naction = \"allow\"\n";
+    let limited = Policy::parse(Path::new("policy.toml"), text).unwrap();
+    let cases = cases(include_str!("corpus/dangerous.txt"), Classes::parse);
+    let forced: Vec<String> = cases
+        .into_iter()
+        .map(|(_, command)| command)
+        .filter(|command| command.starts_with("git push"))
+        .collect();
+    assert!(forced.len() > 20, "{}", forced.len());
+    for policy in [saved, limited] {
+        let action =
+            |command: &str| policy.decide(&classify(&Command::Shell(command.to_owned())), true).action;
+        assert_eq!(action("git push origin main"), Action::Allow);
+        for command in &forced {
+            assert_ne!(action(command), Action::Allow, "{command}");
+        }
+    }
 }

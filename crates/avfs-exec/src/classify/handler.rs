@@ -39,6 +39,7 @@ macro_rules! handlers {
 }
 
 handlers! {
+    "again" Again wrappers::again;
     "awk" Awk awk::look;
     "command" CommandBuiltin builtins::command;
     "copies" Copies files::copies;

@@ -46,20 +46,18 @@ pub(crate) fn python(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let mut at = 0;
     while let Some(word) = words.get(at).filter(|word| word.text.starts_with('-')) {
         let letters = word.text.trim_start_matches('-');
-        let module = letters.find('m').filter(|_| !word.text.starts_with("--"));
-        let valued = letters.find(['W', 'X', 'c']);
-        match (module, valued) {
-            (_, Some(value)) if module.is_none_or(|module| value < module) => {
-                at += if value + 1 == letters.len() { 2 } else { 1 };
+        let valued = letters.find(['m', 'c', 'W', 'X']).filter(|_| !word.text.starts_with("--"));
+        let (flag, attached) = valued.map_or(("", ""), |flag| (&letters[flag..=flag], &letters[flag + 1..]));
+        let after = if attached.is_empty() { at + 2 } else { at + 1 };
+        match flag {
+            "m" => {
+                let attached = word.rest_of(attached);
+                let name = if attached.text.is_empty() { words.get(at + 1) } else { Some(&attached) };
+                return module(judge, name, words.get(after..).unwrap_or_default());
             }
-            (Some(module), _) => {
-                let attached = &letters[module + 1..];
-                let from = if attached.is_empty() { at + 2 } else { at + 1 };
-                let name =
-                    if attached.is_empty() { words.get(at + 1) } else { Some(&word.rest_of(attached)) };
-                return self::module(judge, name, words.get(from..).unwrap_or_default());
-            }
-            (None, _) => at += 1,
+            "c" => return code(),
+            "" => at += 1,
+            _ => at = after,
         }
     }
     code()

@@ -4,6 +4,7 @@ use super::Call;
 use crate::classify::class::Class;
 use crate::classify::judge::{Findings, Judge};
 use crate::classify::script::{Assignment, Word};
+use crate::classify::spelling;
 
 /// `env`: variables, then a command; or a command in one word.
 pub(crate) fn env(judge: &mut Judge, call: &Call<'_>) -> Findings {
@@ -140,12 +141,25 @@ pub(crate) fn lines(judge: &mut Judge, call: &Call<'_>) -> Findings {
     operands.flat_map(|word| judge.line(Some(word))).collect()
 }
 
-/// What follows `--` is the command; without one, the rest.
+/// Names of versions come first: what follows `--` is the command; without one, what begins with a known tool.
 pub(crate) fn dashes(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let rest = call.arguments.rest;
-    let after = rest.iter().position(|word| word.literal() == Some("--")).map_or(rest, |at| &rest[at + 1..]);
-    if !after.is_empty() {
-        judge.inner(after);
+    let dashes = rest.iter().position(|word| word.literal() == Some("--")).map(|at| at + 1);
+    let is_tool = |word: &Word| word.literal().is_some_and(|name| spelling::of(name).is_some());
+    let start = dashes.or_else(|| rest.iter().position(is_tool)).unwrap_or_default();
+    if start < rest.len() {
+        judge.inner(&rest[start..]);
+    }
+    Vec::new()
+}
+
+/// `yarn workspace web add x`: what follows is a call of the tool itself.
+pub(crate) fn again(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let tool = call.name.split(' ').next().unwrap_or_default();
+    if !call.arguments.rest.is_empty() {
+        let words: Vec<Word> =
+            [Word::exact(tool)].into_iter().chain(call.arguments.rest.iter().cloned()).collect();
+        judge.inner(&words);
     }
     Vec::new()
 }

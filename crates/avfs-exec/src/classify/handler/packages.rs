@@ -67,15 +67,22 @@ fn code() -> Findings {
     vec![(Class::Mutating.into(), "code runs".to_owned())]
 }
 
-/// A module is code as any other, unless it has the name of a tool.
+/// Modules that are the tool of their name. `python -m test` is not `test`.
+const MODULES: [&str; 18] = [
+    "alembic", "black", "celery", "coverage", "flask", "gunicorn", "hatch", "mypy", "nox", "pdm", "pip",
+    "pipx", "poetry", "pytest", "ruff", "tox", "twine", "uv",
+];
+
+/// A module is code as any other, unless it is a tool that the tables know.
 fn module(judge: &mut Judge, name: Option<&Word>, rest: &[Word]) -> Findings {
-    let tool = name.and_then(Word::literal).filter(|name| spelling::of(name).is_some());
-    if let Some(name) = tool {
-        let words: Vec<Word> = [Word::exact(name)].into_iter().chain(rest.iter().cloned()).collect();
-        judge.inner(&words);
-        return Vec::new();
+    match name.and_then(Word::literal).filter(|name| MODULES.contains(name)) {
+        Some(name) => {
+            let words: Vec<Word> = [Word::exact(name)].into_iter().chain(rest.iter().cloned()).collect();
+            judge.inner(&words);
+            Vec::new()
+        }
+        None => code(),
     }
-    code()
 }
 
 /// `go run` and `deno run`: a module with a version, or an address, is fetched.

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 pub(crate) use reason::shown;
 
-use super::bounds::{MAX_DIRECTORIES, MAX_WRAPPERS};
+use super::bounds::{MAX_DIRECTORIES, MAX_TRIALS, MAX_WRAPPERS};
 use super::class::{Class, Classes};
 use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word};
 use super::spelling::{self, Spelling};
@@ -30,6 +30,8 @@ pub(crate) struct Judge {
     texts: Vec<String>,
     /// Searches around what is being judged: see [`sought`].
     searches: usize,
+    /// Readings and words that were tried, of all that is allowed.
+    trials: usize,
 }
 
 /// Reasons with what each of them means.
@@ -85,6 +87,19 @@ impl Judge {
             false => judge_it(self),
         }
         self.depth -= 1;
+    }
+
+    /// Whether one more reading may be tried. Without a bound, readings inside of readings would never end.
+    fn may_try(&mut self) -> bool {
+        self.tried(self.trials + 1);
+        self.trials <= MAX_TRIALS
+    }
+
+    fn tried(&mut self, trials: usize) {
+        if self.trials <= MAX_TRIALS && trials > MAX_TRIALS {
+            self.unreadable("", &Unreadable::TooManyReadings(MAX_TRIALS));
+        }
+        self.trials = trials;
     }
 
     fn unreadable(&mut self, text: &str, why: &Unreadable) {

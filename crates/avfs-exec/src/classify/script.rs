@@ -148,6 +148,8 @@ pub(crate) enum Unreadable {
     TooMany(usize),
     #[error("it holds more than {0} words")]
     TooManyWords(usize),
+    #[error("it can be read in more than {0} ways")]
+    TooManyReadings(usize),
     #[error("it is nested too deeply")]
     TooDeep,
     #[error("reading it takes longer than {0} seconds")]

@@ -22,13 +22,18 @@ impl Judge {
         }
         for (at, word) in words.iter().enumerate().take(WORDS) {
             let Some(text) = word.literal().filter(|text| !text.starts_with('-')) else { continue };
-            let mut inside = Judge { searches: self.searches + 1, depth: self.depth, ..Judge::default() };
+            if !self.may_try() {
+                return;
+            }
+            let (searches, depth, trials) = (self.searches + 1, self.depth, self.trials);
+            let mut inside = Judge { searches, depth, trials, ..Judge::default() };
             match named(text) {
                 _ if text.contains(char::is_whitespace) => inside.shell(text),
                 Some((_, true)) => inside.call(&words[at..]),
                 Some((name, false)) => self.parts[into].also_named.push(names_from(name, &words[at + 1..])),
                 None => {}
             }
+            self.tried(inside.trials);
             take_in(&mut self.parts[into], inside.finish());
         }
     }

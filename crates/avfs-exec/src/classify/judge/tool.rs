@@ -69,7 +69,7 @@ impl Judge {
         let at = self.parts.len();
         self.subcommand(calling, &arguments[first..]);
         for other in starts.iter().copied().filter(|start| *start != first) {
-            match known(&other) {
+            match known(&other) && self.may_try() {
                 true => {
                     let from = self.parts.len();
                     self.subcommand(calling, &arguments[other..]);
@@ -134,7 +134,8 @@ impl Judge {
         }
         for start in readings::starts(after, &sub.spec, Some(&tool.spec)) {
             let whole: Vec<&str> = path.iter().copied().chain(literals(&after[start..])).collect();
-            if let Some(longer) = tool.sub(&whole).filter(|longer| longer.length() > path.len()) {
+            let longer = tool.sub(&whole).filter(|longer| longer.length() > path.len());
+            if let Some(longer) = longer.filter(|_| self.may_try()) {
                 let from = self.parts.len();
                 let after = &after[start + longer.length() - path.len()..];
                 let names: Vec<&str> =
@@ -176,11 +177,11 @@ impl Judge {
         findings.extend(self.lines_of_flags(spec, &arguments));
         match spec.handler {
             Some(handler) => findings.extend(handler.look(self, &call)),
-            None if spec.wraps.is_some() && !arguments.rest.is_empty() => {
-                self.inner(arguments.rest);
-                self.other_commands(spec, above, after, arguments.rest.len());
-            }
+            None if spec.wraps.is_some() && !arguments.rest.is_empty() => self.inner(arguments.rest),
             None => {}
+        }
+        if spec.wraps.is_some() {
+            self.other_commands(spec, above, after, arguments.rest.len());
         }
         let inner = self.parts.split_off(at);
         self.push(words, names, least.and(base), findings, None);
@@ -219,7 +220,8 @@ impl Judge {
         let count = spec.wraps.unwrap_or_default();
         let starts = readings::starts(after, spec, above).into_iter().map(|start| start + count);
         for start in starts.filter(|start| *start + usual != after.len() && *start < after.len()) {
-            if after[start].literal().is_some_and(|word| spelling::of(word).is_some()) {
+            let is_tool = after[start].literal().is_some_and(|word| spelling::of(word).is_some());
+            if is_tool && self.may_try() {
                 self.inner(&after[start..]);
             }
         }

@@ -153,9 +153,16 @@ impl Judge {
     }
 
     fn redirect(&mut self, redirect: &Redirect) {
+        let alone = redirect::classes(redirect);
         let classes = match redirect.kind {
-            RedirectKind::Write => self.written(&redirect.target),
-            _ => redirect::classes(redirect),
+            RedirectKind::Write | RedirectKind::Duplicate if !alone.is_read_only() => {
+                self.written(&redirect.target)
+            }
+            RedirectKind::Write
+            | RedirectKind::Duplicate
+            | RedirectKind::Read
+            | RedirectKind::HereDocument
+            | RedirectKind::HereString => alone,
         };
         if !classes.is_read_only() {
             let target = shown(&redirect.target.shown());
@@ -185,11 +192,9 @@ impl Judge {
 
     /// What it means that a file is written, from all directories that it may be written from.
     pub(crate) fn written(&self, target: &Word) -> Classes {
-        let here = redirect::written(target);
-        let relative = !target.text.starts_with(['/', '~']) && !target.text.is_empty();
+        let relative = !target.text.starts_with(['/', '~']);
         let from = self.directories.iter().filter(|_| relative);
-        from.map(|from| redirect::written(&target.rest_of(format!("{from}/{}", target.text))))
-            .fold(here, Classes::and)
+        from.map(|from| redirect::written_from(from, target)).fold(redirect::written(target), Classes::and)
     }
 
     /// Texts that a program may get as its input.

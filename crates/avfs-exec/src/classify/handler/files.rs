@@ -54,7 +54,7 @@ pub(crate) fn download(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// What takes data away, in the languages of databases.
-const TAKES_AWAY: [&str; 16] = [
+const TAKES_AWAY: [&str; 15] = [
     "drop",
     "dropdatabase",
     "dropindex",
@@ -68,7 +68,6 @@ const TAKES_AWAY: [&str; 16] = [
     "unlink",
     "remove",
     "destroy",
-    "drops",
     "hdel",
     "rm",
 ];
@@ -78,7 +77,9 @@ pub(crate) fn sql(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let values = call.arguments.flags.iter().filter_map(|(_, value)| value.as_ref());
     let words = values.chain(call.arguments.operands.iter().copied());
     let mut texts: Vec<String> = words.map(|word| word.text.to_lowercase()).collect();
-    texts.extend(judge.texts().map(str::to_lowercase));
+    if !call.arguments.has(&["-c", "--command", "-e", "--execute", "--eval", "-f", "--file"]) {
+        texts.extend(judge.texts().map(str::to_lowercase));
+    }
     let word_of = |text: &String| {
         text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| TAKES_AWAY.contains(&word))
     };

@@ -7,15 +7,18 @@ mod agree;
 mod arguments;
 mod arithmetic;
 mod bounds;
+mod braces;
 mod brush;
 mod class;
 mod environment;
 mod handler;
 mod judge;
+mod readings;
 mod redirect;
 mod screen;
 mod script;
 mod sitter;
+mod spelling;
 mod tools;
 mod verb;
 
@@ -60,6 +63,10 @@ pub struct Part {
     pub complete: bool,
     /// The tool and its subcommands, without paths and flags.
     pub names: Vec<String>,
+    /// What it may be called as well: another reading of its flags, a name without its version, what it starts in a
+    /// way that nobody knows. Rules that are stricter look at these too.
+    #[serde(skip)]
+    pub also_named: Vec<Vec<String>>,
     /// No rule can make it milder: it could not be read.
     pub firm: bool,
     /// An approval of it can be kept as a rule.
@@ -88,6 +95,7 @@ impl Part {
             prefix: Vec::new(),
             complete: false,
             names: Vec::new(),
+            also_named: Vec::new(),
             firm: true,
             savable: false,
         }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::time::{Duration, Instant};
 
 use avfs_exec::{Class, Classification, Command, classify};
 
@@ -121,6 +122,25 @@ fn wrappers_are_followed_eight_deep() {
     assert_eq!(wrapped(8).class, Class::Mutating);
     assert_eq!(wrapped(9).class, Class::HostEscapeRisk);
     assert_eq!(wrapped(100_000).class, Class::HostEscapeRisk);
+}
+
+#[test]
+fn readings_inside_of_readings_come_to_an_end() {
+    for (piece, count) in [
+        ("nice --a ", 400),
+        ("timeout --a 1 ", 400),
+        ("poetry --a run ", 400),
+        ("uv --a b run --c d ", 400),
+        ("strace ", 400),
+        ("strace strace strace strace strace strace strace strace; ", 900),
+        ("ssh h 'ssh h rm x; ssh h rm y' ", 100),
+        ("docker --a b compose --c d run ", 100),
+    ] {
+        let begun = Instant::now();
+        let found = shell(format!("{}rm x", piece.repeat(count)));
+        assert_eq!(found.class, Class::HostEscapeRisk, "{piece}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{piece}: {:?}", begun.elapsed());
+    }
 }
 
 #[test]

@@ -45,6 +45,25 @@ fn the_table_of_actions_is_whole() {
 }
 
 #[test]
+fn what_is_said_to_go_around_a_denial_by_words_does_so_and_what_is_said_to_be_denied_is() {
+    let deny = "[[rules]]\nprefix = [\"git\", \"push\"]\naction = \"deny\"\n";
+    let policy = Policy::parse(Path::new("policy.toml"), deny).unwrap();
+    let action = |command: &str| policy.decide(&classify(&Command::Shell(command.to_owned())), true).action;
+    let (_, section) = PAGE.split_once("## What a rule by words is worth").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let around: Vec<&str> = rows.flat_map(code_spans).collect();
+    assert!(around.len() > 4, "{around:?}");
+    for command in around {
+        assert_eq!(action(command), Action::AllowWithCheckpoint, "{command}");
+    }
+    for command in ["/usr/bin/git -C x push", "git-push", "ssh host git push"] {
+        assert!(PAGE.contains(&format!("`{command}`")), "{command}");
+        assert_eq!(action(command), Action::Deny, "{command}");
+    }
+}
+
+#[test]
 fn what_is_said_to_be_asked_for_is_asked_for() {
     let commands = [
         "export PATH=/x",

@@ -66,7 +66,7 @@ impl<'a> Reader<'a, '_> {
         let mut ended = false;
         while let Some(word) = self.words.get(self.at) {
             if let Until::Operands(count) = until
-                && (ended || !looks_like_a_flag(word))
+                && (ended || !self.is_flag(word))
             {
                 self.take_operands(count);
                 break;
@@ -79,7 +79,7 @@ impl<'a> Reader<'a, '_> {
                     ended = !self.spec.through;
                     self.found.dashes = true;
                 }
-                Some(text) if looks_like_a_flag(word) => self.flag(text),
+                Some(text) if self.is_flag(word) => self.flag(text),
                 Some(_) => self.found.operands.push(word),
                 None => self.expansion(word),
             }
@@ -93,6 +93,12 @@ impl<'a> Reader<'a, '_> {
         let end = self.words.len().min(self.at + count);
         self.found.operands.extend(&self.words[self.at..end]);
         self.at = end;
+    }
+
+    /// `+x` is a flag of tools that know one like it.
+    fn is_flag(&self, word: &Word) -> bool {
+        let plus = || word.literal().filter(|text| text.starts_with('+')).and_then(|text| text.get(..2));
+        looks_like_a_flag(word) || plus().is_some_and(|start| self.known(start).is_some())
     }
 
     fn known(&self, name: &str) -> Option<Flag> {
@@ -162,7 +168,7 @@ impl<'a> Reader<'a, '_> {
             }
         }
         if tail.is_some() {
-            self.hidden(letters);
+            self.hidden(&format!("-{letters}"));
         }
     }
 
@@ -187,9 +193,13 @@ impl<'a> Reader<'a, '_> {
         self.spec.handler == Some(Handler::Declare) && name.is_some_and(is_name)
     }
 
+    /// A word of which nobody knows which flag it is. One that begins with a dash can only be one of a few.
     fn hidden(&mut self, known: &str) {
         let what = format!("{known}… (it may be any flag)");
-        self.found.adds.push((self.spec.hidden_flag(), what));
+        let alike = |name: &str| name.starts_with(known) || is_short(known) && is_short(name);
+        let flags = self.spec.flags.iter().filter(|(name, _)| known.starts_with('-') && alike(name));
+        let worst: Classes = flags.map(|(_, flag)| flag.adds).collect();
+        self.found.adds.push((self.spec.hidden_flag().and(worst), what));
     }
 
     fn count_operands(&mut self) {

@@ -1,11 +1,50 @@
 //! Values that are evaluated as arithmetic: `a[$(…)]` in one of them runs a command.
 
 use super::class::{Class, Classes};
-use super::script::{Assignment, Script};
+use super::script::{Assignment, Script, Simple, Word, look_at_arithmetic};
 
 /// Variables that the shell itself keeps a number in.
 const NUMBERS: [&str; 9] =
     ["RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "LINENO", "UID", "EUID", "PPID", "OPTIND"];
+
+/// Words of the shell that evaluate: the expressions of `let`, and every value of a variable that is declared as a
+/// number.
+pub(crate) fn look_at_words(script: &mut Script) {
+    let mut found = Script::default();
+    for simple in &script.simples {
+        match simple.words.first().and_then(Word::literal) {
+            Some("let") => expressions(simple, &mut found),
+            Some("declare" | "typeset" | "local" | "readonly" | "export") => declared(simple, &mut found),
+            _ => {}
+        }
+    }
+    script.hazards.extend(found.hazards);
+    script.evaluated.extend(found.evaluated);
+    script.other_assignments.extend(found.other_assignments);
+}
+
+fn expressions(simple: &Simple, found: &mut Script) {
+    for word in &simple.words[1..] {
+        match word.literal() {
+            Some(text) => look_at_arithmetic(text, found),
+            None => found.hazards.push("`let` evaluates what is not known".to_owned()),
+        }
+    }
+}
+
+fn declared(simple: &Simple, found: &mut Script) {
+    let is_number = |word: &Word| word.text.starts_with('-') && word.text.contains('i');
+    if !simple.words.iter().any(is_number) {
+        return;
+    }
+    let names = simple.words[1..].iter().filter(|word| !word.text.starts_with('-'));
+    for word in names {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+        found.evaluated.push(name.trim_end_matches('+').to_owned());
+        let value = word.rest_of(value);
+        found.other_assignments.push(Assignment { name: name.to_owned(), value });
+    }
+}
 
 /// What evaluating the names of a script can do, with the name.
 pub(crate) fn classes(script: &Script) -> Vec<(Classes, String)> {

@@ -16,6 +16,10 @@ pub(crate) const MAX_NESTING: usize = 1_000;
 pub(crate) const MAX_TREE_DEPTH: usize = 4_000;
 /// Wrappers and shells around a command.
 pub(crate) const MAX_WRAPPERS: usize = 8;
+/// Readings beside the usual ones, and words that are tried as programs: each may start others.
+pub(crate) const MAX_TRIALS: usize = 512;
+/// Directories that are followed in one line.
+pub(crate) const MAX_DIRECTORIES: usize = 32;
 /// How long both readers may take together. The longest text takes a fraction of it, on a busy machine too.
 pub(crate) const READING: Duration = Duration::from_secs(20);
 /// Both readers go down by recursion: enough for what the bounds above let through.

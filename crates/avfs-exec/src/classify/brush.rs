@@ -117,15 +117,11 @@ impl Reader {
         }
     }
 
-    fn arithmetic(&mut self, expression: &str) -> Read {
-        look_at_arithmetic(expression, &mut self.script);
-        Ok(())
-    }
-
     fn for_clause(&mut self, clause: &ast::ForClauseCommand) -> Read {
         for value in clause.values.iter().flatten() {
-            let value = self.word(value)?;
-            self.script.other_assignments.push(Assignment { name: clause.variable_name.clone(), value });
+            for value in self.word(value)?.spread() {
+                self.script.other_assignments.push(Assignment { name: clause.variable_name.clone(), value });
+            }
         }
         self.list(&clause.body.list)
     }

@@ -46,6 +46,11 @@ pub(crate) fn classes(name: &str, value: &Word, exported: bool) -> Classes {
     }
 }
 
+/// A variable that steers the shell itself, or how programs are found.
+pub(crate) fn steers(name: &str) -> bool {
+    classes(name, &Word::unknown(), false).contains(Class::HostEscapeRisk)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ mod builtins;
 mod files;
 mod find;
 mod git;
+mod packages;
 mod sed;
 mod wrappers;
 
@@ -38,27 +39,41 @@ macro_rules! handlers {
 }
 
 handlers! {
+    "again" Again wrappers::again;
     "awk" Awk awk::look;
     "command" CommandBuiltin builtins::command;
+    "copies" Copies files::copies;
+    "dashes" Dashes wrappers::dashes;
     "date" Date files::date;
     "dd" Dd files::dd;
     "declare" Declare builtins::declare;
+    "dotenv" Dotenv wrappers::dotenv;
     "download" Download files::download;
+    "entr" Entr wrappers::entr;
     "env" Env wrappers::env;
     "eval" Eval builtins::eval;
-    "find" Find find::look;
     "fd" Fd find::fd;
+    "find" Find find::look;
+    "flock" Flock wrappers::flock;
     "git" Git git::global;
     "git_checkout" GitCheckout git::checkout;
     "git_config" GitConfig git::config;
+    "git_push" GitPush git::push;
+    "git_remote" GitRemote git::remote;
     "join" Join wrappers::join;
+    "lines" Lines wrappers::lines;
+    "module_run" ModuleRun packages::module_run;
     "names" Names builtins::names;
+    "npx" Npx packages::npx;
+    "python" Python packages::python;
     "sed" Sed sed::look;
     "shell" Shell wrappers::shell;
+    "source" Source builtins::source;
     "sql" Sql files::sql;
     "tar" Tar files::tar;
     "target" Target files::target;
     "test" Test builtins::test;
     "trap" Trap builtins::trap;
+    "uv_run" UvRun packages::uv_run;
     "xargs" Xargs wrappers::xargs;
 }

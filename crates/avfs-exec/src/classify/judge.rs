@@ -1,18 +1,20 @@
 //! From what was read to what it does: every simple command, redirection and assignment becomes a part.
 
+mod reason;
+mod sought;
+mod tool;
+
 use std::ffi::OsString;
 
-use super::arguments::{Arguments, Until};
-use super::bounds::MAX_WRAPPERS;
-use super::class::{Class, Classes};
-use super::handler::Call;
-use super::script::{Assignment, Redirect, Script, Simple, Unreadable, Word};
-use super::tools::{self, Spec, Tool};
-use super::verb::{self, Verb};
-use super::{Part, agree, arithmetic, environment, redirect, screen};
+pub(crate) use reason::shown;
 
-/// A part's text is for people, who do not read a whole file on one line.
-const LONGEST_TEXT: usize = 200;
+use super::bounds::{MAX_DIRECTORIES, MAX_TRIALS, MAX_WRAPPERS};
+use super::class::{Class, Classes};
+use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word};
+use super::spelling::{self, Spelling};
+use super::tools::{self, Spec};
+use super::verb::{self, Verb};
+use super::{Part, agree, arithmetic, environment, readings, redirect, screen};
 
 #[derive(Default)]
 pub(crate) struct Judge {
@@ -22,6 +24,14 @@ pub(crate) struct Judge {
     depth: usize,
     /// Inside `bash -c` nothing can be kept as a rule: the text is one word of the command.
     inside_shell: bool,
+    /// Directories that a `cd` may have gone to.
+    directories: Vec<String>,
+    /// Texts that a program may get as its input.
+    texts: Vec<String>,
+    /// Searches around what is being judged: see [`sought`].
+    searches: usize,
+    /// Readings and words that were tried, of all that is allowed.
+    trials: usize,
 }
 
 /// Reasons with what each of them means.
@@ -39,7 +49,7 @@ impl Judge {
         };
         let deceptive = words.iter().find_map(|word| screen::check(&word.text).err());
         match deceptive {
-            Some(why) => self.unreadable(&text_of(&words), &why),
+            Some(why) => self.unreadable(&reason::text_of(&words), &why),
             None if words.is_empty() => {
                 self.unreadable("", &Unreadable::Syntax("there is no program".to_owned()));
             }
@@ -50,7 +60,10 @@ impl Judge {
     pub(crate) fn shell(&mut self, text: &str) {
         let script = screen::check(text).and_then(|()| agree::read(text));
         match script {
-            Ok(script) => self.script(&script),
+            Ok(mut script) => {
+                arithmetic::look_at_words(&mut script);
+                self.script(&script);
+            }
             Err(why) => self.unreadable(text, &why),
         }
     }
@@ -76,6 +89,19 @@ impl Judge {
         self.depth -= 1;
     }
 
+    /// Whether one more reading may be tried. Without a bound, readings inside of readings would never end.
+    fn may_try(&mut self) -> bool {
+        self.tried(self.trials + 1);
+        self.trials <= MAX_TRIALS
+    }
+
+    fn tried(&mut self, trials: usize) {
+        if self.trials <= MAX_TRIALS && trials > MAX_TRIALS {
+            self.unreadable("", &Unreadable::TooManyReadings(MAX_TRIALS));
+        }
+        self.trials = trials;
+    }
+
     fn unreadable(&mut self, text: &str, why: &Unreadable) {
         self.parts.push(Part::unreadable(text, why));
     }
@@ -88,11 +114,19 @@ impl Judge {
             let reason = format!("the value of `{name}` is evaluated, and may run code");
             self.finding(&name, classes, reason, classes.contains(Class::HostEscapeRisk));
         }
+        for name in script.evaluated.iter().filter(|name| environment::steers(name)) {
+            let reason = format!("arithmetic with `{name}`, which changes what programs do");
+            self.finding(name, Class::HostEscapeRisk.into(), reason, false);
+        }
         for function in script.functions.iter().filter(|name| tools::find(name).is_some()) {
             let reason = format!("a function takes the place of `{function}`");
             self.finding(function, Class::HostEscapeRisk.into(), reason, true);
         }
         self.functions.extend(script.functions.iter().cloned());
+        self.texts.extend(script.simples.iter().flat_map(texts_of));
+        for simple in &script.simples {
+            self.follow(&simple.words);
+        }
         for assignment in &script.other_assignments {
             self.assignment(assignment, false);
         }
@@ -108,13 +142,28 @@ impl Judge {
         for redirect in &simple.redirects {
             self.redirect(redirect);
         }
-        if !simple.words.is_empty() {
-            self.call(&simple.words);
+        if simple.words.first().is_some_and(|first| !first.choices.is_empty()) {
+            let why = "the name of the program is hidden in braces".to_owned();
+            self.finding("{…}", Class::HostEscapeRisk.into(), why, false);
+        }
+        let words: Vec<Word> = simple.words.iter().flat_map(Word::spread).collect();
+        if !words.is_empty() {
+            self.call(&words);
         }
     }
 
     fn redirect(&mut self, redirect: &Redirect) {
-        let classes = redirect::classes(redirect);
+        let alone = redirect::classes(redirect);
+        let classes = match redirect.kind {
+            RedirectKind::Write | RedirectKind::Duplicate if !alone.is_read_only() => {
+                self.written(&redirect.target)
+            }
+            RedirectKind::Write
+            | RedirectKind::Duplicate
+            | RedirectKind::Read
+            | RedirectKind::HereDocument
+            | RedirectKind::HereString => alone,
+        };
         if !classes.is_read_only() {
             let target = shown(&redirect.target.shown());
             let reason = match classes.worst() {
@@ -124,6 +173,33 @@ impl Judge {
             };
             self.finding(">", classes, reason, false);
         }
+    }
+
+    /// A `cd` or `pushd`. Commands stand in no order, so that every directory may be the one of any command.
+    fn follow(&mut self, words: &[Word]) {
+        let literal: Vec<&str> = words.iter().filter_map(Word::literal).collect();
+        let Some(("cd" | "pushd", rest)) = literal.split_first().map(|(verb, rest)| (*verb, rest)) else {
+            return;
+        };
+        let Some(to) = rest.iter().find(|word| !word.starts_with('-')) else { return };
+        let from: Vec<String> = self.directories.iter().map(|from| format!("{from}/{to}")).collect();
+        let room = MAX_DIRECTORIES.saturating_sub(self.directories.len());
+        match to.starts_with('/') {
+            true => self.directories.extend((room > 0).then(|| (*to).to_owned())),
+            false => self.directories.extend(from.into_iter().take(room)),
+        }
+    }
+
+    /// What it means that a file is written, from all directories that it may be written from.
+    pub(crate) fn written(&self, target: &Word) -> Classes {
+        let relative = !target.text.starts_with(['/', '~']);
+        let from = self.directories.iter().filter(|_| relative);
+        from.map(|from| redirect::written_from(from, target)).fold(redirect::written(target), Classes::and)
+    }
+
+    /// Texts that a program may get as its input.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(String::as_str)
     }
 
     pub(crate) fn assignment(&mut self, assignment: &Assignment, exported: bool) {
@@ -144,117 +220,57 @@ impl Judge {
             prefix: Vec::new(),
             complete: false,
             names: Vec::new(),
+            also_named: Vec::new(),
             firm,
             savable: false,
         });
     }
 
-    fn call(&mut self, words: &[Word]) {
+    pub(super) fn call(&mut self, words: &[Word]) {
         let Some((first, arguments)) = words.split_first() else { return };
         let Some(verb) = first.literal() else {
             let why = "the name of the program is not known before it runs".to_owned();
             return self.push(words, &[], Class::HostEscapeRisk.into(), vec![], Some(why));
         };
-        match verb::resolve(verb) {
+        // The shell has taken `time` away before its flags; other shells start the program of that name.
+        if let Some(time) = spelling::of("time").filter(|_| verb.starts_with('-')) {
+            return self.spelled(words, &time, words, Class::Mutating.into());
+        }
+        let (name, place) = match verb::resolve(verb) {
             Verb::Detour(why) => {
-                self.push(words, &[], Class::HostEscapeRisk.into(), vec![], Some(why.to_owned()));
+                return self.push(words, &[], Class::HostEscapeRisk.into(), vec![], Some(why.to_owned()));
             }
             Verb::Named(name) if self.functions.iter().any(|function| function == name) => {
-                self.push(words, &[name], Classes::READ_ONLY, vec![], None);
+                return self.push(words, &[name], Classes::READ_ONLY, vec![], None);
             }
-            Verb::Named(name) => match tools::find(name) {
-                Some(tool) => self.tool(words, name, tool, arguments, Classes::READ_ONLY),
-                None => self.push(words, &[name], Class::Mutating.into(), vec![], Some(unknown(name))),
-            },
-            Verb::Elsewhere(name) => match tools::find(name) {
-                Some(tool) => self.tool(words, name, tool, arguments, Class::Mutating.into()),
-                None => self.push(words, &[name], Class::Mutating.into(), vec![], Some(unknown(verb))),
-            },
-        }
-    }
-
-    /// `least` is what the place of the program alone makes of it.
-    fn tool(&mut self, words: &[Word], name: &str, tool: &Tool, arguments: &[Word], least: Classes) {
-        if is_information(tool, arguments) {
-            return self.push(words, &[name], least, vec![], None);
-        }
-        if tool.subs.is_empty() {
-            return self.judge_spec(words, &[name], &tool.spec, None, arguments, least, vec![]);
-        }
-        let global = Arguments::read(arguments, &tool.spec, None, Until::Operands(0));
-        let mut findings = self.global_findings(name, tool, &global);
-        let rest = global.rest;
-        let literal: Vec<&str> = rest.iter().map_while(Word::literal).collect();
-        match tool.sub(&literal) {
-            Some(sub) => {
-                let names: Vec<&str> =
-                    [name].into_iter().chain(literal[..sub.length()].iter().copied()).collect();
-                let after = &rest[sub.length()..];
-                self.judge_spec(words, &names, &sub.spec, Some(&tool.spec), after, least, findings);
-            }
-            None if rest.is_empty() => {
-                self.push(words, &[name], least.and(tool.spec.classes), findings, None);
-            }
-            None if literal.is_empty() => {
-                findings.push((Class::HostEscapeRisk.into(), "the subcommand is not known".to_owned()));
-                self.push(words, &[name], least, findings, None);
-            }
-            None => {
-                let why = format!("`{name} {}` is not known", shown(literal[0]));
-                findings.push((tool.spec.unknown(), why));
-                self.push(words, &[name, literal[0]], least.and(tool.spec.classes), findings, None);
-            }
-        }
-    }
-
-    /// What flags before the subcommand add.
-    fn global_findings(&mut self, name: &str, tool: &Tool, global: &Arguments<'_>) -> Findings {
-        let mut findings = flag_findings(name, global);
-        if let Some(handler) = tool.spec.handler {
-            let call = Call { name, arguments: global, lowered: false };
-            findings.extend(handler.look(self, &call));
-        }
-        findings
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call taken apart: passing it in a struct reads no better"
-    )]
-    fn judge_spec(
-        &mut self,
-        words: &[Word],
-        names: &[&str],
-        spec: &Spec,
-        above: Option<&Spec>,
-        after: &[Word],
-        least: Classes,
-        mut findings: Findings,
-    ) {
-        let until = match spec.wraps {
-            _ if spec.raw => Until::Start,
-            Some(count) => Until::Operands(count),
-            None => Until::End,
+            Verb::Named(name) => (name, Classes::READ_ONLY),
+            Verb::Elsewhere(name) => (name, Class::Mutating.into()),
         };
-        let arguments = Arguments::read(after, spec, above, until);
-        let name = names.join(" ");
-        findings.extend(flag_findings(&name, &arguments));
-        let quiet = findings.iter().all(|(classes, _)| classes.is_read_only());
-        let lowered = arguments.lowered.filter(|_| quiet);
-        let base = lowered.unwrap_or(spec.classes);
-        let at = self.parts.len();
-        let call = Call { name: &name, arguments: &arguments, lowered: lowered == Some(Classes::READ_ONLY) };
-        match spec.handler {
-            Some(handler) => findings.extend(handler.look(self, &call)),
-            None if spec.wraps.is_some() && !arguments.rest.is_empty() => self.inner(arguments.rest),
-            None => {}
+        match spelling::of(name) {
+            Some(spelling) => self.spelled(words, &spelling, arguments, place),
+            None => self.stranger(words, name, arguments),
         }
-        let inner = self.parts.split_off(at);
-        self.push(words, names, least.and(base), findings, None);
-        self.parts.extend(inner);
     }
 
-    fn push(
+    /// `place` is what the place of the program alone makes of it.
+    fn spelled(&mut self, words: &[Word], spelling: &Spelling<'_>, arguments: &[Word], place: Classes) {
+        let least = if spelling.guessed { place.with(Class::Mutating) } else { place };
+        let Some(sub) = spelling.sub else {
+            return self.tool(words, spelling.name, spelling.tool, arguments, least);
+        };
+        let arguments: Vec<Word> = [Word::exact(sub)].into_iter().chain(arguments.iter().cloned()).collect();
+        self.tool(words, spelling.name, spelling.tool, &arguments, least);
+    }
+
+    /// A program that is in no table. Rules may know its subcommands.
+    fn stranger(&mut self, words: &[Word], name: &str, arguments: &[Word]) {
+        self.push(words, &[name], Class::Mutating.into(), vec![], Some(reason::unknown(name)));
+        let starts = readings::starts(arguments, &Spec::default(), None);
+        let also = starts.iter().map(|at| names_from(name, &arguments[*at..]));
+        self.parts.last_mut().expect("it has just been pushed").also_named.extend(also);
+    }
+
+    pub(super) fn push(
         &mut self,
         words: &[Word],
         names: &[&str],
@@ -269,12 +285,15 @@ impl Judge {
         let prefix: Vec<String> = words.iter().map_while(Word::literal).map(str::to_owned).collect();
         let verb = names.first().copied().unwrap_or_default();
         self.parts.push(Part {
-            text: shown(&text_of(words)),
+            text: shown(&reason::text_of(words)),
             verb: shown(verb),
             classes,
-            reason: reason.or(found.map(|(_, why)| why)).unwrap_or_else(|| ordinary(&names.join(" "), worst)),
+            reason: reason
+                .or(found.map(|(_, why)| why))
+                .unwrap_or_else(|| reason::ordinary(&names.join(" "), worst)),
             complete: prefix.len() == words.len(),
             prefix,
+            also_named: without_version(names).into_iter().collect(),
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             firm: false,
             savable: !self.inside_shell,
@@ -282,56 +301,25 @@ impl Judge {
     }
 }
 
-/// `--version` and `--help` alone only print, also after a subcommand.
-fn is_information(tool: &Tool, arguments: &[Word]) -> bool {
-    let literal: Vec<&str> = arguments.iter().map_while(Word::literal).collect();
-    let Some((last, before)) = literal.split_last().filter(|_| literal.len() == arguments.len()) else {
-        return false;
-    };
-    let quiet = tool.spec.info.first() == Some(&"none");
-    let prints = matches!(*last, "--version" | "--help") || tool.spec.info.contains(last);
-    let only_subcommand = tool.sub(before).is_some_and(|sub| sub.length() == before.len());
-    prints && !quiet && (before.is_empty() || only_subcommand)
+/// Texts of here-strings, and those that are printed: they may go to any other command of the line.
+fn texts_of(simple: &Simple) -> Vec<String> {
+    let strings = simple.redirects.iter().filter(|redirect| redirect.kind == RedirectKind::HereString);
+    let strings = strings.map(|redirect| redirect.target.text.clone());
+    let prints = matches!(simple.words.first().and_then(Word::literal), Some("echo" | "printf"));
+    let printed = simple.words.iter().skip(1).filter(|_| prints).map(|word| word.text.clone());
+    strings.chain(printed).collect()
 }
 
-fn flag_findings(name: &str, arguments: &Arguments<'_>) -> Findings {
-    let effects = arguments.adds.iter().filter(|(classes, _)| !classes.is_read_only());
-    effects.map(|(classes, flag)| (*classes, format!("`{}` of `{name}`", shown(flag)))).collect()
+/// A program and the words that follow it, as far as a rule may name them.
+fn names_from(name: &str, words: &[Word]) -> Vec<String> {
+    let plain = words.iter().map_while(Word::literal).take_while(|word| !word.starts_with('-'));
+    [name].into_iter().chain(plain.take(3)).map(str::to_owned).collect()
 }
 
-fn unknown(name: &str) -> String {
-    format!("nobody knows what `{}` does", shown(name))
-}
-
-/// A reason for what a tool does by itself.
-fn ordinary(name: &str, class: Class) -> String {
-    let does = match class {
-        Class::ReadOnly => "changes nothing",
-        Class::Mutating => "changes files, or runs code that may",
-        Class::Destructive => "takes away what was there",
-        Class::Networked => "talks to others",
-        Class::HostEscapeRisk => "reaches for the host, or runs what nobody has seen",
-    };
-    format!("`{}` {does}", shown(name))
-}
-
-fn text_of(words: &[Word]) -> String {
-    let mut text = String::new();
-    for word in words {
-        if text.len() > LONGEST_TEXT {
-            break;
-        }
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(&word.shown());
-    }
-    text
-}
-
-/// One line that is safe on a terminal.
-pub(crate) fn shown(text: &str) -> String {
-    let cut: String = text.chars().take(LONGEST_TEXT).collect();
-    let more = if cut.len() < text.len() { "…" } else { "" };
-    avfs_core::printable(cut.as_bytes()) + more
+/// A rule for `pip` means `pip3.12` as well.
+fn without_version(names: &[&str]) -> Option<Vec<String>> {
+    let (first, others) = names.split_first()?;
+    let bare = spelling::without_version(first);
+    let other = bare != *first && !bare.is_empty();
+    other.then(|| [bare].into_iter().chain(others.iter().copied()).map(str::to_owned).collect())
 }

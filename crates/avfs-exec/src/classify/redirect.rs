@@ -38,6 +38,22 @@ pub(crate) fn written(target: &Word) -> Classes {
     }
 }
 
+/// What it means beyond that when the file is named from another directory.
+pub(crate) fn written_from(directory: &str, target: &Word) -> Classes {
+    let path = format!("{directory}/{}", target.text);
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match part {
+            ".." => _ = parts.pop(),
+            part => parts.push(part),
+        }
+    }
+    match parts.first() {
+        Some(&("dev" | "proc" | "sys")) => written(&target.rest_of(format!("/{}", parts.join("/")))),
+        _ => Classes::READ_ONLY,
+    }
+}
+
 fn is_network(path: &str) -> bool {
     path.starts_with("/dev/tcp") || path.starts_with("/dev/udp")
 }
@@ -66,6 +82,19 @@ mod tests {
         check(Word::exact("/proc/sys/kernel/core_pattern"), "host_escape_risk");
         check(Word::exact("/dev/tcp/1.2.3.4/80"), "networked");
         check(Word::starting("/dev/"), "host_escape_risk");
+    }
+
+    #[test]
+    fn a_directory_that_was_gone_to_counts_by_where_it_is() {
+        let check = |directory: &str, target: Word, expected: &str| {
+            assert_eq!(written_from(directory, &target).to_string(), expected, "{directory}");
+        };
+        check("/dev", Word::exact("sda"), "host_escape_risk");
+        check("/dev", Word::unknown(), "host_escape_risk");
+        check("/a/../proc/sys", Word::exact("kernel/x"), "host_escape_risk");
+        check("/dev", Word::exact("null"), "read_only");
+        check("/dev", Word::exact("../tmp/x"), "read_only");
+        check("/linux/fs/proc", Word::exact("x"), "read_only");
     }
 
     #[test]

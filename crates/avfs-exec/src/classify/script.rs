@@ -9,21 +9,36 @@ pub(crate) struct Word {
     pub(crate) exact: bool,
     /// It may become several words, or none.
     pub(crate) splits: bool,
+    /// The words that braces make of it, when those are all that is expanded.
+    pub(crate) choices: Vec<String>,
 }
 
 impl Word {
     pub(crate) fn exact(text: impl Into<String>) -> Word {
-        Word { text: text.into(), exact: true, splits: false }
+        Word { text: text.into(), exact: true, splits: false, choices: Vec::new() }
     }
 
     /// Anything, and any number of it.
     pub(crate) fn unknown() -> Word {
-        Word { text: String::new(), exact: false, splits: true }
+        Word { text: String::new(), exact: false, splits: true, choices: Vec::new() }
     }
 
     /// Starts with `text`, then goes on as nobody knows.
     pub(crate) fn starting(text: impl Into<String>) -> Word {
-        Word { text: text.into(), exact: false, splits: false }
+        Word { text: text.into(), exact: false, splits: false, choices: Vec::new() }
+    }
+
+    /// What follows `text` is known no better than the word itself.
+    pub(crate) fn rest_of(&self, text: impl Into<String>) -> Word {
+        Word { text: text.into(), exact: self.exact, splits: self.splits, choices: Vec::new() }
+    }
+
+    /// The word, or those that braces make of it.
+    pub(crate) fn spread(&self) -> Vec<Word> {
+        match self.choices.is_empty() {
+            true => vec![self.clone()],
+            false => self.choices.iter().map(Word::exact).collect(),
+        }
     }
 
     pub(crate) fn literal(&self) -> Option<&str> {
@@ -133,6 +148,8 @@ pub(crate) enum Unreadable {
     TooMany(usize),
     #[error("it holds more than {0} words")]
     TooManyWords(usize),
+    #[error("it can be read in more than {0} ways")]
+    TooManyReadings(usize),
     #[error("it is nested too deeply")]
     TooDeep,
     #[error("reading it takes longer than {0} seconds")]

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::bounds::{MAX_COMMANDS, MAX_TREE_DEPTH};
+use super::braces;
 use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadable, Word, has_braces};
 
 /// Steps of the parser, as it counts them, for each byte of text. Ordinary text needs a tenth of it.
@@ -254,7 +255,10 @@ impl<'a> Reader<'a> {
         self.append(node, &mut word, &mut unquoted)?;
         if has_braces(&unquoted) {
             let known = word.text.split('{').next().unwrap_or_default().to_owned();
-            word = Word { text: known, exact: false, splits: true };
+            word = Word { text: known, exact: false, splits: true, choices: Vec::new() };
+        }
+        if !word.exact && word.splits && has_braces(self.source(node)) {
+            word.choices = braces::expand(self.source(node)).unwrap_or_default();
         }
         Ok(word)
     }

@@ -6,6 +6,10 @@
 //!   adds mutating : -o= --output=    flags that make it worse
 //!   lowers read_only : --dry-run     flags with which it is only that, if nothing else adds to it
 //!   unknown mutating                 any other flag (default: mutating)
+//!   others mutating                  any other subcommand (default: what the tool is, and its unknown flags)
+//!   words destructive : rm delete-*  words that make it worse wherever they stand
+//!   runs -c= --command=              flags whose value is a command line
+//!   seeks                            any of its words may be a program that it starts
 //!   any                              any other flag is harmless
 //!   info -V                          alone, it only prints (besides --version and --help)
 //!   operands 1 : mutating            more operands than that make it worse, unless a flag lowers it
@@ -75,6 +79,9 @@ pub(crate) struct Spec {
     /// Flags that are not listed are harmless.
     pub(crate) any: bool,
     pub(crate) unknown: Option<Classes>,
+    pub(crate) others: Option<Classes>,
+    pub(crate) words: Vec<Said>,
+    pub(crate) seeks: bool,
     pub(crate) info: Vec<&'static str>,
     pub(crate) operands: Option<(usize, Classes)>,
     pub(crate) wraps: Option<usize>,
@@ -91,6 +98,25 @@ pub(crate) struct Flag {
     pub(crate) takes_value: bool,
     pub(crate) adds: Classes,
     pub(crate) lowers: Option<Classes>,
+    /// Its value is a command line.
+    pub(crate) runs: bool,
+}
+
+/// A word that says what is done, with `*` at its beginning or end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    pub(crate) classes: Classes,
+    pattern: &'static str,
+}
+
+impl Said {
+    pub(crate) fn fits(&self, word: &str) -> bool {
+        match (self.pattern.strip_prefix('*'), self.pattern.strip_suffix('*')) {
+            (Some(end), _) => word.ends_with(end),
+            (None, Some(start)) => word.starts_with(start),
+            (None, None) => word == self.pattern,
+        }
+    }
 }
 
 impl Tool {

@@ -11,7 +11,16 @@ pub(crate) enum Verb<'a> {
     Detour(&'static str),
 }
 
-const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+const SYSTEM: [&str; 8] = [
+    "/bin",
+    "/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+    "/usr/lib/git-core",
+    "/usr/libexec/git-core",
+];
 
 pub(crate) fn resolve(word: &str) -> Verb<'_> {
     let Some((directory, name)) = word.rsplit_once('/') else {

@@ -41,7 +41,8 @@ impl PrefixRule {
     /// The tool and subcommand are those of the rule, whatever path or flags stand between. Good enough to
     /// be stricter, not to be milder.
     pub(crate) fn matches_by_name(&self, part: &Part) -> bool {
-        !self.exact && !part.names.is_empty() && part.names.starts_with(&self.prefix) && self.covers(part)
+        let named = |names: &Vec<String>| names.starts_with(&self.prefix);
+        !self.exact && (named(&part.names) || part.also_named.iter().any(named)) && self.covers(part)
     }
 
     fn covers(&self, part: &Part) -> bool {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Action, Policy, PolicyError, PrefixRule};
-use crate::classify::{Classification, Part};
+use crate::classify::{Class, Classification, Part};
 
 impl Policy {
     /// The rules that an approval "for always" saves; none when some part cannot be kept as a rule, because
@@ -17,11 +17,13 @@ impl Policy {
     }
 }
 
-/// Never wider than what was seen: the whole command, or its beginning when its tool and subcommand are known.
+/// Never wider than what was seen: the whole command, or its beginning when its tool and subcommand are known and
+/// nothing is taken away. The beginning of a forced push would allow all of them.
 fn rule_for(part: &Part) -> Option<PrefixRule> {
     let subcommand_is_known = part.names.len() > 1 && part.prefix.len() >= part.names.len();
     let keeps = part.savable && !part.firm && !part.prefix.is_empty();
-    if !keeps || !part.complete && !subcommand_is_known {
+    let grave = part.classes.contains(Class::Destructive) || part.classes.contains(Class::HostEscapeRisk);
+    if !keeps || !part.complete && (!subcommand_is_known || grave) {
         return None;
     }
     let mut rule = PrefixRule::new(part.prefix.clone(), Action::Allow);

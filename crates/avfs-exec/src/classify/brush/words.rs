@@ -6,6 +6,7 @@ use brush_parser::word::{TildeExpr, WordPiece, WordPieceWithSource};
 
 use super::{Read, Reader};
 use crate::classify::bounds::MAX_NESTING;
+use crate::classify::braces;
 use crate::classify::script::{Assignment, Unreadable, Word, has_braces, look_at_arithmetic};
 
 impl Reader {
@@ -26,7 +27,7 @@ impl Reader {
             self.piece(&piece.piece, &mut built, false)?;
         }
         if has_braces(&unquoted) {
-            return Ok(without_braces(built));
+            return Ok(without_braces(built, raw));
         }
         Ok(built)
     }
@@ -77,9 +78,36 @@ impl Reader {
             WordPiece::EscapeSequence(sequence) => built.push_literal(unescaped(sequence)),
             WordPiece::ArithmeticExpression(expression) => {
                 built.push_expansion(false);
-                look_at_arithmetic(&expression.value, &mut self.script);
+                self.arithmetic(&expression.value)?;
             }
         }
+        Ok(())
+    }
+
+    /// An expression. Commands in it are read as all others; what they print is evaluated.
+    pub(super) fn arithmetic(&mut self, expression: &str) -> Read {
+        let certain = !expression.contains(['[', '`']) && !expression.contains("${");
+        if !certain || !expression.contains("$(") {
+            look_at_arithmetic(expression, &mut self.script);
+            return Ok(());
+        }
+        let mut plain = String::new();
+        for piece in &self.pieces(expression)? {
+            match &piece.piece {
+                WordPiece::CommandSubstitution(inner) => {
+                    self.program(inner)?;
+                    self.script.evaluated.push("$(…)".to_owned());
+                    plain.push('0');
+                }
+                WordPiece::ArithmeticExpression(inner) => {
+                    self.arithmetic(&inner.value)?;
+                    plain.push('0');
+                }
+                WordPiece::Text(text) => plain.push_str(text),
+                _ => plain.push_str(expression.get(piece.start_index..piece.end_index).unwrap_or("[")),
+            }
+        }
+        look_at_arithmetic(&plain, &mut self.script);
         Ok(())
     }
 
@@ -153,9 +181,10 @@ fn check_word_nesting(raw: &str) -> Read {
 }
 
 /// What stands before the first brace is all that is known of a word with braces.
-fn without_braces(built: Word) -> Word {
+fn without_braces(built: Word, raw: &str) -> Word {
     let known = built.text.split('{').next().unwrap_or_default();
-    Word { text: known.to_owned(), exact: false, splits: true }
+    let choices = braces::expand(raw).unwrap_or_default();
+    Word { text: known.to_owned(), exact: false, splits: true, choices }
 }
 
 fn tilde_text(tilde: &TildeExpr) -> String {

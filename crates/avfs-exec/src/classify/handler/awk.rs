@@ -22,7 +22,16 @@ pub(crate) fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
 
 /// What a program can do. What it does not understand is a risk: it may start programs.
 fn program_classes(text: &str) -> Classes {
-    let Some(tokens) = tokens(text) else { return Class::HostEscapeRisk.into() };
+    // A slash after a bracket divides, or begins an expression: `(a)/b` and `if (a) /b/`.
+    let readings = [tokens(text, true), tokens(text, false)];
+    let read: Vec<Classes> = readings.iter().flatten().map(|tokens| token_classes(tokens)).collect();
+    match read.is_empty() {
+        true => Class::HostEscapeRisk.into(),
+        false => read.into_iter().collect(),
+    }
+}
+
+fn token_classes(tokens: &[Token<'_>]) -> Classes {
     let mut classes = Classes::READ_ONLY;
     let mut printing = None;
     let mut depth = 0_i32;
@@ -57,7 +66,7 @@ enum Token<'a> {
     Sign(char),
 }
 
-fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
+fn tokens(text: &str, brackets_are_values: bool) -> Option<Vec<Token<'_>>> {
     let mut found: Vec<Token<'_>> = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -67,7 +76,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
                 found.push(Token::Text(&rest[1..length - 1]));
                 length
             }
-            '/' if !follows_value(&found) => {
+            '/' if !follows_value(&found, brackets_are_values) => {
                 found.push(Token::Value);
                 quoted(rest, '/')?
             }
@@ -116,13 +125,14 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
 }
 
 /// After a value a slash divides. `print /x/` and the like are no values.
-fn follows_value(found: &[Token<'_>]) -> bool {
+fn follows_value(found: &[Token<'_>], brackets_are_values: bool) -> bool {
     match found.last() {
         Some(Token::Name(name)) => !matches!(
             *name,
             "print" | "printf" | "return" | "in" | "case" | "getline" | "else" | "do" | "exit"
         ),
-        Some(Token::Text(_) | Token::Value | Token::Sign(')' | ']' | '$')) => true,
+        Some(Token::Sign(')')) => brackets_are_values,
+        Some(Token::Text(_) | Token::Value | Token::Sign(']' | '$')) => true,
         Some(Token::Sign(_)) | None => false,
     }
 }
@@ -154,6 +164,9 @@ mod tests {
             "{print > \"/dev/stderr\"}",
             "length > 80",
             "NR>=10 && NR<=20",
+            "{print ($1 + $2) / 2}",
+            "{print ($1 + $2) / 2 \"%\", ($3) / 4}",
+            "{ if ($1) /x/; print }",
         ] {
             check(program, "read_only");
         }
@@ -172,6 +185,7 @@ mod tests {
             "BEGIN{f=\"system\"; @f(\"id\")}",
             "BEGIN { print |& \"sh\" }",
             "/[/]/{system(1)}",
+            "{ if (1) /\"/; system(\"id\"); x = \"/\" }",
             "\"unclosed",
         ] {
             check(program, "host_escape_risk");

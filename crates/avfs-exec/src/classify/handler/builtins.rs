@@ -33,6 +33,16 @@ pub(crate) fn trap(judge: &mut Judge, call: &Call<'_>) -> Findings {
     }
 }
 
+/// `source`: a file, or a text that nobody has seen.
+pub(crate) fn source(_: &mut Judge, call: &Call<'_>) -> Findings {
+    match call.arguments.operands.first() {
+        Some(file) if file.text.starts_with("/dev/") || file.literal() == Some("-") => {
+            risk("commands come from a descriptor")
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// `command -v` only looks; without it, a command follows.
 pub(crate) fn command(judge: &mut Judge, call: &Call<'_>) -> Findings {
     if !call.arguments.has(&["-v", "-V"]) && !call.arguments.rest.is_empty() {

@@ -3,26 +3,25 @@
 use super::Call;
 use crate::classify::class::{Class, Classes};
 use crate::classify::judge::{Findings, Judge};
-use crate::classify::redirect::written;
 use crate::classify::script::Word;
 
-fn writes(word: &Word) -> Option<(Classes, String)> {
-    let classes = written(word);
+fn writes(judge: &Judge, word: &Word) -> Option<(Classes, String)> {
+    let classes = judge.written(word);
     (!classes.is_read_only())
         .then(|| (classes, format!("`{}` is written", super::super::judge::shown(&word.shown()))))
 }
 
 /// Every operand is written, as by `tee`.
-pub(crate) fn target(_: &mut Judge, call: &Call<'_>) -> Findings {
-    call.arguments.operands.iter().filter_map(|word| writes(word)).collect()
+pub(crate) fn target(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    call.arguments.operands.iter().filter_map(|word| writes(judge, word)).collect()
 }
 
 /// `dd`: words of its own instead of flags.
-pub(crate) fn dd(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn dd(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let known =
         ["if=", "bs=", "ibs=", "obs=", "count=", "skip=", "seek=", "status=", "conv=", "iflag=", "cbs="];
     let one = |word: &&Word| match word.text.strip_prefix("of=") {
-        Some(file) => writes(&Word { text: file.to_owned(), exact: word.exact, splits: word.splits }),
+        Some(file) => writes(judge, &word.rest_of(file)),
         None if known.iter().any(|known| word.text.starts_with(known)) && !word.splits => None,
         None => Some((Class::Mutating.into(), "an operand that is not known".to_owned())),
     };
@@ -39,32 +38,72 @@ pub(crate) fn date(_: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// `curl -o` and `wget -O`: where the answer goes.
-pub(crate) fn download(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn download(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let names = ["-o", "--output", "-O", "--output-document", "-D", "--dump-header", "-c", "--cookie-jar"];
     let named: Vec<&Word> = call.arguments.values(&names).collect();
     let writes_by_itself = call.name == "wget" && !call.arguments.has(&["--spider"]) && named.is_empty();
-    let mut findings: Findings =
-        named.into_iter().filter(|word| word.literal() != Some("-")).filter_map(writes).collect();
+    let mut findings: Findings = named
+        .into_iter()
+        .filter(|word| word.literal() != Some("-"))
+        .filter_map(|word| writes(judge, word))
+        .collect();
     if writes_by_itself {
         findings.push((Class::Mutating.into(), "the answer becomes a file".to_owned()));
     }
     findings
 }
 
-/// Clients of databases: words of SQL say how bad it is.
-pub(crate) fn sql(_: &mut Judge, call: &Call<'_>) -> Findings {
+/// What takes data away, in the languages of databases.
+const TAKES_AWAY: [&str; 15] = [
+    "drop",
+    "dropdatabase",
+    "dropindex",
+    "delete",
+    "deletemany",
+    "deleteone",
+    "truncate",
+    "flushall",
+    "flushdb",
+    "del",
+    "unlink",
+    "remove",
+    "destroy",
+    "hdel",
+    "rm",
+];
+
+/// Clients of databases: words of their languages say how bad it is.
+pub(crate) fn sql(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let values = call.arguments.flags.iter().filter_map(|(_, value)| value.as_ref());
-    let texts: Vec<String> =
-        values.chain(call.arguments.operands.iter().copied()).map(|word| word.text.to_lowercase()).collect();
-    let mentions = |words: &[&str]| texts.iter().any(|text| words.iter().any(|word| text.contains(word)));
+    let words = values.chain(call.arguments.operands.iter().copied());
+    let mut texts: Vec<String> = words.map(|word| word.text.to_lowercase()).collect();
+    if !call.arguments.has(&["-c", "--command", "-e", "--execute", "--eval", "-f", "--file"]) {
+        texts.extend(judge.texts().map(str::to_lowercase));
+    }
+    let word_of = |text: &String| {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| TAKES_AWAY.contains(&word))
+    };
     let mut findings = Findings::new();
-    if mentions(&["drop ", "delete ", "truncate ", "flushall", "flushdb", "del "]) {
+    if texts.iter().any(word_of) {
         findings.push((Class::Destructive.into(), "data is taken away".to_owned()));
     }
     let runs =
         [".shell", ".system", ".load", "load_extension", "\\!", "to program", "from program", ".import |"];
-    if mentions(&runs) {
+    if texts.iter().any(|text| runs.iter().any(|word| text.contains(word))) {
         findings.push((Class::HostEscapeRisk.into(), "a program is started".to_owned()));
+    }
+    findings
+}
+
+/// `cp`, `mv` and the like: the last operand, or the directory of `-t`.
+pub(crate) fn copies(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let targets: Vec<&Word> = call.arguments.values(&["-t", "--target-directory"]).collect();
+    let last = call.arguments.operands.last().copied().filter(|_| targets.is_empty());
+    let targets: Vec<&Word> = targets.into_iter().chain(last).collect();
+    let moved_away = call.name == "mv" && targets.iter().any(|word| word.literal() == Some("/dev/null"));
+    let mut findings: Findings = targets.into_iter().filter_map(|word| writes(judge, word)).collect();
+    if moved_away {
+        findings.push((Class::Destructive.into(), "files are moved to nowhere".to_owned()));
     }
     findings
 }

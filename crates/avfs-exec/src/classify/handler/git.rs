@@ -101,3 +101,26 @@ pub(crate) fn checkout(_: &mut Judge, call: &Call<'_>) -> Findings {
         false => Vec::new(),
     }
 }
+
+/// `git push`: `+main` forces, `:main` deletes, and a word that is not known may be either, or a flag.
+pub(crate) fn push(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let forces = |word: &&&Word| match word.literal() {
+        Some(text) => text.starts_with('+') || text.starts_with(':') && text.len() > 1,
+        None => word.text.is_empty() || word.text.starts_with(['+', ':', '-']),
+    };
+    let forced = call.arguments.operands.iter().find(forces);
+    let forced = forced.map(|word| {
+        (Class::Destructive.into(), format!("`{}` may replace or delete a branch", shown(&word.shown())))
+    });
+    remote(judge, call).into_iter().chain(forced).collect()
+}
+
+/// `ext::` starts a program instead of talking to a repository.
+pub(crate) fn remote(_: &mut Judge, call: &Call<'_>) -> Findings {
+    let starts = |word: &&&Word| word.text.starts_with("ext::") || word.text.starts_with("fd::");
+    let found = call.arguments.operands.iter().find(starts);
+    found
+        .map(|_| (Class::HostEscapeRisk.into(), "the address starts a program".to_owned()))
+        .into_iter()
+        .collect()
+}

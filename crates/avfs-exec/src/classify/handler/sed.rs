@@ -3,10 +3,9 @@
 use super::Call;
 use crate::classify::class::{Class, Classes};
 use crate::classify::judge::{Findings, Judge};
-use crate::classify::redirect::written;
 use crate::classify::script::Word;
 
-pub(crate) fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let mut scripts: Vec<&Word> = call.arguments.values(&["-e", "--expression"]).collect();
     let from_file = call.arguments.has(&["-f", "--file"]);
     if scripts.is_empty() && !from_file {
@@ -18,7 +17,7 @@ pub(crate) fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
     }
     for script in scripts {
         let classes = match script.literal() {
-            Some(text) => script_classes(text),
+            Some(text) => script_classes(text, &|word| judge.written(word)),
             None => Class::Mutating.into(),
         };
         if !classes.is_read_only() {
@@ -29,8 +28,8 @@ pub(crate) fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// What a script can do. What it does not understand is a risk: it may start programs.
-fn script_classes(text: &str) -> Classes {
-    let mut reader = Reader { rest: text };
+fn script_classes(text: &str, written: &dyn Fn(&Word) -> Classes) -> Classes {
+    let mut reader = Reader { rest: text, written };
     let mut classes = Classes::READ_ONLY;
     loop {
         reader.skip(|c| c.is_whitespace() || matches!(c, ';' | '{' | '}'));
@@ -46,6 +45,8 @@ fn script_classes(text: &str) -> Classes {
 
 struct Reader<'a> {
     rest: &'a str,
+    /// What it means that a file is written.
+    written: &'a dyn Fn(&Word) -> Classes,
 }
 
 impl Reader<'_> {
@@ -64,6 +65,11 @@ impl Reader<'_> {
         let (line, rest) = self.rest.split_once('\n').unwrap_or((self.rest, ""));
         self.rest = rest;
         line
+    }
+
+    fn file(&mut self) -> Classes {
+        let file = Word::exact(self.line().trim());
+        (self.written)(&file)
     }
 
     fn command(&mut self) -> Option<Classes> {
@@ -90,7 +96,7 @@ impl Reader<'_> {
                 self.line();
                 Some(Classes::READ_ONLY)
             }
-            'w' | 'W' => Some(written(&Word::exact(self.line().trim()))),
+            'w' | 'W' => Some(self.file()),
             's' => self.substitute(),
             'y' => {
                 let delimiter = self.next()?;
@@ -190,7 +196,7 @@ impl Reader<'_> {
                 Some('g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9') => _ = self.next(),
                 Some('w') => {
                     self.next();
-                    return Some(written(&Word::exact(self.line().trim())));
+                    return Some(self.file());
                 }
                 Some('e') => return Some(Class::HostEscapeRisk.into()),
                 _ => return self.end_of_command(),
@@ -202,10 +208,11 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classify::redirect::written;
 
     #[track_caller]
     fn check(script: &str, expected: &str) {
-        assert_eq!(script_classes(script).to_string(), expected, "{script}");
+        assert_eq!(script_classes(script, &written).to_string(), expected, "{script}");
     }
 
     #[test]

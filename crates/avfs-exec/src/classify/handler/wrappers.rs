@@ -4,6 +4,7 @@ use super::Call;
 use crate::classify::class::Class;
 use crate::classify::judge::{Findings, Judge};
 use crate::classify::script::{Assignment, Word};
+use crate::classify::spelling;
 
 /// `env`: variables, then a command; or a command in one word.
 pub(crate) fn env(judge: &mut Judge, call: &Call<'_>) -> Findings {
@@ -34,7 +35,7 @@ fn is_assignment(word: &Word) -> bool {
 /// An argument `NAME=value`.
 pub(crate) fn assign(judge: &mut Judge, word: &Word) {
     let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
-    let value = Word { text: value.to_owned(), exact: word.exact, splits: word.splits };
+    let value = word.rest_of(value);
     judge.assignment(&Assignment { name: name.to_owned(), value }, true);
 }
 
@@ -92,4 +93,73 @@ pub(crate) fn join(judge: &mut Judge, call: &Call<'_>) -> Findings {
         }
         None => vec![(Class::HostEscapeRisk.into(), "a shell reads words that are not known".to_owned())],
     }
+}
+
+/// `dotenv -v A=1 -- command`.
+pub(crate) fn dotenv(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    for word in call.arguments.values(&["-v"]) {
+        assign(judge, word);
+    }
+    if !call.arguments.rest.is_empty() {
+        judge.inner(call.arguments.rest);
+    }
+    Vec::new()
+}
+
+/// `flock FILE command`, or `flock FILE -c line`.
+pub(crate) fn flock(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    match call.arguments.rest {
+        [] => Vec::new(),
+        [flag, line, ..] if matches!(flag.literal(), Some("-c" | "--command")) => judge.line(Some(line)),
+        words => {
+            judge.inner(words);
+            Vec::new()
+        }
+    }
+}
+
+/// `entr`: a command in which `/_` is a file, or with `-s` a line.
+pub(crate) fn entr(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    match (call.arguments.has(&["-s"]), call.arguments.rest) {
+        (_, []) => Vec::new(),
+        (true, [line, ..]) => judge.line(Some(line)),
+        (false, words) => {
+            let words: Vec<Word> = words.iter().map(|word| replaced(word, Some("/_"))).collect();
+            judge.inner(&words);
+            Vec::new()
+        }
+    }
+}
+
+/// Every operand is a command line, or the name of a script of the tree, as `npm:build`.
+pub(crate) fn lines(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let managers = ["npm:", "pnpm:", "yarn:", "bun:", "node:", "deno:"];
+    let is_script = |word: &Word| {
+        !word.text.contains(char::is_whitespace) && managers.iter().any(|name| word.text.starts_with(name))
+    };
+    let operands = call.arguments.operands.iter().filter(|word| !is_script(word));
+    operands.flat_map(|word| judge.line(Some(word))).collect()
+}
+
+/// Names of versions come first: what follows `--` is the command; without one, what begins with a known tool.
+pub(crate) fn dashes(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let rest = call.arguments.rest;
+    let dashes = rest.iter().position(|word| word.literal() == Some("--")).map(|at| at + 1);
+    let is_tool = |word: &Word| word.literal().is_some_and(|name| spelling::of(name).is_some());
+    let start = dashes.or_else(|| rest.iter().position(is_tool)).unwrap_or_default();
+    if start < rest.len() {
+        judge.inner(&rest[start..]);
+    }
+    Vec::new()
+}
+
+/// `yarn workspace web add x`: what follows is a call of the tool itself.
+pub(crate) fn again(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let tool = call.name.split(' ').next().unwrap_or_default();
+    if !call.arguments.rest.is_empty() {
+        let words: Vec<Word> =
+            [Word::exact(tool)].into_iter().chain(call.arguments.rest.iter().cloned()).collect();
+        judge.inner(&words);
+    }
+    Vec::new()
 }

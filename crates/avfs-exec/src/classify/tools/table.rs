@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::{Flag, Spec, Sub, Tool};
+use super::{Flag, Said, Spec, Sub, Tool};
 use crate::classify::class::Classes;
 use crate::classify::handler::Handler;
 
@@ -147,6 +147,13 @@ impl Spec {
                 self.add(names, Flag { lowers: Some(lowers), ..Flag::default() })?;
             }
             "unknown" => self.unknown = Some(classes(rest)?),
+            "others" => self.others = Some(classes(rest)?),
+            "words" => {
+                let (words, classes) = after_classes(rest)?;
+                self.words.extend(words.split_whitespace().map(|pattern| Said { classes, pattern }));
+            }
+            "runs" => self.add(rest, Flag { runs: true, ..Flag::default() })?,
+            "seeks" => self.seeks = true,
             "any" => self.any = true,
             "raw" => self.raw = true,
             "single" => self.single = true,

@@ -1,0 +1,269 @@
+//! One call of a tool, judged by its table.
+
+use super::{Findings, Judge, reason, shown};
+use crate::classify::arguments::{Arguments, Until};
+use crate::classify::class::{Class, Classes};
+use crate::classify::handler::Call;
+use crate::classify::readings;
+use crate::classify::script::Word;
+use crate::classify::spelling;
+use crate::classify::tools::{Spec, Sub, Tool};
+
+/// A call of a tool with subcommands, before any of it is judged.
+struct Calling<'a> {
+    words: &'a [Word],
+    name: &'a str,
+    tool: &'a Tool,
+    /// What the place of the program alone makes of it.
+    least: Classes,
+    /// What words before the subcommand add.
+    findings: Findings,
+}
+
+impl Judge {
+    /// `least` is what the place of the program alone makes of it.
+    pub(super) fn tool(
+        &mut self,
+        words: &[Word],
+        name: &str,
+        tool: &Tool,
+        arguments: &[Word],
+        least: Classes,
+    ) {
+        if is_information(tool, arguments) {
+            return self.push(words, &[name], least, vec![], None);
+        }
+        if tool.subs.is_empty() {
+            return self.judge_spec(words, &[name], &tool.spec, None, arguments, least, vec![]);
+        }
+        let arguments = after_toolchain(arguments);
+        let global = Arguments::read(arguments, &tool.spec, None, Until::Operands(0));
+        let findings = self.global_findings(name, tool, &global, arguments);
+        let calling = Calling { words, name, tool, least, findings };
+        self.readings(&calling, arguments, arguments.len() - global.rest.len());
+    }
+
+    /// What flags before the subcommand add, and words that mean the same behind any.
+    fn global_findings(
+        &mut self,
+        name: &str,
+        tool: &Tool,
+        global: &Arguments<'_>,
+        arguments: &[Word],
+    ) -> Findings {
+        let mut findings = reason::flag_findings(name, global);
+        findings.extend(word_findings(name, &tool.spec, arguments));
+        if let Some(handler) = tool.spec.handler {
+            let call = Call { name, arguments: global, lowered: false };
+            findings.extend(handler.look(self, &call));
+        }
+        findings
+    }
+
+    /// The subcommand may stand at several places: all that are known count. `usual` is the place with flags that
+    /// are not known taking no value.
+    fn readings(&mut self, calling: &Calling<'_>, arguments: &[Word], usual: usize) {
+        let starts = readings::starts(arguments, &calling.tool.spec, None);
+        let known = |at: &usize| calling.tool.sub(&literals(&arguments[*at..])).is_some();
+        let first = if known(&usual) { usual } else { starts.iter().copied().find(known).unwrap_or(usual) };
+        let at = self.parts.len();
+        self.subcommand(calling, &arguments[first..]);
+        for other in starts.iter().copied().filter(|start| *start != first) {
+            match known(&other) && self.may_try() {
+                true => {
+                    let from = self.parts.len();
+                    self.subcommand(calling, &arguments[other..]);
+                    self.merge(at, from);
+                }
+                false => self.parts[at].also_named.push(super::names_from(calling.name, &arguments[other..])),
+            }
+        }
+        if starts.len() > readings::MOST {
+            self.parts[at].classes = self.parts[at].classes.with(Class::HostEscapeRisk);
+            self.parts[at].reason = "its flags can be read in too many ways".to_owned();
+        }
+    }
+
+    /// A part that is another reading of one before it becomes one with it.
+    fn merge(&mut self, into: usize, from: usize) {
+        let mut read = self.parts.split_off(from).into_iter();
+        let Some(other) = read.next() else { return };
+        let part = &mut self.parts[into];
+        if other.classes.worst() > part.classes.worst() {
+            part.reason = other.reason;
+        }
+        part.classes = part.classes.and(other.classes);
+        part.also_named.push(other.names);
+        part.also_named.extend(other.also_named);
+        self.parts.extend(read);
+    }
+
+    fn subcommand(&mut self, calling: &Calling<'_>, rest: &[Word]) {
+        let Calling { words, name, tool, least, .. } = *calling;
+        let mut findings = calling.findings.clone();
+        let literal = literals(rest);
+        match tool.sub(&literal) {
+            Some(sub) => self.known_subcommand(calling, sub, &literal, rest),
+            None if rest.is_empty() => {
+                self.push(words, &[name], least.and(tool.spec.classes), findings, None);
+            }
+            None if literal.is_empty() => {
+                findings.push((Class::HostEscapeRisk.into(), "the subcommand is not known".to_owned()));
+                self.push(words, &[name], least, findings, None);
+            }
+            None => {
+                let why = format!("`{name} {}` is not known", shown(literal[0]));
+                let base = tool.spec.others.unwrap_or(tool.spec.classes.and(tool.spec.unknown()));
+                findings.push((base, why));
+                self.push(words, &[name, literal[0]], least, findings, None);
+            }
+        }
+    }
+
+    /// Flags between the words of a subcommand hide its end: `docker compose -f x down` is a `compose down`.
+    fn known_subcommand(&mut self, calling: &Calling<'_>, sub: &Sub, literal: &[&str], rest: &[Word]) {
+        let Calling { words, name, tool, least, .. } = *calling;
+        let (path, after) = (&literal[..sub.length()], &rest[sub.length()..]);
+        let names: Vec<&str> = [name].into_iter().chain(path.iter().copied()).collect();
+        let at = self.parts.len();
+        let findings = || calling.findings.clone();
+        self.judge_spec(words, &names, &sub.spec, Some(&tool.spec), after, least, findings());
+        let flagged = after.first().is_some_and(|word| word.text.starts_with('-'));
+        if !flagged || !tool.subs.iter().any(|longer| longer.before.starts_with(path)) {
+            return;
+        }
+        for start in readings::starts(after, &sub.spec, Some(&tool.spec)) {
+            let whole: Vec<&str> = path.iter().copied().chain(literals(&after[start..])).collect();
+            let longer = tool.sub(&whole).filter(|longer| longer.length() > path.len());
+            if let Some(longer) = longer.filter(|_| self.may_try()) {
+                let from = self.parts.len();
+                let after = &after[start + longer.length() - path.len()..];
+                let names: Vec<&str> =
+                    [name].into_iter().chain(whole[..longer.length()].iter().copied()).collect();
+                self.judge_spec(words, &names, &longer.spec, Some(&tool.spec), after, least, findings());
+                self.merge(at, from);
+            }
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call taken apart: passing it in a struct reads no better"
+    )]
+    fn judge_spec(
+        &mut self,
+        words: &[Word],
+        names: &[&str],
+        spec: &Spec,
+        above: Option<&Spec>,
+        after: &[Word],
+        least: Classes,
+        mut findings: Findings,
+    ) {
+        let until = match spec.wraps {
+            _ if spec.raw => Until::Start,
+            Some(count) => Until::Operands(count),
+            None => Until::End,
+        };
+        let arguments = Arguments::read(after, spec, above, until);
+        let name = names.join(" ");
+        findings.extend(reason::flag_findings(&name, &arguments));
+        findings.extend(word_findings(&name, spec, after));
+        let quiet = findings.iter().all(|(classes, _)| classes.is_read_only());
+        let lowered = arguments.lowered.filter(|_| quiet);
+        let base = lowered.unwrap_or(spec.classes);
+        let at = self.parts.len();
+        let call = Call { name: &name, arguments: &arguments, lowered: lowered == Some(Classes::READ_ONLY) };
+        findings.extend(self.lines_of_flags(spec, &arguments));
+        match spec.handler {
+            Some(handler) => findings.extend(handler.look(self, &call)),
+            None if spec.wraps.is_some() && !arguments.rest.is_empty() => self.inner(arguments.rest),
+            None => {}
+        }
+        if spec.wraps.is_some() {
+            self.other_commands(spec, above, after, arguments.rest.len());
+        }
+        let inner = self.parts.split_off(at);
+        self.push(words, names, least.and(base), findings, None);
+        if spec.seeks {
+            self.seek(at, after);
+        }
+        self.parts.extend(inner);
+    }
+
+    /// Values of flags that are command lines.
+    fn lines_of_flags(&mut self, spec: &Spec, arguments: &Arguments<'_>) -> Findings {
+        let mut findings = Findings::new();
+        let runs = |name: &String| spec.flags.get(name.as_str()).is_some_and(|flag| flag.runs);
+        for (_, value) in arguments.flags.iter().filter(|(name, _)| runs(name)) {
+            findings.extend(self.line(value.as_ref()));
+        }
+        findings
+    }
+
+    /// A word that a shell will read.
+    pub(crate) fn line(&mut self, word: Option<&Word>) -> Findings {
+        match word.and_then(Word::literal) {
+            Some(text) => {
+                self.inner_shell(text);
+                Findings::new()
+            }
+            None => {
+                let why = "the text of the command is not known before it runs";
+                vec![(Class::HostEscapeRisk.into(), why.to_owned())]
+            }
+        }
+    }
+
+    /// The command behind flags of a wrapper that may take a value or not. The usual reading has been judged.
+    fn other_commands(&mut self, spec: &Spec, above: Option<&Spec>, after: &[Word], usual: usize) {
+        let count = spec.wraps.unwrap_or_default();
+        let starts = readings::starts(after, spec, above).into_iter().map(|start| start + count);
+        for start in starts.filter(|start| *start + usual != after.len() && *start < after.len()) {
+            let is_tool = after[start].literal().is_some_and(|word| spelling::of(word).is_some());
+            if is_tool && self.may_try() {
+                self.inner(&after[start..]);
+            }
+        }
+    }
+}
+
+fn literals(words: &[Word]) -> Vec<&str> {
+    // No subcommand has more words than a few.
+    words.iter().take(8).map_while(Word::literal).collect()
+}
+
+/// `cargo +nightly build`: the first word names a toolchain.
+fn after_toolchain(arguments: &[Word]) -> &[Word] {
+    match arguments.split_first() {
+        Some((first, rest)) if first.text.starts_with('+') => rest,
+        _ => arguments,
+    }
+}
+
+/// Words that say what is done, wherever they stand.
+fn word_findings(name: &str, spec: &Spec, words: &[Word]) -> Findings {
+    let literal = words.iter().filter_map(Word::literal);
+    let said = |word: &'_ str| spec.words.iter().find(|said| said.fits(word)).map(|said| said.classes);
+    let found = literal.filter_map(|word| Some((said(word)?, format!("`{}` of `{name}`", shown(word)))));
+    found.collect()
+}
+
+/// `--version` and `--help` alone only print, also after a subcommand. Other flags that print belong to the tool
+/// itself: `docker -v` tells its version, `docker compose down -v` takes volumes away.
+fn is_information(tool: &Tool, arguments: &[Word]) -> bool {
+    let arguments = after_toolchain(arguments);
+    let literal: Vec<&str> = arguments.iter().map_while(Word::literal).collect();
+    let Some((last, before)) = literal.split_last().filter(|_| literal.len() == arguments.len()) else {
+        return false;
+    };
+    let quiet = tool.spec.info.first() == Some(&"none");
+    let general = |word: &str| matches!(word, "--version" | "--help");
+    let only_subcommand = tool.sub(before).is_some_and(|sub| sub.length() == before.len());
+    let verbose = matches!(*last, "-v" | "--verbose") && matches!(before, ["--version" | "-V"]);
+    let prints = match before.is_empty() {
+        true => general(last) || tool.spec.info.contains(last),
+        false => general(last) && only_subcommand || verbose,
+    };
+    prints && !quiet
+}

@@ -63,7 +63,8 @@ impl Reader<'_> {
         self.check_keys(table, RULE_KEYS)?;
         let prefix = self.needed(table, "prefix", item)?;
         let words = self.words("prefix", prefix)?;
-        if words.is_empty() || words.iter().any(String::is_empty) {
+        // A program has a name; a word behind it may be empty.
+        if words.first().is_none_or(String::is_empty) {
             return Err(self.wrong(prefix.span().start, Wrong::EmptyPrefix));
         }
         let mut rule = PrefixRule::new(words, self.action("action", self.needed(table, "action", item)?)?);

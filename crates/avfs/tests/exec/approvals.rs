@@ -540,3 +540,18 @@ fn the_value_of_a_variable_that_is_passed_on_is_kept_nowhere() {
         std::process::Command::new("grep").args(["-ra", "s3cret-value"]).arg(asker.store()).output().unwrap();
     assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
 }
+
+#[test]
+fn an_empty_word_in_a_command_hides_no_other_request() {
+    let asker = Asker::new();
+    let [plain, empty] = [&["--", "curl", "https://example.invalid"][..], &["--", "curl", "", "-s"]]
+        .map(|command| asker.asks(command));
+    let list: Value = serde_json::from_str(&asker.good(&["--json", "approvals", "list"])).unwrap();
+    let ids: Vec<&str> =
+        list["approvals"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&&*plain) && ids.contains(&&*empty), "{list}");
+    asker.good(&["approvals", "show", &empty]);
+    asker.good(&["approvals", "allow", &empty, "--always"]);
+    let list: Value = serde_json::from_str(&asker.good(&["--json", "approvals", "rules"])).unwrap();
+    assert_eq!(list["rules"].as_array().unwrap().len(), 1, "{list}");
+}

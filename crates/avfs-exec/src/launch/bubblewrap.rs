@@ -272,14 +272,23 @@ fn step_arguments(step: &Step, files: &mut Vec<OwnedFd>) -> Result<Vec<OsString>
             all.extend(two("--tmpfs", at));
             all
         }
-        Step::File { at, contents } => {
-            let file = in_memory(contents).map_err(LaunchError::system("making a file of the sandbox"))?;
-            let mut all = words(["--perms", "0444", "--file", &file.as_raw_fd().to_string()]);
-            all.push(at.into());
-            files.push(file);
-            all
-        }
+        Step::File { at, contents } => file_arguments("--file", at, contents, files)?,
+        // Mounted over the file, and never written into it.
+        Step::Cover { at, contents } => file_arguments("--ro-bind-data", at, contents, files)?,
     })
+}
+
+fn file_arguments(
+    option: &str,
+    at: &Path,
+    contents: &[u8],
+    files: &mut Vec<OwnedFd>,
+) -> Result<Vec<OsString>, LaunchError> {
+    let file = in_memory(contents).map_err(LaunchError::system("making a file of the sandbox"))?;
+    let mut all = words(["--perms", "0444", option, &file.as_raw_fd().to_string()]);
+    all.push(at.into());
+    files.push(file);
+    Ok(all)
 }
 
 fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {

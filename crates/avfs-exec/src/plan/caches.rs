@@ -17,9 +17,6 @@ pub struct HostCache {
     pub from: Option<PathBuf>,
 }
 
-/// Files of tools in which addresses may stand, with a user in them. They are read before they are shown.
-pub const INSPECTED: &[&str] = &["config", "config.json", "FETCH_HEAD", "ccache.conf"];
-
 /// Caches of one tool.
 struct Known {
     /// The variable that says where they are.

@@ -16,7 +16,7 @@ use super::supervise::{Killing, Watched, supervise};
 use super::version::Version;
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run, Stdin};
 use crate::inside::{Sockets, Spec, Standing, landlock_abi};
-use crate::limits::{Gauge, Group, LimitsBy};
+use crate::limits::{Gauge, Group, LimitsBy, private_bytes};
 use crate::network::{Gateway, Listening, Refusals, Setting, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
 
@@ -117,7 +117,17 @@ fn prepare(plan: &Plan, inside: &Path) -> Result<(Layout, Drawn, Option<Group>, 
         let tree = layout(plan, Path::new("/"), inside);
         let drawn = Drawn::of(plan, &tree);
         let (group, entrances) = group.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((tree, drawn?, group, entrances))
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
+        let bytes = private_bytes(&plan.limits, by);
+        // Drawn anew where there is no group, which is seldom: nobody waits for it where there is one.
+        match bytes == plan.limits.private_bytes {
+            true => Ok((tree, drawn?, group, entrances)),
+            false => {
+                let tree = tree.with_private_bytes(bytes);
+                let drawn = Drawn::of(plan, &tree)?;
+                Ok((tree, drawn, group, entrances))
+            }
+        }
     })
 }
 

@@ -263,6 +263,18 @@ pub(crate) fn host_access(plan: &Plan) -> Vec<(PathBuf, Access)> {
     access
 }
 
+impl Layout {
+    /// The same, with this much room in each place that is kept in memory.
+    pub(crate) fn with_private_bytes(mut self, room: u64) -> Self {
+        for step in &mut self.steps {
+            if let Step::Private { bytes, .. } = step {
+                *bytes = room;
+            }
+        }
+        self
+    }
+}
+
 impl Step {
     /// The place inside that the step makes or changes.
     pub(crate) fn at(&self) -> &Path {

@@ -48,9 +48,15 @@ const CREDENTIALS: &[(&str, &str)] = &[
     (".pypirc", "password = hush-hush\n"),
     (".config/uv/uv.toml", "password = \"hush-hush\"\n"),
     (".local/share/uv/credentials/credentials.toml", "hush-hush\n"),
-    (".local/share/uv/tools/own/uv-receipt.toml", "requirements = [{ git = \"https://hush-hush@github.com/o/r\" }]\n"),
+    (
+        ".local/share/uv/tools/own/uv-receipt.toml",
+        "requirements = [{ git = \"https://hush-hush@github.com/o/r\" }]\n",
+    ),
     (".local/share/uv/tools/own/pip.conf", "index-url = https://me:hush-hush@pypi.example.com/simple\n"),
-    (".local/share/pipx/venvs/own/pipx_metadata.json", "{\"pip_args\":[\"--index-url=https://me:hush-hush@x/\"]}\n"),
+    (
+        ".local/share/pipx/venvs/own/pipx_metadata.json",
+        "{\"pip_args\":[\"--index-url=https://me:hush-hush@x/\"]}\n",
+    ),
     (".local/share/pipx/logs/cmd.log", "hush-hush\n"),
     (".local/pipx/venvs/own/pip.conf", "index-url = https://me:hush-hush@pypi.example.com/simple\n"),
     (".pyenv/.git/config", "url = https://me:hush-hush@github.com/o/r\n"),
@@ -63,7 +69,10 @@ const CREDENTIALS: &[(&str, &str)] = &[
     (".local/share/virtualenvs/own/pip.conf", "index-url = https://me:hush-hush@x/simple\n"),
     (".condarc", "channels:\n  - https://conda.anaconda.org/t/hush-hush-0123456789/own\n"),
     ("miniconda3/.condarc", "channels:\n  - https://conda.anaconda.org/t/hush-hush-0123456789/own\n"),
-    ("miniconda3/condarc.d/own.yml", "channels:\n  - https://conda.anaconda.org/t/hush-hush-0123456789/own\n"),
+    (
+        "miniconda3/condarc.d/own.yml",
+        "channels:\n  - https://conda.anaconda.org/t/hush-hush-0123456789/own\n",
+    ),
     ("miniconda3/envs/own/.condarc", "channels:\n  - https://me:hush-hush@conda.example.com/own\n"),
     ("miniconda3/pkgs/urls.txt", "https://conda.anaconda.org/t/hush-hush-0123456789/own/x.conda\n"),
     ("miniconda3/conda-meta/history", "# cmd: conda install -c https://me:hush-hush@conda.example.com/own\n"),
@@ -81,13 +90,19 @@ const CREDENTIALS: &[(&str, &str)] = &[
     (".m2/settings-security.xml", "hush-hush\n"),
     (".m2/repository/own/a.jar.lastUpdated", "https\\://me\\:hush-hush@maven.example.com/.error=\n"),
     (".sdkman/etc/config", "hush-hush\n"),
-    (".sdkman/candidates/maven/3.9.1/conf/settings.xml", "<settings><password>hush-hush</password></settings>\n"),
+    (
+        ".sdkman/candidates/maven/3.9.1/conf/settings.xml",
+        "<settings><password>hush-hush</password></settings>\n",
+    ),
     (".sdkman/candidates/gradle/8.1/gradle.properties", "systemProp.https.proxyPassword=hush-hush\n"),
     (".sdkman/candidates/gradle/8.1/init.d/own.gradle", "credentials { password = 'hush-hush' }\n"),
     (".ivy2/.credentials", "password=hush-hush\n"),
     (".sbt/.credentials", "password=hush-hush\n"),
     (".nuget/NuGet/NuGet.Config", "<add key=\"ClearTextPassword\" value=\"hush-hush\" />\n"),
-    (".nuget/packages/own/1.0.0/.nupkg.metadata", "{\"source\":\"https://me:hush-hush@nuget.example.com\"}\n"),
+    (
+        ".nuget/packages/own/1.0.0/.nupkg.metadata",
+        "{\"source\":\"https://me:hush-hush@nuget.example.com\"}\n",
+    ),
     (".dotnet/corefx/cryptography/x509stores/my/A.pfx", "hush-hush\n"),
     (".dotnet/NuGet.Config", "<add key=\"ClearTextPassword\" value=\"hush-hush\" />\n"),
     (".gem/credentials", ":rubygems_api_key: hush-hush\n"),
@@ -126,7 +141,10 @@ const CREDENTIALS: &[(&str, &str)] = &[
 /// What tools need of their own directories to run.
 const TOOLS: &[(&str, &str)] = &[
     (".nvm/versions/node/v22.1.0/bin/node", "node\n"),
-    (".nvm/versions/node/v22.1.0/lib/node_modules/npm/package.json", "{\"dependencies\":{\"js-tokens\":\"1\"}}\n"),
+    (
+        ".nvm/versions/node/v22.1.0/lib/node_modules/npm/package.json",
+        "{\"dependencies\":{\"js-tokens\":\"1\"}}\n",
+    ),
     (".npm-global/lib/node_modules/x/.npmrc", "fund=false\n"),
     (".local/share/fnm/node-versions/v22.1.0/installation/bin/node", "fnm\n"),
     (".volta/bin/volta", "volta\n"),

@@ -205,7 +205,7 @@ fn shown(at: PathBuf, path: Vec<PathBuf>, env: Vec<(OsString, OsString)>) -> Opt
 
 /// Where the user's variable says, or at the usual place: what is there of its parts.
 fn find<'v>(home: &Path, known: &Known, value: &impl Fn(&str) -> Option<&'v OsStr>) -> Vec<Toolchain> {
-    let named = known.variable.and_then(|name| value(name)).map(PathBuf::from);
+    let named = known.variable.and_then(value).map(PathBuf::from);
     let top =
         named.filter(|at| at.is_absolute() && at.is_dir()).unwrap_or_else(|| home.join(known.directory));
     let below = |part: &&str| if part.is_empty() { top.clone() } else { top.join(part) };
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(shown(), [place.join("python")]);
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(home.join(".ssh/bin/python3"), &link).unwrap();
-        assert_eq!(shown(), [PathBuf::new(); 0]);
+        assert_eq!(shown(), Vec::<PathBuf>::new());
     }
 
     #[test]

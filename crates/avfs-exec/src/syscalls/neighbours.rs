@@ -37,6 +37,17 @@ const REFUSED: &[c_long] = &[
     libc::SYS_inotify_init,
     libc::SYS_inotify_init1,
     libc::SYS_inotify_add_watch,
+    // Nor at attributes that are changed by a path: those of every file of the user could be. Programs expect to be refused
+    // owners, and do without extended attributes. Without permissions and times (`chmod`, `utimensat`) nothing works.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
 ];
 
 /// Calls that take a number of a process, and in which argument. Zero is the caller itself; to others nothing is done.

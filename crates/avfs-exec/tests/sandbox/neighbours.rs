@@ -80,6 +80,14 @@ call('msgctl', 71, queue, 2, bytes_of(ctypes.create_string_buffer(256)))
 call('mq_open', 240, bytes_of(name), 2, 0, 0)
 call('mq_unlink', 241, bytes_of(name))
 call('inotify_init1', 294, 0)
+path = ctypes.create_string_buffer(sys.argv[6].encode())
+attribute, value = ctypes.create_string_buffer(b'user.x'), ctypes.create_string_buffer(b'y')
+for kind, make, remove in [('', 188, 197), ('l', 189, 198)]:
+    call(kind + 'setxattr', make, bytes_of(path), bytes_of(attribute), bytes_of(value), 1, 0)
+    call(kind + 'removexattr', remove, bytes_of(path), bytes_of(attribute))
+call('chown', 92, bytes_of(path), -1, -1)
+call('lchown', 94, bytes_of(path), -1, -1)
+call('fchownat', 260, -100, bytes_of(path), -1, -1, 0)
 call('own affinity', 204, 0, 128, bytes_of(cpus))
 call('own priority', 140, 0, 0)
 ";
@@ -105,8 +113,9 @@ impl Neighbour {
         Self { process, numbers }
     }
 
-    fn probe(&self) -> Vec<&str> {
-        [PYTHON, "-c", PROBE].into_iter().chain(self.numbers.iter().map(String::as_str)).collect()
+    fn probe<'a>(&'a self, file: &'a str) -> Vec<&'a str> {
+        let numbers = self.numbers.iter().map(String::as_str);
+        [PYTHON, "-c", PROBE].into_iter().chain(numbers).chain([file]).collect()
     }
 }
 
@@ -135,7 +144,9 @@ fn on_oneself(line: &str) -> bool {
 fn processes_of_the_host_and_what_they_share_are_out_of_reach() {
     let neighbour = Neighbour::new();
     let workspace = Workspace::reachable();
-    let inside = [&neighbour.probe()[..], &["inside"]].concat();
+    workspace.write("file", "");
+    let file = workspace.path().join("file").display().to_string();
+    let inside = [&neighbour.probe(&file)[..], &["inside"]].concat();
     let outcome = launch_by(&landlocked(), &workspace.plan(&inside)).unwrap();
     let said = stdout(&outcome);
     assert_eq!(outcome.end, End::Exited(0), "{said}{}", stderr(&outcome));
@@ -143,9 +154,9 @@ fn processes_of_the_host_and_what_they_share_are_out_of_reach() {
         let expected = if on_oneself(line) { " done" } else { " EPERM" };
         assert!(line.ends_with(expected), "{line}\n{said}");
     }
-    assert_eq!(said.lines().count(), 35, "{said}");
+    assert_eq!(said.lines().count(), 42, "{said}");
     // Without a sandbox, all of it is done, but for what the system itself refuses by its settings.
-    let control = outside_as_user_of_runs(&neighbour.probe());
+    let control = outside_as_user_of_runs(&neighbour.probe(&file));
     for line in control.lines().filter(|line| !line.starts_with("process_vm_readv")) {
         assert!(line.ends_with(" done"), "outside: {line}\n{control}");
     }

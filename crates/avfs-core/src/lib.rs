@@ -17,6 +17,7 @@ mod promise;
 mod retention;
 pub mod rules;
 mod snapshot;
+pub mod spelling;
 
 pub use causes::with_causes;
 pub use codec::{DecodeError, Reader};

@@ -6,6 +6,7 @@
 
 mod address;
 mod block;
+mod body;
 mod choice;
 mod forward;
 mod gateway;
@@ -17,6 +18,7 @@ mod reach;
 mod refusals;
 mod request;
 mod rule;
+mod this_machine;
 mod upstream;
 
 pub use choice::{BadChoice, NetworkChoice};
@@ -51,7 +53,7 @@ pub(crate) fn proxy_variables(listening: &Listening) -> Vec<(OsString, OsString)
 
 impl Setting {
     pub(crate) fn of(plan: &Plan, listening: Listening, refusals: Arc<Refusals>) -> Self {
-        let reach = Reach { hosts: plan.network.hosts().to_vec(), upstream: plan.upstream.clone() };
+        let reach = Reach::new(plan.network.hosts().to_vec(), plan.upstream.clone());
         Self { reach, listening, published: plan.published.clone(), refusals }
     }
 }

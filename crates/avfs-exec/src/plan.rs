@@ -5,14 +5,15 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 mod caches;
+mod covered;
 mod credentials;
 mod environment;
 mod etc;
 mod layout;
 mod toolchains;
 
-pub use caches::{HostCache, INSPECTED, caches, tool_settings};
-pub use credentials::holds_secret_address;
+pub use caches::{HostCache, caches, tool_settings};
+pub use credentials::{INSPECTED_BYTES, is_inspected, is_secret};
 pub use environment::{OwnPaths, environment, is_inherited};
 pub(crate) use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};

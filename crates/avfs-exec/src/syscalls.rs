@@ -13,9 +13,10 @@ use seccompiler::{
     TargetArch,
 };
 
-use crate::inside::Sockets;
+use crate::inside::{Sockets, Standing};
 
 mod listed;
+mod neighbours;
 mod table;
 
 /// Why there is no filter.
@@ -32,11 +33,14 @@ pub(crate) enum FilterError {
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// The filters for a run, in the order in which they are installed: where both refuse, the later one names the error.
-pub(crate) fn filters(sockets: Sockets) -> Result<[BpfProgram; 2], FilterError> {
+pub(crate) fn filters(sockets: Sockets, standing: Standing) -> Result<[BpfProgram; 2], FilterError> {
     let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
     let allowed = listed::program(table::ALLOWED, libc::SECCOMP_RET_ALLOW, unknown);
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    Ok([allowed.ok_or(FilterError::List)?, program(refusals(sockets)?, SeccompAction::Allow, refused)?])
+    Ok([
+        allowed.ok_or(FilterError::List)?,
+        program(refusals(sockets, standing)?, SeccompAction::Allow, refused)?,
+    ])
 }
 
 fn program(
@@ -48,7 +52,7 @@ fn program(
     Ok(SeccompFilter::new(rules, otherwise, matched, arch)?.try_into()?)
 }
 
-fn refusals(sockets: Sockets) -> Result<Rules, FilterError> {
+fn refusals(sockets: Sockets, standing: Standing) -> Result<Rules, FilterError> {
     let mut rules: Rules = table::REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     rules.insert(libc::SYS_clone, new_namespaces()?);
     rules.insert(libc::SYS_ioctl, terminal_input()?);
@@ -61,6 +65,10 @@ fn refusals(sockets: Sockets) -> Result<Rules, FilterError> {
     }
     if sockets != Sockets::All {
         rules.insert(libc::SYS_socketpair, datagram_pairs()?);
+    }
+    match standing {
+        Standing::Init => {}
+        Standing::Keeper => neighbours::refuse(&mut rules)?,
     }
     Ok(rules)
 }
@@ -143,7 +151,9 @@ mod tests {
     fn every_set_of_sockets_has_filters_that_the_kernel_can_take() {
         const LONGEST_FILTER: usize = 4096;
         for sockets in [Sockets::All, Sockets::Internet, Sockets::Pairs] {
-            for program in filters(sockets).unwrap() {
+            for program in
+                [Standing::Init, Standing::Keeper].map(|one| filters(sockets, one).unwrap()).concat()
+            {
                 assert!((10..=LONGEST_FILTER).contains(&program.len()), "{} instructions", program.len());
             }
         }

@@ -64,8 +64,9 @@ impl Home {
             caches: Some(CacheOptions {
                 caches,
                 layer: open(&self.place.path().join("layer")),
-                inspected: &["config.json"],
-                is_secret: |bytes| bytes.windows(5).any(|part| part == b"token"),
+                is_inspected: |path| path.ends_with(b"/config.json"),
+                inspected_bytes: 1 << 10,
+                is_secret: |_, bytes| bytes.windows(5).any(|part| part == b"token"),
             }),
             owner: None,
         });

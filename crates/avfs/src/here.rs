@@ -183,7 +183,7 @@ impl Context<'_> {
             Err(several @ Error::SeveralTasks { .. }) => {
                 let chosen = self.store()?.current_vault()?;
                 if let Ok(Some(Meant::Task { task, .. })) = here.meant(chosen.as_deref()) {
-                    return Ok(task);
+                    return Ok(*task);
                 }
                 match self.ask_for_task(&here)? {
                     Some(task) => Ok(task),

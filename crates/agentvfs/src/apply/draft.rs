@@ -2,6 +2,7 @@
 
 mod doubtful;
 mod renames;
+mod spelling;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,6 +11,7 @@ use avfs_core::{Entry, EntryKind, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 
 use self::renames::Renamed;
+use self::spelling::{git_directory, meant_by};
 use super::conflict::{Conflict, ConflictKind, OnConflict};
 use super::error::ApplyError;
 use super::executed::{self, Pointed};
@@ -81,11 +83,30 @@ impl Draft {
         })?;
         git.dedup();
         self.plan.notes.extend(git.into_iter().map(|path| Note { path, reason: Reason::Git }));
+        let changes = self.without_disguised(changes)?;
         self.check_selection(&changes)?;
         match self.plan.application.options.with_ignored {
             true => Ok(changes),
             false => self.without_ignored(changes),
         }
+    }
+
+    /// Leaves out what would be a protected file under another spelling, where this file system does not tell them apart.
+    fn without_disguised(&mut self, changes: Vec<Change>) -> Result<Vec<Change>, ApplyError> {
+        let mut kept = Vec::with_capacity(changes.len());
+        for change in changes {
+            let meant = match change.after {
+                Some(_) => meant_by(&change.path, |path| self.plan.host.folds(path))?,
+                None => None,
+            };
+            match meant {
+                Some(meant) => {
+                    self.plan.notes.push(Note { path: change.path, reason: Reason::Spelling(meant) });
+                }
+                None => kept.push(change),
+            }
+        }
+        Ok(kept)
     }
 
     /// Leaves out what is ignored, and directories with nothing else in them.
@@ -417,16 +438,4 @@ fn is_special(entry: &Entry) -> bool {
         | EntryKind::BlockDevice { .. } => true,
         EntryKind::File { .. } | EntryKind::Directory { .. } | EntryKind::Symlink { .. } => false,
     }
-}
-
-/// The `.git` that a path is or lies in. Some hosts do not tell letters from capitals.
-fn git_directory(path: &TreePath) -> Option<TreePath> {
-    let mut above = TreePath::root();
-    for name in path.components() {
-        above.push(&name);
-        if name.as_bytes().eq_ignore_ascii_case(b".git") {
-            return Some(above);
-        }
-    }
-    None
 }

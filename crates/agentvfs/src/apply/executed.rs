@@ -2,6 +2,7 @@
 //! applies them should have looked at them.
 
 use avfs_core::TreePath;
+use avfs_core::spelling::folded;
 
 /// A file that is pointed out before it is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub struct Pointed {
     pub reason: &'static str,
 }
 
-/// How a path of the table is compared. Letters count as equal in either case: some hosts do not tell them apart.
+/// How a path of the table is compared. Spellings count as equal that some hosts do not tell apart.
 enum Place {
     /// The last component, at any depth.
     Name(&'static str),
@@ -97,7 +98,7 @@ const TABLE: &[(Place, &str)] = &[
 
 /// Why a file is pointed out, if it is. `became_executable`: it can be run, and could not before.
 pub(super) fn reason(path: &TreePath, became_executable: bool) -> Option<&'static str> {
-    let names: Vec<Vec<u8>> = path.components().map(|name| name.as_bytes().to_ascii_lowercase()).collect();
+    let names: Vec<Vec<u8>> = path.components().map(|name| folded(name.as_bytes())).collect();
     let row = TABLE.iter().find(|(place, _)| place.covers(&names));
     row.map(|(_, reason)| *reason).or(became_executable.then_some("it became executable"))
 }
@@ -133,6 +134,11 @@ mod tests {
         check("lib/evil.pth", false, Some("python can run its lines when it starts"));
         check("makefile", false, Some("make runs its recipes"));
         check("run.sh", true, Some("it became executable"));
+        check(
+            ".v\u{200c}scode/Tasks.json.",
+            false,
+            Some("the editor can run its tasks when the folder is opened"),
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Everything is reached from its topmost directory by descriptors; nothing is ever reached through a
 //! symbolic link below it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use avfs_core::{EntryName, Stamp, Timestamp, TreePath};
@@ -175,6 +177,41 @@ impl Host {
         Ok(names)
     }
 
+    /// Whether names are one where a path would be that differ in letters and capitals alone. Told by a name that is there:
+    /// under the other letters, it is the same file.
+    pub fn folds(&self, path: &TreePath) -> Result<bool, ApplyError> {
+        let mut directory = self.anchor(path)?;
+        loop {
+            let names = self.names(&directory)?;
+            for name in &names {
+                let Some(other) = in_other_letters(name).filter(|other| !names.contains(other)) else {
+                    continue;
+                };
+                let key = |name: &EntryName| match self.glance(&directory.join(name))? {
+                    Glance::There(stat) => Ok::<_, ApplyError>(Some(FileKey::of(&stat))),
+                    Glance::Nothing | Glance::NoWay => Ok(None),
+                };
+                // It may have gone since it was listed.
+                if let Some(own) = key(name)? {
+                    return Ok(key(&other)? == Some(own));
+                }
+            }
+            // What is made in an empty directory is as in the one above.
+            match directory.split_last() {
+                Some((above, _)) => directory = above,
+                None => return Ok(self.is_known_in_other_letters()),
+            }
+        }
+    }
+
+    /// Whether the topmost directory is the same one under other letters.
+    fn is_known_in_other_letters(&self) -> bool {
+        let name = self.path.file_name().and_then(|name| EntryName::new(name.as_bytes()).ok());
+        let other = name.and_then(|name| in_other_letters(&name));
+        let other = other.map(|other| self.path.with_file_name(OsStr::from_bytes(other.as_bytes())));
+        other.is_some_and(|other| rustix::fs::stat(other).is_ok_and(|stat| FileKey::of(&stat) == self.key))
+    }
+
     /// What is at a path now.
     pub fn look(&self, path: &TreePath) -> Result<Look, ApplyError> {
         let Some((parent, name)) = path.split_last() else {
@@ -268,6 +305,16 @@ impl Host {
     }
 }
 
+/// A name with its letters turned to capitals and back; nothing if it has none.
+fn in_other_letters(name: &EntryName) -> Option<EntryName> {
+    let turn = |byte: &u8| match byte.is_ascii_lowercase() {
+        true => byte.to_ascii_uppercase(),
+        false => byte.to_ascii_lowercase(),
+    };
+    let other: Vec<u8> = name.as_bytes().iter().map(turn).collect();
+    EntryName::new(&other).ok().filter(|other| other != name)
+}
+
 /// All bytes, which may be more or less than `expected` by now.
 fn read_pieces(file: &OwnedFd, expected: u64, mut take: impl FnMut(&[u8])) -> rustix::io::Result<()> {
     let mut piece = vec![0; PIECE.min(expected as usize + 1)];
@@ -301,4 +348,26 @@ fn seen(print: Print, stat: &Stat, bytes: Option<Bytes>) -> Seen {
     };
     let key = FileKey::of(stat);
     Seen { print, owner: (meta.uid, meta.gid), mode: meta.mode, mtime: meta.mtime, key, version, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_tells_all_names_apart_is_known_by_its_names() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().join("Project");
+        std::fs::create_dir_all(top.join("empty/12")).unwrap();
+        let host = Host::open(&top).unwrap();
+        let folds = |path: &str| host.folds(&TreePath::parse(path.as_bytes()).unwrap()).unwrap();
+        // By names in the directory itself, in one above it, and by the name of the directory of the project.
+        assert!(!folds(".VSCODE/tasks.json") && !folds("empty/12/.VSCODE/tasks.json"));
+        std::fs::remove_dir_all(top.join("empty")).unwrap();
+        assert!(!folds(".VSCODE/tasks.json"));
+        // Two names of one file are two names.
+        std::fs::write(top.join("readme"), "").unwrap();
+        std::fs::hard_link(top.join("readme"), top.join("README")).unwrap();
+        assert!(!folds(".VSCODE/tasks.json"));
+    }
 }

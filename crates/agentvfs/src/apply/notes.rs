@@ -14,6 +14,8 @@ pub struct Note {
 pub enum Reason {
     /// The repository itself is never applied as files.
     Git,
+    /// This file system takes it for another path, which agents cannot write.
+    Spelling(TreePath),
     /// A pipe, a socket or a device.
     Special,
     /// The setuid and setgid bits.
@@ -29,6 +31,7 @@ impl Reason {
     pub fn as_str(&self) -> &'static str {
         match self {
             Reason::Git => "git",
+            Reason::Spelling(_) => "spelling",
             Reason::Special => "special",
             Reason::PrivilegeDropped => "privilege-dropped",
             Reason::LeadsOutside(_) => "leads-outside",
@@ -41,6 +44,9 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Git => f.write_str("not applied: a repository is never applied as files"),
+            Reason::Spelling(meant) => {
+                write!(f, "not applied: this file system takes it for {meant}, which agents cannot write")
+            }
             Reason::Special => f.write_str("not applied: a pipe, socket or device"),
             Reason::PrivilegeDropped => f.write_str("applied without its setuid and setgid bits"),
             Reason::LeadsOutside(target) => {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use avfs_core::rules::{Level, Pattern, Rule, Rules};
 use avfs_exec::plan::{
-    HOME, Home, HostCache, INSPECTED, Link, OwnPaths, UNPRIVILEGED, caches, holds_secret_address,
+    HOME, Home, HostCache, INSPECTED_BYTES, Link, OwnPaths, UNPRIVILEGED, caches, is_inspected, is_secret,
     tool_settings,
 };
 use avfs_fuse::mounting::{self, Unmount};
@@ -169,8 +169,9 @@ fn cache_options(vault: &Vault, share: &HomeShare) -> Result<Option<CacheOptions
     Ok(Some(CacheOptions {
         caches: caches.collect(),
         layer: open_directory(&layer)?,
-        inspected: INSPECTED,
-        is_secret: holds_secret_address,
+        is_inspected,
+        inspected_bytes: INSPECTED_BYTES,
+        is_secret,
     }))
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use avfs_core::spelling::is_git_directory;
 use avfs_core::{EntryKind, TreePath};
 use avfs_tree::Objects;
 use sha1::{Digest, Sha1};
@@ -56,12 +57,7 @@ fn is_expressible(change: &FileChange) -> bool {
 
 /// `git apply` refuses paths that some file system could take for a repository's own directory.
 fn is_inside_git_directory(path: &TreePath) -> bool {
-    path.components().any(|name| {
-        let name = name.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
-        let name = name.to_ascii_lowercase();
-        let end = name.iter().rposition(|byte| !matches!(byte, b' ' | b'.')).map_or(0, |last| last + 1);
-        matches!(&name[..end], b".git" | b"git~1")
-    })
+    path.components().any(|name| is_git_directory(name.as_bytes()))
 }
 
 fn git_mode(side: &Side) -> Option<&'static str> {

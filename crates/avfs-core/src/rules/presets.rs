@@ -82,6 +82,16 @@ impl Preset {
         });
         CERTAIN.iter().any(|pattern| pattern.matches(path))
     }
+
+    /// Whether `agent-safe` and `development` keep a path from being written: tools of the host run it, or it is a secret by
+    /// its name.
+    pub fn names_protected(path: &TreePath) -> bool {
+        static RUN: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+            let names = RUN_BY_GIT.iter().chain(RUN_BY_TOOLS);
+            names.filter_map(|name| rule(&format!("**/{name}"), Level::None).pattern().cloned()).collect()
+        });
+        RUN.iter().any(|pattern| pattern.matches(path)) || Preset::names_secret(path)
+    }
 }
 
 impl fmt::Display for Preset {

@@ -35,7 +35,7 @@ impl Confinement {
             Standing::Init if landlock_abi() < FIRST_WITH_RENAMES => None,
             Standing::Init | Standing::Keeper => Some(files(spec).map_err(io::Error::other)?),
         };
-        let calls = syscalls::filters(spec.sockets).map_err(io::Error::other)?;
+        let calls = syscalls::filters(spec.sockets, spec.standing).map_err(io::Error::other)?;
         Ok(Self { rlimits: spec.rlimits, files, calls })
     }
 

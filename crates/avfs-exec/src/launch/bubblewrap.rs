@@ -16,7 +16,7 @@ use super::supervise::{Killing, Watched, supervise};
 use super::version::Version;
 use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run, Stdin};
 use crate::inside::{Sockets, Spec, Standing, landlock_abi};
-use crate::limits::{Gauge, Group, LimitsBy};
+use crate::limits::{Gauge, Group, LimitsBy, private_bytes};
 use crate::network::{Gateway, Listening, Refusals, Setting, proxy_variables};
 use crate::plan::{INSIDE, Layout, Plan, Step, layout};
 
@@ -117,7 +117,17 @@ fn prepare(plan: &Plan, inside: &Path) -> Result<(Layout, Drawn, Option<Group>, 
         let tree = layout(plan, Path::new("/"), inside);
         let drawn = Drawn::of(plan, &tree);
         let (group, entrances) = group.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((tree, drawn?, group, entrances))
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
+        let bytes = private_bytes(&plan.limits, by);
+        // Drawn anew where there is no group, which is seldom: nobody waits for it where there is one.
+        match bytes == plan.limits.private_bytes {
+            true => Ok((tree, drawn?, group, entrances)),
+            false => {
+                let tree = tree.with_private_bytes(bytes);
+                let drawn = Drawn::of(plan, &tree)?;
+                Ok((tree, drawn, group, entrances))
+            }
+        }
     })
 }
 
@@ -272,14 +282,23 @@ fn step_arguments(step: &Step, files: &mut Vec<OwnedFd>) -> Result<Vec<OsString>
             all.extend(two("--tmpfs", at));
             all
         }
-        Step::File { at, contents } => {
-            let file = in_memory(contents).map_err(LaunchError::system("making a file of the sandbox"))?;
-            let mut all = words(["--perms", "0444", "--file", &file.as_raw_fd().to_string()]);
-            all.push(at.into());
-            files.push(file);
-            all
-        }
+        Step::File { at, contents } => file_arguments("--file", at, contents, files)?,
+        // Mounted over the file, and never written into it.
+        Step::Cover { at, contents } => file_arguments("--ro-bind-data", at, contents, files)?,
     })
+}
+
+fn file_arguments(
+    option: &str,
+    at: &Path,
+    contents: &[u8],
+    files: &mut Vec<OwnedFd>,
+) -> Result<Vec<OsString>, LaunchError> {
+    let file = in_memory(contents).map_err(LaunchError::system("making a file of the sandbox"))?;
+    let mut all = words(["--perms", "0444", option, &file.as_raw_fd().to_string()]);
+    all.push(at.into());
+    files.push(file);
+    Ok(all)
 }
 
 fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {

@@ -20,8 +20,8 @@ use crate::inside::{Sockets, Spec, Standing, landlock_abi};
 use crate::limits::{Group, LimitsBy, stale};
 use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
 
-/// Before this, files could be emptied wherever the user may write.
-const FIRST_WITH_TRUNCATE: u32 = 3;
+/// Before this, signals reach every process of the same user, and no filter can tell a process of the run from others.
+const FIRST_WITH_SCOPES: u32 = 6;
 
 /// Runs commands under Landlock alone. The workspace is at its own path, because there is no other tree.
 #[derive(Debug)]
@@ -105,10 +105,23 @@ fn usable_abi(plan: &Plan) -> Result<u32, LaunchError> {
             "use bubblewrap for it",
         );
     }
-    match landlock_abi() {
-        abi if abi >= FIRST_WITH_TRUNCATE => Ok(abi),
-        0 => cannot("this kernel has no Landlock", "boot with `lsm=landlock,…`, or install bubblewrap"),
-        abi => cannot(&format!("Landlock is too old here (interface {abi})"), "Linux 6.2 or newer is needed"),
+    check_abi(landlock_abi())
+}
+
+fn check_abi(abi: u32) -> Result<u32, LaunchError> {
+    let cannot = |reason: String, hint| Err(LaunchError::CannotIsolate { reason, hint });
+    match abi {
+        abi if abi >= FIRST_WITH_SCOPES => Ok(abi),
+        0 => cannot(
+            "this kernel has no Landlock".to_owned(),
+            "boot with `lsm=landlock,…`, or install bubblewrap",
+        ),
+        abi => cannot(
+            format!(
+                "Landlock is too old here (interface {abi}): signals would reach other processes of the user"
+            ),
+            "Linux 6.12 or newer is needed, or bubblewrap",
+        ),
     }
 }
 
@@ -229,6 +242,16 @@ mod tests {
         ] {
             assert_eq!(on_host(&plan, Path::new(inside)), Path::new(host));
         }
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_keep_signals_apart_is_refused() {
+        for old in 0..FIRST_WITH_SCOPES {
+            let error = check_abi(old).unwrap_err();
+            assert_eq!(error.code(), "cannot_isolate", "{error}");
+        }
+        assert!(check_abi(5).unwrap_err().to_string().contains("signals"));
+        assert_eq!(check_abi(FIRST_WITH_SCOPES).unwrap(), FIRST_WITH_SCOPES);
     }
 
     #[test]

@@ -42,6 +42,17 @@ impl Group {
         Ok(Some(group))
     }
 
+    /// Whether the system would let us have one, as far as can be told without making it.
+    pub(crate) fn is_available() -> bool {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let found = places(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
+        let may_make = |directory: &Path| rustix::fs::access(directory, Access::WRITE_OK).is_ok();
+        found.iter().any(|place| match place {
+            Place::V2(directories) => directories.iter().any(|parent| may_make(parent) && gives_on(parent)),
+            Place::V1 { memory, pids, .. } => may_make(memory) && may_make(pids),
+        })
+    }
+
     pub(crate) fn gauge(&self) -> &Gauge {
         &self.gauge
     }
@@ -92,11 +103,7 @@ impl Group {
     }
 
     fn version_two(parent: &Path, name: &str) -> Option<Self> {
-        let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
-        let has = |wanted: &str| controllers.split_whitespace().any(|one| one == wanted);
-        // Moving a process also needs the right to move it away from where it is.
-        let may_move = rustix::fs::access(parent.join("cgroup.procs"), Access::WRITE_OK).is_ok();
-        if !(has("memory") && has("pids") && may_move) {
+        if !gives_on(parent) {
             return None;
         }
         let own = make(parent, name)?;
@@ -156,6 +163,15 @@ impl Drop for Group {
             }
         }
     }
+}
+
+/// Whether groups below one of version 2 have limits, and processes can be moved there.
+fn gives_on(parent: &Path) -> bool {
+    let controllers = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+    let has = |wanted: &str| controllers.split_whitespace().any(|one| one == wanted);
+    // Moving a process also needs the right to move it away from where it is.
+    let may_move = || rustix::fs::access(parent.join("cgroup.procs"), Access::WRITE_OK).is_ok();
+    has("memory") && has("pids") && may_move()
 }
 
 fn make(parent: &Path, name: &str) -> Option<PathBuf> {

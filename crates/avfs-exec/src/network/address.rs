@@ -29,16 +29,22 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-/// Public addresses are in 2000::/3. Those in it that carry an older address lead wherever that one does.
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let parts = address.segments();
+/// The older address that an address carries: it leads wherever that one does.
+pub(super) fn carried(address: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(address) = address else { return None };
     let embedded = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    if parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
-        return is_public_v4(embedded(parts[6], parts[7]));
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(embedded(high, low)),
+        _ => None,
     }
-    if parts[0] == 0x2002 {
-        return is_public_v4(embedded(parts[1], parts[2]));
+}
+
+/// Public addresses are in 2000::/3.
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    if let Some(inner) = carried(address.into()) {
+        return is_public_v4(inner);
     }
+    let parts = address.segments();
     let teredo = parts[0] == 0x2001 && parts[1] == 0;
     let documentation = (parts[0] == 0x2001 && parts[1] == 0xdb8) || parts[0] == 0x3fff;
     parts[0] & 0xe000 == 0x2000 && !teredo && !documentation

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::forward::both_ways;
+use super::forward::{both_ways, one_request};
 use super::gateway::Sandbox;
 use super::reach::{Reach, Reached, Refused};
 use super::refusals::{Refusals, RefusedBecause};
@@ -92,22 +92,23 @@ impl Proxy {
 
 fn converse(client: &TcpStream, server: &Reached, request: &Request, rest: &[u8]) -> io::Result<()> {
     let (mut to_client, mut to_server) = (client, server.stream());
-    match (&request.wants, server) {
-        (Wants::Tunnel, reached) => {
+    let page = match &request.wants {
+        Wants::Page(page) => page,
+        Wants::Tunnel => {
             to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
-            if let Reached::Tunnel(_, said) = reached {
+            if let Reached::Tunnel(_, said) = server {
                 to_client.write_all(said)?;
             }
+            to_server.write_all(rest)?;
+            return both_ways(client, server.stream());
         }
-        (Wants::Page(page), Reached::Page(_, proxy)) => {
-            to_server.write_all(page.for_proxy(&proxy.authorization()).as_bytes())?;
-        }
-        (Wants::Page(page), Reached::Server(_) | Reached::Tunnel(..)) => {
-            to_server.write_all(page.for_server().as_bytes())?;
-        }
-    }
-    to_server.write_all(rest)?;
-    both_ways(client, server.stream())
+    };
+    let head = match server {
+        Reached::Page(_, proxy) => page.for_proxy(&proxy.authorization()),
+        Reached::Server(_) | Reached::Tunnel(..) => page.for_server(),
+    };
+    to_server.write_all(head.as_bytes())?;
+    one_request(client, server.stream(), page.body, rest)
 }
 
 /// The head of a request with its empty line, and what came with it. Less, if no more came.

@@ -7,14 +7,17 @@ use super::address::is_public;
 use super::refusals::RefusedBecause;
 use super::request::{Host, Request, Wants};
 use super::rule::{HostRule, LOCALHOST};
+use super::this_machine::is_this_machine;
 use super::upstream::{Server, Upstream};
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is listed, and the way there.
 pub(super) struct Reach {
-    pub(super) hosts: Vec<HostRule>,
-    pub(super) upstream: Upstream,
+    hosts: Vec<HostRule>,
+    upstream: Upstream,
+    /// Tells this machine's own addresses.
+    is_own: fn(IpAddr) -> bool,
 }
 
 /// A connection that may be used.
@@ -48,6 +51,10 @@ impl Reached {
 }
 
 impl Reach {
+    pub(super) fn new(hosts: Vec<HostRule>, upstream: Upstream) -> Self {
+        Self { hosts, upstream, is_own: is_this_machine }
+    }
+
     /// Connects to a listed host. The addresses that were checked are the ones that are used, unless another proxy is in
     /// between, which looks names up itself.
     pub(super) fn connect(&self, request: &Request) -> Result<Reached, Refused> {
@@ -70,11 +77,10 @@ impl Reach {
     }
 
     fn addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Refused> {
-        let listed = |address: IpAddr| self.hosts.iter().any(|rule| rule.allows_address(address, port));
         match host {
-            Host::Address(address) if listed(*address) => Ok(vec![SocketAddr::new(*address, port)]),
+            Host::Address(address) if self.lists(*address, port) => Ok(vec![SocketAddr::new(*address, port)]),
             Host::Address(address) => Err(Refused {
-                because: match is_public(*address) {
+                because: match self.is_open(*address) {
                     true => RefusedBecause::HostNotListed,
                     false => RefusedBecause::PrivateAddress,
                 },
@@ -90,9 +96,39 @@ impl Reach {
                 }
                 let found =
                     (name.as_str(), port).to_socket_addrs().map_err(|_| RefusedBecause::ResolveFailed)?;
-                allowed(found.collect(), |address| is_public(address) || listed(address))
+                self.allowed(found.collect())
             }
         }
+    }
+
+    /// Those of the addresses of a listed name that may be used.
+    fn allowed(&self, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Refused> {
+        let Some(first) = found.first().copied() else { return Err(RefusedBecause::ResolveFailed.into()) };
+        let may =
+            |address: &SocketAddr| self.is_open(address.ip()) || self.lists(address.ip(), address.port());
+        let kept: Vec<SocketAddr> = found.into_iter().filter(may).collect();
+        match kept.is_empty() {
+            true => Err(Refused {
+                because: RefusedBecause::PrivateAddress,
+                allow: allow_address(first.ip(), first.port()),
+            }),
+            false => Ok(kept),
+        }
+    }
+
+    /// Whether an address itself is listed. This machine is only ever listed by its very address, whatever range that is
+    /// in.
+    fn lists(&self, address: IpAddr, port: u16) -> bool {
+        let is_own = (self.is_own)(address);
+        self.hosts.iter().any(|rule| match is_own {
+            true => rule.names_address(address, port),
+            false => rule.allows_address(address, port),
+        })
+    }
+
+    /// Whether a listed name may lead to an address.
+    fn is_open(&self, address: IpAddr) -> bool {
+        is_public(address) && !(self.is_own)(address)
     }
 }
 
@@ -113,18 +149,6 @@ fn through(server: &Server, request: &Request) -> Result<Reached, Refused> {
             let said = said.ok_or(RefusedBecause::UpstreamRefused)?;
             Ok(Reached::Tunnel(stream, said))
         }
-    }
-}
-
-fn allowed(found: Vec<SocketAddr>, may: impl Fn(IpAddr) -> bool) -> Result<Vec<SocketAddr>, Refused> {
-    let Some(first) = found.first().copied() else { return Err(RefusedBecause::ResolveFailed.into()) };
-    let kept: Vec<SocketAddr> = found.into_iter().filter(|address| may(address.ip())).collect();
-    match kept.is_empty() {
-        true => Err(Refused {
-            because: RefusedBecause::PrivateAddress,
-            allow: allow_address(first.ip(), first.port()),
-        }),
-        false => Ok(kept),
     }
 }
 
@@ -151,5 +175,49 @@ fn allow_address(address: IpAddr, port: u16) -> Option<String> {
         _ if is_link || address.is_unspecified() || address.is_multicast() => None,
         true => Some(format!("+{address}")),
         false => Some(format!("+{shown}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose interfaces have a public address and one of a private network.
+    fn reach(hosts: &[&str]) -> Reach {
+        let is_own = |address: IpAddr| ["8.8.8.8", "10.0.0.5"].iter().any(|own| own.parse() == Ok(address));
+        let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
+        Reach { is_own, ..Reach::new(hosts, Upstream::default()) }
+    }
+
+    #[track_caller]
+    fn check(hosts: &[&str], address: &str, expected: Result<(), RefusedBecause>) {
+        let found = reach(hosts).addresses(&Host::Address(address.parse().unwrap()), 443);
+        assert_eq!(found.map(drop).map_err(|refused| refused.because), expected, "{hosts:?} {address}");
+    }
+
+    #[test]
+    fn addresses_of_this_machines_interfaces_are_listed_one_by_one_or_not_at_all() {
+        check(&["8.8.0.0/16"], "8.8.4.4", Ok(()));
+        check(&["8.8.0.0/16"], "8.8.8.8", Err(RefusedBecause::PrivateAddress));
+        check(&["0.0.0.0/0"], "8.8.8.8", Err(RefusedBecause::PrivateAddress));
+        check(&["10.0.0.0/8"], "10.0.0.6", Ok(()));
+        check(&["10.0.0.0/8"], "10.0.0.5", Err(RefusedBecause::PrivateAddress));
+        check(&["8.8.8.8"], "8.8.8.8", Ok(()));
+        check(&["10.0.0.5:443"], "10.0.0.5", Ok(()));
+        check(&["10.0.0.5:80"], "10.0.0.5", Err(RefusedBecause::PrivateAddress));
+    }
+
+    #[test]
+    fn a_listed_name_may_not_lead_to_an_interface_of_this_machine() {
+        let found = |hosts: &[&str], found: &[&str]| {
+            let found = found.iter().map(|address| format!("{address}:443").parse().unwrap()).collect();
+            let kept = reach(hosts).allowed(found).map_err(|refused| refused.because)?;
+            Ok(kept.iter().map(|address| address.ip().to_string()).collect::<Vec<_>>())
+        };
+        let private = Err(RefusedBecause::PrivateAddress);
+        assert_eq!(found(&["a.example"], &["1.1.1.1", "8.8.8.8"]), Ok(vec!["1.1.1.1".to_owned()]));
+        assert_eq!(found(&["a.example"], &["8.8.8.8"]), private);
+        assert_eq!(found(&["a.example", "8.0.0.0/8"], &["8.8.8.8"]), private);
+        assert_eq!(found(&["a.example", "8.8.8.8"], &["8.8.8.8"]), Ok(vec!["8.8.8.8".to_owned()]));
     }
 }

@@ -1,7 +1,9 @@
 //! The head of a request to the proxy: a tunnel to a host, or a page of one.
 
-use super::rule::{normal_name, split_port};
 use std::net::IpAddr;
+
+use super::body::Body;
+use super::rule::{normal_name, split_port};
 
 /// Longer heads are no requests.
 pub(super) const LONGEST_HEAD: usize = 64 << 10;
@@ -38,6 +40,7 @@ pub(super) struct Page {
     path: String,
     /// Lines with their ends, without those that are for proxies.
     headers: String,
+    pub(super) body: Body,
 }
 
 impl Page {
@@ -52,7 +55,7 @@ impl Page {
     }
 
     fn head(&self, before_path: &str, authorization: &str) -> String {
-        let Self { method, place, path, headers } = self;
+        let Self { method, place, path, headers, body: _ } = self;
         // One answer for each connection: the next request could be for somebody else.
         format!(
             "{method} {before_path}{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n{authorization}{headers}\r\n"
@@ -61,9 +64,17 @@ impl Page {
 }
 
 /// Reads a head, which ends with an empty line. Nothing if it is not one that a proxy can serve.
+///
+/// Whoever reads the head next must read the same in it. What some readers take for the end of a line, of a word or of the
+/// text, and others do not, is in no request: control characters, and anything but ASCII before the headers.
 pub(super) fn parse(head: &[u8]) -> Option<Request> {
     let text = std::str::from_utf8(head).ok()?;
-    let (first, headers) = text.split_once("\r\n")?;
+    let text = text.strip_suffix("\r\n\r\n")?;
+    let (first, headers) = text.split_once("\r\n").unwrap_or((text, ""));
+    let headers = read_headers(headers)?;
+    if !first.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        return None;
+    }
     let mut words = first.split(' ');
     let (method, target, version, None) = (words.next()?, words.next()?, words.next()?, words.next()) else {
         return None;
@@ -76,41 +87,43 @@ pub(super) fn parse(head: &[u8]) -> Option<Request> {
             let (host, port) = authority(target)?;
             Some(Request { host, port: port?, wants: Wants::Tunnel })
         }
-        _ => page(method, target, headers),
+        _ => page(method, target, &headers),
     }
 }
 
-fn page(method: &str, target: &str, headers: &str) -> Option<Request> {
+/// Names and lines. Lines that go on in the next one have no name there, so they are none.
+fn read_headers(text: &str) -> Option<Vec<(&str, &str)>> {
+    let lines = text.split("\r\n").filter(|_| !text.is_empty());
+    let read = |line: &'_ str| -> Option<usize> {
+        let (name, value) = line.split_once(':')?;
+        (is_token(name) && !value.contains(char::is_control)).then_some(name.len())
+    };
+    lines.map(|line| read(line).map(|end| (&line[..end], line))).collect()
+}
+
+fn page(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<Request> {
     let rest =
         target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map(|_| &target[7..])?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (place, path) = rest.split_at(end);
     let slash = if path.starts_with('/') { "" } else { "/" };
     let (host, port) = authority(place)?;
-    let mut kept = String::new();
-    for line in headers.split("\r\n").take_while(|line| !line.is_empty()) {
-        let (name, _) = line.split_once(':')?;
-        if is_token(name) && !is_for_proxies(name) {
-            kept.push_str(line);
-            kept.push_str("\r\n");
-        } else if !is_token(name) {
-            return None;
-        }
-    }
+    let kept = headers.iter().filter(|(name, _)| !is_for_proxies(name));
     let page = Page {
         method: method.to_owned(),
         place: place.to_owned(),
         path: format!("{slash}{path}"),
-        headers: kept,
+        headers: kept.map(|(_, line)| format!("{line}\r\n")).collect(),
+        body: Body::of(headers)?,
     };
     Some(Request { host, port: port.unwrap_or(80), wants: Wants::Page(page) })
 }
 
 /// Headers that end here, and `Host`, which has to be the one that was checked.
 fn is_for_proxies(name: &str) -> bool {
-    ["host", "connection", "proxy-connection", "proxy-authorization", "keep-alive", "upgrade", "te"]
-        .iter()
-        .any(|own| name.eq_ignore_ascii_case(own))
+    let own = ["host", "connection", "keep-alive", "upgrade", "te"];
+    own.iter().any(|own| name.eq_ignore_ascii_case(own))
+        || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("proxy-"))
 }
 
 fn is_token(name: &str) -> bool {
@@ -152,8 +165,27 @@ mod tests {
         assert_eq!(tunnel("Example.com:443"), Some(("example.com".into(), 443)));
         assert_eq!(tunnel("[::1]:443"), Some(("[::1]".into(), 443)));
         assert_eq!(tunnel("[::ffff:127.0.0.1]:80"), Some(("127.0.0.1".into(), 80)));
-        for bad in ["example.com", "a@b:443", "0x7f.1:80", "2130706433:80", ":443", "a:b:c", "x:0", "x:443/"]
-        {
+        assert_eq!(tunnel("example.com.:443"), Some(("example.com".into(), 443)));
+        for bad in [
+            "example.com",
+            "a@b:443",
+            "0x7f.1:80",
+            "0x7f000001:80",
+            "0177.0.0.1:80",
+            "127.1:80",
+            "2130706433:80",
+            "example.com..:443",
+            "%65xample.com:443",
+            "b\u{fc}cher.example:443",
+            "example.com\u{ff0e}evil.example:443",
+            "example.com\\.evil.example:443",
+            "[fe80::1%25eth0]:80",
+            "[fe80::1%eth0]:80",
+            ":443",
+            "a:b:c",
+            "x:0",
+            "x:443/",
+        ] {
             assert_eq!(tunnel(bad), None, "{bad}");
         }
     }
@@ -169,6 +201,43 @@ mod tests {
         let expected = "GET http://a.example:8080/x?y HTTP/1.1\r\nHost: a.example:8080\r\nConnection: close\r\nP: q\r\nA: b\r\n\r\n";
         assert_eq!(page.for_proxy("P: q\r\n"), expected);
         assert_eq!(parse(b"GET http://a.example?q HTTP/1.1\r\n\r\n").unwrap().port, 80);
+    }
+
+    #[test]
+    fn a_head_that_others_could_read_in_another_way_is_no_request() {
+        let controls = (0..0x20_u8).chain([0x7f]).map(char::from).chain(['\u{80}', '\u{85}', '\u{9f}']);
+        for control in controls {
+            for head in [
+                format!("GET http://a.example/{control}x HTTP/1.1\r\n\r\n"),
+                format!("GET{control} http://a.example/ HTTP/1.1\r\n\r\n"),
+                format!("GET http://a.example/ HTTP/1.1{control}\r\n\r\n"),
+                format!("GET http://a.example/ HTTP/1.1\r\nA: b{control}Host: evil\r\n\r\n"),
+                format!("GET http://a.example/ HTTP/1.1\r\nA{control}: b\r\n\r\n"),
+                format!("CONNECT a.example:443{control} HTTP/1.1\r\n\r\n"),
+                format!("CONNECT a.example:443 HTTP/1.1\r\nA: b{control}c\r\n\r\n"),
+            ] {
+                assert_eq!(parse(head.as_bytes()), None, "{head:?}");
+            }
+        }
+        for headers in [
+            "A: b\r\n c: folded",
+            "A: b\r\n\tfolded",
+            " A: b",
+            "A : b",
+            "no colon",
+            ": b",
+            "Content-Length: 1\r\nContent-Length: 1",
+            "Content-Length: 1, 1",
+            "Content-Length: +1",
+            "Content-Length: 1\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            "Transfer-Encoding: gzip, chunked",
+            "Transfer-Encoding: xchunked",
+        ] {
+            let head = format!("POST http://a.example/ HTTP/1.1\r\n{headers}\r\n\r\n");
+            assert_eq!(parse(head.as_bytes()), None, "{headers:?}");
+        }
+        assert!(parse("GET http://a.example/ HTTP/1.1\r\nA: \u{fc}\r\n\r\n".as_bytes()).is_some());
     }
 
     #[test]

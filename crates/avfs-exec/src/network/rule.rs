@@ -49,14 +49,22 @@ impl HostRule {
         named && self.allows_port(port)
     }
 
-    /// Whether this very address is listed, as itself and not by a name. `localhost:PORT` is the same as its addresses.
+    /// Whether an address is listed, as itself or by a block, and not by a name.
     pub(crate) fn allows_address(&self, address: IpAddr, port: u16) -> bool {
+        let in_block = match &self.pattern {
+            Pattern::Block(block) => block.allows(address.to_canonical()),
+            Pattern::Address(_) | Pattern::Name(_) | Pattern::Below(_) => false,
+        };
+        (in_block && self.allows_port(port)) || self.names_address(address, port)
+    }
+
+    /// Whether this very address is listed. `localhost:PORT` is the same as its addresses.
+    pub(crate) fn names_address(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         let listed = match &self.pattern {
             Pattern::Address(own) => *own == address,
-            Pattern::Block(block) => block.allows(address),
             Pattern::Name(name) => name == LOCALHOST && self.port.is_some() && LOOPBACK.contains(&address),
-            Pattern::Below(_) => false,
+            Pattern::Block(_) | Pattern::Below(_) => false,
         };
         listed && self.allows_port(port)
     }
@@ -101,11 +109,11 @@ impl FromStr for HostRule {
             return Ok(Self { pattern: Pattern::Block(block), port });
         }
         let (host, port) = split_port(text).ok_or_else(bad)?;
-        if let Ok(address) = host.parse::<IpAddr>() {
+        if let Ok(address) = host.parse::<IpAddr>().map(|address| address.to_canonical()) {
             if address.is_unspecified() {
                 return Err(wrong("it is no address that one can connect to; this machine is 127.0.0.1"));
             }
-            return Ok(Self { pattern: Pattern::Address(address.to_canonical()), port });
+            return Ok(Self { pattern: Pattern::Address(address), port });
         }
         let pattern = match host.strip_prefix("*.") {
             Some(parent) => normal_name(parent).map(Pattern::Below),
@@ -237,6 +245,7 @@ mod tests {
             "a..b",
             "[::1",
             "0.0.0.0:80",
+            "[::ffff:0.0.0.0]:80",
             "10.1.0.0/33",
             "10.1.2.3/16",
             "a/8",

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use super::covered::{beside, covered};
 use super::etc::{etc, etc_paths};
 use super::{DOOR, HOME, INSIDE, PROGRAMS, Plan, SESSION, WORKSPACE};
 
@@ -33,6 +34,11 @@ pub(crate) enum Step {
     File {
         at: PathBuf,
         contents: Vec<u8>,
+    },
+    /// Something else in the place of a file that is there already.
+    Cover {
+        at: PathBuf,
+        contents: &'static [u8],
     },
     /// An empty file system in memory.
     Private {
@@ -162,7 +168,12 @@ fn home(plan: &Plan) -> Step {
 fn toolchains(plan: &Plan) -> Vec<Step> {
     let mut shown = BTreeSet::new();
     let each = plan.toolchains.iter().filter(|toolchain| shown.insert(&toolchain.at));
-    each.map(|toolchain| Step::ReadOnly { from: toolchain.from.clone(), at: toolchain.at.clone() }).collect()
+    let mut steps: Vec<Step> = each
+        .map(|toolchain| Step::ReadOnly { from: toolchain.from.clone(), at: toolchain.at.clone() })
+        .collect();
+    let covers = covered(&plan.toolchains);
+    steps.extend(covers.iter().map(|one| Step::Cover { at: one.at.clone(), contents: one.contents() }));
+    steps
 }
 
 /// The inner door, with the program that can use it.
@@ -246,8 +257,22 @@ pub(crate) fn host_access(plan: &Plan) -> Vec<(PathBuf, Access)> {
     access.extend(MACHINE.map(read));
     access.extend(etc_paths(plan).into_iter().map(|path| (path, Access::Read)));
     access.extend(DEVICES.map(|path| (path.into(), Access::Use)));
-    access.extend(plan.toolchains.iter().map(|toolchain| (toolchain.from.clone(), Access::Read)));
+    let covers = covered(&plan.toolchains);
+    let toolchains = plan.toolchains.iter().flat_map(|toolchain| beside(&toolchain.from, &covers));
+    access.extend(toolchains.map(|path| (path, Access::Read)));
     access
+}
+
+impl Layout {
+    /// The same, with this much room in each place that is kept in memory.
+    pub(crate) fn with_private_bytes(mut self, room: u64) -> Self {
+        for step in &mut self.steps {
+            if let Step::Private { bytes, .. } = step {
+                *bytes = room;
+            }
+        }
+        self
+    }
 }
 
 impl Step {
@@ -259,6 +284,7 @@ impl Step {
             | Self::Writable { at, .. }
             | Self::Symlink { at, .. }
             | Self::File { at, .. }
+            | Self::Cover { at, .. }
             | Self::Private { at, .. }
             | Self::Proc { at }
             | Self::Devices { at }

@@ -15,38 +15,131 @@ pub struct Toolchain {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// What is looked for below the home: the directory, what of it belongs in `PATH`, and a variable that names it.
-/// Directories that also hold credentials (`.cargo`, `.local/share/uv`) are shown in part.
-const KNOWN: &[(&str, &[&str], Option<&str>)] = &[
-    (".cargo/bin", &[""], None),
-    (".rustup", &[], Some("RUSTUP_HOME")),
-    (".nvm/versions", &[], None),
-    (".config/nvm/versions", &[], None),
-    (".npm-global", &["bin"], None),
-    (".local/share/fnm", &[], None),
-    (".nodenv", &["shims", "bin"], Some("NODENV_ROOT")),
-    (".pyenv", &["shims", "bin"], Some("PYENV_ROOT")),
-    (".local/share/uv/python", &[], None),
-    (".local/share/uv/tools", &[], None),
-    ("miniconda3", &[], None),
-    ("miniforge3", &[], None),
-    ("anaconda3", &[], None),
-    ("micromamba", &[], None),
-    (".local/bin", &[""], None),
-    (".local/pipx", &[], None),
-    (".local/share/pipx", &[], None),
-    (".local/share/mise", &["shims"], None),
-    (".asdf", &["shims", "bin"], None),
-    (".volta", &["bin"], Some("VOLTA_HOME")),
-    (".bun/bin", &[""], None),
-    (".deno/bin", &[""], None),
-    (".rbenv", &["shims", "bin"], Some("RBENV_ROOT")),
-    (".sdkman/candidates", &[], None),
-    (".dotnet", &["", "tools"], Some("DOTNET_ROOT")),
-    ("go/bin", &[""], None),
-    (".go", &["bin"], None),
-    (".ghcup", &["bin"], None),
-    (".elan", &["bin"], Some("ELAN_HOME")),
+/// What is looked for below the home. Of each directory, only what its programs need to run is shown: beside that, tools keep
+/// settings, logs, keys and credentials there.
+struct Known {
+    directory: &'static str,
+    /// Directories and files of it that are shown; an empty name is all of it.
+    parts: &'static [&'static str],
+    /// What belongs in `PATH`.
+    path: &'static [&'static str],
+    /// A variable that names the directory.
+    variable: Option<&'static str>,
+}
+
+const fn known(
+    directory: &'static str,
+    parts: &'static [&'static str],
+    path: &'static [&'static str],
+    variable: Option<&'static str>,
+) -> Known {
+    Known { directory, parts, path, variable }
+}
+
+/// All of it: nothing but programs and their libraries is put there.
+const WHOLE: &[&str] = &[""];
+
+/// Version managers with shims, which are all made after the first one.
+const OF_SHIMS: &[&str] = &["shims", "bin"];
+
+/// An installation of conda, or of something that works like it.
+const CONDA: &[&str] = &[
+    "bin",
+    "compiler_compat",
+    "conda-meta",
+    "condabin",
+    "envs",
+    "etc",
+    "include",
+    "lib",
+    "lib64",
+    "libexec",
+    "pkgs",
+    "sbin",
+    "share",
+    "shell",
+    "ssl",
+    "x86_64-conda-linux-gnu",
+    "aarch64-conda-linux-gnu",
+];
+
+const KNOWN: &[Known] = &[
+    known(".cargo/bin", WHOLE, &[""], None),
+    known(".rustup", &["toolchains", "settings.toml", "update-hashes"], &[], Some("RUSTUP_HOME")),
+    known(".nvm/versions", WHOLE, &[], None),
+    known(".config/nvm/versions", WHOLE, &[], None),
+    known(".npm-global", &["bin", "lib"], &["bin"], None),
+    known(".local/share/fnm", &["node-versions", "aliases"], &[], None),
+    known(
+        ".nodenv",
+        &["bin", "libexec", "nodenv.d", "plugins", "shims", "version", "versions"],
+        OF_SHIMS,
+        Some("NODENV_ROOT"),
+    ),
+    known(
+        ".pyenv",
+        &["bin", "completions", "libexec", "plugins", "pyenv.d", "shims", "version", "versions"],
+        OF_SHIMS,
+        Some("PYENV_ROOT"),
+    ),
+    known(".local/share/uv/python", WHOLE, &[], None),
+    known(".local/share/uv/tools", WHOLE, &[], None),
+    known("miniconda3", CONDA, &[], None),
+    known("miniforge3", CONDA, &[], None),
+    known("anaconda3", CONDA, &[], None),
+    known("micromamba", CONDA, &[], None),
+    known(".local/bin", WHOLE, &[""], None),
+    known(".local/pipx", &["py", "shared", "venvs"], &[], None),
+    known(".local/share/pipx", &["py", "shared", "venvs"], &[], None),
+    known(".local/share/mise", &["installs", "plugins", "shims"], &["shims"], None),
+    known(
+        ".asdf",
+        &[
+            "asdf.sh",
+            "bin",
+            "defaults",
+            "installs",
+            "internal",
+            "lib",
+            "libexec",
+            "plugins",
+            "shims",
+            "version.txt",
+        ],
+        OF_SHIMS,
+        None,
+    ),
+    known(".volta", &["bin", "tools", "layout.v2", "layout.v3", "layout.v4"], &["bin"], Some("VOLTA_HOME")),
+    known(".bun/bin", WHOLE, &[""], None),
+    known(".deno/bin", WHOLE, &[""], None),
+    known(
+        ".rbenv",
+        &["bin", "completions", "libexec", "plugins", "rbenv.d", "shims", "version", "versions"],
+        OF_SHIMS,
+        Some("RBENV_ROOT"),
+    ),
+    known(".sdkman/candidates", WHOLE, &[], None),
+    known(
+        ".dotnet",
+        &[
+            "dotnet",
+            "host",
+            "library-packs",
+            "metadata",
+            "packs",
+            "sdk",
+            "sdk-manifests",
+            "shared",
+            "templates",
+            "tools",
+        ],
+        &["", "tools"],
+        Some("DOTNET_ROOT"),
+    ),
+    known("go/bin", WHOLE, &[""], None),
+    known(".go", &["VERSION", "api", "bin", "go.env", "lib", "misc", "pkg", "src"], &["bin"], None),
+    known(".ghcup", &["bin", "ghc", "hls", "share"], &["bin"], None),
+    known(".elan", &["bin", "settings.toml", "toolchains"], &["bin"], Some("ELAN_HOME")),
 ];
 
 /// Where programs are installed beside the system, each in a directory of its own.
@@ -59,7 +152,7 @@ const ENVIRONMENTS: [&str; 3] = [".venv", "venv", "env"];
 /// `PATH` names outside of the home and the system is one too, and so is the interpreter of the project's environment.
 pub fn toolchains(home: &Path, caller: &[(OsString, OsString)], project: Option<&Path>) -> Vec<Toolchain> {
     let variable = |name: &str| caller.iter().find(|(known, _)| known == name).map(|(_, value)| &**value);
-    let mut found: Vec<Toolchain> = KNOWN.iter().filter_map(|known| find(home, *known, &variable)).collect();
+    let mut found: Vec<Toolchain> = KNOWN.iter().flat_map(|known| find(home, known, &variable)).collect();
     if let Some(bin) = variable("CARGO_HOME").map(|cargo| Path::new(cargo).join("bin")) {
         found.extend(shown(bin.clone(), vec![bin], Vec::new()));
     }
@@ -110,24 +203,23 @@ fn shown(at: PathBuf, path: Vec<PathBuf>, env: Vec<(OsString, OsString)>) -> Opt
     (at.is_dir() && !is_in_system(&at)).then(|| Toolchain { from: at.clone(), at, path, env })
 }
 
-/// Where the user's variable says, or at the usual place.
-fn find<'v>(
-    home: &Path,
-    (directory, path, variable): (&str, &[&str], Option<&str>),
-    value: &impl Fn(&str) -> Option<&'v OsStr>,
-) -> Option<Toolchain> {
-    let named = variable.and_then(|name| value(name)).map(PathBuf::from);
-    let at = named.filter(|at| at.is_absolute() && at.is_dir()).unwrap_or_else(|| home.join(directory));
+/// Where the user's variable says, or at the usual place: what is there of its parts.
+fn find<'v>(home: &Path, known: &Known, value: &impl Fn(&str) -> Option<&'v OsStr>) -> Vec<Toolchain> {
+    let named = known.variable.and_then(value).map(PathBuf::from);
+    let top =
+        named.filter(|at| at.is_absolute() && at.is_dir()).unwrap_or_else(|| home.join(known.directory));
+    let below = |part: &&str| if part.is_empty() { top.clone() } else { top.join(part) };
     // A variable that names the home itself, or what is above it, names no toolchain.
-    if !at.is_dir() || home.starts_with(&at) {
-        return None;
+    let is_shown = |at: &PathBuf| at.exists() && !home.starts_with(at);
+    let parts = known.parts.iter().map(below).filter(is_shown);
+    let part = |at: PathBuf| Toolchain { from: at.clone(), at, path: Vec::new(), env: Vec::new() };
+    let mut found: Vec<Toolchain> =
+        if home.starts_with(&top) { Vec::new() } else { parts.map(part).collect() };
+    if let Some(first) = found.first_mut() {
+        first.path = known.path.iter().map(below).collect();
+        first.env = known.variable.map(|name| (name.into(), top.clone().into())).into_iter().collect();
     }
-    Some(Toolchain {
-        from: at.clone(),
-        path: path.iter().map(|part| if part.is_empty() { at.clone() } else { at.join(part) }).collect(),
-        env: variable.map(|name| (name.into(), at.clone().into())).into_iter().collect(),
-        at,
-    })
+    found
 }
 
 /// nvm chooses by shell functions, which a sandbox does not have: it gets the newest version.
@@ -153,14 +245,24 @@ mod tests {
     #[test]
     fn what_is_there_is_found_and_credentials_are_not_shown() {
         let home = tempfile::tempdir().unwrap();
-        for directory in
-            [".cargo/bin", ".cargo/registry", ".rustup/toolchains", ".ssh", ".local/share/uv/credentials"]
-        {
+        for directory in [
+            ".cargo/bin",
+            ".cargo/registry",
+            ".rustup/toolchains",
+            ".rustup/own",
+            ".ssh",
+            ".local/share/uv/credentials",
+            ".dotnet/corefx/cryptography",
+            ".npm-global/etc",
+            ".volta/log",
+            "miniconda3/condarc.d",
+        ] {
             std::fs::create_dir_all(home.path().join(directory)).unwrap();
         }
+        std::fs::write(home.path().join(".rustup/settings.toml"), "").unwrap();
         let found = toolchains(home.path(), &[], None);
         let shown: Vec<&Path> = found.iter().map(|one| one.from.strip_prefix(home.path()).unwrap()).collect();
-        assert_eq!(shown, [".cargo/bin", ".rustup"].map(Path::new));
+        assert_eq!(shown, [".cargo/bin", ".rustup/toolchains", ".rustup/settings.toml"].map(Path::new));
         assert_eq!(found[0].path, [home.path().join(".cargo/bin")]);
         assert_eq!(found[1].env, [("RUSTUP_HOME".into(), home.path().join(".rustup").into())]);
     }
@@ -168,13 +270,15 @@ mod tests {
     #[test]
     fn variables_of_the_user_say_where_toolchains_are() {
         let (home, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        std::fs::create_dir_all(disk.path().join("cargo/bin")).unwrap();
+        for directory in ["cargo/bin", "toolchains"] {
+            std::fs::create_dir_all(disk.path().join(directory)).unwrap();
+        }
         let pair = |name: &str, path: PathBuf| (OsString::from(name), OsString::from(path));
         let caller =
             [pair("RUSTUP_HOME", disk.path().to_owned()), pair("CARGO_HOME", disk.path().join("cargo"))];
         let found = toolchains(home.path(), &caller, None);
         let shown: Vec<&Path> = found.iter().map(|one| one.at.as_path()).collect();
-        assert_eq!(shown, [disk.path(), &disk.path().join("cargo/bin")]);
+        assert_eq!(shown, [&disk.path().join("toolchains"), &disk.path().join("cargo/bin")]);
         assert_eq!(found[0].env, [pair("RUSTUP_HOME", disk.path().to_owned())]);
         let above = pair("RUSTUP_HOME", home.path().parent().unwrap().to_owned());
         assert!(toolchains(home.path(), &[above], None).is_empty(), "the home would be in it");
@@ -198,7 +302,7 @@ mod tests {
         assert_eq!(shown(), [place.join("python")]);
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(home.join(".ssh/bin/python3"), &link).unwrap();
-        assert_eq!(shown(), [PathBuf::new(); 0]);
+        assert_eq!(shown(), Vec::<PathBuf>::new());
     }
 
     #[test]

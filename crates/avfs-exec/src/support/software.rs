@@ -53,8 +53,11 @@ pub(super) fn landlock(system: &System) -> Check {
         ),
         abi @ 1..=5 => Check::weak(
             name,
-            format!("{}: with --net host, runs cannot make local sockets", found(abi)),
-            "Linux 6.12 or newer keeps local sockets of the host apart",
+            format!(
+                "{}: --isolation landlock does not work, and with --net host, runs cannot make local sockets",
+                found(abi)
+            ),
+            "Linux 6.12 or newer keeps signals and local sockets of the host apart",
         ),
         abi => Check::good(name, found(abi)),
     }

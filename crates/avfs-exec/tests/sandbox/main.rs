@@ -8,6 +8,7 @@ mod commands;
 mod harmless;
 mod landlocked;
 mod limits;
+mod neighbours;
 mod network;
 mod ordinary;
 mod output;

@@ -81,3 +81,12 @@ fn an_ordinary_user_without_bubblewrap_can_use_landlock() {
     );
     assert_eq!(said(&output), "x\ngit\n");
 }
+
+#[test]
+fn without_control_groups_places_in_memory_hold_no_more_than_the_limit_of_memory() {
+    let user = Ordinary::new();
+    let output = user.launch("bubblewrap", "df -B1 --output=size /tmp /dev/shm $HOME | tail -n +2");
+    let sizes: Vec<u64> = said(&output).lines().map(|line| line.trim().parse().unwrap()).collect();
+    let memory = avfs_exec::Limits::default().memory.unwrap();
+    assert!(sizes.len() == 3 && sizes.iter().sum::<u64>() <= memory, "{sizes:?}");
+}

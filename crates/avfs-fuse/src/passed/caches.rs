@@ -30,14 +30,13 @@ pub struct CacheOptions {
     pub caches: Vec<Cache>,
     /// A directory of ours with the layer.
     pub layer: OwnedFd,
-    /// Names of files of the host that are read before they are shown, because some of them hold credentials.
-    pub inspected: &'static [&'static str],
-    /// Whether such a file must not be seen.
-    pub is_secret: fn(&[u8]) -> bool,
+    /// Whether the file of the host at a path is read before it is shown, because it may hold a credential.
+    pub is_inspected: fn(&[u8]) -> bool,
+    /// The largest file that is read for that. A larger one is not shown.
+    pub inspected_bytes: u64,
+    /// Whether such a file must not be seen, by its path and what it holds.
+    pub is_secret: fn(&[u8], &[u8]) -> bool,
 }
-
-/// The largest file that is looked into. A larger one under such a name is not shown.
-const INSPECTED_BYTES: i64 = 256 << 10;
 
 /// Where something cached was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +49,9 @@ pub(super) struct Caches {
     ways: Ways,
     lowers: Vec<Option<OwnedFd>>,
     layer: Layer,
-    inspected: &'static [&'static str],
-    is_secret: fn(&[u8]) -> bool,
+    is_inspected: fn(&[u8]) -> bool,
+    inspected_bytes: u64,
+    is_secret: fn(&[u8], &[u8]) -> bool,
 }
 
 /// A path in a cache: the whole of it, and where it begins in the cache's directory.
@@ -66,15 +66,11 @@ impl<'a> CachedPath<'a> {
     fn in_cache(&self) -> &'a [u8] {
         self.path.get(self.below..).unwrap_or_default()
     }
-
-    fn name(&self) -> &'a [u8] {
-        self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
-    }
 }
 
 impl Caches {
     pub(super) fn new(options: CacheOptions) -> Result<Caches, Errno> {
-        let CacheOptions { caches, layer, inspected, is_secret } = options;
+        let CacheOptions { caches, layer, is_inspected, inspected_bytes, is_secret } = options;
         let layer = Layer::at(layer)?;
         let mut ways = Ways::default();
         let mut lowers = Vec::new();
@@ -83,7 +79,7 @@ impl Caches {
             ways.add(&below, lowers.len(), is_there);
             lowers.push(lower);
         }
-        Ok(Caches { ways, lowers, layer, inspected, is_secret })
+        Ok(Caches { ways, lowers, layer, is_inspected, inspected_bytes, is_secret })
     }
 
     pub(super) fn top(&self) -> Way {
@@ -137,22 +133,22 @@ impl Caches {
     }
 
     fn is_hidden(&self, at: CachedPath<'_>, found: &OwnedFd) -> Result<bool, Errno> {
-        if !self.inspected.iter().any(|name| name.as_bytes() == at.name()) {
+        if !(self.is_inspected)(at.path) {
             return Ok(false);
         }
         let stat = rustix::fs::fstat(found)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(false);
         }
-        if stat.st_size > INSPECTED_BYTES {
+        if stat.st_size.cast_unsigned() > self.inspected_bytes {
             return Ok(true);
         }
         let mut bytes = Vec::new();
         let file = std::fs::File::from(open_reached(found, OFlags::RDONLY)?);
         // A file that grows meanwhile is read no further than this.
-        let mut limited = std::io::Read::take(file, INSPECTED_BYTES.cast_unsigned());
+        let mut limited = std::io::Read::take(file, self.inspected_bytes);
         let read = std::io::Read::read_to_end(&mut limited, &mut bytes);
-        Ok(read.is_err() || (self.is_secret)(&bytes))
+        Ok(read.is_err() || (self.is_secret)(at.path, &bytes))
     }
 
     /// What is at a path, in the layer: copied there, if only the host had it. Says whether it was.
@@ -235,7 +231,7 @@ impl Caches {
 
     /// Whether nothing has to be looked up to know that a name of the host is seen.
     fn is_plainly_seen(&self, at: &CachedPath<'_>) -> bool {
-        !self.layer.has_marks() && !self.inspected.iter().any(|name| name.as_bytes() == at.name())
+        !self.layer.has_marks() && !(self.is_inspected)(at.path)
     }
 }
 

@@ -323,7 +323,7 @@ impl View {
         tree: &StoredTree,
     ) -> Result<Option<Stand>, FsError> {
         let stand = self.may_make(state, at, found, target_of(&tree.entry.kind), Level::Append)?;
-        if !View::keeps_its_labels(&tree.entry.meta.labels, &at.name) {
+        if !View::keeps_its_labels(state, &tree.entry.meta.labels, at) {
             return Err(FsError::OtherRulesThere);
         }
         let entries = match tree.entry.kind {
@@ -436,8 +436,8 @@ impl View {
         match &inode.body {
             Body::Symlink(target) => self.may_lead(state, to, &after.standing, target),
             Body::Directory(_) => {
-                let is_same = View::keeps_its_labels(&inode.meta.labels, &to.name)
-                    && !self.would_free(&inode.meta.labels, &from.name)
+                let is_same = View::keeps_its_labels(state, &inode.meta.labels, to)
+                    && !self.would_free(state, &inode.meta.labels, from)
                     && self.rules().is_same_below(&before.standing, &after.standing);
                 if is_same { Ok(()) } else { Err(FsError::OtherRulesThere) }
             }

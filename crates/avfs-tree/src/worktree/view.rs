@@ -24,6 +24,10 @@ const NAMELESS_MAX: usize = 1024;
 /// A repository is a directory of this name.
 const REPOSITORY: &[u8] = b".git";
 
+/// Where a repository has its worktrees, and the repositories of its submodules.
+const WORKTREES: &[u8] = b"worktrees";
+const MODULES: &[u8] = b"modules";
+
 /// Where something stands among the rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Stand {
@@ -256,7 +260,7 @@ impl View {
 
     /// The labels of something new.
     pub fn labels_of_new(&mut self, state: &State, place: &Place, is_directory: bool) -> Labels {
-        let may_be_fresh = is_directory && place.name.as_bytes() == REPOSITORY;
+        let may_be_fresh = is_directory && is_repository(state, place);
         let is_free = may_be_fresh
             && self.above(state, place).is_some_and(|above| above.level() == Level::Write)
             && self
@@ -270,16 +274,39 @@ impl View {
 
     /// Whether a name would become free if what has it went away: a repository that is made where one was before is
     /// not a new one.
-    pub fn would_free(&self, labels: &Labels, name: &EntryName) -> bool {
+    pub fn would_free(&self, state: &State, labels: &Labels, place: &Place) -> bool {
         let fresh = Label::fresh_repository();
         let frees = |rule: &Rule| rule.label() == Some(&fresh);
-        name.as_bytes() == REPOSITORY && !labels.contains(&fresh) && self.rules.list().iter().any(frees)
+        is_repository(state, place) && !labels.contains(&fresh) && self.rules.list().iter().any(frees)
     }
 
-    /// Whether something may be called so: what makes a repository a free one must not make other names free.
-    pub fn keeps_its_labels(labels: &Labels, name: &EntryName) -> bool {
-        name.as_bytes() == REPOSITORY || !labels.contains(&Label::fresh_repository())
+    /// Whether something may be at a place: what makes a repository a free one must not make other names free.
+    pub fn keeps_its_labels(state: &State, labels: &Labels, place: &Place) -> bool {
+        !labels.contains(&Label::fresh_repository()) || is_repository(state, place)
     }
+}
+
+/// Whether a place is that of a repository, or of a worktree in one: `.git/worktrees/NAME`, and the same in repositories of
+/// submodules. What git keeps of a worktree says where its settings are, as those of a repository do.
+fn is_repository(state: &State, place: &Place) -> bool {
+    let above = |place: &Place| state.inodes.get(&place.parent).and_then(|inode| inode.place.clone());
+    let is = |place: &Option<Place>, name: &[u8]| {
+        place.as_ref().is_some_and(|place| place.name.as_bytes() == name)
+    };
+    if place.name.as_bytes() == REPOSITORY {
+        return true;
+    }
+    let worktrees = above(place);
+    if !is(&worktrees, WORKTREES) {
+        return false;
+    }
+    let mut way = worktrees.as_ref().and_then(above);
+    let mut is_of_repository = is(&way, REPOSITORY);
+    while let Some(place) = way.filter(|_| !is_of_repository) {
+        way = above(&place);
+        is_of_repository = place.name.as_bytes() == MODULES && is(&way, REPOSITORY);
+    }
+    is_of_repository
 }
 
 fn passable(attr: Attr) -> Attr {

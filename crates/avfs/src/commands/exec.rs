@@ -12,6 +12,7 @@ use std::time::Duration;
 use agentvfs::apply::Selection;
 use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::launch::Inside;
+use agentvfs::exec::boundary::limits::memory_gap;
 use agentvfs::exec::boundary::{Cancel, Event};
 use agentvfs::exec::{Asking, Envelope, Lingering, PublishedBody, Running};
 use agentvfs::{Error, Store};
@@ -59,6 +60,9 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         request.asking = Asking::Wait(Some(Duration::ZERO));
     }
     announce(context.out, &request.published.iter().map(PublishedBody::from).collect::<Vec<_>>());
+    if let Some(gap) = memory_gap(&request.limits).filter(|_| manner == Manner::Through) {
+        context.out.talk(gap);
+    }
     let undo = context.undo_command(&vault)?;
     let telling = RefCell::new(Telling::new(context.out, manner, undo.clone()));
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };

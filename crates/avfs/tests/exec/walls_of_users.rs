@@ -140,3 +140,13 @@ fn links_lead_nowhere_and_rules_hold_for_users() {
     assert_eq!((answer.stdout().as_str(), answer.changes()), ("", Vec::new()), "{}", answer.stderr());
     assert_eq!(runs.run(&[], "cat .env; echo x > .envrc").stdout(), "TOKEN=1\n", "the control");
 }
+
+#[test]
+fn what_does_not_hold_of_a_limit_on_memory_is_said_at_the_start() {
+    let runs = Runs::new();
+    let by = runs.run(&[], "true").result("limits_by").clone();
+    let words = ["exec", "--policy", &runs.policy, "-c", "true"];
+    let ended = end_of(runs.user.command(&runs.user.program(), &words), b"");
+    let lines = ended.err.lines().filter(|line| line.starts_with("memory is limited for each process alone"));
+    assert_eq!(lines.count(), usize::from(by == "rlimits"), "{by}: {}", ended.err);
+}

@@ -201,7 +201,33 @@ fn a_repository_from_before_runs_nothing_new(scene: &Scene) {
         "git commit -q --allow-empty -m more; git tag one; git update-index --refresh",
     );
     assert!(!scene.agent("repository/ran").exists());
+    worktrees_from_before_stay_as_they_are(scene);
     fs::write(scene.host("repository/.git/hooks/post-commit"), hook).unwrap();
+}
+
+/// What git keeps of a worktree says where its settings and hooks are. New worktrees are the agent's own.
+fn worktrees_from_before_stay_as_they_are(scene: &Scene) {
+    git(&scene.host("repository"), "git worktree add -q --detach ../linked");
+    let at = |name: &str| scene.agent("repository/.git/worktrees").join(name);
+    soon("the agent sees it", || at("linked/commondir").exists());
+    for name in ["commondir", "gitdir", "config.worktree"] {
+        let path = at("linked").join(name);
+        refused(fs::write(&path, "../../evil\n"), Errno::ACCESS);
+        put(&at("linked/prepared"), "../../evil\n");
+        refused(fs::rename(at("linked/prepared"), &path), Errno::ACCESS);
+    }
+    refused(fs::remove_file(at("linked/commondir")), Errno::ACCESS);
+    refused(fs::rename(at("linked"), at("other")), Errno::XDEV);
+    refused(fs::rename(at(""), scene.agent("repository/.git/old")), Errno::XDEV);
+    let tree = repository_elsewhere(scene).with_file_name("tree-of-agent");
+    git(
+        &scene.agent("repository"),
+        &format!(
+            "git worktree add -q --detach {0}; git -C {0} status --short; git worktree remove {0}",
+            tree.display()
+        ),
+    );
+    git(&scene.host("repository"), "git worktree remove --force ../linked");
 }
 
 /// A place where a repository might be: the name that it has now would be free for a new one.

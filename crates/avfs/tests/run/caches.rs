@@ -8,27 +8,160 @@ use crate::project::{Project, good};
 
 /// What tools keep in a home, and must not be seen inside. Each holds the word.
 const CREDENTIALS: &[(&str, &str)] = &[
+    // Rust.
     (".cargo/credentials.toml", "[registry]\ntoken = \"hush-hush\"\n"),
     (".cargo/credentials", "[registry]\ntoken = \"hush-hush\"\n"),
     (".cargo/config.toml", "[registries.own]\ntoken = \"hush-hush\"\n"),
     (".cargo/registry/index/own/config.json", "{\"dl\":\"https://me:hush-hush@crates.example.com\"}\n"),
     (".cargo/git/db/own/FETCH_HEAD", "1\t\thttps://x-access-token:hush-hush@github.com/o/r\n"),
     (".cargo/git/db/own/config", "[remote \"o\"]\n\turl = https://hush-hush@github.com/o/r\n"),
+    (".cargo/git/checkouts/own/1/.git/logs/HEAD", "0 1 clone: from https://me:hush-hush@github.com/o/r\n"),
+    (".cargo/git/checkouts/own/1/.gitmodules", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".cargo/bin/.env", "CARGO_REGISTRY_TOKEN=hush-hush\n"),
+    (".rustup/credentials.toml", "hush-hush\n"),
+    (".elan/credentials.toml", "hush-hush\n"),
+    // Node.
     (".npmrc", "//registry.npmjs.org/:_authToken=hush-hush\n"),
+    (".nvm/.npmrc", "//registry.npmjs.org/:_authToken=hush-hush\n"),
+    (".nvm/versions/node/v22.1.0/etc/npmrc", "//registry.npmjs.org/:_authToken=hush-hush\n"),
+    (".nvm/versions/node/v22.1.0/lib/node_modules/npm/npmrc", "_auth=hush-hush\n"),
+    (".npm-global/etc/npmrc", "//registry.npmjs.org/:_authToken=hush-hush\n"),
+    (".npm-global/.npmrc", "//registry.npmjs.org/:_authToken=hush-hush\n"),
+    (".npm/_cacache/index-v5/cd/ef/01", "h\t{\"key\":\"pacote:https://me:hush-hush@npm.example.com/x\"}\n"),
+    (".npm/_npx/1/.npmrc", "//registry.npmjs.org/:_authToken=hush-hush\n"),
+    (".npm/_logs/debug.log", "hush-hush\n"),
+    (".local/share/fnm/node-versions/v22.1.0/installation/etc/npmrc", "_authToken=hush-hush\n"),
+    (".nodenv/versions/22.1.0/etc/npmrc", "_authToken=hush-hush\n"),
+    (".volta/hooks.json", "{\"node\":{\"index\":{\"template\":\"https://me:hush-hush@x\"}}}\n"),
+    (".volta/tools/image/node/22.1.0/etc/npmrc", "_authToken=hush-hush\n"),
+    (".local/share/pnpm/nodejs/22.1.0/etc/npmrc", "_authToken=hush-hush\n"),
+    (".pnpmrc", "_authToken=hush-hush\n"),
+    (".config/pnpm/rc", "_authToken=hush-hush\n"),
+    (".config/pnpm/auth.ini", "_authToken=hush-hush\n"),
+    (".yarnrc", "\"//x/:_authToken\" hush-hush\n"),
     (".yarnrc.yml", "npmAuthToken: hush-hush\n"),
+    (".bunfig.toml", "[install.scopes]\nown = { token = \"hush-hush\" }\n"),
+    (".bun/install/global/.npmrc", "_authToken=hush-hush\n"),
+    // Python.
     (".config/pip/pip.conf", "[global]\nindex-url = https://me:hush-hush@pypi.example.com/simple\n"),
+    (".pip/pip.conf", "[global]\nindex-url = https://me:hush-hush@pypi.example.com/simple\n"),
     (".pypirc", "password = hush-hush\n"),
     (".config/uv/uv.toml", "password = \"hush-hush\"\n"),
     (".local/share/uv/credentials/credentials.toml", "hush-hush\n"),
+    (
+        ".local/share/uv/tools/own/uv-receipt.toml",
+        "requirements = [{ git = \"https://hush-hush@github.com/o/r\" }]\n",
+    ),
+    (".local/share/uv/tools/own/pip.conf", "index-url = https://me:hush-hush@pypi.example.com/simple\n"),
+    (
+        ".local/share/pipx/venvs/own/pipx_metadata.json",
+        "{\"pip_args\":[\"--index-url=https://me:hush-hush@x/\"]}\n",
+    ),
+    (".local/share/pipx/logs/cmd.log", "hush-hush\n"),
+    (".local/pipx/venvs/own/pip.conf", "index-url = https://me:hush-hush@pypi.example.com/simple\n"),
+    (".pyenv/.git/config", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".pyenv/plugins/own/.git/config", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".pyenv/versions/3.12.1/pip.conf", "index-url = https://me:hush-hush@pypi.example.com/simple\n"),
+    (".rye/credentials", "hush-hush\n"),
+    (".config/pypoetry/auth.toml", "password = \"hush-hush\"\n"),
+    (".config/pypoetry/config.toml", "[http-basic.own]\npassword = \"hush-hush\"\n"),
+    (".cache/pypoetry/virtualenvs/own/pip.conf", "index-url = https://me:hush-hush@x/simple\n"),
+    (".local/share/virtualenvs/own/pip.conf", "index-url = https://me:hush-hush@x/simple\n"),
+    (".condarc", "channels:\n  - https://conda.anaconda.org/t/hush-hush-0123456789/own\n"),
+    ("miniconda3/.condarc", "channels:\n  - https://conda.anaconda.org/t/hush-hush-0123456789/own\n"),
+    (
+        "miniconda3/condarc.d/own.yml",
+        "channels:\n  - https://conda.anaconda.org/t/hush-hush-0123456789/own\n",
+    ),
+    ("miniconda3/envs/own/.condarc", "channels:\n  - https://me:hush-hush@conda.example.com/own\n"),
+    ("miniconda3/pkgs/urls.txt", "https://conda.anaconda.org/t/hush-hush-0123456789/own/x.conda\n"),
+    ("miniconda3/conda-meta/history", "# cmd: conda install -c https://me:hush-hush@conda.example.com/own\n"),
+    (".conda/aau_token", "hush-hush\n"),
+    (".cache/huggingface/token", "hush-hush\n"),
+    (".huggingface/token", "hush-hush\n"),
+    (".cache/pre-commit/db.db", "https://me:hush-hush@github.com/o/r\n"),
+    // Go, the JVM, .NET, Ruby, PHP and others.
     (".config/go/env", "GOPROXY=https://me:hush-hush@proxy.example.com\n"),
+    ("go/pkg/mod/cache/vcs/0a1b.info", "git3:https://me:hush-hush@github.com/o/r\n"),
+    ("go/pkg/mod/cache/vcs/0a1b/config", "url = https://me:hush-hush@github.com/o/r\n"),
     (".gradle/gradle.properties", "ossrhKey=hush-hush\n"),
     (".gradle/init.d/own.gradle", "hush-hush\n"),
     (".m2/settings.xml", "<password>hush-hush</password>\n"),
     (".m2/settings-security.xml", "hush-hush\n"),
-    (".cache/huggingface/token", "hush-hush\n"),
+    (".m2/repository/own/a.jar.lastUpdated", "https\\://me\\:hush-hush@maven.example.com/.error=\n"),
+    (".sdkman/etc/config", "hush-hush\n"),
+    (
+        ".sdkman/candidates/maven/3.9.1/conf/settings.xml",
+        "<settings><password>hush-hush</password></settings>\n",
+    ),
+    (".sdkman/candidates/gradle/8.1/gradle.properties", "systemProp.https.proxyPassword=hush-hush\n"),
+    (".sdkman/candidates/gradle/8.1/init.d/own.gradle", "credentials { password = 'hush-hush' }\n"),
+    (".ivy2/.credentials", "password=hush-hush\n"),
+    (".sbt/.credentials", "password=hush-hush\n"),
+    (".nuget/NuGet/NuGet.Config", "<add key=\"ClearTextPassword\" value=\"hush-hush\" />\n"),
+    (
+        ".nuget/packages/own/1.0.0/.nupkg.metadata",
+        "{\"source\":\"https://me:hush-hush@nuget.example.com\"}\n",
+    ),
+    (".dotnet/corefx/cryptography/x509stores/my/A.pfx", "hush-hush\n"),
+    (".dotnet/NuGet.Config", "<add key=\"ClearTextPassword\" value=\"hush-hush\" />\n"),
+    (".gem/credentials", ":rubygems_api_key: hush-hush\n"),
+    (".local/share/gem/credentials", ":rubygems_api_key: hush-hush\n"),
+    (".bundle/config", "BUNDLE_GEMS__EXAMPLE__COM: \"me:hush-hush\"\n"),
+    (".rbenv/.git/config", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".rbenv/versions/3.3.0/etc/gemrc", ":sources:\n- https://me:hush-hush@gems.example.com/\n"),
+    (".composer/auth.json", "{\"github-oauth\":{\"github.com\":\"hush-hush\"}}\n"),
+    (".config/composer/auth.json", "{\"github-oauth\":{\"github.com\":\"hush-hush\"}}\n"),
+    (".cache/composer/vcs/own/config", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".pub-cache/credentials.json", "{\"accessToken\":\"hush-hush\"}\n"),
+    (".hex/hex.config", "hush-hush\n"),
+    (".ghcup/config.yaml", "url-source: https://me:hush-hush@ghcup.example.com\n"),
+    (".local/share/mise/installs/node/22.1.0/etc/npmrc", "_authToken=hush-hush\n"),
+    (".local/share/mise/plugins/own/.git/config", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".config/mise/config.toml", "[env]\nTOKEN = \"hush-hush\"\n"),
+    (".asdf/.git/config", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".asdf/plugins/own/.git/config", "url = https://me:hush-hush@github.com/o/r\n"),
+    (".asdf/installs/nodejs/22.1.0/.npm/etc/npmrc", "_authToken=hush-hush\n"),
+    (".asdf/installs/nodejs/22.1.0/etc/npmrc", "_authToken=hush-hush\n"),
+    (".cache/trunk/user.yaml", "auth:\n  token: hush-hush\n"),
+    (".local/bin/.netrc", "machine x password hush-hush\n"),
+    // What is beside all of them.
     (".docker/config.json", "{\"auth\":\"hush-hush\"}\n"),
     (".config/gh/hosts.yml", "oauth_token: hush-hush\n"),
     (".git-credentials", "https://me:hush-hush@github.com\n"),
+    (".netrc", "machine github.com password hush-hush\n"),
+    (".terraform.d/credentials.tfrc.json", "{\"token\":\"hush-hush\"}\n"),
+    (".terraformrc", "token = \"hush-hush\"\n"),
+    (".aws/credentials", "aws_secret_access_key = hush-hush\n"),
+    (".kube/config", "token: hush-hush\n"),
+    (".config/gcloud/credentials.db", "hush-hush\n"),
+    (".ssh/id_ed25519", "hush-hush\n"),
+];
+
+/// What tools need of their own directories to run.
+const TOOLS: &[(&str, &str)] = &[
+    (".nvm/versions/node/v22.1.0/bin/node", "node\n"),
+    (
+        ".nvm/versions/node/v22.1.0/lib/node_modules/npm/package.json",
+        "{\"dependencies\":{\"js-tokens\":\"1\"}}\n",
+    ),
+    (".npm-global/lib/node_modules/x/.npmrc", "fund=false\n"),
+    (".local/share/fnm/node-versions/v22.1.0/installation/bin/node", "fnm\n"),
+    (".volta/bin/volta", "volta\n"),
+    (".pyenv/libexec/pyenv", "pyenv\n"),
+    (".pyenv/version", "3.12.1\n"),
+    (".pyenv/versions/3.12.1/lib/python3.12/os.py", "os\n"),
+    (".local/share/uv/tools/plain/uv-receipt.toml", "requirements = [{ name = \"ruff\" }]\n"),
+    (".local/share/pipx/venvs/plain/pipx_metadata.json", "{}\n"),
+    ("miniconda3/lib/python3.12/os.py", "conda\n"),
+    ("miniconda3/conda-meta/python.json", "{\"url\":\"https://repo.anaconda.com/pkgs/main\"}\n"),
+    (".sdkman/candidates/maven/3.8.1/conf/settings.xml", "<settings><!-- a <password> --></settings>\n"),
+    (".dotnet/sdk/9.0.100/dotnet.dll", "dll\n"),
+    (".rbenv/versions/3.3.0/bin/ruby", "ruby\n"),
+    (".asdf/installs/nodejs/22.1.0/bin/node", "asdf\n"),
+    (".local/share/mise/installs/node/22.1.0/bin/node", "mise\n"),
+    (".ghcup/bin/ghc", "ghc\n"),
+    (".rustup/settings.toml", "version = \"12\"\n"),
 ];
 
 const CACHED: &[(&str, &str)] = &[
@@ -42,7 +175,7 @@ const CACHED: &[(&str, &str)] = &[
 
 fn project() -> Project {
     let project = Project::new();
-    for (name, text) in CREDENTIALS.iter().chain(CACHED) {
+    for (name, text) in CREDENTIALS.iter().chain(CACHED).chain(TOOLS) {
         let file = project.home().join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
@@ -53,9 +186,10 @@ fn project() -> Project {
 #[test]
 fn caches_are_there_and_no_credential_is_found_from_inside() {
     let project = project();
-    let search = "cd; grep -rIl hush-hush . ; find . -type f | grep -i credential; true";
-    let read = CACHED.iter().map(|(name, _)| format!("~/{name}")).collect::<Vec<_>>().join(" ");
-    let expected: String = CACHED.iter().map(|(_, text)| *text).collect();
+    let search = "cd; grep -rIl hush-hush . | sort; find . -type f | grep -i credential; true";
+    let shown = || CACHED.iter().chain(TOOLS);
+    let read = shown().map(|(name, _)| format!("~/{name}")).collect::<Vec<_>>().join(" ");
+    let expected: String = shown().map(|(_, text)| *text).collect();
     good(&mut project.avfs(&["run", "--name", "one", "--", "true"]));
     for words in [&["run", "--task", "one", "--", "bash", "-c"][..], &["exec", "--vault", "web/one", "-c"]] {
         assert_eq!(good(&mut project.avfs(&[words, &[search]].concat())), "");
@@ -73,7 +207,7 @@ const TELL: &str = "cd ~; cat .npm/_cacache/index-v5/ab .cache/pip/wheels/d/f .m
 fn check_layer(project: &Project, avfs: impl Fn(&[&str]) -> String) {
     avfs(&["run", "--name", "one", "--", "bash", "-c", CHANGES]);
     let told = avfs(&["run", "--task", "one", "--", "bash", "-c", TELL]);
-    assert_eq!(told, "one\ntwo\nnew\njar\n.cache/pip/http:\n\n.m2/repository:\nb.jar\n");
+    assert_eq!(told, "one\ntwo\nnew\njar\n.cache/pip/http:\n\n.m2/repository:\nb.jar\nown\n");
     // Another task has what the host has, and so has the host.
     let other = avfs(&["run", "--name", "other", "--", "bash", "-c", "cd ~; cat .npm/_cacache/index-v5/ab"]);
     assert_eq!(other, "one\n");

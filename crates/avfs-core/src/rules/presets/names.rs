@@ -57,14 +57,15 @@ pub(in crate::rules) const PACKAGES: &str = "{node_modules,site-packages}";
 /// Here whole directories are public too. Not at any depth: they could then be in a directory of secrets.
 pub(in crate::rules) const PACKAGES_AT_ROOT: &str = "{node_modules,.venv,venv}";
 
-/// Git runs these, or what they name. `commondir` says where to find the others; that of a linked worktree
-/// (`worktrees/NAME/commondir`) is written by `git worktree add` and stays open.
+/// Git runs these, or what they name. `commondir` says where to find the others, and `gitdir` which directory of files they
+/// are for. `git worktree add` writes those of a new worktree, whose directory is a fresh one.
 pub(in crate::rules) const RUN_BY_GIT: &[&str] = &[
-    ".git/{config,config.worktree,commondir,info/attributes}",
+    ".git/{config,config.worktree,commondir,gitdir,info/attributes}",
     ".git/hooks/",
-    ".git/modules/**/{config,config.worktree,commondir,info/attributes}",
+    ".git/modules/**/{config,config.worktree,commondir,gitdir,info/attributes}",
     ".git/modules/**/hooks/",
-    ".git/worktrees/*/config.worktree",
+    ".git/worktrees/*/{config,config.worktree,commondir,gitdir,info/attributes}",
+    ".git/worktrees/*/hooks/",
     ".gitconfig",
     ".config/git/",
     ".husky/",

@@ -92,6 +92,11 @@ fn what_tools_of_the_host_run_is_not_writable() {
                 ".git/modules/a/b/config",
                 ".git/modules/a/hooks/x",
                 ".git/worktrees/w/config.worktree",
+                ".git/worktrees/w/commondir",
+                ".git/worktrees/w/gitdir",
+                ".git/modules/a/worktrees/w/commondir",
+                ".git/modules/a/worktrees/w/gitdir",
+                ".git/modules/a/worktrees/w/config.worktree",
                 ".mcp.json",
                 ".vscode/tasks.json",
                 ".vscode/settings.json",
@@ -127,9 +132,8 @@ const WRITTEN_BY_GIT: &[&str] = &[
     ".git/COMMIT_EDITMSG",
     ".git/rebase-merge/git-rebase-todo",
     ".git/refs/stash",
-    ".git/worktrees/w/commondir",
-    ".git/worktrees/w/gitdir",
     ".git/worktrees/w/HEAD",
+    ".git/worktrees/w/index",
     ".git/packed-refs.lock",
 ];
 

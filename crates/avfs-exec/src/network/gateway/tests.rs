@@ -31,7 +31,7 @@ fn fixture_with(
     let hosts = rules(address.port()).iter().map(|rule| rule.parse().unwrap()).collect();
     let refusals = Arc::new(Refusals::default());
     let setting = Setting {
-        reach: Reach { hosts, upstream },
+        reach: Reach::new(hosts, upstream),
         // Addresses of this machine are served by tests of sandboxes, which have others of their own.
         listening: Listening::of(&[]),
         published,
@@ -139,7 +139,7 @@ fn a_proxy_ends_with_its_run_whatever_is_open() {
 #[test]
 fn a_stage_that_sends_no_socket_does_not_keep_the_gateway() {
     let (outer, inner) = std::os::unix::net::UnixStream::pair().unwrap();
-    let reach = Reach { hosts: Vec::new(), upstream: Upstream::default() };
+    let reach = Reach::new(Vec::new(), Upstream::default());
     let setting =
         Setting { reach, listening: Listening::of(&[]), published: Vec::new(), refusals: Arc::default() };
     Gateway::start(setting, outer.into()).unwrap().finish();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentvfs::exec::boundary::limits::memory_gap;
 use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{Program, ProgramError, PublishedBody};
@@ -211,6 +212,9 @@ impl Start {
         };
         out.talk(format_args!("task {}, profile {}, {network}", self.task.name(), self.profile.name));
         network_args::announce(out, &self.published());
+        if let Some(gap) = memory_gap(&self.program.limits) {
+            out.talk(gap);
+        }
     }
 }
 

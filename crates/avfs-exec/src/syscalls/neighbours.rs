@@ -1,0 +1,88 @@
+//! What else is refused where the processes beside a run are those of the host: under Landlock alone.
+//!
+//! In namespaces of its own, a run can name no other process, and its queues and shared memory are its own. Without them,
+//! whatever takes the number of a process or of a System V object would reach everything of the same user. Landlock keeps
+//! signals, tracing and files apart, and none of this.
+
+use libc::c_long;
+use seccompiler::SeccompCmpOp::Ne;
+use seccompiler::SeccompRule;
+
+use super::{FilterError, Rules, rule, when};
+
+/// Calls that are refused whatever their arguments.
+const REFUSED: &[c_long] = &[
+    // Memory, semaphores and queues that all processes of a user share. Their numbers can be guessed, so that it is not
+    // enough to refuse looking them up.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmdt,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_getsetattr,
+    // Landlock does not look at what is watched: names of files that come and go would be told for every directory.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_inotify_init,
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_add_watch,
+    // Nor at attributes that are changed by a path: those of every file of the user could be. Programs expect to be refused
+    // owners, and do without extended attributes. Without permissions and times (`chmod`, `utimensat`) nothing works.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+];
+
+/// Calls that take a number of a process, and in which argument. Zero is the caller itself; to others nothing is done.
+/// Threads of the caller have numbers, too, which no filter can tell from those of other processes.
+const ONLY_ON_ONESELF: &[(c_long, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_get_robust_list, 0),
+];
+
+/// Calls that take a kind of number first: the kind that means one process, or thread. Zero of any other kind is a group
+/// of processes, or everything of a user.
+const ONLY_ON_ONESELF_BY_KIND: &[(c_long, u32)] =
+    &[(libc::SYS_setpriority, libc::PRIO_PROCESS), (libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS)];
+
+const IOPRIO_WHO_PROCESS: u32 = 1;
+
+/// Cookies of core scheduling are given to and taken from other processes.
+const PR_SCHED_CORE: u32 = 62;
+
+pub(super) fn refuse(rules: &mut Rules) -> Result<(), FilterError> {
+    rules.extend(REFUSED.iter().map(|call| (*call, Vec::new())));
+    for (call, argument) in ONLY_ON_ONESELF {
+        rules.insert(*call, vec![rule(vec![when(*argument, Ne, 0)?])?]);
+    }
+    for (call, kind) in ONLY_ON_ONESELF_BY_KIND {
+        rules.insert(*call, vec![rule(vec![when(0, Ne, *kind)?])?, rule(vec![when(1, Ne, 0)?])?]);
+    }
+    rules.insert(libc::SYS_prctl, core_scheduling()?);
+    Ok(())
+}
+
+fn core_scheduling() -> Result<Vec<SeccompRule>, FilterError> {
+    super::any(0, u64::from(u32::MAX), &[PR_SCHED_CORE])
+}

@@ -35,7 +35,11 @@ type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 /// The filters for a run, in the order in which they are installed: where both refuse, the later one names the error.
 pub(crate) fn filters(sockets: Sockets, standing: Standing) -> Result<[BpfProgram; 2], FilterError> {
     let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
-    let allowed = listed::program(table::ALLOWED, libc::SECCOMP_RET_ALLOW, unknown);
+    let calls = match standing {
+        Standing::Init => table::ALLOWED.to_vec(),
+        Standing::Keeper => neighbours::without_absent(table::ALLOWED),
+    };
+    let allowed = listed::program(&calls, libc::SECCOMP_RET_ALLOW, unknown);
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     Ok([
         allowed.ok_or(FilterError::List)?,

@@ -37,18 +37,24 @@ const REFUSED: &[c_long] = &[
     libc::SYS_inotify_init,
     libc::SYS_inotify_init1,
     libc::SYS_inotify_add_watch,
-    // Nor at attributes that are changed by a path: those of every file of the user could be. Programs expect to be refused
-    // owners, and do without extended attributes. Without permissions and times (`chmod`, `utimensat`) nothing works.
+    // Nor at owners that are changed by a path: those of every file of the user could be. Programs expect to be refused. Without
+    // permissions and times (`chmod`, `utimensat`) nothing works.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chown,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_lchown,
     libc::SYS_fchownat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
 ];
+
+/// Calls that do not exist. The same holds for extended attributes by a path, access lists among them; programs like `cp` do
+/// without these where they are told that there are none, and give up where they are told that they may not.
+const ABSENT: &[c_long] =
+    &[libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_removexattr, libc::SYS_lremovexattr];
+
+/// What is left of a list of calls.
+pub(super) fn without_absent(calls: &[c_long]) -> Vec<c_long> {
+    calls.iter().copied().filter(|call| !ABSENT.contains(call)).collect()
+}
 
 /// Calls that take a number of a process, and in which argument. Zero is the caller itself; to others nothing is done.
 /// Threads of the caller have numbers, too, which no filter can tell from those of other processes.

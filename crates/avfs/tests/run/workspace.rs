@@ -116,7 +116,7 @@ fn absolute_paths_in_a_workspace_that_is_entered_lead_to_the_workspace() {
         assert_eq!(again.status.code(), Some(3), "{again:?}");
         assert_eq!(again.stdout, format!("new\nby {root}/.venv/bin/python").into_bytes());
         said(&avfs(&["workspace", "stop", "try"]));
-        assert!(said(&avfs(&["diff", "try"])).contains("M  /work.txt\n"));
+        assert!(said(&avfs(&["diff", "try"])).contains("modified  work.txt\n"));
         assert!(all_of(&project) == before, "the directory is not as it was");
     }
 }

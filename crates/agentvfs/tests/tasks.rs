@@ -252,6 +252,29 @@ fn a_file_that_is_written_with_the_same_bytes_is_unchanged_whatever_the_user_doe
 }
 
 #[test]
+fn contents_that_sync_brings_are_newer_than_what_was_built_in_the_task() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join("logo"), "as it is").unwrap();
+    let mut task = fixture.task(None);
+    let mtime = |task: &agentvfs::Task, at: &str| {
+        let reader = task.vault().reader_at(task.head().unwrap()).unwrap();
+        reader.find(&path(at)).unwrap().entry.meta.mtime
+    };
+    let reader = task.vault().reader_at(task.head().unwrap()).unwrap();
+    let _ = ["/src/main.rs", "/logo"].map(|at| reader.read(&path(at)).unwrap());
+    write(&task, "/built", b"");
+    let before = mtime(&task, "/logo");
+    let on_host = fs::File::create(fixture.root().join("src/main.rs")).unwrap();
+    on_host.set_len(3).unwrap();
+    on_host.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000)).unwrap();
+    task.sync(&MergeOptions::default()).unwrap();
+    assert!(mtime(&task, "/src/main.rs") >= mtime(&task, "/built"));
+    assert_eq!(mtime(&task, "/logo"), before, "what did not change is as it was");
+    assert_eq!(work(&task).0, ["A /built"], "other times are no work");
+    assert!(task.clashes_with_directory().unwrap().is_empty());
+}
+
+#[test]
 fn sync_leaves_an_ignored_directory_that_the_task_changed_as_it_is() {
     let fixture = Fixture::new();
     fs::write(fixture.root().join(".gitignore"), "out/\ncache/\n").unwrap();

@@ -42,13 +42,19 @@ impl Perform<'_> {
         let target = Spot::new(&directory, name.as_bytes());
         let waiting = waiting_name(self.folder.id, number);
         match &step.action {
-            Action::Put { over: None, .. } | Action::MakeDirectory { .. } => {
+            Action::MakeDirectory { .. } => {
                 let anchor = self.directory(&step.anchor)?;
+                self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
+            }
+            Action::Put { over: None, .. } => {
+                let anchor = self.directory(&step.anchor)?;
+                self.arrives_now(Spot::new(&anchor, &waiting), step)?;
                 self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
             }
             Action::Put { over: Some(over), .. } => {
                 let anchor = self.directory(&step.anchor)?;
                 let (new, aside) = (Spot::new(&anchor, &waiting), aside_name(&waiting));
+                self.arrives_now(new, step)?;
                 let exchanged = self.moves.exchange(new, target, Spot::new(&anchor, &aside));
                 self.moved(exchanged, number, step)?;
                 self.keep(new, over, number, step)
@@ -71,6 +77,13 @@ impl Perform<'_> {
         let changed = rustix::fs::fchmod(&directory, Mode::from_raw_mode(to));
         changed.map_err(|errno| self.host.failed("setting the mode of", &step.path, errno))?;
         Ok(())
+    }
+
+    /// Build tools go by times: contents that arrive must be newer than what was built from the ones before, whenever they
+    /// were written. So the time is not that of the task, nor that of the moment in which the entry was made.
+    fn arrives_now(&self, new: Spot<'_>, step: &Step) -> Result<(), Hitch> {
+        let touched = new.touch();
+        touched.map_err(|errno| Hitch::Failed(self.host.failed("setting the time of", &step.path, errno)))
     }
 
     /// A directory that is not what it was is somebody's doing.

@@ -165,3 +165,12 @@ pub fn survey_files(top: &Path) -> BTreeMap<PathBuf, Kept> {
     }
     found
 }
+
+/// The same without the times of files and links: contents that come back have the present one.
+pub fn survey_contents(top: &Path) -> BTreeMap<PathBuf, Kept> {
+    let mut found = survey(top);
+    for kept in found.values_mut().filter(|kept| kept.mode & 0o170_000 != 0o040_000) {
+        kept.mtime = (0, 0);
+    }
+    found
+}

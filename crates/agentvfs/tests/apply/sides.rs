@@ -150,13 +150,42 @@ fn modes_are_merged_by_themselves_and_give_no_rights() {
 }
 
 #[test]
-fn files_get_the_times_that_they_have_in_the_task() {
-    let scene = Scene::new(&[("a", "old")]);
+fn contents_that_an_apply_brings_are_newer_than_what_was_built_before() {
+    let scene = Scene::new(&[("a", "old"), ("moved", "as it is"), ("run", "x")]);
+    for name in ["a", "moved", "run"] {
+        set_time(&scene.project.join(name), LONG_AGO);
+    }
     scene.task_writes("a", "new");
-    let time = scene.task.reader().unwrap().find(&path("a")).unwrap().entry.meta.mtime;
-    scene.apply().unwrap();
-    let stat = scene.project.join("a").metadata().unwrap();
-    assert_eq!((stat.mtime(), stat.mtime_nsec()), (time.seconds, i64::from(time.nanos)));
+    scene.task_writes("dir/b", "new");
+    scene.task_does(|open| {
+        open.rename(&path("moved"), &path("dir/moved")).unwrap();
+        open.set_mode(&path("run"), 0o755).unwrap();
+    });
+    let built = scene.project.join("built");
+    std::fs::write(&built, "").unwrap();
+    let modified = |name: &str| scene.project.join(name).metadata().unwrap().modified().unwrap();
+    let id = scene.apply().unwrap().id.unwrap();
+    assert!(modified("a") >= modified("built") && modified("dir/b") >= modified("built"));
+    assert_eq!((modified("dir/moved"), modified("run")), (long_ago(), long_ago()));
+    std::fs::write(&built, "").unwrap();
+    let undone = scene.store.undo_apply(id, false).unwrap().id.unwrap();
+    assert!(modified("a") >= modified("built"), "what comes back is to be built again");
+    assert_eq!((modified("moved"), modified("run")), (long_ago(), long_ago()));
+    set_time(&scene.project.join("a"), LONG_AGO);
+    std::fs::write(&built, "").unwrap();
+    scene.store.undo_apply(undone, false).unwrap();
+    assert!(modified("a") >= modified("built") && modified("dir/b") >= modified("built"));
+}
+
+const LONG_AGO: u64 = 1_000_000_000;
+
+fn long_ago() -> std::time::SystemTime {
+    std::time::UNIX_EPOCH + std::time::Duration::from_secs(LONG_AGO)
+}
+
+fn set_time(file: &std::path::Path, seconds: u64) {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    std::fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use agentvfs::apply::{ApplyId, Deed};
 
-use crate::scene::{Scene, conflicts_of, path, survey};
+use crate::scene::{Scene, conflicts_of, path, survey, survey_contents};
 
 fn busy_scene() -> Scene {
     let scene = Scene::new(&[("a", "old"), ("gone", "x"), ("dir/only", "x"), ("run", "x")]);
@@ -22,11 +22,11 @@ fn busy_scene() -> Scene {
 fn everything_comes_back_as_it_was() {
     let scene = busy_scene();
     let inode = scene.project.join("a").metadata().unwrap().ino();
-    let before = survey(&scene.project);
+    let before = survey_contents(&scene.project);
     let id = scene.apply().unwrap().id.unwrap();
-    assert_ne!(survey(&scene.project), before);
+    assert_ne!(survey_contents(&scene.project), before);
     let undone = scene.store.undo_apply(id, false).unwrap();
-    assert_eq!(survey(&scene.project), before);
+    assert_eq!(survey_contents(&scene.project), before);
     assert_eq!(scene.project.join("a").metadata().unwrap().ino(), inode, "the very same file");
     assert!(undone.files.iter().any(|file| file.path == path("gone") && file.deed == Deed::Added));
     let again = scene.store.undo_apply(id, false).unwrap_err();
@@ -45,18 +45,18 @@ fn taking_an_undo_back_does_the_apply_again() {
         || scene.store.last_apply(anywhere).unwrap().map(|record| record.id.0),
         || scene.store.last_undone_apply(anywhere).unwrap().map(|record| record.id.0),
     );
-    let before = survey(&scene.project);
+    let before = survey_contents(&scene.project);
     scene.apply().unwrap();
-    let applied = survey(&scene.project);
+    let applied = survey_contents(&scene.project);
     assert_eq!((undoable(), redoable()), (Some(1), None));
     scene.store.undo_apply(ApplyId(1), false).unwrap();
     assert_eq!((undoable(), redoable()), (None, Some(2)));
     scene.store.undo_apply(ApplyId(2), false).unwrap();
-    assert_eq!(survey(&scene.project), applied);
+    assert_eq!(survey_contents(&scene.project), applied);
     assert_eq!(scene.store.apply_record(ApplyId(3)).unwrap().redoes, Some(ApplyId(1)));
     assert_eq!((undoable(), redoable()), (Some(3), None));
     scene.store.undo_apply(ApplyId(3), false).unwrap();
-    assert_eq!(survey(&scene.project), before);
+    assert_eq!(survey_contents(&scene.project), before);
     assert_eq!((undoable(), redoable()), (None, Some(4)));
     scene.apply().unwrap();
     assert_eq!((undoable(), redoable()), (Some(5), None), "a new apply ends what can be redone");

@@ -98,7 +98,7 @@ impl Application {
     }
 
     /// The conflicts that a plan would have. Costs a look at the attributes of each changed file of the directory, and
-    /// reads those alone that the user has changed: large ones are taken for a conflict then.
+    /// reads those alone that the user may have changed: very large ones are taken for a conflict then.
     pub fn conflicts(
         store: &Store,
         base: SnapshotId,
@@ -126,11 +126,16 @@ impl Application {
     }
 
     /// Paths of which the user had another version when somebody first read them. What other tasks and projects met does
-    /// not count.
+    /// not count; where it is not known whose changes these are, everything does.
     pub(super) fn moved(&self) -> Result<HashSet<TreePath>, ApplyError> {
         let task = self.options.task.as_ref().and_then(|name| self.store.task(name.as_str()).ok());
-        let began = task.map_or(self.base, |task| task.began());
-        Ok(self.store.moved_paths(began)?)
+        match task {
+            Some(task) => Ok(self.store.moved_paths(task.began())?),
+            None => {
+                let moved = self.store.objects().all_moved()?;
+                Ok(moved.iter().map(|(_, promise)| promise.path().clone()).collect())
+            }
+        }
     }
 
     /// Looks, or looks again.

@@ -49,7 +49,8 @@ impl Task {
     /// The files of the directory that the user has changed in another way than the task. Costs what the task changed,
     /// and reads next to nothing of it.
     pub fn clashes_with_directory(&self) -> Result<Vec<TreePath>> {
-        let options = ApplyOptions { rules: self.rules()?, ..ApplyOptions::default() };
+        let task = Some(self.vault_name().clone());
+        let options = ApplyOptions { task, rules: self.rules()?, ..ApplyOptions::default() };
         let (base, head) = (self.base()?, self.head()?);
         if base == head {
             return Ok(Vec::new());

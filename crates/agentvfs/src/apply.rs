@@ -16,6 +16,7 @@ mod error;
 mod executed;
 mod host;
 mod ledger;
+mod left;
 mod moves;
 mod notes;
 mod perform;

@@ -7,6 +7,7 @@
 //!    everything is taken back and looked at again.
 //! 4. What came out is kept, and the whole is done (`done.json`).
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use avfs_core::{SnapshotId, TreePath};
@@ -17,7 +18,7 @@ use super::host::Host;
 use super::ledger::{Folder, Ledger};
 use super::moves::Moves;
 use super::perform::{Hitch, Perform};
-use super::plan::Plan;
+use super::plan::{Application, Plan};
 use super::record::{AppliedFile, ApplyId, ApplyRecord};
 use super::stage::Stage;
 use super::step::{Action, DirectoryTime, Journal, LeftTime, Step};
@@ -86,6 +87,7 @@ impl Plan {
                 return Err(ApplyError::Conflicts { conflicts: self.conflicts }.into());
             }
             if self.is_empty() {
+                self.note_nothing_to_do()?;
                 return Ok(Applied { kept, ..Applied::default() });
             }
             let mut application = self.application.clone();
@@ -129,6 +131,20 @@ impl Plan {
 }
 
 impl Plan {
+    /// A task is applied when the directory has all of its work, whoever brought it there.
+    fn note_nothing_to_do(&self) -> Result<()> {
+        let Application { store, base, theirs, selection, options, .. } = &self.application;
+        let Some(Ok(task)) = options.task.as_ref().map(|name| store.task(name.as_str())) else {
+            return Ok(());
+        };
+        let is_all = selection.is_all() && self.settled.is_empty() && base != theirs;
+        let is_here = task.root() == self.host.path();
+        match is_all && is_here && task.applied() != Some(*theirs) {
+            true => task.note_applied(Some(*theirs), "there already"),
+            false => Ok(()),
+        }
+    }
+
     /// Has the versions kept that this takes away from their paths: the task and others began with them, and may not have
     /// read them yet. `false`: the user was faster with one of them.
     fn keep_versions(&self) -> Result<bool> {
@@ -232,9 +248,13 @@ impl Work<'_> {
         stage.sync(&journal.steps, &staged)?;
         folder.write(Folder::STAGED, &staged)?;
         self.watch.passed(Moment::Prepared);
-        let perform = Perform { host, folder, moves, watch: self.watch };
+        let perform = Perform { host, folder, moves, watch: self.watch, left: RefCell::default() };
         for (number, step) in journal.steps.iter().enumerate() {
             perform.step(number, step)?;
+        }
+        let left = perform.left.take();
+        if !left.is_empty() {
+            folder.write(Folder::LEFT, &left)?;
         }
         Ok(perform.finish_directories(journal)?)
     }

@@ -135,6 +135,7 @@ pub(super) struct Folder {
 impl Folder {
     pub const PLAN: &str = "plan.json";
     pub const STAGED: &str = "staged.json";
+    pub const LEFT: &str = "left.json";
     pub const DONE: &str = "done.json";
 
     /// Keeps a note; it is durable when this returns.

@@ -1,5 +1,6 @@
 //! What was applied, as it is kept in refs.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use crate::approvals::raw::Raw;
 use crate::error::Result;
 use crate::record::{self, snapshot_id, time};
 use crate::store::Store;
+use crate::task::Task;
 
 /// Names an apply of a store: its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -158,7 +160,7 @@ impl Store {
     }
 
     /// Newest first. What is older than these is not kept and cannot be undone.
-    fn newest_applies(&self) -> Result<Vec<ApplyRecord>> {
+    pub(super) fn newest_applies(&self) -> Result<Vec<ApplyRecord>> {
         let found = self.refs().scan(&RefRange::prefix(APPLIES).reversed().limit(LOOKED_AT))?;
         found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
     }
@@ -214,8 +216,38 @@ impl Store {
         })
     }
 
+    /// A task whose work was in the directory already, without an apply of its own, is not applied any more when that is
+    /// taken back by which it came.
+    fn tell_others(&self, undo: &ApplyRecord) -> Result<()> {
+        let directory = undo.directory();
+        let is_own = |task: &Task| undo.task.as_deref() == Some(task.vault_name().as_str());
+        let mut others = self.tasks()?;
+        others.retain(|task| task.root() == directory && task.applied().is_some() && !is_own(task));
+        if others.is_empty() {
+            return Ok(());
+        }
+        let newest = self.newest_applies()?;
+        for task in others {
+            let name = task.vault_name().as_str();
+            let in_force = |record: &ApplyRecord| record.undone.is_none() && !record.is_undo();
+            let is_of_task = |record: &ApplyRecord| record.task.as_deref() == Some(name);
+            if newest.iter().any(|record| is_of_task(record) && in_force(record)) {
+                continue;
+            }
+            let changed: HashSet<TreePath> =
+                task.changes()?.files.iter().map(|file| file.path().clone()).collect();
+            if undo.files.iter().any(|file| changed.contains(&file.path)) {
+                task.note_applied(None, &undo.id.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     /// A task knows whether everything in it was applied. One that is gone needs not to.
     fn tell_task(&self, done: &ApplyRecord) -> Result<()> {
+        if done.is_undo() {
+            self.tell_others(done)?;
+        }
         let Some(Ok(task)) = done.task.as_deref().map(|name| self.task(name)) else { return Ok(()) };
         match done.undoes {
             Some(_) if done.is_undo() => match task.applied() {

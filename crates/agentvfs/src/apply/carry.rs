@@ -13,7 +13,7 @@ use std::time::Duration;
 use avfs_core::{SnapshotId, TreePath};
 use rustix::fd::AsFd;
 
-use super::error::{ApplyError, KeptCopy};
+use super::error::{ApplyError, KeptCopy, Wanted};
 use super::host::Host;
 use super::ledger::{Folder, Ledger};
 use super::moves::Moves;
@@ -84,7 +84,7 @@ impl Plan {
         let mut pause = Duration::from_micros(100);
         for _ in 0..ATTEMPTS {
             if !self.conflicts.is_empty() {
-                return Err(ApplyError::Conflicts { conflicts: self.conflicts }.into());
+                return Err(ApplyError::Conflicts { conflicts: self.conflicts, wanted: Wanted::Apply }.into());
             }
             if self.is_empty() {
                 self.note_nothing_to_do()?;
@@ -274,7 +274,7 @@ impl Work<'_> {
                 return Err(stuck.into());
             }
         };
-        let kept = put_away_or_forget(self.ledger, folder, kept)?;
+        let kept = put_away_or_forget(self.ledger, folder, &journal.into, kept)?;
         match hitch {
             Hitch::Overtaken(path) => Ok(Outcome::Overtaken { path, kept }),
             Hitch::Failed(error) if kept.is_empty() => Err(error.into()),
@@ -296,11 +296,10 @@ impl Work<'_> {
         self.store.keep_apply_record(&journal.record)?;
         self.watch.passed(Moment::Recorded);
         let late = late_versions(host, folder, journal)?;
-        let done = self.ledger.put_away(folder)?;
         if let Some(undone) = self.undoes {
             self.ledger.open_done(undone).remove()?;
         }
-        self.ledger.forget_old()?;
+        let done = self.ledger.put_away(folder, &journal.into)?;
         let kept = late.into_iter().map(|(path, number)| KeptCopy { path, kept: done.kept_path(number) });
         Ok(Applied {
             id: Some(folder.id),
@@ -324,14 +323,14 @@ fn renamed(step: &Step) -> Option<(&TreePath, &TreePath)> {
 pub(super) fn put_away_or_forget(
     ledger: &Ledger,
     folder: &Folder,
+    directory: &Raw,
     kept: Vec<KeptCopy>,
 ) -> Result<Vec<KeptCopy>, ApplyError> {
     if kept.is_empty() && !folder.has_put_aside()? {
         folder.remove()?;
         return Ok(kept);
     }
-    let done = ledger.put_away(folder)?;
-    ledger.forget_old()?;
+    let done = ledger.put_away(folder, directory)?;
     let moved = |copy: KeptCopy| match copy.kept.strip_prefix(&folder.path) {
         Ok(below) => KeptCopy { kept: done.path.join(below), ..copy },
         Err(_) => copy,

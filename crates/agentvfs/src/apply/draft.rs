@@ -206,13 +206,26 @@ impl Draft {
         if here.print != Print::Directory {
             return Ok(());
         }
-        if !self.plan.host.names(path)?.iter().all(|name| self.gone.contains(&path.join(name))) {
-            self.plan.notes.push(Note { path: path.clone(), reason: Reason::DirectoryKept });
+        let names = self.plan.host.names(path)?;
+        let mut stay =
+            names.iter().map(|name| path.join(name)).filter(|at| !self.gone.contains(at)).peekable();
+        if stay.peek().is_some() {
+            let is_hidden = stay.all(|at| self.was_hidden(&at));
+            let reason = if is_hidden { Reason::HiddenKept } else { Reason::DirectoryKept };
+            self.plan.notes.push(Note { path: path.clone(), reason });
             return Ok(());
         }
         let action = Action::RemoveDirectory { mode: here.mode, owner: here.owner, mtime: here.mtime };
         self.gone.insert(path.clone());
         self.push(path, action, Deed::DirectoryRemoved)
+    }
+
+    /// Whether a path was there when the task began, and the task did not see it, or not all of it.
+    fn was_hidden(&self, path: &TreePath) -> bool {
+        let Some(rules) = &self.plan.application.options.rules else { return false };
+        let is_kept = |note: &Note| note.path == *path && note.reason == Reason::HiddenKept;
+        self.plan.notes.iter().any(is_kept)
+            || self.readers.0.find(path).is_ok() && self.readers.0.through(rules.clone()).find(path).is_err()
     }
 
     fn arrive(&mut self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<(), ApplyError> {

@@ -120,7 +120,7 @@ impl Deed {
 }
 
 const APPLIES: &str = "apply/";
-/// How many of the newest applies are looked at. Fewer of them are kept for undoing.
+/// How many of the newest applies are looked at, where not those are looked for that can be undone.
 const LOOKED_AT: usize = 200;
 const COUNTER: &str = "counter/apply";
 
@@ -136,21 +136,36 @@ impl Store {
     }
 
     pub fn apply_record(&self, id: ApplyId) -> Result<ApplyRecord> {
-        let found = record::read::<ApplyRecord>(self.refs(), &apply_key(id))?;
-        Ok(found.ok_or_else(|| ApplyError::Unknown { id: id.to_string() })?.0)
+        Ok(self.find_apply_record(id)?.ok_or_else(|| ApplyError::Unknown { id: id.to_string() })?)
+    }
+
+    /// `None`: it was not finished, or never begun.
+    pub(super) fn find_apply_record(&self, id: ApplyId) -> Result<Option<ApplyRecord>> {
+        Ok(record::read::<ApplyRecord>(self.refs(), &apply_key(id))?.map(|(record, _)| record))
     }
 
     /// The newest apply to a directory that `is_here` that could be taken back: it is in force, and takes nothing back.
     pub fn last_apply(&self, is_here: impl Fn(&Path) -> bool) -> Result<Option<ApplyRecord>> {
-        let mut newest = self.newest_applies()?.into_iter().filter(|record| is_here(&record.directory()));
-        Ok(newest.find(|record| record.undone.is_none() && !record.is_undo()))
+        for record in self.undoable_applies(is_here)? {
+            let record = record?;
+            if record.undone.is_none() && !record.is_undo() {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
     }
 
     /// The undo of an apply that could be turned around: nothing else was applied to its directory since.
     pub fn last_undone_apply(&self, is_here: impl Fn(&Path) -> bool) -> Result<Option<ApplyRecord>> {
-        let newest = self.newest_applies()?.into_iter().filter(|record| is_here(&record.directory()));
-        let mut since_the_last_apply = newest.take_while(|record| record.undoes.is_some());
-        Ok(since_the_last_apply.find(|record| record.is_undo() && record.undone.is_none()))
+        for record in self.undoable_applies(is_here)? {
+            let record = record?;
+            match record.undoes {
+                None => return Ok(None),
+                Some(_) if record.is_undo() && record.undone.is_none() => return Ok(Some(record)),
+                Some(_) => {}
+            }
+        }
+        Ok(None)
     }
 
     /// When something was applied last, or taken back, in a directory that `is_here`.
@@ -159,7 +174,7 @@ impl Store {
         Ok(newest.iter().find(|record| is_here(&record.directory())).map(|record| record.time))
     }
 
-    /// Newest first. What is older than these is not kept and cannot be undone.
+    /// Newest first, whatever directory they were to.
     pub(super) fn newest_applies(&self) -> Result<Vec<ApplyRecord>> {
         let found = self.refs().scan(&RefRange::prefix(APPLIES).reversed().limit(LOOKED_AT))?;
         found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
@@ -175,9 +190,14 @@ impl Store {
 
     /// The record that an apply is in force by: itself, or the one that did it again last.
     pub fn apply_in_force(&self, id: ApplyId) -> Result<ApplyRecord> {
-        let newest = self.newest_applies()?;
-        let again = newest.into_iter().find(|record| record.redoes == Some(id) && record.undone.is_none());
-        again.map_or_else(|| self.apply_record(id), Ok)
+        let mut record = self.apply_record(id)?;
+        while let Some(undo) = record.undone {
+            match self.apply_record(undo)?.undone {
+                Some(again) => record = self.apply_record(again)?,
+                None => break,
+            }
+        }
+        Ok(record)
     }
 
     pub(super) fn next_apply_id(&self) -> Result<ApplyId> {

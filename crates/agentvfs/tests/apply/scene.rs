@@ -116,7 +116,7 @@ pub fn put(top: &Path, at: &str, bytes: &[u8]) {
 /// The conflicts of a plan or of an error, as `path kind`.
 pub fn conflicts_of(error: &Error) -> Vec<String> {
     match error {
-        Error::Apply(agentvfs::apply::ApplyError::Conflicts { conflicts }) => {
+        Error::Apply(agentvfs::apply::ApplyError::Conflicts { conflicts, .. }) => {
             conflicts.iter().map(|conflict| format!("{} {}", conflict.path, conflict.kind.as_str())).collect()
         }
         other => panic!("no conflict: {other}"),

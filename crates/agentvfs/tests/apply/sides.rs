@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use agentvfs::Error;
 use agentvfs::apply::{ApplyOptions, EditedText, OnConflict, Selection, SideText};
+use avfs_core::rules::{Rule, Rules};
 
 use crate::scene::{Scene, conflicts_of, options, path, survey};
 
@@ -227,6 +228,24 @@ fn a_directory_with_other_files_stays() {
 }
 
 #[test]
+fn a_directory_with_files_that_the_task_did_not_see_stays_and_says_why() {
+    let scene = Scene::new(&[("conf/a", "x"), ("conf/deep/key", "secret"), ("conf/deep/b", "x")]);
+    let rules = ["**=write", "/conf/deep/key=none"].map(|text| Rule::parse(text).unwrap());
+    let rules = Some(Rules::new(rules.into()).unwrap());
+    scene.task_does(|open| {
+        ["conf/a", "conf/deep/b"].iter().for_each(|name| open.remove(&path(name), true).unwrap());
+        open.remove(&path("conf"), true).unwrap();
+    });
+    let options = ApplyOptions { rules, ..options() };
+    let plan = scene.plan_with(&Selection::default(), &options).unwrap();
+    let notes: Vec<String> = plan.notes.iter().map(ToString::to_string).collect();
+    let expected = "kept: files in it were hidden from the task";
+    assert_eq!(notes, [format!("/conf: {expected}"), format!("/conf/deep: {expected}")]);
+    plan.carry_out().unwrap();
+    assert_eq!((scene.read("conf/deep/key"), scene.has("conf/a")), ("secret".into(), false));
+}
+
+#[test]
 fn nothing_is_reached_through_a_link_and_links_outside_are_pointed_out() {
     let scene = Scene::new(&[("dir/a", "x")]);
     let outside = scene.place().join("outside");
@@ -260,7 +279,6 @@ fn a_repository_is_never_applied() {
 
 #[test]
 fn what_the_task_could_not_see_is_not_applied() {
-    use avfs_core::rules::{Rule, Rules};
     let scene = Scene::new(&[("secret/key", "mine"), ("a", "x")]);
     scene.task_removes("secret");
     scene.task_writes("a", "new");

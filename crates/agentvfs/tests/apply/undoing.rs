@@ -2,9 +2,9 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use agentvfs::apply::{ApplyId, Deed};
+use agentvfs::apply::{Application, ApplyId, ApplyOptions, Deed, OnConflict, Selection};
 
-use crate::scene::{Scene, conflicts_of, path, survey, survey_contents};
+use crate::scene::{Scene, conflicts_of, options, path, survey, survey_contents};
 
 fn busy_scene() -> Scene {
     let scene = Scene::new(&[("a", "old"), ("gone", "x"), ("dir/only", "x"), ("run", "x")]);
@@ -104,6 +104,40 @@ fn a_record_and_an_audit_entry_tell_of_it() {
     scene.store.undo_apply(id, false).unwrap();
     let log = scene.store.audit(0, 100).unwrap();
     assert_eq!(log.last().map(|entry| entry.action.as_str()), Some("undo-apply"));
+}
+
+#[test]
+fn applies_to_other_directories_take_nothing_away_from_this_one() {
+    let scene = busy_scene();
+    let id = scene.apply().unwrap().id.unwrap();
+    let other = scene.place().join("other");
+    for round in 1..=52 {
+        std::fs::create_dir_all(&other).unwrap();
+        std::fs::write(other.join("a"), round.to_string()).unwrap();
+        let options = ApplyOptions { conflicts: OnConflict::Theirs, ..options() };
+        let selection = Selection { paths: vec![path("a")], ..Selection::default() };
+        let head = scene.task.head().unwrap();
+        let plan = Application::plan(&scene.store, scene.base, head, &other, &selection, &options).unwrap();
+        plan.carry_out().unwrap();
+    }
+    let here = scene.project.canonicalize().unwrap();
+    assert_eq!(scene.store.last_apply(|at| at == here).unwrap().map(|record| record.id), Some(id));
+    assert_eq!(scene.store.kept_applies().unwrap().len(), 51);
+    scene.store.undo_apply(id, false).unwrap();
+    assert_eq!(scene.read("a"), "old");
+}
+
+#[test]
+fn an_apply_whose_files_are_no_longer_kept_is_not_offered() {
+    let scene = busy_scene();
+    let id = scene.apply().unwrap().id.unwrap();
+    let kept = scene.store.kept_applies().unwrap();
+    assert_eq!((kept.len(), kept[0].id, kept[0].bytes > 0), (1, id, true));
+    assert_eq!(scene.store.stats().unwrap().apply_bytes, kept[0].bytes);
+    scene.store.forget_applies(&[id]).unwrap();
+    assert!(scene.store.last_apply(|_| true).unwrap().is_none());
+    assert_eq!(scene.store.undo_apply(id, false).unwrap_err().code(), "apply-gone");
+    assert_eq!(scene.store.stats().unwrap().applies, 0);
 }
 
 #[test]

@@ -43,8 +43,8 @@ fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     assert_snapshot!(sandbox.run("tasks --all"), @r"
     status 0
     --- data
-    NAME     STATE      CHANGED   CONFLICTS  STARTED   COMMAND
-    web/try  unmerged   +1 ~1 -1  -          just now  workspace
+    NAME     STATE       CHANGED   CONFLICTS  STARTED   COMMAND
+    web/try  unmerged    +1 ~1 -1  -          just now  workspace
     --- talk
     ");
     assert_snapshot!(sandbox.run("diff try"), @r"

@@ -1,13 +1,13 @@
 //! Which version of a large file an apply left in the directory: so that a forecast knows it again without reading it.
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use avfs_core::{Entry, Timestamp, TreePath};
+use avfs_core::{Entry, SnapshotId, Timestamp, TreePath};
 use avfs_tree::TreeReader;
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
-use super::error::ApplyError;
 use super::host::{FileKey, TEXT_MAX};
 use super::ledger::{Folder, Ledger};
 use super::record::{ApplyRecord, Deed};
@@ -36,30 +36,45 @@ impl LeftFile {
     }
 }
 
-impl Store {
-    /// What a path of a directory holds, if it is the version of a task that the last apply left there.
-    pub(super) fn left_by_apply(
-        &self,
-        directory: &Path,
-        path: &TreePath,
-        here: &Stat,
-    ) -> Result<Option<Entry>, ApplyError> {
-        let Some(now) = LeftFile::of(path, here) else { return Ok(None) };
-        // A forecast that cannot look this up is less exact, and no failure.
-        let (Ok(ledger), Ok(records)) = (Ledger::of(self), self.newest_applies()) else { return Ok(None) };
-        let is_of_path = |record: &&ApplyRecord| {
-            record.directory() == directory && record.files.iter().any(|file| file.path == *path)
-        };
-        let Some(last) = records.iter().find(is_of_path) else { return Ok(None) };
-        let is_tasks = last.files.iter().any(|file| {
-            file.path == *path && matches!(file.deed, Deed::Added | Deed::Replaced) && !last.is_undo()
-        });
-        let left = ledger.open_done(last.id).read::<Vec<LeftFile>>(Folder::LEFT)?.unwrap_or_default();
-        if !is_tasks || !left.contains(&now) {
-            return Ok(None);
+/// The versions that the last applies to a directory left there.
+#[derive(Default)]
+pub(super) struct LeftFiles {
+    /// With the state that each is from, by path. `None`: what is there is from no task.
+    by_path: HashMap<TreePath, Option<(SnapshotId, LeftFile)>>,
+}
+
+impl LeftFiles {
+    /// A forecast that cannot look this up is less exact, and no failure.
+    pub fn of(store: &Store, directory: &Path) -> LeftFiles {
+        let mut found = LeftFiles::default();
+        let Ok(newest) = store.undoable_applies(|into| into == directory) else { return found };
+        for record in newest.flatten() {
+            found.add(store, record);
         }
-        let Ok(snapshot) = self.objects().snapshot(last.snapshot) else { return Ok(None) };
-        let applied = TreeReader::new(self.objects().clone(), snapshot.root.clone());
-        Ok(applied.find(path).ok().map(|found| found.entry))
+        found
+    }
+
+    /// What is known already is newer.
+    fn add(&mut self, store: &Store, record: ApplyRecord) {
+        let left = Ledger::of(store).and_then(|ledger| ledger.open_done(record.id).read(Folder::LEFT));
+        let left: Vec<LeftFile> = left.ok().flatten().unwrap_or_default();
+        let mut left: HashMap<TreePath, LeftFile> =
+            left.into_iter().map(|left| (left.path.clone(), left)).collect();
+        let (is_undo, state) = (record.is_undo(), record.snapshot);
+        for file in record.files {
+            let is_tasks = matches!(file.deed, Deed::Added | Deed::Replaced) && !is_undo;
+            let left = left.remove(&file.path).filter(|_| is_tasks);
+            self.by_path.entry(file.path).or_insert(left.map(|left| (state, left)));
+        }
+    }
+
+    /// What a path holds, if it is as it was left.
+    pub fn find(&self, store: &Store, path: &TreePath, here: &Stat) -> Option<Entry> {
+        let (state, left) = self.by_path.get(path)?.as_ref()?;
+        if LeftFile::of(path, here).as_ref() != Some(left) {
+            return None;
+        }
+        let root = store.objects().snapshot(*state).ok()?.root.clone();
+        TreeReader::new(store.objects().clone(), root).find(path).ok().map(|found| found.entry)
     }
 }

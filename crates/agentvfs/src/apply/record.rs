@@ -175,7 +175,7 @@ impl Store {
     }
 
     /// Newest first, whatever directory they were to.
-    pub(super) fn newest_applies(&self) -> Result<Vec<ApplyRecord>> {
+    fn newest_applies(&self) -> Result<Vec<ApplyRecord>> {
         let found = self.refs().scan(&RefRange::prefix(APPLIES).reversed().limit(LOOKED_AT))?;
         found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
     }
@@ -212,7 +212,8 @@ impl Store {
 
     /// Keeps the record of an apply that is done, with its audit entry; if it is kept already, nothing happens.
     pub(super) fn keep_apply_record(&self, done: &ApplyRecord) -> Result<()> {
-        self.tell_task(done)?;
+        let number = self.first_apply(done).unwrap_or(done.id);
+        self.tell_task(done, number)?;
         self.retry(|edits| {
             if self.refs().read(&apply_key(done.id))?.is_some() {
                 return Ok(());
@@ -231,14 +232,14 @@ impl Store {
                 Some(_) => "redo-apply",
             };
             let place = avfs_core::printable(done.into.as_bytes());
-            let detail = format!("{}: {} paths in {place}", done.id, done.files.len());
+            let detail = format!("{number}: {} paths in {place}", done.files.len());
             self.log(edits, action, done.task.as_deref().unwrap_or_default(), detail)
         })
     }
 
     /// A task whose work was in the directory already, without an apply of its own, is not applied any more when that is
     /// taken back by which it came.
-    fn tell_others(&self, undo: &ApplyRecord) -> Result<()> {
+    fn tell_others(&self, undo: &ApplyRecord, number: ApplyId) -> Result<()> {
         let directory = undo.directory();
         let is_own = |task: &Task| undo.task.as_deref() == Some(task.vault_name().as_str());
         let mut others = self.tasks()?;
@@ -257,25 +258,25 @@ impl Store {
             let changed: HashSet<TreePath> =
                 task.changes()?.files.iter().map(|file| file.path().clone()).collect();
             if undo.files.iter().any(|file| changed.contains(&file.path)) {
-                task.note_applied(None, &undo.id.to_string())?;
+                task.note_applied(None, &number.to_string())?;
             }
         }
         Ok(())
     }
 
     /// A task knows whether everything in it was applied. One that is gone needs not to.
-    fn tell_task(&self, done: &ApplyRecord) -> Result<()> {
+    fn tell_task(&self, done: &ApplyRecord, number: ApplyId) -> Result<()> {
         if done.is_undo() {
-            self.tell_others(done)?;
+            self.tell_others(done, number)?;
         }
         let Some(Ok(task)) = done.task.as_deref().map(|name| self.task(name)) else { return Ok(()) };
         match done.undoes {
             Some(_) if done.is_undo() => match task.applied() {
-                Some(_) => task.note_applied(None, &done.id.to_string()),
+                Some(_) => task.note_applied(None, &number.to_string()),
                 None => Ok(()),
             },
             _ if !done.partial && task.applied() != Some(done.snapshot) => {
-                task.note_applied(Some(done.snapshot), &done.id.to_string())
+                task.note_applied(Some(done.snapshot), &number.to_string())
             }
             _ => Ok(()),
         }

@@ -217,6 +217,20 @@ fn kinds_change_where_nothing_of_the_users_is_lost() {
 }
 
 #[test]
+fn a_directory_in_the_place_of_a_file_has_the_mode_of_the_task() {
+    let scene = Scene::new(&[("kind", "a file")]);
+    scene.task_does(|open| {
+        open.remove(&path("kind"), true).unwrap();
+        open.make_directory(&path("kind"), true).unwrap();
+        open.set_mode(&path("kind"), 0o600).unwrap();
+    });
+    let id = scene.apply().unwrap().id.unwrap();
+    assert_eq!(scene.project.join("kind").metadata().unwrap().mode() & 0o7777, 0o600);
+    scene.store.undo_apply(id, false).unwrap();
+    assert_eq!(scene.read("kind"), "a file");
+}
+
+#[test]
 fn a_directory_with_other_files_stays() {
     let scene = Scene::new(&[("dir/a", "x")]);
     scene.task_removes("dir");

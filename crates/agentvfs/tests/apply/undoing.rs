@@ -64,6 +64,9 @@ fn taking_an_undo_back_does_the_apply_again() {
     let log = scene.store.audit(0, 100).unwrap();
     let log: Vec<&str> = log.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(log[log.len() - 5..], ["apply", "undo-apply", "redo-apply", "undo-apply", "apply"]);
+    let log = scene.store.audit(0, 100).unwrap();
+    let numbers = log[log.len() - 5..].iter().map(|entry| entry.detail.split(':').next().unwrap());
+    assert_eq!(numbers.collect::<Vec<_>>(), ["1", "1", "1", "1", "5"], "as the user was told");
 }
 
 #[test]

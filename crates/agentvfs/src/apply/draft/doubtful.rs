@@ -11,6 +11,7 @@ use super::Draft;
 use crate::apply::conflict::{Conflict, ConflictKind};
 use crate::apply::error::ApplyError;
 use crate::apply::host::{Glance, TEXT_MAX};
+use crate::apply::left::LeftFiles;
 use crate::apply::three_way::promised_version;
 use crate::transfer::host_file::meta;
 
@@ -105,7 +106,8 @@ impl Draft {
             return Ok(conflict);
         }
         let application = &self.plan.application;
-        if let Some(left) = application.store.left_by_apply(self.plan.host.path(), &change.path, stat)? {
+        let left = self.left.get_or_init(|| LeftFiles::of(&application.store, self.plan.host.path()));
+        if let Some(left) = left.find(&application.store, &change.path, stat) {
             let objects = self.readers.0.objects();
             let is_known = objects.has_same_bytes(&left, after)?
                 || change

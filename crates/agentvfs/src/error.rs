@@ -11,7 +11,7 @@ use avfs_fuse::transport::ServingError;
 
 use avfs_exec::policy::{BadEdit, PolicyError};
 
-use crate::apply::{ApplyError, ConflictKind};
+use crate::apply::{ApplyError, Wanted};
 use crate::git::GitError;
 use crate::mount::MountError;
 use crate::rules::RuleFault;
@@ -348,12 +348,13 @@ impl Error {
             Error::Transfer(TransferError::NotEmpty { .. } | TransferError::Exists { .. }) => {
                 Some("name a new place, or use --force to write into this one".into())
             }
-            Error::Apply(ApplyError::Conflicts { conflicts })
-                if conflicts.iter().all(|conflict| conflict.kind == ConflictKind::ChangedSince) =>
-            {
-                Some("--force leaves these as they are and takes everything else back".into())
+            Error::Apply(ApplyError::Conflicts { wanted: Wanted::Undo, .. }) => {
+                Some("--force leaves these as they are and undoes everything else".into())
             }
-            Error::Apply(ApplyError::Conflicts { .. }) => {
+            Error::Apply(ApplyError::Conflicts { wanted: Wanted::Redo, .. }) => {
+                Some("--force leaves these as they are and redoes everything else".into())
+            }
+            Error::Apply(ApplyError::Conflicts { wanted: Wanted::Apply, .. }) => {
                 Some("--conflicts mark, ours, theirs or ask decides; or name the paths to apply".into())
             }
             Error::Apply(ApplyError::OutOfReach { .. }) => {

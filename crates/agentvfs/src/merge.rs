@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use avfs_core::diff::Change;
 use avfs_core::merge::{Choice, Merger, Sides, Step, merge_trees};
-use avfs_core::{Entry, Root, SnapshotId, TreePath};
+use avfs_core::{Entry, Root, SnapshotId, Timestamp, TreePath};
 use avfs_tree::{Base, ReadError, TreeReader};
 
 use crate::conflicts::{OpenConflict, OpenConflicts, SideLinks};
@@ -87,8 +87,7 @@ impl Vault {
     fn merge_states(&self, open: &OpenVault, from: &[&Vault], options: &MergeOptions) -> Result<MergeReport> {
         let present = open.record().head;
         let before = self.base_of(&present)?;
-        let mut merging =
-            Merging { vault: self, options, state: before.clone(), found: Vec::new(), planned: Vec::new() };
+        let mut merging = Merging::new(self, options, before.clone());
         let (mut parents, mut sources) = (vec![present.snapshot], Vec::new());
         for (at, source) in from.iter().enumerate() {
             let record = source.record()?.0;
@@ -140,9 +139,20 @@ struct Merging<'a> {
     found: Vec<OpenConflict>,
     /// What would be done to the state, if this is only a look.
     planned: Vec<Change>,
+    /// The time that contents get which come in, if it is not their own.
+    arrival: Option<Timestamp>,
 }
 
-impl Merging<'_> {
+impl<'a> Merging<'a> {
+    fn new(vault: &'a Vault, options: &'a MergeOptions, state: Base) -> Merging<'a> {
+        Merging { vault, options, state, found: Vec::new(), planned: Vec::new(), arrival: None }
+    }
+
+    /// What was built in the vault must be older than what comes in, whenever that was written.
+    fn arriving_at(self, arrival: Timestamp) -> Merging<'a> {
+        Merging { arrival: Some(arrival), ..self }
+    }
+
     /// Brings in one vault; returns the state that was common and how many paths changed since. `ours` are the states
     /// that this one was made of. What is only looked at needs no tree after the last one.
     fn bring(
@@ -233,7 +243,7 @@ impl Merging<'_> {
             return Ok(self.state.clone());
         }
         let tree = OpenVault::scratch_at(self.vault.clone(), self.vault.record()?.0, self.state.clone())?;
-        Doing::new(&tree, &self.state.root, given)?.run(steps)?;
+        Doing::new(&tree, &self.state.root, given)?.arriving_at(self.arrival).run(steps)?;
         Ok(tree.tree().freeze()?.base().clone())
     }
 }

@@ -18,6 +18,9 @@ pub struct StoreStats {
     pub object_bytes: u64,
     /// What nothing refers to: a garbage collection gives it back.
     pub garbage_bytes: u64,
+    /// How many applies can be taken back, and what is kept for it.
+    pub applies: u64,
+    pub apply_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +68,10 @@ impl Store {
         }
         vaults.sort_by(|a, b| a.name.cmp(&b.name));
         let garbage = sizes.iter().filter(|(id, _)| !times_needed.contains_key(id));
+        let applies = self.kept_applies()?;
         Ok(StoreStats {
+            applies: applies.len() as u64,
+            apply_bytes: applies.iter().map(|apply| apply.bytes).sum(),
             vaults,
             objects: sizes.len() as u64,
             object_bytes: sizes.values().sum(),

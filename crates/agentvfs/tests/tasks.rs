@@ -252,6 +252,29 @@ fn a_file_that_is_written_with_the_same_bytes_is_unchanged_whatever_the_user_doe
 }
 
 #[test]
+fn contents_that_sync_brings_are_newer_than_what_was_built_in_the_task() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join("logo"), "as it is").unwrap();
+    let mut task = fixture.task(None);
+    let mtime = |task: &agentvfs::Task, at: &str| {
+        let reader = task.vault().reader_at(task.head().unwrap()).unwrap();
+        reader.find(&path(at)).unwrap().entry.meta.mtime
+    };
+    let reader = task.vault().reader_at(task.head().unwrap()).unwrap();
+    let _ = ["/src/main.rs", "/logo"].map(|at| reader.read(&path(at)).unwrap());
+    write(&task, "/built", b"");
+    let before = mtime(&task, "/logo");
+    let on_host = fs::File::create(fixture.root().join("src/main.rs")).unwrap();
+    on_host.set_len(3).unwrap();
+    on_host.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000)).unwrap();
+    task.sync(&MergeOptions::default()).unwrap();
+    assert!(mtime(&task, "/src/main.rs") >= mtime(&task, "/built"));
+    assert_eq!(mtime(&task, "/logo"), before, "what did not change is as it was");
+    assert_eq!(work(&task).0, ["A /built"], "other times are no work");
+    assert!(task.clashes_with_directory().unwrap().is_empty());
+}
+
+#[test]
 fn sync_leaves_an_ignored_directory_that_the_task_changed_as_it_is() {
     let fixture = Fixture::new();
     fs::write(fixture.root().join(".gitignore"), "out/\ncache/\n").unwrap();
@@ -294,4 +317,78 @@ fn huge_files_are_looked_at_and_not_read() {
     let user = fs::File::create(fixture.root().join("new.img")).unwrap();
     user.set_len(HUGE).unwrap();
     assert_eq!(tasks[0].clashes_with_directory().unwrap(), [path("/new.img")]);
+}
+
+fn apply(fixture: &Fixture, task: &agentvfs::Task) -> Option<agentvfs::apply::ApplyId> {
+    plan(fixture, task, &[]).carry_out().unwrap().id
+}
+
+#[test]
+fn a_large_file_is_in_conflict_only_if_both_sides_have_another_version() {
+    let fixture = Fixture::new();
+    let file = fixture.root().join("data.bin");
+    let large = vec![7_u8; 17 << 20];
+    fs::write(&file, &large).unwrap();
+    let touch = || {
+        fs::File::options()
+            .write(true)
+            .open(&file)
+            .unwrap()
+            .set_modified(std::time::SystemTime::now())
+            .unwrap()
+    };
+    let task = fixture.task(Some("one"));
+    let reader = task.vault().reader_at(task.head().unwrap()).unwrap();
+    let _ = reader.read(&path("/data.bin")).unwrap();
+    let mut changed = large.clone();
+    changed[1000] = 8;
+    write(&task, "/data.bin", &changed);
+    let conflicts = || task.clashes_with_directory().unwrap();
+    assert_eq!(conflicts(), []);
+    touch();
+    assert_eq!(conflicts(), [], "a time is no change");
+    let id = apply(&fixture, &task).unwrap();
+    assert_eq!(conflicts(), [], "as the apply left it");
+    touch();
+    assert_eq!(conflicts(), [], "the same as in the task");
+    fixture.store.undo_apply(id, false).unwrap();
+    assert_eq!(conflicts(), [], "as it was before");
+    let mut other = large.clone();
+    other[2000] = 9;
+    fs::write(&file, &other).unwrap();
+    assert_eq!(conflicts(), [path("/data.bin")]);
+    fs::write(&file, "another size").unwrap();
+    assert_eq!(conflicts(), [path("/data.bin")]);
+}
+
+#[test]
+fn what_an_apply_left_of_a_huge_file_is_known_without_reading_it() {
+    const HUGE: u64 = 257 << 20;
+    let fixture = Fixture::new();
+    let tasks = [fixture.task(Some("one")), fixture.task(Some("two"))];
+    for (task, first) in tasks.iter().zip([b"one", b"two"]) {
+        let open = task.vault().begin().unwrap();
+        open.write_bytes(&path("/new.img"), first).unwrap();
+        open.truncate(&path("/new.img"), HUGE).unwrap();
+        open.commit("write", "").unwrap();
+    }
+    apply(&fixture, &tasks[0]).unwrap();
+    assert_eq!(tasks[0].clashes_with_directory().unwrap(), []);
+    assert_eq!(tasks[1].clashes_with_directory().unwrap(), [path("/new.img")]);
+}
+
+#[test]
+fn a_task_whose_work_the_directory_has_already_is_applied() {
+    let fixture = Fixture::new();
+    let find = |name: &str| fixture.store.task(&format!("web-app/{name}")).unwrap();
+    for name in ["one", "two"] {
+        write(&fixture.task(Some(name)), "/src/main.rs", b"fn both() {}\n");
+    }
+    let id = apply(&fixture, &find("one")).unwrap();
+    assert_eq!(find("two").state().unwrap(), TaskState::Unmerged);
+    assert_eq!(apply(&fixture, &find("two")), None, "there is nothing to apply");
+    assert_eq!(find("two").state().unwrap(), TaskState::Applied);
+    fixture.store.undo_apply(id, false).unwrap();
+    assert_eq!(find("one").state().unwrap(), TaskState::Unmerged);
+    assert_eq!(find("two").state().unwrap(), TaskState::Unmerged, "the directory has it no more");
 }

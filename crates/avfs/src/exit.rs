@@ -77,7 +77,7 @@ impl ExitStatus {
                 "the answer is no: no match, differences or conflicts found, or a question answered with no"
             }
             ExitStatus::BadInput => "bad input: arguments, a name, a pattern, an archive or a setting",
-            ExitStatus::NotFound => "a vault, checkpoint, snapshot or file does not exist",
+            ExitStatus::NotFound => "a vault, task, checkpoint, snapshot, profile or file does not exist",
             ExitStatus::Conflict => "it exists already, has a newer version, or is still needed",
             ExitStatus::Busy => "another process holds it; try again later",
             ExitStatus::Corrupt => "the store is damaged; run `avfs fsck`",

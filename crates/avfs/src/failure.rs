@@ -83,7 +83,8 @@ fn classify(cause: &(dyn Error + 'static)) -> Option<Failure> {
     }
     if let Some(error) = cause.downcast_ref::<agentvfs::Error>() {
         // Where the host refused, the reason is the source.
-        let failure = Failure::new(error.code(), of_library(error.kind()), "").hint(error.hint());
+        let failure =
+            Failure::new(error.code(), of_library(error.code(), error.kind()), "").hint(error.hint());
         return Some(failure).filter(|failure| failure.code != HOST_IO || !has_host_reason(error));
     }
     if let Some(error) = cause.downcast_ref::<PrintError>() {
@@ -108,8 +109,12 @@ fn has_host_reason(error: &agentvfs::Error) -> bool {
     false
 }
 
-pub fn of_library(kind: ErrorKind) -> ExitStatus {
+/// Files that both sides changed are an answer, as those of a merge are, and no failure.
+const CONFLICTS: &str = "apply-conflicts";
+
+pub fn of_library(code: &str, kind: ErrorKind) -> ExitStatus {
     match kind {
+        _ if code == CONFLICTS => ExitStatus::No,
         ErrorKind::BadInput => ExitStatus::BadInput,
         ErrorKind::NotFound => ExitStatus::NotFound,
         ErrorKind::Conflict => ExitStatus::Conflict,
@@ -178,7 +183,7 @@ mod tests {
     fn the_documentation_lists_every_code_with_its_status() {
         let codes = agentvfs::CODES.iter();
         let of_library: Vec<Failure> =
-            codes.map(|(code, kind)| Failure::new(code, of_library(*kind), "")).collect();
+            codes.map(|(code, kind)| Failure::new(code, of_library(code, *kind), "")).collect();
         let page = include_str!("../../../docs/json.md");
         let kinds = [
             io::ErrorKind::NotFound,

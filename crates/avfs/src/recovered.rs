@@ -16,19 +16,20 @@ pub fn tell_kept(out: &mut Printer, kept: &[KeptCopy]) {
 /// What a killed process had left, and what became of it.
 pub fn tell_recovered(out: &mut Printer, recovered: &[Recovered]) {
     for one in recovered {
+        let what = match one.is_undo {
+            true => format!("the undo of apply {}", one.id),
+            false => format!("apply {}", one.id),
+        };
         match &one.outcome {
             Recovery::Finished => {
-                out.warn(format_args!("apply {} was interrupted when all was done", one.id))
+                out.warn(format_args!("{what} was interrupted when all was done"));
             }
             Recovery::TakenBack(kept) => {
-                out.warn(format_args!("apply {} was interrupted, and was taken back", one.id));
+                out.warn(format_args!("{what} was interrupted, and was taken back"));
                 tell_kept(out, kept);
             }
             Recovery::Stuck(error) => {
-                out.warn(format_args!(
-                    "apply {} was interrupted and cannot be taken back yet: {error}",
-                    one.id
-                ));
+                out.warn(format_args!("{what} was interrupted and cannot be taken back yet: {error}"));
             }
         }
     }

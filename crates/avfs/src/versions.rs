@@ -27,6 +27,10 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
+pub fn count_applies(number: u64) -> String {
+    if number == 1 { "1 apply".to_owned() } else { format!("{number} applies") }
+}
+
 /// The names that entries of a vault's history have.
 pub struct Names(HashMap<u64, Vec<String>>);
 

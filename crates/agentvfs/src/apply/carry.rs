@@ -7,17 +7,18 @@
 //!    everything is taken back and looked at again.
 //! 4. What came out is kept, and the whole is done (`done.json`).
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use avfs_core::{SnapshotId, TreePath};
 use rustix::fd::AsFd;
 
-use super::error::{ApplyError, KeptCopy};
+use super::error::{ApplyError, KeptCopy, Wanted};
 use super::host::Host;
 use super::ledger::{Folder, Ledger};
 use super::moves::Moves;
 use super::perform::{Hitch, Perform};
-use super::plan::Plan;
+use super::plan::{Application, Plan};
 use super::record::{AppliedFile, ApplyId, ApplyRecord};
 use super::stage::Stage;
 use super::step::{Action, DirectoryTime, Journal, LeftTime, Step};
@@ -83,9 +84,10 @@ impl Plan {
         let mut pause = Duration::from_micros(100);
         for _ in 0..ATTEMPTS {
             if !self.conflicts.is_empty() {
-                return Err(ApplyError::Conflicts { conflicts: self.conflicts }.into());
+                return Err(ApplyError::Conflicts { conflicts: self.conflicts, wanted: Wanted::Apply }.into());
             }
             if self.is_empty() {
+                self.note_nothing_to_do()?;
                 return Ok(Applied { kept, ..Applied::default() });
             }
             let mut application = self.application.clone();
@@ -129,6 +131,20 @@ impl Plan {
 }
 
 impl Plan {
+    /// A task is applied when the directory has all of its work, whoever brought it there.
+    fn note_nothing_to_do(&self) -> Result<()> {
+        let Application { store, base, theirs, selection, options, .. } = &self.application;
+        let Some(Ok(task)) = options.task.as_ref().map(|name| store.task(name.as_str())) else {
+            return Ok(());
+        };
+        let is_all = selection.is_all() && self.settled.is_empty() && base != theirs;
+        let is_here = task.root() == self.host.path();
+        match is_all && is_here && task.applied() != Some(*theirs) {
+            true => task.note_applied(Some(*theirs), "there already"),
+            false => Ok(()),
+        }
+    }
+
     /// Has the versions kept that this takes away from their paths: the task and others began with them, and may not have
     /// read them yet. `false`: the user was faster with one of them.
     fn keep_versions(&self) -> Result<bool> {
@@ -232,9 +248,13 @@ impl Work<'_> {
         stage.sync(&journal.steps, &staged)?;
         folder.write(Folder::STAGED, &staged)?;
         self.watch.passed(Moment::Prepared);
-        let perform = Perform { host, folder, moves, watch: self.watch };
+        let perform = Perform { host, folder, moves, watch: self.watch, left: RefCell::default() };
         for (number, step) in journal.steps.iter().enumerate() {
             perform.step(number, step)?;
+        }
+        let left = perform.left.take();
+        if !left.is_empty() {
+            folder.write(Folder::LEFT, &left)?;
         }
         Ok(perform.finish_directories(journal)?)
     }
@@ -254,7 +274,7 @@ impl Work<'_> {
                 return Err(stuck.into());
             }
         };
-        let kept = put_away_or_forget(self.ledger, folder, kept)?;
+        let kept = put_away_or_forget(self.ledger, folder, &journal.into, kept)?;
         match hitch {
             Hitch::Overtaken(path) => Ok(Outcome::Overtaken { path, kept }),
             Hitch::Failed(error) if kept.is_empty() => Err(error.into()),
@@ -276,11 +296,10 @@ impl Work<'_> {
         self.store.keep_apply_record(&journal.record)?;
         self.watch.passed(Moment::Recorded);
         let late = late_versions(host, folder, journal)?;
-        let done = self.ledger.put_away(folder)?;
         if let Some(undone) = self.undoes {
             self.ledger.open_done(undone).remove()?;
         }
-        self.ledger.forget_old()?;
+        let done = self.ledger.put_away(folder, &journal.into)?;
         let kept = late.into_iter().map(|(path, number)| KeptCopy { path, kept: done.kept_path(number) });
         Ok(Applied {
             id: Some(folder.id),
@@ -304,14 +323,14 @@ fn renamed(step: &Step) -> Option<(&TreePath, &TreePath)> {
 pub(super) fn put_away_or_forget(
     ledger: &Ledger,
     folder: &Folder,
+    directory: &Raw,
     kept: Vec<KeptCopy>,
 ) -> Result<Vec<KeptCopy>, ApplyError> {
     if kept.is_empty() && !folder.has_put_aside()? {
         folder.remove()?;
         return Ok(kept);
     }
-    let done = ledger.put_away(folder)?;
-    ledger.forget_old()?;
+    let done = ledger.put_away(folder, directory)?;
     let moved = |copy: KeptCopy| match copy.kept.strip_prefix(&folder.path) {
         Ok(below) => KeptCopy { kept: done.path.join(below), ..copy },
         Err(_) => copy,

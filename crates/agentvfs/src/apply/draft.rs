@@ -1,9 +1,11 @@
 //! From a task's changes and the directory as it is now to a plan.
 
+mod directories;
 mod doubtful;
 mod renames;
 mod spelling;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
 
 use avfs_core::diff::Change;
@@ -16,12 +18,13 @@ use super::conflict::{Conflict, ConflictKind, OnConflict};
 use super::error::ApplyError;
 use super::executed::{self, Pointed};
 use super::host::Look;
+use super::left::LeftFiles;
 use super::notes::{Note, Reason, leads_outside};
 use super::plan::Plan;
 use super::print::Print;
 use super::record::{AppliedFile, Deed};
 use super::step::{Action, DirectoryTime, Step};
-use super::three_way::{Settled, ThreeWay, Verdict, merged_mode};
+use super::three_way::{Settled, ThreeWay, Verdict};
 use crate::ignored::Ignored;
 
 pub(super) struct Draft {
@@ -38,6 +41,8 @@ pub(super) struct Draft {
     renamed: BTreeMap<TreePath, Renamed>,
     /// Where they are now.
     leaving: HashSet<TreePath>,
+    /// The versions that the last applies left, once somebody asks.
+    left: OnceCell<LeftFiles>,
 }
 
 impl Draft {
@@ -50,6 +55,7 @@ impl Draft {
             moved: HashSet::new(),
             renamed: BTreeMap::new(),
             leaving: HashSet::new(),
+            left: OnceCell::new(),
         }
     }
 
@@ -221,21 +227,6 @@ impl Draft {
         }
     }
 
-    /// A directory goes when nothing is left in it.
-    fn leave_directory(&mut self, path: &TreePath) -> Result<(), ApplyError> {
-        let Look::There(here) = self.plan.host.look(path)? else { return Ok(()) };
-        if here.print != Print::Directory {
-            return Ok(());
-        }
-        if !self.plan.host.names(path)?.iter().all(|name| self.gone.contains(&path.join(name))) {
-            self.plan.notes.push(Note { path: path.clone(), reason: Reason::DirectoryKept });
-            return Ok(());
-        }
-        let action = Action::RemoveDirectory { mode: here.mode, owner: here.owner, mtime: here.mtime };
-        self.gone.insert(path.clone());
-        self.push(path, action, Deed::DirectoryRemoved)
-    }
-
     fn arrive(&mut self, path: &TreePath, before: Option<&Entry>, after: &Entry) -> Result<(), ApplyError> {
         if is_special(after) {
             self.plan.notes.push(Note { path: path.clone(), reason: Reason::Special });
@@ -321,51 +312,6 @@ impl Draft {
         Ok(())
     }
 
-    /// Has a directory be there, with those above it. `false`: something else is in the way.
-    fn ensure_directory(&mut self, path: &TreePath) -> Result<bool, ApplyError> {
-        if path.is_root() || self.there.contains(path) {
-            return Ok(true);
-        }
-        match self.look(path)? {
-            Look::There(here) if here.print == Print::Directory => {}
-            Look::There(here) => {
-                let kind = ConflictKind::Kinds { here: here.print.kind(), there: Print::Directory.kind() };
-                if !self.plan.conflicts.iter().chain(&self.plan.settled).any(|known| known.path == *path) {
-                    self.settle(path, Verdict::Conflict(kind, None))?;
-                }
-                return Ok(false);
-            }
-            Look::NoWay => return Ok(false),
-            Look::Nothing => {
-                let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
-                if !self.ensure_directory(&parent)? {
-                    return Ok(false);
-                }
-                let mode = self.readers.1.find(path)?.entry.meta.mode & 0o1777;
-                self.push(path, Action::MakeDirectory { mode, owner: None }, Deed::DirectoryAdded)?;
-            }
-        }
-        self.there.insert(path.clone());
-        Ok(true)
-    }
-
-    /// A directory on both sides: its mode.
-    fn same_directory(&mut self, change: &Change, after: &Entry) -> Result<(), ApplyError> {
-        let before = change.before.as_ref().map(|before| before.meta.mode & 0o777);
-        if before == Some(after.meta.mode & 0o777) {
-            return Ok(());
-        }
-        let Look::There(here) = self.plan.host.look(&change.path)? else { return Ok(()) };
-        if here.print != Print::Directory {
-            return Ok(());
-        }
-        let from = here.mode & 0o777;
-        match merged_mode(before, Some(after.meta.mode & 0o777), Some(from)) {
-            Some(to) if to != from => self.push(&change.path, Action::SetMode { from, to }, Deed::Mode),
-            _ => Ok(()),
-        }
-    }
-
     fn finish(mut self) -> Result<Plan, ApplyError> {
         self.order_steps();
         self.set_directory_times()?;
@@ -415,7 +361,9 @@ impl Draft {
                 touched.entry(parent).or_insert(false);
             }
         }
-        for (path, is_new) in touched.into_iter().filter(|(path, _)| !self.gone.contains(path)) {
+        // A new one may have the path of a file that goes.
+        let stays = |path: &TreePath, is_new: bool| is_new || !self.gone.contains(path);
+        for (path, is_new) in touched.into_iter().filter(|(path, is_new)| stays(path, *is_new)) {
             let mtime = |reader: &TreeReader| reader.find(&path).ok().map(|found| found.entry.meta.mtime);
             let (old, new) = (mtime(&self.readers.0), mtime(&self.readers.1));
             let before = match self.plan.host.look(&path)? {

@@ -13,8 +13,8 @@ use crate::listed::listed;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{}", in_conflict(conflicts))]
-    Conflicts { conflicts: Vec<Conflict> },
+    #[error("{}", in_conflict(conflicts, *wanted))]
+    Conflicts { conflicts: Vec<Conflict>, wanted: Wanted },
     #[error("{}", unsettled(vault, paths))]
     OpenConflicts { vault: String, paths: Vec<TreePath> },
     /// The host refused; the source says why.
@@ -66,6 +66,14 @@ pub enum ApplyError {
     Tree(#[from] FsError),
 }
 
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Apply,
+    Undo,
+    Redo,
+}
+
 /// Bytes that somebody wrote to a file at the very moment when it was replaced: they are here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptCopy {
@@ -90,9 +98,14 @@ fn shown(path: &Path) -> String {
 /// How many conflicts a message names.
 const SHOWN: usize = 10;
 
-fn in_conflict(conflicts: &[Conflict]) -> String {
+fn in_conflict(conflicts: &[Conflict], wanted: Wanted) -> String {
     let what = if conflicts.len() == 1 { "file is" } else { "files are" };
-    listed(format_args!("{} {what} in conflict, and nothing was applied", conflicts.len()), conflicts, SHOWN)
+    let done = match wanted {
+        Wanted::Apply => "applied",
+        Wanted::Undo => "undone",
+        Wanted::Redo => "redone",
+    };
+    listed(format_args!("{} {what} in conflict, and nothing was {done}", conflicts.len()), conflicts, SHOWN)
 }
 
 fn unsettled(vault: &str, paths: &[TreePath]) -> String {

@@ -3,7 +3,7 @@
 //! ```text
 //! applies/lock          held by whoever applies or takes back
 //! applies/pending/ID/   one that is not done: plan.json, staged.json, done.json, kept/N, aside/N
-//! applies/ID/           one that is done, with the files that it replaced or removed
+//! applies/ID/           one that is done, with the files that it replaced or removed, and about.json
 //! ```
 //!
 //! `plan.json` is there before anything changes, `staged.json` before anything in the directory has another
@@ -22,10 +22,8 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApplyError;
 use super::record::ApplyId;
+use crate::approvals::raw::Raw;
 use crate::store::Store;
-
-/// So many of the newest applies can be taken back.
-const KEPT_APPLIES: usize = 50;
 
 pub(super) struct Ledger {
     place: PathBuf,
@@ -93,20 +91,23 @@ impl Ledger {
         Folder { id, path: self.place.join(id.to_string()) }
     }
 
-    /// Puts a folder to those that are done.
-    pub fn put_away(&self, folder: &Folder) -> Result<Folder, ApplyError> {
+    /// Puts a folder to those that are done, in the place of old ones of the same directory.
+    pub fn put_away(&self, folder: &Folder, directory: &Raw) -> Result<Folder, ApplyError> {
+        folder.note_what_is_kept(directory);
         let done = self.open_done(folder.id);
         let moved = std::fs::rename(&folder.path, &done.path);
         moved.map_err(|source| failed("moving", &folder.path, source))?;
+        self.forget_old(directory)?;
         Ok(done)
     }
 
-    /// Forgets what the oldest applies have kept.
-    pub fn forget_old(&self) -> Result<(), ApplyError> {
-        let mut done = numbers(&self.place)?;
-        done.sort_unstable();
-        let old = done.len().saturating_sub(KEPT_APPLIES);
-        done[..old].iter().try_for_each(|id| self.open_done(*id).remove())
+    /// The applies that are done and keep something, oldest first.
+    pub fn done(&self) -> Result<Vec<ApplyId>, ApplyError> {
+        numbers(&self.place)
+    }
+
+    pub fn place(&self) -> &Path {
+        &self.place
     }
 }
 
@@ -135,6 +136,7 @@ pub(super) struct Folder {
 impl Folder {
     pub const PLAN: &str = "plan.json";
     pub const STAGED: &str = "staged.json";
+    pub const LEFT: &str = "left.json";
     pub const DONE: &str = "done.json";
 
     /// Keeps a note; it is durable when this returns.

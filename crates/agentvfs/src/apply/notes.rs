@@ -24,6 +24,8 @@ pub enum Reason {
     LeadsOutside(Box<[u8]>),
     /// The task removed a directory that has other files here.
     DirectoryKept,
+    /// The task removed a directory of which it did not see all.
+    HiddenKept,
 }
 
 impl Reason {
@@ -36,6 +38,7 @@ impl Reason {
             Reason::PrivilegeDropped => "privilege-dropped",
             Reason::LeadsOutside(_) => "leads-outside",
             Reason::DirectoryKept => "directory-kept",
+            Reason::HiddenKept => "hidden-kept",
         }
     }
 }
@@ -53,6 +56,7 @@ impl fmt::Display for Reason {
                 write!(f, "a symbolic link that leads outside, to {}", printable(target))
             }
             Reason::DirectoryKept => f.write_str("kept: it has other files"),
+            Reason::HiddenKept => f.write_str("kept: files in it were hidden from the task"),
         }
     }
 }

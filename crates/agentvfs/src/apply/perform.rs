@@ -1,5 +1,7 @@
 //! One step after the other: the new entry gets its place, and what comes out is looked at again and kept.
 
+use std::cell::RefCell;
+
 use avfs_core::TreePath;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
@@ -9,6 +11,7 @@ use super::carry::{Moment, Watch};
 use super::error::ApplyError;
 use super::host::Host;
 use super::ledger::Folder;
+use super::left::LeftFile;
 use super::moves::{Moves, Spot, carry};
 use super::print::Print;
 use super::stage::waiting_name;
@@ -33,6 +36,8 @@ pub(super) struct Perform<'a> {
     pub folder: &'a Folder,
     pub moves: &'a Moves<'a>,
     pub watch: &'a dyn Watch,
+    /// The large files that got their places.
+    pub left: RefCell<Vec<LeftFile>>,
 }
 
 impl Perform<'_> {
@@ -42,13 +47,19 @@ impl Perform<'_> {
         let target = Spot::new(&directory, name.as_bytes());
         let waiting = waiting_name(self.folder.id, number);
         match &step.action {
-            Action::Put { over: None, .. } | Action::MakeDirectory { .. } => {
+            Action::MakeDirectory { .. } => {
                 let anchor = self.directory(&step.anchor)?;
+                self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
+            }
+            Action::Put { over: None, .. } => {
+                let anchor = self.directory(&step.anchor)?;
+                self.arrives_now(Spot::new(&anchor, &waiting), step)?;
                 self.moved(self.moves.to_free_name(Spot::new(&anchor, &waiting), target), number, step)
             }
             Action::Put { over: Some(over), .. } => {
                 let anchor = self.directory(&step.anchor)?;
                 let (new, aside) = (Spot::new(&anchor, &waiting), aside_name(&waiting));
+                self.arrives_now(new, step)?;
                 let exchanged = self.moves.exchange(new, target, Spot::new(&anchor, &aside));
                 self.moved(exchanged, number, step)?;
                 self.keep(new, over, number, step)
@@ -70,6 +81,17 @@ impl Perform<'_> {
         let directory = self.host.directory(&step.path)?;
         let changed = rustix::fs::fchmod(&directory, Mode::from_raw_mode(to));
         changed.map_err(|errno| self.host.failed("setting the mode of", &step.path, errno))?;
+        Ok(())
+    }
+
+    /// Build tools go by times: contents that arrive must be newer than what was built from the ones before, whenever they
+    /// were written. So the time is not that of the task, nor that of the moment in which the entry was made.
+    fn arrives_now(&self, new: Spot<'_>, step: &Step) -> Result<(), Hitch> {
+        let failed = |errno| Hitch::Failed(self.host.failed("setting the time of", &step.path, errno));
+        new.touch().map_err(failed)?;
+        // From here on nothing of it changes but what somebody else does to it.
+        let stat = new.stat().map_err(failed)?;
+        self.left.borrow_mut().extend(stat.and_then(|stat| LeftFile::of(&step.path, &stat)));
         Ok(())
     }
 

@@ -98,7 +98,7 @@ impl Application {
     }
 
     /// The conflicts that a plan would have. Costs a look at the attributes of each changed file of the directory, and
-    /// reads those alone that the user has changed: large ones are taken for a conflict then.
+    /// reads those alone that the user may have changed: very large ones are taken for a conflict then.
     pub fn conflicts(
         store: &Store,
         base: SnapshotId,
@@ -126,7 +126,7 @@ impl Application {
     }
 
     /// Paths of which the user had another version when somebody first read them. What other tasks and projects met does
-    /// not count.
+    /// not count; where it is not known whose changes these are, everything does.
     pub(super) fn moved(&self) -> Result<HashSet<TreePath>, ApplyError> {
         let task = self.options.task.as_ref().and_then(|name| self.store.task(name.as_str()).ok());
         match task {

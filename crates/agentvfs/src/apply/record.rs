@@ -1,5 +1,6 @@
 //! What was applied, as it is kept in refs.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use crate::approvals::raw::Raw;
 use crate::error::Result;
 use crate::record::{self, snapshot_id, time};
 use crate::store::Store;
+use crate::task::Task;
 
 /// Names an apply of a store: its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -118,7 +120,7 @@ impl Deed {
 }
 
 const APPLIES: &str = "apply/";
-/// How many of the newest applies are looked at. Fewer of them are kept for undoing.
+/// How many of the newest applies are looked at, where not those are looked for that can be undone.
 const LOOKED_AT: usize = 200;
 const COUNTER: &str = "counter/apply";
 
@@ -134,21 +136,36 @@ impl Store {
     }
 
     pub fn apply_record(&self, id: ApplyId) -> Result<ApplyRecord> {
-        let found = record::read::<ApplyRecord>(self.refs(), &apply_key(id))?;
-        Ok(found.ok_or_else(|| ApplyError::Unknown { id: id.to_string() })?.0)
+        Ok(self.find_apply_record(id)?.ok_or_else(|| ApplyError::Unknown { id: id.to_string() })?)
+    }
+
+    /// `None`: it was not finished, or never begun.
+    pub(super) fn find_apply_record(&self, id: ApplyId) -> Result<Option<ApplyRecord>> {
+        Ok(record::read::<ApplyRecord>(self.refs(), &apply_key(id))?.map(|(record, _)| record))
     }
 
     /// The newest apply to a directory that `is_here` that could be taken back: it is in force, and takes nothing back.
     pub fn last_apply(&self, is_here: impl Fn(&Path) -> bool) -> Result<Option<ApplyRecord>> {
-        let mut newest = self.newest_applies()?.into_iter().filter(|record| is_here(&record.directory()));
-        Ok(newest.find(|record| record.undone.is_none() && !record.is_undo()))
+        for record in self.undoable_applies(is_here)? {
+            let record = record?;
+            if record.undone.is_none() && !record.is_undo() {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
     }
 
     /// The undo of an apply that could be turned around: nothing else was applied to its directory since.
     pub fn last_undone_apply(&self, is_here: impl Fn(&Path) -> bool) -> Result<Option<ApplyRecord>> {
-        let newest = self.newest_applies()?.into_iter().filter(|record| is_here(&record.directory()));
-        let mut since_the_last_apply = newest.take_while(|record| record.undoes.is_some());
-        Ok(since_the_last_apply.find(|record| record.is_undo() && record.undone.is_none()))
+        for record in self.undoable_applies(is_here)? {
+            let record = record?;
+            match record.undoes {
+                None => return Ok(None),
+                Some(_) if record.is_undo() && record.undone.is_none() => return Ok(Some(record)),
+                Some(_) => {}
+            }
+        }
+        Ok(None)
     }
 
     /// When something was applied last, or taken back, in a directory that `is_here`.
@@ -157,7 +174,7 @@ impl Store {
         Ok(newest.iter().find(|record| is_here(&record.directory())).map(|record| record.time))
     }
 
-    /// Newest first. What is older than these is not kept and cannot be undone.
+    /// Newest first, whatever directory they were to.
     fn newest_applies(&self) -> Result<Vec<ApplyRecord>> {
         let found = self.refs().scan(&RefRange::prefix(APPLIES).reversed().limit(LOOKED_AT))?;
         found.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
@@ -173,9 +190,14 @@ impl Store {
 
     /// The record that an apply is in force by: itself, or the one that did it again last.
     pub fn apply_in_force(&self, id: ApplyId) -> Result<ApplyRecord> {
-        let newest = self.newest_applies()?;
-        let again = newest.into_iter().find(|record| record.redoes == Some(id) && record.undone.is_none());
-        again.map_or_else(|| self.apply_record(id), Ok)
+        let mut record = self.apply_record(id)?;
+        while let Some(undo) = record.undone {
+            match self.apply_record(undo)?.undone {
+                Some(again) => record = self.apply_record(again)?,
+                None => break,
+            }
+        }
+        Ok(record)
     }
 
     pub(super) fn next_apply_id(&self) -> Result<ApplyId> {
@@ -190,7 +212,8 @@ impl Store {
 
     /// Keeps the record of an apply that is done, with its audit entry; if it is kept already, nothing happens.
     pub(super) fn keep_apply_record(&self, done: &ApplyRecord) -> Result<()> {
-        self.tell_task(done)?;
+        let number = self.first_apply(done).unwrap_or(done.id);
+        self.tell_task(done, number)?;
         self.retry(|edits| {
             if self.refs().read(&apply_key(done.id))?.is_some() {
                 return Ok(());
@@ -209,21 +232,51 @@ impl Store {
                 Some(_) => "redo-apply",
             };
             let place = avfs_core::printable(done.into.as_bytes());
-            let detail = format!("{}: {} paths in {place}", done.id, done.files.len());
+            let detail = format!("{number}: {} paths in {place}", done.files.len());
             self.log(edits, action, done.task.as_deref().unwrap_or_default(), detail)
         })
     }
 
+    /// A task whose work was in the directory already, without an apply of its own, is not applied any more when that is
+    /// taken back by which it came.
+    fn tell_others(&self, undo: &ApplyRecord, number: ApplyId) -> Result<()> {
+        let directory = undo.directory();
+        let is_own = |task: &Task| undo.task.as_deref() == Some(task.vault_name().as_str());
+        let mut others = self.tasks()?;
+        others.retain(|task| task.root() == directory && task.applied().is_some() && !is_own(task));
+        if others.is_empty() {
+            return Ok(());
+        }
+        let newest = self.newest_applies()?;
+        for task in others {
+            let name = task.vault_name().as_str();
+            let in_force = |record: &ApplyRecord| record.undone.is_none() && !record.is_undo();
+            let is_of_task = |record: &ApplyRecord| record.task.as_deref() == Some(name);
+            if newest.iter().any(|record| is_of_task(record) && in_force(record)) {
+                continue;
+            }
+            let changed: HashSet<TreePath> =
+                task.changes()?.files.iter().map(|file| file.path().clone()).collect();
+            if undo.files.iter().any(|file| changed.contains(&file.path)) {
+                task.note_applied(None, &number.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
     /// A task knows whether everything in it was applied. One that is gone needs not to.
-    fn tell_task(&self, done: &ApplyRecord) -> Result<()> {
+    fn tell_task(&self, done: &ApplyRecord, number: ApplyId) -> Result<()> {
+        if done.is_undo() {
+            self.tell_others(done, number)?;
+        }
         let Some(Ok(task)) = done.task.as_deref().map(|name| self.task(name)) else { return Ok(()) };
         match done.undoes {
             Some(_) if done.is_undo() => match task.applied() {
-                Some(_) => task.note_applied(None, &done.id.to_string()),
+                Some(_) => task.note_applied(None, &number.to_string()),
                 None => Ok(()),
             },
             _ if !done.partial && task.applied() != Some(done.snapshot) => {
-                task.note_applied(Some(done.snapshot), &done.id.to_string())
+                task.note_applied(Some(done.snapshot), &number.to_string())
             }
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@ use super::carry::put_away_or_forget;
 use super::error::{ApplyError, KeptCopy};
 use super::host::Host;
 use super::ledger::{Folder, Ledger};
-use super::record::ApplyId;
+use super::record::{ApplyId, ApplyRecord};
 use super::step::{Journal, LeftTime};
 use super::taking_back::TakingBack;
 use crate::error::{Error, Result};
@@ -13,7 +13,10 @@ use crate::store::Store;
 /// An apply that another process had not finished.
 #[derive(Debug)]
 pub struct Recovered {
+    /// The number that the user knows it by, if there is one.
     pub id: ApplyId,
+    /// It was the taking back of that one.
+    pub is_undo: bool,
     pub outcome: Recovery,
 }
 
@@ -48,8 +51,12 @@ impl Store {
     pub(super) fn recover_under_turn(&self, ledger: &Ledger) -> Result<Vec<Recovered>> {
         let mut recovered = Vec::new();
         for id in ledger.unfinished()?.into_iter().rev() {
+            let record = ledger.open_pending(id).read::<Journal>(Folder::PLAN).ok().flatten();
+            let record = record.map(|journal| journal.record);
             let outcome = self.recover(ledger, id).unwrap_or_else(Recovery::Stuck);
-            recovered.push(Recovered { id, outcome });
+            let is_undo = record.as_ref().is_some_and(ApplyRecord::is_undo);
+            let id = record.and_then(|record| self.first_apply(&record).ok()).unwrap_or(id);
+            recovered.push(Recovered { id, is_undo, outcome });
         }
         Ok(recovered)
     }
@@ -63,7 +70,7 @@ impl Store {
         };
         if folder.read::<Vec<LeftTime>>(Folder::DONE)?.is_some() {
             self.keep_apply_record(&journal.record)?;
-            ledger.put_away(&folder)?;
+            ledger.put_away(&folder, &journal.into)?;
             if let Some(undone) = journal.record.undoes {
                 ledger.open_done(undone).remove()?;
             }
@@ -76,6 +83,6 @@ impl Store {
             return Err(ApplyError::host("finding again", path, gone).into());
         }
         let kept = TakingBack::new(&host, &folder, &journal)?.run()?;
-        Ok(Recovery::TakenBack(put_away_or_forget(ledger, &folder, kept)?))
+        Ok(Recovery::TakenBack(put_away_or_forget(ledger, &folder, &journal.into, kept)?))
     }
 }

@@ -6,7 +6,7 @@ use avfs_core::TreePath;
 
 use super::carry::{Applied, Outcome, Watch, Work};
 use super::conflict::{Conflict, ConflictKind};
-use super::error::ApplyError;
+use super::error::{ApplyError, Wanted};
 use super::host::{Host, Look};
 use super::ledger::{Folder, Ledger, Turn};
 use super::print::Print;
@@ -48,18 +48,20 @@ impl Store {
         let turn = ledger.turn(self.patience())?;
         self.recover_under_turn(&ledger)?;
         let record = self.apply_record(id)?;
+        // What was redone has another number than the one that the user was told.
+        let known = self.first_apply(&record)?;
         if record.undone.is_some() {
-            return Err(ApplyError::Undone { id }.into());
+            return Err(ApplyError::Undone { id: known }.into());
         }
         let folder = ledger.open_done(id);
         let journal = folder.read::<Journal>(Folder::PLAN)?;
         let staged = folder.read::<Vec<Option<Staged>>>(Folder::STAGED)?;
         let left = folder.read::<Vec<LeftTime>>(Folder::DONE)?;
         let (Some(journal), Some(staged), Some(left)) = (journal, staged, left) else {
-            return Err(ApplyError::Forgotten { id }.into());
+            return Err(ApplyError::Forgotten { id: known }.into());
         };
         let host = Host::open(&record.directory())?;
-        let redoes = record.is_undo().then(|| self.first_apply(&record)).transpose()?;
+        let redoes = record.is_undo().then_some(known);
         let is_part = match redoes {
             Some(first) => record.partial || self.apply_record(first)?.partial,
             None => false,
@@ -91,7 +93,8 @@ impl UndoPlan {
 
     pub fn carry_out_watched(self, force: bool, watch: &dyn Watch) -> Result<Applied> {
         if !self.conflicts.is_empty() && !force {
-            return Err(ApplyError::Conflicts { conflicts: self.conflicts }.into());
+            let wanted = if self.redoes.is_some() { Wanted::Redo } else { Wanted::Undo };
+            return Err(ApplyError::Conflicts { conflicts: self.conflicts, wanted }.into());
         }
         let work = Work {
             store: &self.store,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use avfs_core::merge::{Move, Step};
-use avfs_core::{Entry, EntryKind, Root, TreePath};
+use avfs_core::{Entry, EntryKind, Root, Timestamp, TreePath};
 use avfs_tree::{Attr, Kind, ReadError, StoredTree, TreeReader};
 
 use crate::error::Result;
@@ -18,6 +18,10 @@ pub(crate) struct Doing<'a> {
     their_names: Names,
     /// The directories that are not as they are to be until everything is done, with what they are to be.
     directories: BTreeMap<TreePath, Entry>,
+    /// The time that contents get which come in, if it is not their own.
+    arrival: Option<Timestamp>,
+    /// Where files were that have other names, by the new one.
+    moved: HashMap<TreePath, TreePath>,
 }
 
 impl<'a> Doing<'a> {
@@ -30,11 +34,18 @@ impl<'a> Doing<'a> {
         };
         let (our_names, their_names) = (names(before)?, names(given)?);
         let directories = BTreeMap::new();
-        Ok(Doing { tree, before: reader(before), our_names, their_names, directories })
+        let (arrival, moved) = (None, HashMap::new());
+        Ok(Doing { tree, before: reader(before), our_names, their_names, directories, arrival, moved })
+    }
+
+    /// Gives contents that come in this time: what was built from the ones before is older.
+    pub fn arriving_at(self, arrival: Option<Timestamp>) -> Doing<'a> {
+        Doing { arrival, ..self }
     }
 
     pub fn run(mut self, steps: &[Step]) -> Result<()> {
         self.note_directories(steps)?;
+        self.moved = steps.iter().filter_map(move_of).collect();
         for (path, entry) in steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory()) {
             self.make_if_free(path, entry)?;
         }
@@ -102,6 +113,7 @@ impl<'a> Doing<'a> {
             }
             return self.make_if_free(path, entry);
         }
+        let entry = &self.arriving(path, entry)?;
         if self.tree.exists(path)? {
             let attr = self.tree.stat(path)?;
             if let EntryKind::File { size, content } = entry.kind
@@ -115,6 +127,17 @@ impl<'a> Doing<'a> {
             self.remove(path)?;
         }
         self.graft(path, entry.clone())
+    }
+
+    /// A file as it comes in. One that has another name or mode and nothing else keeps its time.
+    fn arriving(&self, path: &TreePath, entry: &Entry) -> Result<Entry> {
+        let mut entry = entry.clone();
+        let Some(arrival) = self.arrival else { return Ok(entry) };
+        let was = self.find(self.moved.get(path).unwrap_or(path))?;
+        if was.is_none_or(|was| was.kind != entry.kind) {
+            entry.meta.mtime = arrival;
+        }
+        Ok(entry)
     }
 
     /// Whether no other name becomes another file by changing this one.
@@ -162,6 +185,13 @@ impl<'a> Doing<'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn move_of(step: &Step) -> Option<(TreePath, TreePath)> {
+    match step {
+        Step::Move(moved) => Some((moved.to.clone(), moved.from.clone())),
+        Step::Put { .. } | Step::Remove(_) => None,
     }
 }
 

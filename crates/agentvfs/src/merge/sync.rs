@@ -51,8 +51,7 @@ impl Task {
         let (base, given) = (root(base)?, root(theirs)?);
         let mut changed = Changed::new(vault, &base, &given)?;
         changed.drop_rewritten(vault.store().objects())?;
-        let mut merging =
-            Merging { vault, options, state: before.clone(), found: Vec::new(), planned: Vec::new() };
+        let mut merging = Merging::new(vault, options, before.clone()).arriving_at(vault.store().now());
         if !changed.changes.is_empty() {
             let mut ours = Changed::new(vault, &base, &before)?;
             ours.drop_rewritten(vault.store().objects())?;

@@ -6,7 +6,7 @@ use agentvfs::apply::{Plan, Selection};
 
 use avfs_testkit::SmallDisk;
 
-use crate::scene::{Scene, options, path, survey};
+use crate::scene::{Scene, options, path, survey_contents};
 
 const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
 
@@ -36,7 +36,7 @@ fn a_file_keeps_its_number_and_its_other_names() {
     let scene = Scene::new(&[("a", "text"), ("stays", "x")]);
     let outside = scene.place().join("outside");
     std::fs::hard_link(scene.project.join("a"), &outside).unwrap();
-    let (number, before) = (inode(&scene, "a"), survey(&scene.project));
+    let (number, before) = (inode(&scene, "a"), survey_contents(&scene.project));
     task_moves(&scene, "a", "new/b");
     let plan = scene.plan();
     assert_eq!(deeds(&plan), ["/new directory-added", "/new/b renamed from /a"]);
@@ -46,7 +46,7 @@ fn a_file_keeps_its_number_and_its_other_names() {
     assert_eq!(std::fs::metadata(&outside).unwrap().nlink(), 2, "nobody else has a name for it");
     let undone = scene.store.undo_apply(id, false).unwrap();
     assert_eq!(undone.files.len(), 2);
-    assert_eq!((survey(&scene.project), inode(&scene, "a")), (before, number));
+    assert_eq!((survey_contents(&scene.project), inode(&scene, "a")), (before, number));
 }
 
 #[test]
@@ -67,14 +67,14 @@ fn what_both_changed_is_merged_under_the_new_name() {
     scene.task_writes("a", &LINES.replace("2\n", "two\n"));
     task_moves(&scene, "a", "b");
     scene.user_writes("a", &LINES.replace("9\n", "nine\n"));
-    let before = survey(&scene.project);
+    let before = survey_contents(&scene.project);
     let plan = scene.plan();
     assert_eq!(deeds(&plan), ["/b renamed from /a", "/b merged"]);
     let id = plan.carry_out().unwrap().id.unwrap();
     assert_eq!(scene.read("b"), LINES.replace("2\n", "two\n").replace("9\n", "nine\n"));
     assert!(!scene.has("a"));
     scene.store.undo_apply(id, false).unwrap();
-    assert_eq!(survey(&scene.project), before);
+    assert_eq!(survey_contents(&scene.project), before);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_does_not_merge_is_the_conflict_that_it_is_without_a_move() {
 #[test]
 fn a_directory_that_was_moved_is_its_files_that_were_moved() {
     let scene = Scene::new(&[("old/a", "1"), ("old/deep/b", "2"), ("old/mode", "3")]);
-    let (a, before) = (inode(&scene, "old/a"), survey(&scene.project));
+    let (a, before) = (inode(&scene, "old/a"), survey_contents(&scene.project));
     task_moves(&scene, "old", "new");
     scene.task_does(|open| open.set_mode(&path("new/mode"), 0o755).unwrap());
     let id = scene.plan().carry_out().unwrap().id.unwrap();
@@ -100,7 +100,7 @@ fn a_directory_that_was_moved_is_its_files_that_were_moved() {
     assert_eq!(inode(&scene, "new/a"), a);
     assert!(scene.plan().is_empty());
     scene.store.undo_apply(id, false).unwrap();
-    assert_eq!(survey(&scene.project), before);
+    assert_eq!(survey_contents(&scene.project), before);
 }
 
 #[test]

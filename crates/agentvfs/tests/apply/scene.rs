@@ -116,7 +116,7 @@ pub fn put(top: &Path, at: &str, bytes: &[u8]) {
 /// The conflicts of a plan or of an error, as `path kind`.
 pub fn conflicts_of(error: &Error) -> Vec<String> {
     match error {
-        Error::Apply(agentvfs::apply::ApplyError::Conflicts { conflicts }) => {
+        Error::Apply(agentvfs::apply::ApplyError::Conflicts { conflicts, .. }) => {
             conflicts.iter().map(|conflict| format!("{} {}", conflict.path, conflict.kind.as_str())).collect()
         }
         other => panic!("no conflict: {other}"),
@@ -161,6 +161,15 @@ pub fn survey(top: &Path) -> BTreeMap<PathBuf, Kept> {
 pub fn survey_files(top: &Path) -> BTreeMap<PathBuf, Kept> {
     let mut found = survey(top);
     for kept in found.values_mut().filter(|kept| kept.mode & 0o170_000 == 0o040_000) {
+        kept.mtime = (0, 0);
+    }
+    found
+}
+
+/// The same without the times of files and links: contents that come back have the present one.
+pub fn survey_contents(top: &Path) -> BTreeMap<PathBuf, Kept> {
+    let mut found = survey(top);
+    for kept in found.values_mut().filter(|kept| kept.mode & 0o170_000 != 0o040_000) {
         kept.mtime = (0, 0);
     }
     found

@@ -4,6 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use agentvfs::Error;
 use agentvfs::apply::{ApplyOptions, EditedText, OnConflict, Selection, SideText};
+use avfs_core::rules::{Rule, Rules};
 
 use crate::scene::{Scene, conflicts_of, options, path, survey};
 
@@ -150,13 +151,42 @@ fn modes_are_merged_by_themselves_and_give_no_rights() {
 }
 
 #[test]
-fn files_get_the_times_that_they_have_in_the_task() {
-    let scene = Scene::new(&[("a", "old")]);
+fn contents_that_an_apply_brings_are_newer_than_what_was_built_before() {
+    let scene = Scene::new(&[("a", "old"), ("moved", "as it is"), ("run", "x")]);
+    for name in ["a", "moved", "run"] {
+        set_time(&scene.project.join(name), LONG_AGO);
+    }
     scene.task_writes("a", "new");
-    let time = scene.task.reader().unwrap().find(&path("a")).unwrap().entry.meta.mtime;
-    scene.apply().unwrap();
-    let stat = scene.project.join("a").metadata().unwrap();
-    assert_eq!((stat.mtime(), stat.mtime_nsec()), (time.seconds, i64::from(time.nanos)));
+    scene.task_writes("dir/b", "new");
+    scene.task_does(|open| {
+        open.rename(&path("moved"), &path("dir/moved")).unwrap();
+        open.set_mode(&path("run"), 0o755).unwrap();
+    });
+    let built = scene.project.join("built");
+    std::fs::write(&built, "").unwrap();
+    let modified = |name: &str| scene.project.join(name).metadata().unwrap().modified().unwrap();
+    let id = scene.apply().unwrap().id.unwrap();
+    assert!(modified("a") >= modified("built") && modified("dir/b") >= modified("built"));
+    assert_eq!((modified("dir/moved"), modified("run")), (long_ago(), long_ago()));
+    std::fs::write(&built, "").unwrap();
+    let undone = scene.store.undo_apply(id, false).unwrap().id.unwrap();
+    assert!(modified("a") >= modified("built"), "what comes back is to be built again");
+    assert_eq!((modified("moved"), modified("run")), (long_ago(), long_ago()));
+    set_time(&scene.project.join("a"), LONG_AGO);
+    std::fs::write(&built, "").unwrap();
+    scene.store.undo_apply(undone, false).unwrap();
+    assert!(modified("a") >= modified("built") && modified("dir/b") >= modified("built"));
+}
+
+const LONG_AGO: u64 = 1_000_000_000;
+
+fn long_ago() -> std::time::SystemTime {
+    std::time::UNIX_EPOCH + std::time::Duration::from_secs(LONG_AGO)
+}
+
+fn set_time(file: &std::path::Path, seconds: u64) {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+    std::fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
 }
 
 #[test]
@@ -187,6 +217,20 @@ fn kinds_change_where_nothing_of_the_users_is_lost() {
 }
 
 #[test]
+fn a_directory_in_the_place_of_a_file_has_the_mode_of_the_task() {
+    let scene = Scene::new(&[("kind", "a file")]);
+    scene.task_does(|open| {
+        open.remove(&path("kind"), true).unwrap();
+        open.make_directory(&path("kind"), true).unwrap();
+        open.set_mode(&path("kind"), 0o600).unwrap();
+    });
+    let id = scene.apply().unwrap().id.unwrap();
+    assert_eq!(scene.project.join("kind").metadata().unwrap().mode() & 0o7777, 0o600);
+    scene.store.undo_apply(id, false).unwrap();
+    assert_eq!(scene.read("kind"), "a file");
+}
+
+#[test]
 fn a_directory_with_other_files_stays() {
     let scene = Scene::new(&[("dir/a", "x")]);
     scene.task_removes("dir");
@@ -195,6 +239,24 @@ fn a_directory_with_other_files_stays() {
     assert_eq!(plan.notes.iter().map(|note| note.reason.as_str()).collect::<Vec<_>>(), ["directory-kept"]);
     plan.carry_out().unwrap();
     assert!(!scene.has("dir/a") && scene.has("dir/mine"));
+}
+
+#[test]
+fn a_directory_with_files_that_the_task_did_not_see_stays_and_says_why() {
+    let scene = Scene::new(&[("conf/a", "x"), ("conf/deep/key", "secret"), ("conf/deep/b", "x")]);
+    let rules = ["**=write", "/conf/deep/key=none"].map(|text| Rule::parse(text).unwrap());
+    let rules = Some(Rules::new(rules.into()).unwrap());
+    scene.task_does(|open| {
+        ["conf/a", "conf/deep/b"].iter().for_each(|name| open.remove(&path(name), true).unwrap());
+        open.remove(&path("conf"), true).unwrap();
+    });
+    let options = ApplyOptions { rules, ..options() };
+    let plan = scene.plan_with(&Selection::default(), &options).unwrap();
+    let notes: Vec<String> = plan.notes.iter().map(ToString::to_string).collect();
+    let expected = "kept: files in it were hidden from the task";
+    assert_eq!(notes, [format!("/conf: {expected}"), format!("/conf/deep: {expected}")]);
+    plan.carry_out().unwrap();
+    assert_eq!((scene.read("conf/deep/key"), scene.has("conf/a")), ("secret".into(), false));
 }
 
 #[test]
@@ -231,7 +293,6 @@ fn a_repository_is_never_applied() {
 
 #[test]
 fn what_the_task_could_not_see_is_not_applied() {
-    use avfs_core::rules::{Rule, Rules};
     let scene = Scene::new(&[("secret/key", "mine"), ("a", "x")]);
     scene.task_removes("secret");
     scene.task_writes("a", "new");

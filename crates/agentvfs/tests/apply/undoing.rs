@@ -2,9 +2,9 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use agentvfs::apply::{ApplyId, Deed};
+use agentvfs::apply::{Application, ApplyId, ApplyOptions, Deed, OnConflict, Selection};
 
-use crate::scene::{Scene, conflicts_of, path, survey};
+use crate::scene::{Scene, conflicts_of, options, path, survey, survey_contents};
 
 fn busy_scene() -> Scene {
     let scene = Scene::new(&[("a", "old"), ("gone", "x"), ("dir/only", "x"), ("run", "x")]);
@@ -22,11 +22,11 @@ fn busy_scene() -> Scene {
 fn everything_comes_back_as_it_was() {
     let scene = busy_scene();
     let inode = scene.project.join("a").metadata().unwrap().ino();
-    let before = survey(&scene.project);
+    let before = survey_contents(&scene.project);
     let id = scene.apply().unwrap().id.unwrap();
-    assert_ne!(survey(&scene.project), before);
+    assert_ne!(survey_contents(&scene.project), before);
     let undone = scene.store.undo_apply(id, false).unwrap();
-    assert_eq!(survey(&scene.project), before);
+    assert_eq!(survey_contents(&scene.project), before);
     assert_eq!(scene.project.join("a").metadata().unwrap().ino(), inode, "the very same file");
     assert!(undone.files.iter().any(|file| file.path == path("gone") && file.deed == Deed::Added));
     let again = scene.store.undo_apply(id, false).unwrap_err();
@@ -45,18 +45,18 @@ fn taking_an_undo_back_does_the_apply_again() {
         || scene.store.last_apply(anywhere).unwrap().map(|record| record.id.0),
         || scene.store.last_undone_apply(anywhere).unwrap().map(|record| record.id.0),
     );
-    let before = survey(&scene.project);
+    let before = survey_contents(&scene.project);
     scene.apply().unwrap();
-    let applied = survey(&scene.project);
+    let applied = survey_contents(&scene.project);
     assert_eq!((undoable(), redoable()), (Some(1), None));
     scene.store.undo_apply(ApplyId(1), false).unwrap();
     assert_eq!((undoable(), redoable()), (None, Some(2)));
     scene.store.undo_apply(ApplyId(2), false).unwrap();
-    assert_eq!(survey(&scene.project), applied);
+    assert_eq!(survey_contents(&scene.project), applied);
     assert_eq!(scene.store.apply_record(ApplyId(3)).unwrap().redoes, Some(ApplyId(1)));
     assert_eq!((undoable(), redoable()), (Some(3), None));
     scene.store.undo_apply(ApplyId(3), false).unwrap();
-    assert_eq!(survey(&scene.project), before);
+    assert_eq!(survey_contents(&scene.project), before);
     assert_eq!((undoable(), redoable()), (None, Some(4)));
     scene.apply().unwrap();
     assert_eq!((undoable(), redoable()), (Some(5), None), "a new apply ends what can be redone");
@@ -64,6 +64,9 @@ fn taking_an_undo_back_does_the_apply_again() {
     let log = scene.store.audit(0, 100).unwrap();
     let log: Vec<&str> = log.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(log[log.len() - 5..], ["apply", "undo-apply", "redo-apply", "undo-apply", "apply"]);
+    let log = scene.store.audit(0, 100).unwrap();
+    let numbers = log[log.len() - 5..].iter().map(|entry| entry.detail.split(':').next().unwrap());
+    assert_eq!(numbers.collect::<Vec<_>>(), ["1", "1", "1", "1", "5"], "as the user was told");
 }
 
 #[test]
@@ -104,6 +107,40 @@ fn a_record_and_an_audit_entry_tell_of_it() {
     scene.store.undo_apply(id, false).unwrap();
     let log = scene.store.audit(0, 100).unwrap();
     assert_eq!(log.last().map(|entry| entry.action.as_str()), Some("undo-apply"));
+}
+
+#[test]
+fn applies_to_other_directories_take_nothing_away_from_this_one() {
+    let scene = busy_scene();
+    let id = scene.apply().unwrap().id.unwrap();
+    let other = scene.place().join("other");
+    for round in 1..=52 {
+        std::fs::create_dir_all(&other).unwrap();
+        std::fs::write(other.join("a"), round.to_string()).unwrap();
+        let options = ApplyOptions { conflicts: OnConflict::Theirs, ..options() };
+        let selection = Selection { paths: vec![path("a")], ..Selection::default() };
+        let head = scene.task.head().unwrap();
+        let plan = Application::plan(&scene.store, scene.base, head, &other, &selection, &options).unwrap();
+        plan.carry_out().unwrap();
+    }
+    let here = scene.project.canonicalize().unwrap();
+    assert_eq!(scene.store.last_apply(|at| at == here).unwrap().map(|record| record.id), Some(id));
+    assert_eq!(scene.store.kept_applies().unwrap().len(), 51);
+    scene.store.undo_apply(id, false).unwrap();
+    assert_eq!(scene.read("a"), "old");
+}
+
+#[test]
+fn an_apply_whose_files_are_no_longer_kept_is_not_offered() {
+    let scene = busy_scene();
+    let id = scene.apply().unwrap().id.unwrap();
+    let kept = scene.store.kept_applies().unwrap();
+    assert_eq!((kept.len(), kept[0].id, kept[0].bytes > 0), (1, id, true));
+    assert_eq!(scene.store.stats().unwrap().apply_bytes, kept[0].bytes);
+    scene.store.forget_applies(&[id]).unwrap();
+    assert!(scene.store.last_apply(|_| true).unwrap().is_none());
+    assert_eq!(scene.store.undo_apply(id, false).unwrap_err().code(), "apply-gone");
+    assert_eq!(scene.store.stats().unwrap().applies, 0);
 }
 
 #[test]

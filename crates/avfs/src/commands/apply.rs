@@ -37,7 +37,7 @@ unless --conflicts says what to do. Everything is applied or nothing is, and
 `avfs undo` takes it back. On a terminal, avfs shows what it would do and asks.
 Files that git ignores are not applied, unless they are named or --ignored is
 given, and are never in conflict.
-Ends with status 1 if conflicts were left or marked.
+Ends with status 1 if there are conflicts: left, marked, or in the way.
 
 Examples:
   avfs apply task-1

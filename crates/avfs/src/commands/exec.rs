@@ -161,6 +161,6 @@ pub fn of_error(code: &str) -> ExitStatus {
         "cannot_isolate" => ExitStatus::CannotIsolate,
         "no_such_directory" => ExitStatus::NotFound,
         "bad_plan" => ExitStatus::BadInput,
-        _ => shared().map_or(ExitStatus::Refused, |(_, kind)| of_library(*kind)),
+        _ => shared().map_or(ExitStatus::Refused, |(code, kind)| of_library(code, *kind)),
     }
 }

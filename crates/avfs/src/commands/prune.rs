@@ -1,5 +1,9 @@
 //! `avfs prune`: thin out automatic snapshots.
 
+mod applies;
+
+use std::time::Duration;
+
 use agentvfs::{Pruned, PrunedVault};
 use anyhow::Result;
 use serde::Serialize;
@@ -8,6 +12,7 @@ use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::size::HumanSize;
+use crate::time::parse_span;
 use crate::versions::count;
 
 /// Thin out automatic snapshots and checkpoints as the retention settings say
@@ -17,11 +22,14 @@ use crate::versions::count;
 out like snapshots: all of the last day, then one an hour, then one a day. `avfs gc` then gives the space back.
 With --tasks, those tasks of this project go whose work is in their directory and those that
 changed nothing: they are shown first. A task with work that is nowhere else goes only by its
-name, with `avfs discard`.
+name, with `avfs discard`. With --applies, what applies have kept so that they can be undone
+goes; of each directory the newest 50 are kept, as long as they take less than 10 GiB and a
+tenth of the disk.
 
 Examples:
   avfs prune --dry-run
   avfs prune --tasks
+  avfs prune --applies --older 30d
   AVFS_RETENTION_ALL=1h avfs prune"
 )]
 pub struct PruneArgs {
@@ -30,15 +38,23 @@ pub struct PruneArgs {
     dry_run: bool,
 
     /// Tasks that hold nothing that is not elsewhere, instead of snapshots
-    #[arg(long)]
+    #[arg(long, group = "asked")]
     tasks: bool,
 
     /// With --tasks: those of other projects too
     #[arg(short, long, requires = "tasks")]
     all: bool,
 
+    /// What applies have kept for undoing, instead of snapshots
+    #[arg(long, group = "asked")]
+    applies: bool,
+
+    /// Only of applies that are older than this, such as 12h or 30d
+    #[arg(long, value_name = "AGE", value_parser = parse_span, requires = "applies")]
+    older: Option<Duration>,
+
     /// Do not ask
-    #[arg(short, long, requires = "tasks")]
+    #[arg(short, long, requires = "asked")]
     yes: bool,
 }
 
@@ -69,6 +85,9 @@ struct VaultBody {
 pub fn run(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus> {
     if args.tasks {
         return prune_tasks(context, args);
+    }
+    if args.applies {
+        return applies::run(context, args);
     }
     let pruned = context.task_store()?.prune(&context.retention(), args.dry_run)?;
     if context.out.is_json() {

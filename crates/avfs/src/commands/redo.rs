@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::commands::undo::last::{Step, next_redo};
-use crate::commands::undo::{Direction, not_several, turn_around};
+use crate::commands::undo::{Direction, no_apply, not_several, turn_around};
 use crate::context::Context;
 use crate::escape::printable_line;
 use crate::exit::ExitStatus;
@@ -23,11 +23,16 @@ Ends with status 1 if there were fewer undos than asked for.
 
 Examples:
   avfs redo
-  avfs redo --vault web --steps 2")]
+  avfs redo --vault web --steps 2
+  avfs redo --force               an apply, but for files that were changed since")]
 pub struct RedoArgs {
     /// How many changes of a vault
     #[arg(short, long, value_name = "N", default_value = "1")]
     steps: NonZeroUsize,
+
+    /// Redo everything of an apply but what was changed since it was undone
+    #[arg(long, conflicts_with = "steps")]
+    force: bool,
 }
 
 #[derive(Serialize)]
@@ -42,11 +47,15 @@ struct RedoneBody {
 
 pub fn run(context: &mut Context<'_>, args: &RedoArgs) -> Result<ExitStatus> {
     match next_redo(context)? {
+        Step::Change { .. } if args.force => Err(no_apply("redo").into()),
         Step::Change { vault, .. } => redo_changes(context, &vault, args.steps),
         Step::Apply(record) if args.steps.get() == 1 => {
-            turn_around(context, record.id, false, Direction::Redo)
+            turn_around(context, record.id, args.force, Direction::Redo)
         }
-        Step::Apply(record) => Err(not_several(&record.undoes.unwrap_or(record.id)).into()),
+        Step::Apply(record) => {
+            let id = context.store()?.first_apply(&record)?;
+            Err(not_several(&id).into())
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::printer::{HEADING, Printer};
 use crate::size::HumanSize;
+use crate::versions::count_applies;
 
 /// Show logical, unique and shared bytes per vault
 #[derive(Debug, clap::Args)]
@@ -31,6 +32,9 @@ struct StatsBody {
     objects: u64,
     stored_bytes: u64,
     garbage_bytes: u64,
+    /// What applies keep so that they can be undone.
+    applies: u64,
+    apply_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -73,6 +77,8 @@ fn body(stats: &StoreStats) -> StatsBody {
         objects: stats.objects,
         stored_bytes: stats.object_bytes,
         garbage_bytes: stats.garbage_bytes,
+        applies: stats.applies,
+        apply_bytes: stats.apply_bytes,
     }
 }
 
@@ -90,5 +96,9 @@ fn print(out: &mut Printer, stats: &StoreStats) -> Result<()> {
     stats.vaults.iter().for_each(|vault| warn_of(out, vault.name.as_str(), vault.conflicts));
     let (stored, garbage) = (HumanSize(stats.object_bytes), HumanSize(stats.garbage_bytes));
     out.talk(format_args!("the store holds {stored} in {} objects, {garbage} of it garbage", stats.objects));
+    if stats.applies > 0 {
+        let (applies, bytes) = (count_applies(stats.applies), HumanSize(stats.apply_bytes));
+        out.talk(format_args!("besides, {bytes} are kept so that {applies} can be undone"));
+    }
     Ok(())
 }

@@ -35,6 +35,7 @@ Examples:
   avfs undo
   avfs undo --vault web --steps 3
   avfs undo --apply               the last apply to this directory
+  avfs undo --force               the last apply, but for files that were changed since
   avfs undo --apply 12 --force    the apply with this number, wherever it was")]
 pub struct UndoArgs {
     /// How many changes of a vault
@@ -45,8 +46,8 @@ pub struct UndoArgs {
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with = "steps")]
     apply: Option<String>,
 
-    /// Undo everything but what was changed since
-    #[arg(long, requires = "apply")]
+    /// Undo everything of an apply but what was changed since
+    #[arg(long, conflicts_with = "steps")]
     force: bool,
 }
 
@@ -64,9 +65,13 @@ pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
         Some("last") => apply::last_here(context, Direction::Undo)?,
         Some(id) => context.task_store()?.apply_in_force(ApplyId::parse(id)?)?.id,
         None => match last::next_undo(context)? {
+            Step::Change { .. } if args.force => return Err(no_apply("undo").into()),
             Step::Change { vault, .. } => return undo_changes(context, &vault, args.steps),
             Step::Apply(record) if args.steps.get() == 1 => record.id,
-            Step::Apply(record) => return Err(not_several(&record.id).into()),
+            Step::Apply(record) => {
+                let id = context.store()?.first_apply(&record)?;
+                return Err(not_several(&id).into());
+            }
         },
     };
     turn_around(context, id, args.force, Direction::Undo)
@@ -76,6 +81,13 @@ pub fn run(context: &mut Context<'_>, args: &UndoArgs) -> Result<ExitStatus> {
 pub fn not_several(id: &ApplyId) -> Failure {
     let text = format!("the last thing done here was apply {id}, which is undone or redone by itself");
     Failure::new("usage", ExitStatus::BadInput, text).hint(Some("leave --steps out".to_owned()))
+}
+
+/// Nothing stands in the way of undoing a change of a vault.
+pub fn no_apply(verb: &str) -> Failure {
+    let text = format!("--force is for applies, and the next thing to {verb} here is a change of a vault");
+    let hint = format!("leave --force out; `avfs status` shows what {verb} would do");
+    Failure::new("usage", ExitStatus::BadInput, text).hint(Some(hint))
 }
 
 fn undo_changes(context: &mut Context<'_>, vault: &Vault, steps: NonZeroUsize) -> Result<ExitStatus> {

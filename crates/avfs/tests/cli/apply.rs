@@ -1,7 +1,7 @@
 //! A task's changes in its directory, and back.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 
@@ -37,6 +37,7 @@ fn a_task_is_applied_and_taken_back() {
     modified  src/main.rs
     --- talk
     warning: look at package.json: npm runs its scripts, some of them on install
+    would apply task 'fix' to ROOT/web: 1 added, 1 removed, 1 modified
     ");
     assert!(root.join("notes").exists());
     let applied = sandbox.object("apply fix --json");
@@ -61,8 +62,11 @@ fn conflicts_stop_an_apply_or_are_decided() {
     let sandbox = Sandbox::new();
     let root = with_task(&sandbox);
     fs::write(root.join("src/main.rs"), "1\nzwei\n3\n4\n5\n6\n7\n8\n9\n").unwrap();
-    assert_eq!(sandbox.bad("apply fix"), (4, "apply-conflicts".into()));
+    assert_eq!(sandbox.bad("apply fix"), (1, "apply-conflicts".into()));
     assert!(root.join("notes").exists(), "nothing was applied");
+    let planned = sandbox.run("apply fix --dry-run");
+    assert!(planned.starts_with("status 1\n") && planned.contains("would not apply task 'fix'"), "{planned}");
+    assert!(planned.ends_with("1 conflict\n"), "{planned}");
     assert_eq!(sandbox.bad("apply fix --conflicts ask"), (2, "no-terminal".into()));
     assert_eq!(sandbox.bad("apply fix nowhere"), (3, "not-changed".into()));
     assert_eq!(sandbox.bad("apply fix --hunks src/main.rs:9"), (2, "bad-hunks".into()));
@@ -81,4 +85,70 @@ fn a_part_is_applied_alone_and_merged_with_what_the_user_did() {
     assert_eq!(fs::read_to_string(root.join("src/main.rs")).unwrap(), "1\ntwo\n3\n4\n5\n6\n7\n8\nnine\n");
     assert!(root.join("notes").exists());
     assert_eq!(sandbox.object("tasks --all --json")["tasks"][0]["state"], "unmerged");
+}
+
+/// What a command says in a directory.
+fn said(sandbox: &Sandbox, root: &Path, line: &str) -> String {
+    sandbox.show(&sandbox.avfs().current_dir(root).args(line.split(' ')).output().unwrap())
+}
+
+#[test]
+fn an_undo_that_is_refused_says_so_and_is_forced_without_a_number() {
+    let sandbox = Sandbox::new();
+    let root = with_task(&sandbox);
+    sandbox.good("apply fix");
+    fs::write(root.join("package.json"), "{ }").unwrap();
+    let refused = said(&sandbox, &root, "undo");
+    assert!(refused.starts_with("status 1\n"), "{refused}");
+    assert!(refused.contains("1 file is in conflict, and nothing was undone"), "{refused}");
+    assert!(
+        refused.contains("hint: --force leaves these as they are and undoes everything else"),
+        "{refused}"
+    );
+    let forced = said(&sandbox, &root, "undo --force");
+    assert!(
+        forced.contains("left as it is: /package.json") && forced.contains("undid apply 1 in"),
+        "{forced}"
+    );
+    assert!(root.join("notes").exists());
+    fs::write(root.join("notes"), "mine").unwrap();
+    let refused = said(&sandbox, &root, "redo");
+    assert!(refused.contains("1 file is in conflict, and nothing was redone"), "{refused}");
+    let forced = said(&sandbox, &root, "redo --force");
+    assert!(forced.contains("redid apply 1 in"), "{forced}");
+    assert_eq!(fs::read_to_string(root.join("notes")).unwrap(), "mine");
+}
+
+#[test]
+fn an_apply_has_the_number_that_the_user_was_told_whatever_was_redone() {
+    let sandbox = Sandbox::new();
+    let root = with_task(&sandbox);
+    sandbox.good("apply fix");
+    assert!(said(&sandbox, &root, "undo").contains("undid apply 1 in"));
+    assert!(said(&sandbox, &root, "redo").contains("redid apply 1 in"));
+    let several = said(&sandbox, &root, "undo --steps 2");
+    assert!(several.contains("the last thing done here was apply 1, "), "{several}");
+    let kept = sandbox.object("prune --applies --dry-run --json");
+    assert_eq!((kept["applies"].as_array().unwrap().len(), &kept["applies"][0]["apply"]), (1, &1.into()));
+    sandbox.good("prune --applies --yes");
+    let gone = said(&sandbox, &root, "undo --apply 1");
+    assert!(gone.contains("what apply 1 replaced is no longer kept"), "{gone}");
+}
+
+#[test]
+fn what_applies_keep_is_counted_and_forgotten_when_asked_for() {
+    let sandbox = Sandbox::new();
+    let root = with_task(&sandbox);
+    sandbox.good("apply fix");
+    let stats = sandbox.object("stats --json");
+    assert_eq!((&stats["applies"], stats["apply_bytes"].as_u64().unwrap() > 0), (&1.into(), true));
+    assert!(sandbox.run("stats").contains("are kept so that 1 apply can be undone"));
+    assert!(said(&sandbox, &root, "status").contains("apply 1 of task"));
+    assert_eq!(sandbox.good("prune --applies --older 1h --dry-run"), "");
+    assert!(sandbox.good("prune --applies --dry-run").starts_with("apply 1 to "));
+    assert_eq!(sandbox.bad("prune --applies"), (2, "needs-confirmation".into()));
+    assert_eq!(sandbox.bad("prune --older 1h"), (2, "usage".into()));
+    assert_eq!(sandbox.object("prune --applies --yes --json")["freed_bytes"], stats["apply_bytes"]);
+    assert_eq!(sandbox.object("stats --json")["applies"], 0);
+    assert!(!said(&sandbox, &root, "status").contains("apply 1 of task"), "it is not offered any more");
 }

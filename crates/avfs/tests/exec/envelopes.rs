@@ -301,7 +301,7 @@ fn an_apply_at_the_end_is_a_part_of_the_answer() {
     assert_eq!(exec("echo task >file; exit 3").status, 3);
     fs::write(runs.path("web/file"), "mine\n").unwrap();
     let answer = exec("true");
-    assert_eq!((answer.status, &answer.value["apply"]["error"]["code"]), (4, &"apply-conflicts".into()));
+    assert_eq!((answer.status, &answer.value["apply"]["error"]["code"]), (1, &"apply-conflicts".into()));
     assert!(answer.value["success"].as_bool().unwrap(), "the command itself ended well");
     assert_eq!(fs::read_to_string(runs.path("web/file")).unwrap(), "mine\n");
 }

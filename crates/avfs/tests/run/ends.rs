@@ -123,6 +123,6 @@ fn in_json_an_apply_is_a_part_of_the_runs_object() {
     assert_eq!(run(&["--name", "later"], "cat work.txt; echo task >work.txt; exit 1").0, Some(1));
     fs::write(project.root().join("work.txt"), "mine\n").unwrap();
     let (status, apply) = run(&["--task", "later"], "true");
-    assert_eq!((status, &apply["error"]["code"]), (Some(4), &"apply-conflicts".into()));
+    assert_eq!((status, &apply["error"]["code"]), (Some(1), &"apply-conflicts".into()));
     assert_eq!(project.read("web/work.txt"), "mine\n");
 }

@@ -11,12 +11,22 @@ use super::Draft;
 use crate::apply::conflict::{Conflict, ConflictKind};
 use crate::apply::error::ApplyError;
 use crate::apply::host::{Glance, TEXT_MAX};
+use crate::apply::left::LeftFiles;
 use crate::apply::three_way::promised_version;
 use crate::transfer::host_file::meta;
 
+/// Larger files are not read to find out whether they are in conflict: they may be.
+const COMPARED_MAX: u64 = 256 << 20;
+
+enum Forecast {
+    Clean,
+    Conflict(ConflictKind),
+    TakesALook,
+}
+
 impl Draft {
-    /// The changes that a closer look is needed for. Large files of which both sides have another version are conflicts
-    /// without one.
+    /// The changes that a closer look is needed for. A large file is a conflict without one where sizes and what applies
+    /// left tell, or where it would have to be read and is too large for that.
     pub(super) fn doubtful(&mut self, changes: Vec<Change>) -> Result<Vec<Change>, ApplyError> {
         let mut doubtful: HashSet<TreePath> = HashSet::new();
         // Directories that something else takes the place of: all of what was in them matters.
@@ -30,9 +40,12 @@ impl Draft {
             if !self.is_doubtful(change, &glance)? {
                 continue;
             }
-            match conflict_of_large(change, &glance) {
-                Some(kind) => self.plan.conflicts.push(Conflict { path: change.path.clone(), kind }),
-                None => drop(doubtful.insert(change.path.clone())),
+            match self.forecast_of_large(change, &glance)? {
+                Forecast::Clean => {}
+                Forecast::Conflict(kind) => {
+                    self.plan.conflicts.push(Conflict { path: change.path.clone(), kind });
+                }
+                Forecast::TakesALook => drop(doubtful.insert(change.path.clone())),
             }
         }
         if doubtful.is_empty() && replaced.is_empty() {
@@ -74,6 +87,38 @@ impl Draft {
         })
     }
 
+    /// What is too large to be merged is in conflict if the directory has neither what the task began with nor what it has
+    /// now.
+    fn forecast_of_large(&self, change: &Change, glance: &Glance) -> Result<Forecast, ApplyError> {
+        let (Glance::There(stat), Some(after)) = (glance, &change.after) else {
+            return Ok(Forecast::TakesALook);
+        };
+        let EntryKind::File { size, .. } = after.kind else { return Ok(Forecast::TakesALook) };
+        let here = stat.st_size as u64;
+        if !is_file_here(stat) || here.max(size) <= TEXT_MAX {
+            return Ok(Forecast::TakesALook);
+        }
+        let conflict = Forecast::Conflict(match change.before {
+            Some(_) => ConflictKind::Contents,
+            None => ConflictKind::BothAdded,
+        });
+        if here != size && change.before.as_ref().is_none_or(|before| before.size() != here) {
+            return Ok(conflict);
+        }
+        let application = &self.plan.application;
+        let left = self.left.get_or_init(|| LeftFiles::of(&application.store, self.plan.host.path()));
+        if let Some(left) = left.find(&application.store, &change.path, stat) {
+            let objects = self.readers.0.objects();
+            let is_known = objects.has_same_bytes(&left, after)?
+                || change
+                    .before
+                    .as_ref()
+                    .map_or(Ok(false), |before| objects.has_same_bytes(&left, before))?;
+            return Ok(if is_known { Forecast::Clean } else { conflict });
+        }
+        Ok(if here <= COMPARED_MAX { Forecast::TakesALook } else { conflict })
+    }
+
     /// Whether the user has not touched a file or link since the task began.
     fn is_as_before(&self, before: &Entry, glance: &Glance, stat: &Stat) -> Result<bool, ApplyError> {
         if let Some(version) = promised_version(self.readers.0.objects(), before)? {
@@ -95,17 +140,4 @@ fn is_directory_here(stat: &Stat) -> bool {
 
 fn is_file_here(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-}
-
-/// What is too large to be merged is in conflict if both sides may have another version.
-fn conflict_of_large(change: &Change, glance: &Glance) -> Option<ConflictKind> {
-    let Glance::There(stat) = glance else { return None };
-    let Some(EntryKind::File { size, .. }) = change.after.as_ref().map(|after| &after.kind) else {
-        return None;
-    };
-    let is_large = is_file_here(stat) && (stat.st_size as u64).max(*size) > TEXT_MAX;
-    is_large.then_some(match change.before {
-        Some(_) => ConflictKind::Contents,
-        None => ConflictKind::BothAdded,
-    })
 }

@@ -139,11 +139,28 @@ pub fn show_dry_run(out: &mut Printer, task: &Task, plan: &Plan, all: bool) -> R
                 show_conflicts(out, plan)
             })?;
             tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
+            tell_in_one_line(out, task, plan);
         }
     }
     match plan.conflicts.is_empty() {
         true => Ok(ExitStatus::Success),
-        false => Ok(ExitStatus::Conflict),
+        false => Ok(ExitStatus::No),
+    }
+}
+
+fn tell_in_one_line(out: &mut Printer, task: &Task, plan: &Plan) {
+    let directory = printable_path(plan.directory());
+    let (name, conflicts) = (task.name(), plan.conflicts.len() as u64);
+    match (conflicts, plan.is_empty()) {
+        (0, true) => {}
+        (0, false) => {
+            let counts = counts(&plan.files);
+            out.talk(format_args!("would apply task '{name}' to {directory}: {counts}"));
+        }
+        (_, _) => {
+            let conflicts = count(conflicts, "conflict");
+            out.talk(format_args!("would not apply task '{name}' to {directory}: {conflicts}"));
+        }
     }
 }
 

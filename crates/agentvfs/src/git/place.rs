@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use avfs_core::TreePath;
 
+use super::repositories::is_git;
+
 /// The directories of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -78,5 +80,5 @@ pub fn outside_directory(project: &Path) -> Option<PathBuf> {
 /// Whether a path of a tree is a repository's own, and no file of a project: it is `.git`, however it is written, or
 /// lies below one.
 pub fn is_in_repository(path: &TreePath) -> bool {
-    path.components().any(|name| name.as_bytes().eq_ignore_ascii_case(b".git"))
+    path.components().any(|name| is_git(&name))
 }

@@ -1,6 +1,7 @@
 //! Tasks with commits.
 
 use agentvfs::git::{Bring, CommitFiles, RefName, default_branch};
+use agentvfs::transfer::{DirectoryExport, export_directory};
 use agentvfs::{NewTask, Store, Task, TaskState, Timestamp, TreePath};
 
 use crate::ground::{Ground, sh};
@@ -8,7 +9,10 @@ use crate::ground::{Ground, sh};
 /// A task on the user's directory in which a script ran that changed the repository and made some files.
 fn task(ground: &Ground, store: &Store, script: &str, made: &[&str]) -> Task {
     let task = store.project(&ground.path("host")).unwrap().new_task(&NewTask::default()).unwrap();
-    sh(&ground.path(""), "rm -rf task; cp -a host task");
+    sh(&ground.path(""), "rm -rf task");
+    let (reader, to) = (task.vault().reader().unwrap(), ground.path("task"));
+    // Everything is read before it is written, as it is in a mount.
+    export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
     ground.in_task(script);
     let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
     let open = task.vault().begin().unwrap();

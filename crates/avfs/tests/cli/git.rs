@@ -139,6 +139,23 @@ fn the_files_of_a_task_become_a_commit() {
     assert_eq!(sandbox.bad("apply fix -m text"), (2, "usage".into()));
 }
 
+#[test]
+fn a_sync_says_where_the_commits_of_the_directory_are() {
+    let sandbox = with_task();
+    // Somebody has looked at what was there.
+    sandbox.object("diff fix --json");
+    sh(&sandbox.path("project/src"), "echo user >user; git add user; git commit -qm user");
+    let would = sandbox.object("sync fix --dry-run --json");
+    let repositories =
+        json!([{"path": "/.git", "side": "ours", "refs": [{"name": "refs/remotes/directory/main"}]}]);
+    assert_eq!(would["repositories"], repositories);
+    let said = sandbox.run("sync fix");
+    assert!(said.contains("2 paths changed"), "the file and the root: {said}");
+    assert!(said.contains("the directory's commits are at directory/main in the task\n"), "{said}");
+    assert_eq!(sandbox.object("conflicts --vault fix --json")["conflicts"], json!([]));
+    assert!(sandbox.run("sync fix").contains("has everything already"));
+}
+
 /// How many commits `tasks` counts, and how often it starts git for that.
 fn counting(sandbox: &Sandbox) -> (serde_json::Value, usize) {
     let programs = sandbox.path("programs");

@@ -22,6 +22,7 @@ mod inlined;
 mod inside;
 mod kept;
 mod names;
+mod nested;
 mod place;
 mod program;
 mod quarantine;

@@ -85,6 +85,9 @@ pub struct TaskLook {
     pub ignored: IgnoredSummary,
     /// Those of git that were not brought over.
     pub commits: usize,
+    /// Where some of them are, if not in the project's own repository; also in repositories that the user does not have,
+    /// whose commits are not counted.
+    pub repositories: Vec<TreePath>,
 }
 
 impl Store {
@@ -204,15 +207,19 @@ impl Task {
         let TaskChanges { files, ignored_places, .. } = self.changes_between(self.base()?, head)?;
         let changed: Vec<ChangedFile> = files.into_iter().map(ChangedFile::from).collect();
         let commits = self.unbrought_commits()?;
+        let repositories = match commits {
+            0 => self.lone_repositories()?,
+            _ => self.unbrought_repositories()?,
+        };
         let state = match () {
             () if is_running => TaskState::Running,
             () if !changed.is_empty() && !self.is_applied(head)? => TaskState::Unmerged,
-            () if commits > 0 => TaskState::Unmerged,
+            () if commits > 0 || !repositories.is_empty() => TaskState::Unmerged,
             () if changed.is_empty() && self.has_other_git_work()? => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
             () => TaskState::Applied,
         };
-        Ok(TaskLook { state, head, changed, ignored: ignored_places, commits })
+        Ok(TaskLook { state, head, changed, ignored: ignored_places, commits, repositories })
     }
 
     /// Whether no work was done since a state of it was applied.

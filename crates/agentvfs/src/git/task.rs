@@ -19,6 +19,7 @@ use super::submodules::Submodule;
 use super::work::Work;
 use crate::apply::{Selection, check_in_reach};
 use crate::error::Result;
+use crate::ignored::Ignored;
 use crate::owner::work_directory;
 use crate::task::Task;
 
@@ -74,6 +75,35 @@ impl Task {
             memory.keep(commits);
         }
         Ok(commits)
+    }
+
+    /// Where repositories are, beside the project's own, with commits that would be lost with it: submodules and nested
+    /// ones. Those that the user does not have are among them, unless they are ignored, or only cloned.
+    pub fn unbrought_repositories(&self) -> Result<Vec<TreePath>> {
+        let mut paths: Vec<TreePath> =
+            self.unbrought_places()?.iter().map(|place| place.work.files().clone()).collect();
+        paths.retain(|path| !path.is_root());
+        paths.extend(self.lone_repositories()?);
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// The repositories that the user does not have, and in which commits were made.
+    pub(crate) fn lone_repositories(&self) -> Result<Vec<TreePath>> {
+        let work = self.git_work()?;
+        let known = submodules_at(&work, self.root())?;
+        let mut ignored = Ignored::new(work.base().clone(), work.head().clone());
+        let mut paths = Vec::new();
+        for Submodule { path, work } in work.nested()? {
+            if known.iter().any(|(known, _)| known.path == path) || !work.has_own_commits()? {
+                continue;
+            }
+            let place = ignored.place_of(&path, true).map_err(|error| self.vault().read_error(error))?;
+            if place.is_none() || !work.is_of_new_repository() {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
     }
 
     /// The repositories in it with work that was not brought over.

@@ -175,11 +175,14 @@ impl<'a> Merging<'a> {
         theirs: &Head,
         last: bool,
     ) -> Result<(SnapshotId, u64)> {
-        let common = self.vault.common_state(ours, source, theirs.snapshot)?;
-        if common.snapshot == theirs.snapshot {
-            return Ok((common.snapshot, 0));
-        }
-        let (base, given) = (self.vault.base_of(&common)?, source.base_of(theirs)?);
+        let (common, base, given) = match self.vault.common_state(ours, source, theirs.snapshot) {
+            Ok(common) if common.snapshot == theirs.snapshot => return Ok((common.snapshot, 0)),
+            Ok(common) => (common.snapshot, self.vault.base_of(&common)?, source.base_of(theirs)?),
+            Err(error @ Error::NotRelated { .. }) => {
+                self.vault.began_with(source, theirs.snapshot)?.ok_or(error)?
+            }
+            Err(error) => return Err(error),
+        };
         let mut changed = Changed::new(self.vault, &base, &given)?;
         let count = changed.changes.len() as u64;
         if base.root == self.state.root {
@@ -190,7 +193,7 @@ impl<'a> Merging<'a> {
             self.settle_repositories(name.last_part(), &base, &given, (&mut ours, &mut changed))?;
             self.three_way(name.as_str(), &base, &given, (&ours, &changed), last)?;
         }
-        Ok((common.snapshot, count))
+        Ok((common, count))
     }
 
     /// Nothing was done here since: their state is the merged one.

@@ -176,3 +176,33 @@ fn a_fork_of_a_task_is_merged_with_its_commits() {
     assert_eq!(outcomes(&report), ["/.git ours fork/main"]);
     assert_eq!(look(&ground, &task, "git log -1 --format=%s; git log -1 --format=%s fork/main"), "a\nb");
 }
+
+#[test]
+fn a_task_is_merged_into_a_later_one_with_its_commits() {
+    let (ground, store) = (Ground::new(), Store::in_memory());
+    let one = made(&ground, &store);
+    inside(&ground, &one, "echo a >a; git add a; git commit -qm a");
+    ground.in_host("echo user >user; git add user; git commit -qm user");
+    let two = made(&ground, &store);
+    inside(&ground, &two, "git status --short");
+    let report = two.vault().merge(&[one.vault()], &MergeOptions::default()).unwrap();
+    assert_eq!(report.conflicts, []);
+    assert_eq!(outcomes(&report), ["/.git ours task-1/main"]);
+    let merged =
+        "git log -1 --format=%s; git add -A; git commit -qm sync; git merge -q task-1/main -m m; ls | xargs";
+    assert_eq!(look(&ground, &two, merged), "user\na file sub user");
+}
+
+#[test]
+fn commits_in_a_repository_whose_directory_was_removed_stay() {
+    let ground = Ground::with(
+        "git init -q -b main; echo nested/ >.gitignore; git add -A; git commit -qm first
+         git init -q -b main nested; echo n >nested/n; git -C nested add -A; git -C nested commit -qm nested",
+    );
+    let store = Store::in_memory();
+    let mut task = made(&ground, &store);
+    inside(&ground, &task, "cd nested; git commit -q --allow-empty -m 'of the task'");
+    ground.in_host("rm -rf nested");
+    synced(&mut task);
+    assert_eq!(look(&ground, &task, "git -C nested log --format=%s | xargs"), "of the task nested");
+}

@@ -26,7 +26,7 @@ Examples:
   avfs merge attempt-1 attempt-2 --dry-run
   avfs merge fix-login --into main --conflicts theirs")]
 pub struct MergeArgs {
-    /// The vaults to bring in: forks of this one, its parent, or forks of the same vault
+    /// The vaults to bring in: forks of this one, its parent, forks of the same vault, or tasks of the same project
     #[arg(required = true, value_name = "FROM")]
     from: Vec<String>,
 

@@ -11,7 +11,7 @@ use avfs_core::{SnapshotId, Timestamp, TreePath};
 use crate::apply::{ApplyError, Selection};
 use crate::error::{Error, Result};
 use crate::exec::ChangedFile;
-use crate::git::HiddenFile;
+use crate::git::{HiddenFile, MadeRecord};
 use crate::ignored::IgnoredSummary;
 use crate::name::{TaskName, VaultName};
 use crate::project::path_of_hex;
@@ -311,17 +311,35 @@ impl Task {
         &self.record.brought
     }
 
-    /// Notes in the audit log what was done with it.
-    pub(crate) fn note_done(&self, action: &str, detail: &str) -> Result<()> {
-        self.vault.update(action, detail, |_, _| Ok(()))
+    /// The branch that was made of it last.
+    pub(crate) fn made(&self) -> Option<&MadeRecord> {
+        self.record.made.as_ref()
     }
 
-    pub(crate) fn note_brought(&self, tip: &str, detail: &str) -> Result<()> {
+    /// Notes that its files became a commit: those of this state, or some of them.
+    pub(crate) fn note_committed(
+        &self,
+        state: Option<SnapshotId>,
+        detail: &str,
+        made: &MadeRecord,
+    ) -> Result<()> {
+        let action = if state.is_some() { "apply" } else { "commit files" };
+        self.vault.update(action, detail, |record, _| {
+            if let Some(task) = &mut record.task {
+                task.applied = state.or(task.applied);
+                task.made = Some(made.clone());
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn note_brought(&self, tip: &str, detail: &str, made: &MadeRecord) -> Result<()> {
         self.vault.update("bring commits", detail, |record, _| {
-            if let Some(task) = &mut record.task
-                && !task.brought.iter().any(|known| known == tip)
-            {
-                task.brought.push(tip.to_owned());
+            if let Some(task) = &mut record.task {
+                if !task.brought.iter().any(|known| known == tip) {
+                    task.brought.push(tip.to_owned());
+                }
+                task.made = Some(made.clone());
             }
             Ok(())
         })
@@ -333,7 +351,7 @@ impl Task {
         let names =
             names.iter().map(|name| project.free_task_name(name)).collect::<Result<Vec<VaultName>>>()?;
         let names = &names;
-        let record = TaskRecord { applied: None, ..self.record.clone() };
+        let record = TaskRecord { applied: None, made: None, ..self.record.clone() };
         let copies = self.vault.fork_for(&self.vault.revision("@")?, names, Some(record))?;
         copies.into_iter().map(Task::of).collect()
     }

@@ -13,6 +13,7 @@ use super::counted::Memory;
 use super::error::GitError;
 use super::files::{CommitFiles, Committed};
 use super::host::HostRepository;
+use super::made::MadeRecord;
 use super::names::{ObjectName, RefName};
 use super::refs::MovedRef;
 use super::submodules::Submodule;
@@ -138,7 +139,7 @@ impl Task {
     pub fn bring_commits(&self, into: &Path, bring: &Bring) -> Result<Brought> {
         check_in_reach(into)?;
         self.check_settled(&Selection::default())?;
-        self.bring_work(&self.git_work()?, &HostRepository::open(into)?, bring)
+        self.bring_work(&self.git_work()?, into, &HostRepository::open(into)?, bring)
     }
 
     /// Brings the commits of its submodules into those that are in a directory, as branches of the same name: before
@@ -150,16 +151,18 @@ impl Task {
         let mut all = Vec::new();
         for (Submodule { path, work }, host) in submodules_at(&self.git_work()?, into)? {
             if work.unmerged_commits(Some(&host))? > 0 {
-                all.push((path, self.bring_work(&work, &host, &bring)?));
+                let below = into.join(OsStr::from_bytes(path.as_bytes()));
+                all.push((path, self.bring_work(&work, &below, &host, &bring)?));
             }
         }
         Ok(all)
     }
 
-    fn bring_work(&self, work: &Work, host: &HostRepository, bring: &Bring) -> Result<Brought> {
+    fn bring_work(&self, work: &Work, into: &Path, host: &HostRepository, bring: &Bring) -> Result<Brought> {
         let brought = work.bring_commits(host, bring).map_err(|error| error.in_task(self.name().as_str()))?;
         let detail = format!("{} {}", brought.branch, brought.tip);
-        self.note_brought(brought.named.as_str(), &detail)?;
+        let made = MadeRecord::new(&brought.branch, into, self.vault().store().now());
+        self.note_brought(brought.named.as_str(), &detail, &made)?;
         Ok(brought)
     }
 
@@ -170,10 +173,8 @@ impl Task {
         let head = self.head()?;
         let committed = self.git_work()?.commit_files(&HostRepository::open(into)?, commit)?;
         let detail = format!("{} {}", committed.branch, committed.commit);
-        match commit.paths.is_empty() {
-            true => self.note_applied(Some(head), &detail)?,
-            false => self.note_done("commit files", &detail)?,
-        }
+        let made = MadeRecord::new(&committed.branch, into, self.vault().store().now());
+        self.note_committed(commit.paths.is_empty().then_some(head), &detail, &made)?;
         Ok(committed)
     }
 }

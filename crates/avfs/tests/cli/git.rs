@@ -140,6 +140,25 @@ fn the_files_of_a_task_become_a_commit() {
 }
 
 #[test]
+fn undo_after_commits_were_brought_says_how_to_remove_the_branch_and_changes_nothing() {
+    for (apply, branch) in [("apply fix --commits", "avfs/fix"), ("apply fix --branch files", "files")] {
+        let sandbox = with_task();
+        sandbox.good(apply);
+        let before = sandbox.object("tasks --json")["tasks"][0]["head"].clone();
+        assert_eq!(sandbox.bad("undo"), (4, "nothing-to-undo".into()));
+        let said = sandbox.run("undo");
+        let removes = format!("git branch -D {branch}");
+        assert!(said.contains(&removes) && said.contains("avfs undo --vault fix"), "{said}");
+        assert_eq!(sandbox.object("tasks --json")["tasks"][0]["head"], before);
+        sandbox.good("undo --vault fix");
+        assert_ne!(sandbox.object("tasks --json")["tasks"][0]["head"], before);
+        sandbox.good("redo --vault fix");
+        sh(&sandbox.path("project/src"), &removes);
+        sandbox.good("undo");
+    }
+}
+
+#[test]
 fn a_sync_says_where_the_commits_of_the_directory_are() {
     let sandbox = with_task();
     // Somebody has looked at what was there.

@@ -296,7 +296,7 @@ impl Error {
             Error::Needed { vault, .. } => {
                 Some(format!("delete or merge them first, or force it by name: --force {vault}"))
             }
-            Error::NotRelated { .. } => Some("only a vault and its forks, or forks of one vault, can be merged".into()),
+            Error::NotRelated { .. } => Some("only a vault and its forks, forks of one vault, or tasks of one project can be merged".into()),
             Error::NoConflict { .. } => Some("`avfs conflicts` shows what is".into()),
             Error::HistoryThinned { .. } => {
                 Some("`avfs log` shows the states that are, `avfs checkout` brings paths back".into())

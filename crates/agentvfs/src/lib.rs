@@ -101,7 +101,8 @@ pub use history::{Checkpoint, HistoryEntry, PathVersion};
 pub use ignored::{Ignored, IgnoredPlace, IgnoredSummary};
 pub use keeper::{Log, Rhythm};
 pub use merge::{
-    Clash, ClashDetail, Clashes, ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedSource,
+    Clash, ClashDetail, Clashes, ConflictKind, MarkerStyle, MergeOptions, MergeReport, MergedRepository,
+    MergedSource, RepositoryOutcome,
 };
 pub use mounts::{KnownMount, MountRecord};
 pub use name::{CheckpointName, TaskName, VaultName};

@@ -5,6 +5,7 @@
 
 mod ancestry;
 mod clashes;
+mod repositories;
 mod sides;
 mod steps;
 mod sync;
@@ -19,12 +20,15 @@ use avfs_tree::{Base, ReadError, TreeReader};
 use crate::conflicts::{OpenConflict, OpenConflicts, SideLinks};
 use crate::deed::Landing;
 use crate::error::{Error, Result};
+use crate::git::is_in_repository;
 use crate::name::VaultName;
 use crate::open::{OpenVault, Saved};
 use crate::record::Head;
 use crate::restore::check_growth;
 use crate::vault::Vault;
 pub use clashes::{Clash, ClashDetail, Clashes};
+use repositories::Settling;
+pub use repositories::{MergedRepository, RepositoryOutcome};
 pub(crate) use sides::moves_between;
 use sides::{Changed, Texts};
 pub(crate) use steps::Doing;
@@ -47,8 +51,10 @@ pub struct MergeReport {
     /// The new snapshot; `None` after a dry run, and if there was nothing to merge.
     pub saved: Option<Saved>,
     pub sources: Vec<MergedSource>,
-    /// What is another than before in the vault.
+    /// What is another than before in the vault, but for the own files of repositories.
     pub changes: Vec<Change>,
+    /// The repositories in which something was done.
+    pub repositories: Vec<MergedRepository>,
     /// The conflicts that this merge found.
     pub conflicts: Vec<OpenConflict>,
 }
@@ -99,10 +105,8 @@ impl Vault {
             }
             sources.push(MergedSource { vault: record.name, base, snapshot, changed });
         }
-        let Merging { state, found, planned, .. } = merging;
-        let mut changes = self.changed_paths(&before.root, &state.root)?;
-        changes.extend(planned);
-        let mut report = MergeReport { saved: None, sources, changes, conflicts: found };
+        let (state, mut report) = merging.report(&before)?;
+        report.sources = sources;
         if options.dry_run || parents.len() == 1 {
             return Ok(report);
         }
@@ -137,6 +141,7 @@ struct Merging<'a> {
     options: &'a MergeOptions,
     state: Base,
     found: Vec<OpenConflict>,
+    repositories: Vec<MergedRepository>,
     /// What would be done to the state, if this is only a look.
     planned: Vec<Change>,
     /// The time that contents get which come in, if it is not their own.
@@ -145,12 +150,35 @@ struct Merging<'a> {
 
 impl<'a> Merging<'a> {
     fn new(vault: &'a Vault, options: &'a MergeOptions, state: Base) -> Merging<'a> {
-        Merging { vault, options, state, found: Vec::new(), planned: Vec::new(), arrival: None }
+        Merging {
+            vault,
+            options,
+            state,
+            found: Vec::new(),
+            repositories: Vec::new(),
+            planned: Vec::new(),
+            arrival: None,
+        }
     }
 
     /// What was built in the vault must be older than what comes in, whenever that was written.
     fn arriving_at(self, arrival: Timestamp) -> Merging<'a> {
         Merging { arrival: Some(arrival), ..self }
+    }
+
+    /// The merged state, and what is to be said of it.
+    fn report(self, before: &Base) -> Result<(Base, MergeReport)> {
+        let mut changes = self.vault.changed_paths(&before.root, &self.state.root)?;
+        changes.extend(self.planned);
+        changes.retain(|change| !is_in_repository(&change.path));
+        let report = MergeReport {
+            saved: None,
+            sources: Vec::new(),
+            changes,
+            repositories: self.repositories,
+            conflicts: self.found,
+        };
+        Ok((self.state, report))
     }
 
     /// Brings in one vault; returns the state that was common and how many paths changed since. `ours` are the states
@@ -162,21 +190,25 @@ impl<'a> Merging<'a> {
         theirs: &Head,
         last: bool,
     ) -> Result<(SnapshotId, u64)> {
-        let common = self.vault.common_state(ours, source, theirs.snapshot)?;
-        if common.snapshot == theirs.snapshot {
-            return Ok((common.snapshot, 0));
-        }
-        let (base, given) = (self.vault.base_of(&common)?, source.base_of(theirs)?);
-        let changed = Changed::new(self.vault, &base, &given)?;
+        let (common, base, given) = match self.vault.common_state(ours, source, theirs.snapshot) {
+            Ok(common) if common.snapshot == theirs.snapshot => return Ok((common.snapshot, 0)),
+            Ok(common) => (common.snapshot, self.vault.base_of(&common)?, source.base_of(theirs)?),
+            Err(error @ Error::NotRelated { .. }) => {
+                self.vault.began_with(source, theirs.snapshot)?.ok_or(error)?
+            }
+            Err(error) => return Err(error),
+        };
+        let mut changed = Changed::new(self.vault, &base, &given)?;
         let count = changed.changes.len() as u64;
         if base.root == self.state.root {
             self.state = self.touched(given)?;
         } else if count > 0 {
-            let name = source.name()?.to_string();
-            let ours = Changed::new(self.vault, &base, &self.state)?;
-            self.three_way(&name, &base, &given, (&ours, &changed), last)?;
+            let name = source.name()?;
+            let mut ours = Changed::new(self.vault, &base, &self.state)?;
+            self.settle_repositories(name.last_part(), &base, &given, (&mut ours, &mut changed))?;
+            self.three_way(name.as_str(), &base, &given, (&ours, &changed), last)?;
         }
-        Ok((common.snapshot, count))
+        Ok((common, count))
     }
 
     /// Nothing was done here since: their state is the merged one.
@@ -184,6 +216,20 @@ impl<'a> Merging<'a> {
         let changes = self.vault.changed_paths(&self.state.root, &given.root)?;
         let inodes = self.vault.touch(given.clone(), &changes)?;
         Ok(Base { inodes, ..given })
+    }
+
+    /// Leaves of each repository what one side did.
+    fn settle_repositories(
+        &mut self,
+        from: &str,
+        base: &Base,
+        given: &Base,
+        (ours, theirs): (&mut Changed, &mut Changed),
+    ) -> Result<()> {
+        let states = (base, &self.state, given);
+        let settling = Settling::new(self.vault, from, !self.options.dry_run, states);
+        self.repositories.extend(settling.settle(ours, theirs)?);
+        Ok(())
     }
 
     fn three_way(

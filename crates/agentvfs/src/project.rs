@@ -260,6 +260,7 @@ impl Project {
             rules: rules.as_deref().map(RuleRecord::list),
             applied: None,
             brought: Vec::new(),
+            made: None,
         };
         let seed = Seed {
             head: base,

@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
+use crate::git::MadeRecord;
 use crate::name::{CheckpointName, VaultName};
 use crate::through::RuleRecord;
 
@@ -105,6 +106,9 @@ pub(crate) struct TaskRecord {
     /// The ends of its git history that the user's repository was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub brought: Vec<String>,
+    /// The branch that it was brought to last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<MadeRecord>,
 }
 
 /// A checkpoint and its state.

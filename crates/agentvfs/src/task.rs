@@ -12,7 +12,7 @@ use avfs_core::{SnapshotId, Timestamp, TreePath};
 use crate::apply::{ApplyError, Selection};
 use crate::error::{Error, Result};
 use crate::exec::ChangedFile;
-use crate::git::HiddenFile;
+use crate::git::{HiddenFile, MadeRecord};
 use crate::ignored::IgnoredSummary;
 use crate::name::{TaskName, VaultName};
 use crate::project::path_of_hex;
@@ -87,6 +87,9 @@ pub struct TaskLook {
     pub ignored: IgnoredSummary,
     /// Those of git that were not brought over.
     pub commits: usize,
+    /// Where some of them are, if not in the project's own repository; also in repositories that the user does not have,
+    /// whose commits are not counted.
+    pub repositories: Vec<TreePath>,
 }
 
 impl Store {
@@ -206,15 +209,19 @@ impl Task {
         let TaskChanges { files, ignored_places, .. } = self.changes_between(self.base()?, head)?;
         let changed: Vec<ChangedFile> = files.into_iter().map(ChangedFile::from).collect();
         let commits = self.unbrought_commits()?;
+        let repositories = match commits {
+            0 => self.lone_repositories()?,
+            _ => self.unbrought_repositories()?,
+        };
         let state = match () {
             () if is_running => TaskState::Running,
             () if !changed.is_empty() && !self.is_applied(head)? => TaskState::Unmerged,
-            () if commits > 0 => TaskState::Unmerged,
+            () if commits > 0 || !repositories.is_empty() => TaskState::Unmerged,
             () if changed.is_empty() && self.has_other_git_work()? => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
             () => TaskState::Applied,
         };
-        Ok(TaskLook { state, head, changed, ignored: ignored_places, commits })
+        Ok(TaskLook { state, head, changed, ignored: ignored_places, commits, repositories })
     }
 
     /// Whether no work was done since a state of it was applied.
@@ -306,17 +313,35 @@ impl Task {
         &self.record.brought
     }
 
-    /// Notes in the audit log what was done with it.
-    pub(crate) fn note_done(&self, action: &str, detail: &str) -> Result<()> {
-        self.vault.update(action, detail, |_, _| Ok(()))
+    /// The branch that was made of it last.
+    pub(crate) fn made(&self) -> Option<&MadeRecord> {
+        self.record.made.as_ref()
     }
 
-    pub(crate) fn note_brought(&self, tip: &str, detail: &str) -> Result<()> {
+    /// Notes that its files became a commit: those of this state, or some of them.
+    pub(crate) fn note_committed(
+        &self,
+        state: Option<SnapshotId>,
+        detail: &str,
+        made: &MadeRecord,
+    ) -> Result<()> {
+        let action = if state.is_some() { "apply" } else { "commit files" };
+        self.vault.update(action, detail, |record, _| {
+            if let Some(task) = &mut record.task {
+                task.applied = state.or(task.applied);
+                task.made = Some(made.clone());
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn note_brought(&self, tip: &str, detail: &str, made: &MadeRecord) -> Result<()> {
         self.vault.update("bring commits", detail, |record, _| {
-            if let Some(task) = &mut record.task
-                && !task.brought.iter().any(|known| known == tip)
-            {
-                task.brought.push(tip.to_owned());
+            if let Some(task) = &mut record.task {
+                if !task.brought.iter().any(|known| known == tip) {
+                    task.brought.push(tip.to_owned());
+                }
+                task.made = Some(made.clone());
             }
             Ok(())
         })
@@ -328,7 +353,7 @@ impl Task {
         let names =
             names.iter().map(|name| project.free_task_name(name)).collect::<Result<Vec<VaultName>>>()?;
         let names = &names;
-        let record = TaskRecord { applied: None, ..self.record.clone() };
+        let record = TaskRecord { applied: None, made: None, ..self.record.clone() };
         let copies = self.vault.fork_for(&self.vault.revision("@")?, names, Some(record))?;
         copies.into_iter().map(Task::of).collect()
     }

@@ -392,3 +392,34 @@ fn a_task_whose_work_the_directory_has_already_is_applied() {
     assert_eq!(find("one").state().unwrap(), TaskState::Unmerged);
     assert_eq!(find("two").state().unwrap(), TaskState::Unmerged, "the directory has it no more");
 }
+
+#[test]
+fn tasks_of_one_project_that_began_at_different_times_are_merged() {
+    let fixture = Fixture::new();
+    fs::write(fixture.root().join("list"), "1\n2\n3\n4\n5\n").unwrap();
+    let one = fixture.task(Some("one"));
+    let reader = one.vault().reader_at(one.base().unwrap()).unwrap();
+    let _ = reader.read(&path("/list")).unwrap();
+    write(&one, "/list", b"1\n2\n3\n4\nfive\n");
+    write(&one, "/of-one", b"1");
+    fs::write(fixture.root().join("list"), "one\n2\n3\n4\n5\n").unwrap();
+    fs::write(fixture.root().join("of-user"), "").unwrap();
+    let two = fixture.task(Some("two"));
+    write(&two, "/of-two", b"2");
+    let merge = || two.vault().merge(&[one.vault()], &MergeOptions::default()).unwrap();
+    let report = merge();
+    assert_eq!((report.conflicts.len(), report.sources[0].changed > 0), (0, true), "{report:?}");
+    let read = |at: &str| two.vault().begin().unwrap().read(&path(at)).unwrap();
+    assert_eq!(read("/list"), &b"one\n2\n3\n4\nfive\n"[..]);
+    assert_eq!((read("/of-one"), read("/of-two")), (b"1"[..].into(), b"2"[..].into()));
+    assert!(two.vault().begin().unwrap().exists(&path("/of-user")).unwrap());
+    write(&one, "/more", b"more");
+    let again = merge();
+    assert_eq!(again.conflicts.len(), 0);
+    assert_eq!(read("/more"), &b"more"[..]);
+    assert!(merge().saved.is_none(), "nothing is merged twice");
+    let elsewhere = fixture.store.project(&fixture.root().join("src")).unwrap();
+    let other = elsewhere.new_task(&NewTask::default()).unwrap();
+    let refused = two.vault().merge(&[other.vault()], &MergeOptions::default());
+    assert_eq!(refused.err().unwrap().code(), "not-related");
+}

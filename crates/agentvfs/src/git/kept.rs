@@ -1,7 +1,9 @@
 //! What was hidden from a task stays as it is: no commit that is brought over changes or deletes it.
 //!
 //! A change that the user's own history has made, of the same contents into the same contents, may be made again: by a
-//! rebase, or a cherry-pick. So may everything that comes from another parent of a merge.
+//! rebase, or a cherry-pick. A merge may make of it what a clean merge does.
+
+mod merges;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -45,6 +47,8 @@ struct Change {
     path: Vec<u8>,
     before: Vec<String>,
     after: String,
+    /// No parent has it so.
+    is_new: bool,
 }
 
 impl Change {
@@ -62,10 +66,10 @@ impl Work {
         host: &HostRepository,
     ) -> Result<(), GitError> {
         let Some(rules) = self.rules() else { return Ok(()) };
-        let mut suspected = self.changes(suspects, tip, host)?;
+        let known = host.tips()?;
         let mut hiding = Hiding { work: self, levels: Levels::new(rules), rules };
-        let mut kept = Vec::new();
-        for change in suspected.drain(..) {
+        let mut kept = merges::changes(suspects, tip, &known, &mut hiding)?;
+        for change in self.changes(suspects, tip, &known)? {
             if let Some(path) = hiding.hides(&change.path)? {
                 kept.push((change, path));
             }
@@ -74,7 +78,7 @@ impl Work {
             return Ok(());
         }
         let known = known_changes(host, kept.iter().map(|(change, _)| &change.path[..]).collect())?;
-        kept.retain(|(change, _)| !change.pairs().any(|pair| known.contains(&pair)));
+        kept.retain(|(change, _)| !(change.is_new && change.pairs().any(|pair| known.contains(&pair))));
         let changes: Vec<HiddenChange> = kept
             .into_iter()
             .map(|(change, path)| HiddenChange {
@@ -86,15 +90,15 @@ impl Work {
         if changes.is_empty() { Ok(()) } else { Err(GitError::ChangesHidden { changes, task: None }) }
     }
 
-    /// What new commits change that none of their parents has so.
+    /// What new commits change that are no merges.
     fn changes(
         &self,
         suspects: &Quarantine,
         tip: &ObjectName,
-        host: &HostRepository,
+        known: &[ObjectName],
     ) -> Result<Vec<Change>, GitError> {
-        let known = host.tips()?;
-        let git = suspects.git("looking at what commits change").args(["log", "-c", "--format=%x01%H %P"]);
+        let git = suspects.git("looking at what commits change");
+        let git = git.args(["log", "--no-merges", "--format=%x01%H %P"]);
         let listed = git.args(DIFFERENCES).arg("--stdin").output_of(|input| {
             let excluded = known.iter().map(|known| format!("^{known}\n"));
             for line in [format!("{tip}\n")].into_iter().chain(excluded) {
@@ -186,10 +190,10 @@ fn parse_change(about: &[u8], path: &[u8], commit: Option<ObjectName>) -> Option
     let fields: Vec<&str> = text.split(' ').collect();
     let (modes, names) = fields.split_at_checked(parents + 1)?;
     let names = names.get(..=parents)?;
-    let version = |at: usize| format!("{} {}", modes[at], names[at]);
-    let after = match names[parents].bytes().all(|byte| byte == b'0') {
+    let version = |at: usize| match names[at].bytes().all(|byte| byte == b'0') {
         true => "0".to_owned(),
-        false => version(parents),
+        false => format!("{} {}", modes[at], names[at]),
     };
-    Some(Change { commit, path: path.to_vec(), before: (0..parents).map(version).collect(), after })
+    let before = (0..parents).map(version).collect();
+    Some(Change { commit, path: path.to_vec(), before, after: version(parents), is_new: true })
 }

@@ -10,6 +10,7 @@ pub struct RefName(Box<[u8]>);
 
 const BRANCHES: &[u8] = b"refs/heads/";
 const TAGS: &[u8] = b"refs/tags/";
+const REMOTES: &[u8] = b"refs/remotes/";
 
 impl RefName {
     /// `None` if git would not accept it.
@@ -32,9 +33,10 @@ impl RefName {
         &self.0
     }
 
-    /// Without what says that it is a branch or a tag; safe to print.
+    /// Without what says that it is a branch, a tag, or follows a remote; safe to print.
     pub fn short(&self) -> String {
-        let short = self.0.strip_prefix(BRANCHES).or_else(|| self.0.strip_prefix(TAGS));
+        let of_remote = || self.0.strip_prefix(REMOTES);
+        let short = self.0.strip_prefix(BRANCHES).or_else(|| self.0.strip_prefix(TAGS)).or_else(of_remote);
         printable(short.unwrap_or(&self.0))
     }
 
@@ -43,12 +45,22 @@ impl RefName {
         self.is_branch() || self.0.starts_with(TAGS)
     }
 
+    /// Whether it notes where a branch of another repository was.
+    pub fn is_remote(&self) -> bool {
+        self.0.starts_with(REMOTES)
+    }
+
     pub fn is_branch(&self) -> bool {
         self.0.starts_with(BRANCHES)
     }
 
+    /// The name of a branch without what says that it is one; `None` for everything else.
+    pub(crate) fn branch_name(&self) -> Option<&[u8]> {
+        self.0.strip_prefix(BRANCHES)
+    }
+
     /// Where its file is in the directory of a repository.
-    pub(super) fn path(&self) -> Option<TreePath> {
+    pub(crate) fn path(&self) -> Option<TreePath> {
         TreePath::parse(&self.0).ok()
     }
 }

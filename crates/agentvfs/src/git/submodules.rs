@@ -1,4 +1,4 @@
-//! The submodules of a project in which something was done with git.
+//! The submodules and nested repositories of a project in which something was done with git.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use super::place::is_in_repository;
 use super::settings::files_of;
 use super::work::Work;
 
-/// A submodule, and what was done in its repository.
+/// A submodule or nested repository, and what was done in it.
 pub struct Submodule {
     /// Where its files are.
     pub path: TreePath,
@@ -19,8 +19,8 @@ pub struct Submodule {
 }
 
 impl Work {
-    /// The submodules whose refs changed, in the order of their repositories; those of submodules too. Costs what
-    /// changed there.
+    /// The submodules whose refs changed, in the order of their repositories, those of submodules too; then repositories
+    /// that are no submodules. Costs what changed.
     pub fn submodules(&self) -> Result<Vec<Submodule>, GitError> {
         let mut found = Vec::new();
         for place in self.changed_repositories()? {
@@ -29,6 +29,7 @@ impl Work {
                 found.push(Submodule { path, work });
             }
         }
+        found.extend(self.nested()?);
         Ok(found)
     }
 

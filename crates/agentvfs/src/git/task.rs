@@ -13,12 +13,14 @@ use super::counted::Memory;
 use super::error::GitError;
 use super::files::{CommitFiles, Committed};
 use super::host::HostRepository;
+use super::made::MadeRecord;
 use super::names::{ObjectName, RefName};
 use super::refs::MovedRef;
 use super::submodules::Submodule;
 use super::work::Work;
 use crate::apply::{Selection, check_in_reach};
 use crate::error::Result;
+use crate::ignored::Ignored;
 use crate::owner::work_directory;
 use crate::task::Task;
 
@@ -76,6 +78,35 @@ impl Task {
         Ok(commits)
     }
 
+    /// Where repositories are, beside the project's own, with commits that would be lost with it: submodules and nested
+    /// ones. Those that the user does not have are among them, unless they are ignored, or only cloned.
+    pub fn unbrought_repositories(&self) -> Result<Vec<TreePath>> {
+        let mut paths: Vec<TreePath> =
+            self.unbrought_places()?.iter().map(|place| place.work.files().clone()).collect();
+        paths.retain(|path| !path.is_root());
+        paths.extend(self.lone_repositories()?);
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// The repositories that the user does not have, and in which commits were made.
+    pub(crate) fn lone_repositories(&self) -> Result<Vec<TreePath>> {
+        let work = self.git_work()?;
+        let known = submodules_at(&work, self.root())?;
+        let mut ignored = Ignored::new(work.base().clone(), work.head().clone());
+        let mut paths = Vec::new();
+        for Submodule { path, work } in work.nested()? {
+            if known.iter().any(|(known, _)| known.path == path) || !work.has_own_commits()? {
+                continue;
+            }
+            let place = ignored.place_of(&path, true).map_err(|error| self.vault().read_error(error))?;
+            if place.is_none() || !work.is_of_new_repository() {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
+    }
+
     /// The repositories in it with work that was not brought over.
     fn unbrought_places(&self) -> Result<Vec<Unbrought>> {
         let work = self.git_work()?;
@@ -108,7 +139,7 @@ impl Task {
     pub fn bring_commits(&self, into: &Path, bring: &Bring) -> Result<Brought> {
         check_in_reach(into)?;
         self.check_settled(&Selection::default())?;
-        self.bring_work(&self.git_work()?, &HostRepository::open(into)?, bring)
+        self.bring_work(&self.git_work()?, into, &HostRepository::open(into)?, bring)
     }
 
     /// Brings the commits of its submodules into those that are in a directory, as branches of the same name: before
@@ -120,16 +151,18 @@ impl Task {
         let mut all = Vec::new();
         for (Submodule { path, work }, host) in submodules_at(&self.git_work()?, into)? {
             if work.unmerged_commits(Some(&host))? > 0 {
-                all.push((path, self.bring_work(&work, &host, &bring)?));
+                let below = into.join(OsStr::from_bytes(path.as_bytes()));
+                all.push((path, self.bring_work(&work, &below, &host, &bring)?));
             }
         }
         Ok(all)
     }
 
-    fn bring_work(&self, work: &Work, host: &HostRepository, bring: &Bring) -> Result<Brought> {
+    fn bring_work(&self, work: &Work, into: &Path, host: &HostRepository, bring: &Bring) -> Result<Brought> {
         let brought = work.bring_commits(host, bring).map_err(|error| error.in_task(self.name().as_str()))?;
         let detail = format!("{} {}", brought.branch, brought.tip);
-        self.note_brought(brought.named.as_str(), &detail)?;
+        let made = MadeRecord::new(&brought.branch, into, self.vault().store().now());
+        self.note_brought(brought.named.as_str(), &detail, &made)?;
         Ok(brought)
     }
 
@@ -140,10 +173,8 @@ impl Task {
         let head = self.head()?;
         let committed = self.git_work()?.commit_files(&HostRepository::open(into)?, commit)?;
         let detail = format!("{} {}", committed.branch, committed.commit);
-        match commit.paths.is_empty() {
-            true => self.note_applied(Some(head), &detail)?,
-            false => self.note_done("commit files", &detail)?,
-        }
+        let made = MadeRecord::new(&committed.branch, into, self.vault().store().now());
+        self.note_committed(commit.paths.is_empty().then_some(head), &detail, &made)?;
         Ok(committed)
     }
 }

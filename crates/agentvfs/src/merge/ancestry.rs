@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use avfs_core::{Snapshot, SnapshotId, Timestamp};
 use avfs_store::StoreError;
-use avfs_tree::ObjectError;
+use avfs_tree::{Base, ObjectError};
 
 use crate::error::{Error, Result};
 use crate::record::Head;
+use crate::task::Task;
 use crate::vault::Vault;
 
 const OURS: u8 = 1;
@@ -40,6 +41,28 @@ impl Vault {
             }
         }
         Err(Error::NotRelated { vault: self.name()?.to_string(), other: other.name()?.to_string() })
+    }
+
+    /// For two tasks on one directory that began at different times: where the other one began, and a state of it. What the
+    /// user did between is then ours.
+    pub(super) fn began_with(
+        &self,
+        other: &Vault,
+        theirs: SnapshotId,
+    ) -> Result<Option<(SnapshotId, Base, Base)>> {
+        let task = |vault: &Vault| match Task::of(vault.clone()) {
+            Ok(task) => Ok(Some(task)),
+            Err(Error::NotATask { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let (Some(own), Some(other)) = (task(self)?, task(other)?) else { return Ok(None) };
+        if own.root() != other.root() {
+            return Ok(None);
+        }
+        // Both as the task has seen them, whatever the directory has had since.
+        let (began, now) = (other.base()?, self.store().with_moved(theirs)?);
+        let base = |state| Ok::<_, Error>(Base { root: self.snapshot(state)?.root, inodes: None });
+        Ok(Some((began, base(began)?, base(now)?)))
     }
 
     /// Whether everything that another vault holds has come into this one.

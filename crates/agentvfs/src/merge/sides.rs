@@ -50,6 +50,11 @@ impl Changed {
         Ok(())
     }
 
+    /// Forgets moves from or to paths that are not wanted: they are a file that went and one that came.
+    pub fn retain_moves(&mut self, mut is_wanted: impl FnMut(&TreePath) -> bool) {
+        self.moves.retain(|moved| is_wanted(&moved.from) && is_wanted(&moved.to));
+    }
+
     pub fn side(&self) -> Side<'_> {
         Side { changes: &self.changes, moves: &self.moves }
     }

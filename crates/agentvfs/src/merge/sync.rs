@@ -56,12 +56,10 @@ impl Task {
             let mut ours = Changed::new(vault, &base, &before)?;
             ours.drop_rewritten(vault.store().objects())?;
             leave_ignored_to_task(ignored, &ours, &mut changed).map_err(|error| vault.read_error(error))?;
+            merging.settle_repositories(DIRECTORY, &base, &given, (&mut ours, &mut changed))?;
             merging.three_way(DIRECTORY, &base, &given, (&ours, &changed), true)?;
         }
-        let Merging { state, found, planned, .. } = merging;
-        let mut changes = vault.changed_paths(&before.root, &state.root)?;
-        changes.extend(planned);
-        let mut report = MergeReport { saved: None, sources: Vec::new(), changes, conflicts: found };
+        let (state, mut report) = merging.report(&before)?;
         if !options.dry_run && !changed.changes.is_empty() {
             crate::restore::check_growth(&before.root.totals, &state.root.totals, open.limits())?;
             report.saved = Some(vault.land_merge(open, state, vec![present.snapshot], &report)?);

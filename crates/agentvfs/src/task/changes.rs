@@ -8,7 +8,7 @@ use avfs_tree::{ObjectError, Objects, ReadError, SeenChange, TreeReader};
 
 use super::Task;
 use crate::error::{Error, Result};
-use crate::git::is_in_repository;
+use crate::git::{MovedRef, RefName, Repositories, Work, is_in_repository};
 use crate::ignored::{Ignored, IgnoredSummary};
 use crate::patch::{FileChange, Status, file_changes};
 
@@ -39,13 +39,27 @@ impl Task {
         }
         let (base, head) = (self.base()?, self.head()?);
         let (from, to) = (self.vault().reader_at(base)?, self.vault().reader_at(head)?);
-        let mut found = false;
+        let mut changes = Vec::new();
         let looked = from.diff(&to, &TreePath::root(), &mut |seen| {
-            found |= is_git_work(&seen.change);
+            if is_in_repository(&seen.change.path) && !is_rewritten(to.objects(), &seen.change)? {
+                changes.push(seen.change);
+            }
             Ok(())
         });
         looked.map_err(Error::Object)?;
-        Ok(found)
+        let mut repositories = Repositories::in_states(vec![from.clone(), to.clone()]);
+        for (place, touched) in repositories.touched(changes.iter()) {
+            let moved = Work::in_repository(from.clone(), to.clone(), place).moved_refs()?;
+            let is_told = |moved: &MovedRef| moved.name.as_ref().is_none_or(RefName::holds_work);
+            let is_own =
+                |moved: &MovedRef| !is_told(moved) && !moved.name.as_ref().is_some_and(RefName::is_remote);
+            // The objects of a branch that moved are its commits.
+            let has_objects = touched.objects && !moved.iter().any(is_told);
+            if touched.other || has_objects || moved.iter().any(is_own) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     pub(super) fn changes_between(&self, from: SnapshotId, to: SnapshotId) -> Result<TaskChanges> {
@@ -172,22 +186,19 @@ fn settle_copies(objects: &Objects, changes: &mut [SeenChange]) -> Result<(), Ob
     Ok(())
 }
 
+/// Whether a file was written with the bytes that it had.
+fn is_rewritten(objects: &Objects, change: &Change) -> Result<bool, ObjectError> {
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) if before.meta.mode == after.meta.mode => {
+            objects.has_same_bytes(before, after)
+        }
+        _ => Ok(false),
+    }
+}
+
 /// Owners are never applied, so that another owner alone is no change of a task.
 fn is_applicable(file: &FileChange) -> bool {
     let (Status::Attributes, Some(old), Some(new)) = (file.status, &file.old, &file.new) else { return true };
     let (old, new) = (&old.entry.meta, &new.entry.meta);
     (old.mode, &old.xattrs, &old.labels) != (new.mode, &new.xattrs, &new.labels)
-}
-
-/// Files of a repository that git writes without anybody's work being in them.
-const NOTES_OF_GIT: [&[u8]; 6] =
-    [b"index", b"index.lock", b"FETCH_HEAD", b"ORIG_HEAD", b"COMMIT_EDITMSG", b"gc.log"];
-
-fn is_git_work(change: &Change) -> bool {
-    let is_directory = |entry: &Option<Entry>| entry.as_ref().is_none_or(Entry::is_directory);
-    let is_note =
-        || change.path.split_last().is_some_and(|(_, name)| NOTES_OF_GIT.contains(&name.as_bytes()));
-    is_in_repository(&change.path)
-        && !(is_directory(&change.before) && is_directory(&change.after))
-        && !is_note()
 }

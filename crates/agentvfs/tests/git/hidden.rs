@@ -235,3 +235,69 @@ fn changes_that_the_user_made_may_be_made_again() {
         ground.in_host("git show --stat --format= brought | tail -1")
     );
 }
+
+/// A repository whose key was added, and rotated later; every third commit is about something else.
+fn with_rotated_key() -> Ground {
+    Ground::with(
+        "git init -q --template= -b main; key() { printf -- \"-----BEGIN PRIVATE KEY-----\\n$1\\n-----END PRIVATE KEY-----\"; }
+         echo work >work; git add -A; git commit -qm zero
+         mkdir certs; key MIIE1 >certs/server.key; git add -A; git commit -qm add
+         key MIIE2 >certs/server.key; git add -A; git commit -qm rotate
+         echo other >other; git add -A; git commit -qm other
+         find . -path ./.git -prune -o -type f -exec touch -d 2020-01-01 {} +; git update-index -q --refresh",
+    )
+}
+
+#[test]
+fn a_merge_that_takes_the_older_side_of_a_hidden_file_is_refused() {
+    let (ground, store) = (with_rotated_key(), Store::in_memory());
+    let work = "echo w >w; git add w; git commit -qm w";
+    for (script, expected) in [
+        (
+            format!("git switch -qc x HEAD~3; {work}; git merge -q -s ours main -m m"),
+            "deletes /certs/server.key",
+        ),
+        (
+            format!("git switch -qc x HEAD~2; {work}; git merge -q -s ours main -m m"),
+            "changes /certs/server.key",
+        ),
+        (
+            format!(
+                "git switch -qc x HEAD~3; {work}; git switch -q main; git merge -q --no-ff --no-commit x
+                  git rm -qf --sparse --cached certs/server.key; git commit -qm m"
+            ),
+            "deletes /certs/server.key",
+        ),
+        (
+            format!(
+                "git switch -qc x HEAD~3; {work}; git switch -qc y HEAD~1; git commit -q --allow-empty -m y
+                  git merge -q -s ours x main -m m"
+            ),
+            "deletes /certs/server.key",
+        ),
+    ] {
+        let task = made(&ground, &store, &[]);
+        inside(&ground, &task, &script);
+        take_git(&ground, &task);
+        let error = bring(&ground, &task).unwrap_err();
+        assert_eq!(error.code(), "hidden-changed", "{script}: {error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_merge_that_takes_the_newer_side_of_a_hidden_file_passes() {
+    let (ground, store) = (with_rotated_key(), Store::in_memory());
+    for script in [
+        "git switch -qc x HEAD~3; echo w >w; git add w; git commit -qm w; git merge -q main -m m",
+        "git switch -qc x HEAD~2; echo w >w; git add w; git commit -qm w; git switch -q main; git merge -q x -m m",
+        "git switch -qc x; echo x >x; git add x; git commit -qm x; git switch -qc y main; echo y >y; git add y
+         git commit -qm y; git switch -q main; git merge -q x y -m m",
+    ] {
+        let task = made(&ground, &store, &[]);
+        inside(&ground, &task, script);
+        take_git(&ground, &task);
+        bring(&ground, &task).unwrap();
+        ground.in_host("git branch -qD brought");
+    }
+}

@@ -10,6 +10,7 @@ mod hidden;
 mod history;
 mod inlined;
 mod layouts;
+mod merging;
 mod revisions;
 mod submodules;
 mod tasks;

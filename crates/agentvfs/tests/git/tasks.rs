@@ -1,6 +1,7 @@
 //! Tasks with commits.
 
 use agentvfs::git::{Bring, CommitFiles, RefName, default_branch};
+use agentvfs::transfer::{DirectoryExport, export_directory};
 use agentvfs::{NewTask, Store, Task, TaskState, Timestamp, TreePath};
 
 use crate::ground::{Ground, sh};
@@ -8,7 +9,10 @@ use crate::ground::{Ground, sh};
 /// A task on the user's directory in which a script ran that changed the repository and made some files.
 fn task(ground: &Ground, store: &Store, script: &str, made: &[&str]) -> Task {
     let task = store.project(&ground.path("host")).unwrap().new_task(&NewTask::default()).unwrap();
-    sh(&ground.path(""), "rm -rf task; cp -a host task");
+    sh(&ground.path(""), "rm -rf task");
+    let (reader, to) = (task.vault().reader().unwrap(), ground.path("task"));
+    // Everything is read before it is written, as it is in a mount.
+    export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
     ground.in_task(script);
     let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
     let open = task.vault().begin().unwrap();
@@ -92,4 +96,55 @@ fn a_task_whose_files_are_a_commit_is_applied() {
     assert_eq!(task.commit_files(&host, &commit).unwrap().files, 2);
     assert_eq!(ground.in_host("git show made:x"), "x");
     assert_eq!(again(&store, &task).state().unwrap(), TaskState::Applied);
+}
+
+/// A repository with another one in it that is ignored there.
+fn with_nested() -> Ground {
+    Ground::with(
+        "git init -q -b main; echo /nested >.gitignore; git init -q -b main nested
+         echo n >nested/n; git -C nested add -A; git -C nested commit -qm nested; git add -A; git commit -qm first",
+    )
+}
+
+#[test]
+fn commits_in_a_nested_repository_are_counted_named_and_brought() {
+    let (ground, store) = (with_nested(), Store::in_memory());
+    let task = task(&ground, &store, "true", &[]);
+    assert_eq!(task.state().unwrap(), TaskState::Unchanged);
+    let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
+    ground.in_task("cd nested; echo m >m; git add m; git commit -qm more");
+    let open = task.vault().begin().unwrap();
+    open.remove(&path("nested/.git"), true).unwrap();
+    open.import_directory(&ground.path("task/nested/.git"), &path("nested/.git"), &()).unwrap();
+    open.commit("work", "").unwrap();
+    let look = task.look().unwrap();
+    assert_eq!((look.state, look.commits, look.repositories), (TaskState::Unmerged, 1, vec![path("nested")]));
+    // What was applied of its files does not change that.
+    task.note_applied(Some(task.head().unwrap()), "").unwrap();
+    assert_eq!(again(&store, &task).state().unwrap(), TaskState::Unmerged);
+    assert_eq!(task.git_summary().unwrap().submodules[0].path, path("nested"));
+    let bring = Bring { branch: default_branch(&task).unwrap(), of: None, update: false };
+    assert_eq!(task.bring_submodules(&ground.path("host"), &bring).unwrap().len(), 1);
+    let log = format!("git -C nested log -1 --format=%s avfs/{}", task.name());
+    assert_eq!(ground.in_host(&log), "more");
+    assert_eq!(again(&store, &task).look().unwrap().commits, 0);
+}
+
+#[test]
+fn a_new_repository_counts_by_its_own_commits_and_not_by_what_it_was_cloned_with() {
+    let (ground, store) = (with_nested(), Store::in_memory());
+    let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
+    for (script, expected) in [
+        ("git clone -q nested new", vec![]),
+        ("git clone -q nested new; git -C new checkout -q --detach", vec![]),
+        ("git init -q new; git -C new commit -q --allow-empty -m own", vec![path("new")]),
+        ("git clone -q nested new; git -C new commit -q --allow-empty -m own", vec![path("new")]),
+    ] {
+        let task = task(&ground, &store, script, &[]);
+        let open = task.vault().begin().unwrap();
+        open.make_directory(&path("new"), true).unwrap();
+        open.import_directory(&ground.path("task/new/.git"), &path("new/.git"), &()).unwrap();
+        open.commit("work", "").unwrap();
+        assert_eq!(task.look().unwrap().repositories, expected, "{script}");
+    }
 }

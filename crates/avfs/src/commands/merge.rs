@@ -1,9 +1,12 @@
 //! `avfs merge`: bring in what forks did.
 
+mod repositories;
+
 use agentvfs::{Choice, MarkerStyle, MergeOptions, MergeReport, MergedSource, OpenConflict, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
+use self::repositories::{Parties, RepositoryBody, line};
 use crate::conflicts::ConflictBody;
 use crate::context::Context;
 use crate::escape::printable;
@@ -23,7 +26,7 @@ Examples:
   avfs merge attempt-1 attempt-2 --dry-run
   avfs merge fix-login --into main --conflicts theirs")]
 pub struct MergeArgs {
-    /// The vaults to bring in: forks of this one, its parent, or forks of the same vault
+    /// The vaults to bring in: forks of this one, its parent, forks of the same vault, or tasks of the same project
     #[arg(required = true, value_name = "FROM")]
     from: Vec<String>,
 
@@ -73,6 +76,7 @@ struct MergeBody {
     snapshot: Option<String>,
     sources: Vec<SourceBody>,
     changes: Vec<ChangedPath>,
+    repositories: Vec<RepositoryBody>,
     conflicts: Vec<ConflictBody>,
 }
 
@@ -113,7 +117,7 @@ pub fn tell(
 ) -> Result<ExitStatus> {
     match context.out.is_json() {
         true => context.out.object(kind, &body(vault, report, dry_run)?)?,
-        false => print(context, vault, report, dry_run)?,
+        false => print(context, kind, vault, report, dry_run)?,
     }
     Ok(if report.conflicts.is_empty() { ExitStatus::Success } else { ExitStatus::No })
 }
@@ -139,11 +143,18 @@ fn body(vault: &Vault, report: &MergeReport, dry_run: bool) -> Result<MergeBody>
         snapshot: report.saved.as_ref().map(|saved| saved.snapshot.to_string()),
         sources: report.sources.iter().map(source).collect(),
         changes: changes.collect(),
+        repositories: report.repositories.iter().map(RepositoryBody::from).collect(),
         conflicts: report.conflicts.iter().map(ConflictBody::new).collect(),
     })
 }
 
-fn print(context: &mut Context<'_>, vault: &Vault, report: &MergeReport, dry_run: bool) -> Result<()> {
+fn print(
+    context: &mut Context<'_>,
+    kind: &str,
+    vault: &Vault,
+    report: &MergeReport,
+    dry_run: bool,
+) -> Result<()> {
     for OpenConflict { conflict, .. } in &report.conflicts {
         let path = printable(&from_root(&conflict.path));
         context.out.line(format_args!("{:<15}  {path}", conflict.kind.name()))?;
@@ -157,6 +168,13 @@ fn print(context: &mut Context<'_>, vault: &Vault, report: &MergeReport, dry_run
         )),
         None if dry_run => context.out.talk(format_args!("would change {paths} of {name}")),
         None => context.out.talk(format_args!("{name} has everything already")),
+    }
+    for merged in &report.repositories {
+        let parties = match kind {
+            "sync" => Parties { from: None, into: None },
+            _ => Parties { from: Some(&merged.from), into: Some(name.last_part()) },
+        };
+        context.out.talk(line(merged, parties, dry_run));
     }
     let conflicts = count(report.conflicts.len() as u64, "conflict");
     match report.conflicts.is_empty() {

@@ -76,6 +76,10 @@ pub struct TaskBody {
     pub ignored: IgnoredBody,
     /// Those of git that were not brought over.
     pub commits: usize,
+    /// Where commits are that are not in the project's own repository.
+    pub repositories: Vec<PathField>,
+    #[serde(skip)]
+    pub nested: Vec<TreePath>,
     /// The run that goes on in it, or the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunStateBody>,
@@ -172,6 +176,8 @@ impl TaskBody {
             changed: CountsBody::of(&look.changed),
             ignored: (&look.ignored).into(),
             commits: look.commits,
+            repositories: look.repositories.iter().map(PathField::from).collect(),
+            nested: look.repositories,
             run: run.map(RunStateBody::from),
             run_note: run.and_then(table::run_note),
             open_conflicts: task.open_conflicts()?.iter().map(PathField::from).collect(),
@@ -198,6 +204,8 @@ impl TaskBody {
             changed: CountsBody::default(),
             ignored: IgnoredBody::default(),
             commits: 0,
+            repositories: Vec::new(),
+            nested: Vec::new(),
             run: None,
             run_note: None,
             open_conflicts: Vec::new(),

@@ -25,6 +25,8 @@ use crate::versions::{EntryBody, Names, count};
 that commands work on here (`avfs status` shows both), whichever is later. With
 --vault it is the last change of that vault. Nothing outside of this directory
 and that vault is changed unless it is named. `avfs redo` goes forward again.
+If the last thing was `avfs apply --commits` or `--branch`, nothing is undone, and
+what removes the branch is told.
 
 Ends with status 1 if there were fewer changes than asked for.
 

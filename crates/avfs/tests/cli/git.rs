@@ -139,6 +139,41 @@ fn the_files_of_a_task_become_a_commit() {
     assert_eq!(sandbox.bad("apply fix -m text"), (2, "usage".into()));
 }
 
+#[test]
+fn undo_after_commits_were_brought_says_how_to_remove_the_branch_and_changes_nothing() {
+    for (apply, branch) in [("apply fix --commits", "avfs/fix"), ("apply fix --branch files", "files")] {
+        let sandbox = with_task();
+        sandbox.good(apply);
+        let before = sandbox.object("tasks --json")["tasks"][0]["head"].clone();
+        assert_eq!(sandbox.bad("undo"), (4, "nothing-to-undo".into()));
+        let said = sandbox.run("undo");
+        let removes = format!("git branch -D {branch}");
+        assert!(said.contains(&removes) && said.contains("avfs undo --vault fix"), "{said}");
+        assert_eq!(sandbox.object("tasks --json")["tasks"][0]["head"], before);
+        sandbox.good("undo --vault fix");
+        assert_ne!(sandbox.object("tasks --json")["tasks"][0]["head"], before);
+        sandbox.good("redo --vault fix");
+        sh(&sandbox.path("project/src"), &removes);
+        sandbox.good("undo");
+    }
+}
+
+#[test]
+fn a_sync_says_where_the_commits_of_the_directory_are() {
+    let sandbox = with_task();
+    // Somebody has looked at what was there.
+    sandbox.object("diff fix --json");
+    sh(&sandbox.path("project/src"), "echo user >user; git add user; git commit -qm user");
+    let would = sandbox.object("sync fix --dry-run --json");
+    let repositories =
+        json!([{"path": "/.git", "side": "ours", "refs": [{"name": "refs/remotes/directory/main"}]}]);
+    assert_eq!(would["repositories"], repositories);
+    let said = sandbox.run("sync fix");
+    assert!(said.contains("the directory's commits are at directory/main in the task\n"), "{said}");
+    assert_eq!(sandbox.object("conflicts --vault fix --json")["conflicts"], json!([]));
+    assert!(sandbox.run("sync fix").contains("has everything already"));
+}
+
 /// How many commits `tasks` counts, and how often it starts git for that.
 fn counting(sandbox: &Sandbox) -> (serde_json::Value, usize) {
     let programs = sandbox.path("programs");

@@ -315,3 +315,22 @@ fn submodules_take_commits_wherever_their_git_directories_are() {
         assert_eq!(root(&project, place).commits(task).1, 0, "{place}");
     }
 }
+
+#[test]
+fn commits_in_a_nested_repository_are_told_and_not_thrown_away_unasked() {
+    let project = with_repository();
+    sh(
+        &project,
+        "web",
+        "echo /nested >>.gitignore; git commit -qam ignore || { git add -A; git commit -qm ignore; }
+         git init -q -b main nested; git -C nested commit -q --allow-empty -m nested",
+    );
+    let user = root(&project, "web");
+    let (_, said) = user.run("one", "cd nested; git commit -q --allow-empty -m more");
+    assert!(said.contains("1 commit was made\ncommits were made in nested\n"), "{said}");
+    assert_eq!(user.commits("one"), ("unmerged".into(), 1));
+    assert!(user.good(&["tasks"]).0.contains("  commits in nested\n"));
+    assert!(!user.output(&["discard", "one"]).status.success(), "it asks first");
+    user.good(&["apply", "one", "--commits"]);
+    assert_eq!(sh(&project, "web/nested", "git log -1 --format=%s avfs/one"), "more");
+}

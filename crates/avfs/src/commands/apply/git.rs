@@ -166,7 +166,7 @@ fn tell_commits(
         out.object("apply-commits", &body)?;
     }
     for (path, _) in submodules {
-        out.talk(format_args!("made branch '{branch}' in the submodule {path}"));
+        out.talk(format_args!("made branch '{branch}' in the repository {path}"));
     }
     match brought.map(|brought| brought.objects) {
         Some(0) => out.talk(format_args!("branch '{branch}' has these commits")),

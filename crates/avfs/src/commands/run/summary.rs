@@ -14,7 +14,7 @@ use crate::commands::apply::Part;
 use crate::commands::rules::HiddenBody;
 use crate::commands::tasks::ProjectField;
 use crate::ignored::IgnoredBody;
-use crate::listing::{Item, Listing, ignored_line};
+use crate::listing::{Item, Listing, ignored_line, shown};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::unreached::{self, Unreached};
@@ -101,6 +101,11 @@ pub(super) fn tell(
     // What cannot be counted is told by `avfs diff`.
     let commits = start.task.unbrought_commits().unwrap_or(0);
     tell_commits(out, commits);
+    let repositories = start.task.unbrought_repositories().unwrap_or_default();
+    let places: Vec<String> = repositories.iter().map(|path| shown(path, false)).collect();
+    if !places.is_empty() {
+        out.talk(format_args!("commits were made in {}", places.join(", ")));
+    }
     let items: Vec<Item> = changes.files.iter().map(Item::from).collect();
     match items.len() {
         _ if !end.started && is_spent => {
@@ -110,6 +115,9 @@ pub(super) fn tell(
         0 if commits > 0 => {
             out.talk(format_args!("task {name}: no file differs; `avfs apply {name} --commits` brings what it committed"))
         }
+        0 if !places.is_empty() => out.talk(format_args!(
+            "task {name}: no file differs, but there are commits that you do not have; `avfs run --task {name}` goes on with it"
+        )),
         0 if start.task.has_other_git_work()? => out.talk(format_args!(
             "task {name}: no file differs, but its repository does: a stash, a commit on no branch, or settings; \
              `avfs run --task {name}` goes on with it"

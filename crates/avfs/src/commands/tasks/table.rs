@@ -42,6 +42,10 @@ pub fn print(out: &mut Printer, tasks: &[TaskBody]) -> Result<(), PrintError> {
         if let Some(open) = open_conflicts(task) {
             out.line(out.paint(YELLOW, format!("  {open}")))?;
         }
+        if !task.nested.is_empty() {
+            let places: Vec<String> = task.nested.iter().map(|path| shown(path, false)).collect();
+            out.line(format_args!("  commits in {}", places.join(", ")))?;
+        }
         for warning in task.trouble.iter().chain(&task.warnings) {
             out.line(out.paint(YELLOW, format!("  {warning}")))?;
         }

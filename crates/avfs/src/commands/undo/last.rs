@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use agentvfs::apply::ApplyRecord;
+use agentvfs::git::MadeBranch;
 use agentvfs::{Error, Here, HistoryEntry, Store, Task, Timestamp, Vault};
 use anyhow::Result;
 
@@ -61,6 +62,9 @@ pub fn next_undo(context: &mut Context<'_>) -> Result<Step> {
     let is_here = |directory: &Path| here.is_here(directory);
     let apply = store.last_apply(is_here)?;
     let tasks = here.tasks()?;
+    if let Some(made) = branch_made_last(&here, &tasks, apply.as_ref())? {
+        return Err(made.into());
+    }
     if tasks.is_empty() {
         let last = context.vault_if_chosen()?.map(last_change).transpose()?.flatten();
         let newest = store.last_apply_time(is_here)?;
@@ -81,6 +85,41 @@ pub fn next_undo(context: &mut Context<'_>) -> Result<Step> {
         Some(change) if change.time() > apply.time => self::change(context.vault()?),
         Some(_) | None => Ok(Step::Apply(apply)),
     }
+}
+
+/// Says so if the last thing done here was making a branch of a task. It is git's from then on: to undo something else
+/// instead would take away what the user has just brought home.
+fn branch_made_last(here: &Here, tasks: &[Task], apply: Option<&ApplyRecord>) -> Result<Option<Failure>> {
+    let mut newest: Option<(MadeBranch, &Task)> = None;
+    for task in tasks {
+        let root = task.root();
+        let made = task
+            .last_branch()?
+            .filter(|made| made.directory.starts_with(root) || here.is_here(&made.directory));
+        if let Some(made) = made
+            && newest.as_ref().is_none_or(|(newest, _)| made.time > newest.time)
+        {
+            newest = Some((made, task));
+        }
+    }
+    let Some((made, task)) = newest else { return Ok(None) };
+    let idle = tasks.iter().filter(|task| !task.is_running().unwrap_or(true));
+    let changed = latest(idle, last_change)?.map(|step| step.time());
+    if changed.max(apply.map(|apply| apply.time)).is_some_and(|time| time > made.time) {
+        return Ok(None);
+    }
+    let (name, branch) = (here.name_of(task), made.branch.short());
+    let text = format!(
+        "the last thing done here was bringing task {name} to git, as branch {branch}: avfs does not undo that"
+    );
+    let place = match made.directory == task.root() {
+        true => String::new(),
+        false => format!(" -C {}", printable_path(&made.directory)),
+    };
+    let hint = format!(
+        "`git{place} branch -D {branch}` removes it; `avfs undo --vault {name}` undoes the last change of the task"
+    );
+    Ok(Some(Failure::new("nothing-to-undo", ExitStatus::Conflict, text).hint(Some(hint))))
 }
 
 /// What the next redo does again.

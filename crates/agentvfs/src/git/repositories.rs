@@ -1,0 +1,123 @@
+//! Which repository of a tree a path belongs to, and whether what changed there is somebody's work.
+
+use std::collections::{BTreeMap, HashMap};
+
+use avfs_core::diff::Change;
+use avfs_core::spelling::is_git_directory;
+use avfs_core::{Entry, EntryName, TreePath};
+use avfs_tree::TreeReader;
+
+/// Files of a repository that git writes without anybody's work being in them.
+const NOTES_OF_GIT: [&[u8]; 7] =
+    [b"index", b"index.lock", b"FETCH_HEAD", b"ORIG_HEAD", b"COMMIT_EDITMSG", b"gc.log", b"gc.pid"];
+
+/// What was done in one repository, by the files that differ. What git notes when it looks at files, or packs, is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Touched {
+    /// Another commit or branch is checked out.
+    pub head: bool,
+    /// Files of refs differ: some may have moved, or they were packed.
+    pub refs: bool,
+    /// There are new objects: of commits, or of files that were staged.
+    pub objects: bool,
+    /// Settings, hooks, unfinished merges.
+    pub other: bool,
+}
+
+/// The repositories in several states of one tree.
+pub(crate) struct Repositories {
+    states: Vec<TreeReader>,
+    /// Whether a directory below the `modules` of a repository is one.
+    known: HashMap<TreePath, bool>,
+}
+
+impl Repositories {
+    pub(crate) fn in_states(states: Vec<TreeReader>) -> Repositories {
+        Repositories { states, known: HashMap::new() }
+    }
+
+    /// The directory of the repository that a path belongs to: a `.git`, or that of a submodule inside of one. `None`
+    /// if it is a file of a project.
+    pub(crate) fn of(&mut self, path: &TreePath) -> Option<TreePath> {
+        let mut names = path.components();
+        let mut place = TreePath::root();
+        loop {
+            let name = names.next()?;
+            place.push(&name);
+            if is_git(&name) {
+                break;
+            }
+        }
+        while names.next().is_some_and(|name| name.as_bytes() == b"modules") {
+            let mut inner = place.join(&EntryName::new(b"modules").expect("this is a name"));
+            // The name of a submodule can be several names deep.
+            let found = names.by_ref().any(|name| {
+                inner.push(&name);
+                self.is_repository(&inner)
+            });
+            if !found {
+                break;
+            }
+            place = inner;
+        }
+        Some(place)
+    }
+
+    fn is_repository(&mut self, place: &TreePath) -> bool {
+        if let Some(known) = self.known.get(place) {
+            return *known;
+        }
+        let file = |name: &[u8]| EntryName::new(name).map(|name| place.join(&name));
+        let has = |reader: &TreeReader, name| file(name).is_ok_and(|path| reader.find(&path).is_ok());
+        let is_one = self.states.iter().any(|state| has(state, b"HEAD") && has(state, b"objects"));
+        self.known.insert(place.clone(), is_one);
+        is_one
+    }
+
+    /// What the changes say that was done in each repository.
+    pub(crate) fn touched<'c>(
+        &mut self,
+        changes: impl Iterator<Item = &'c Change>,
+    ) -> BTreeMap<TreePath, Touched> {
+        let mut all: BTreeMap<TreePath, Touched> = BTreeMap::new();
+        for change in changes {
+            if let Some(place) = self.of(&change.path) {
+                all.entry(place.clone()).or_default().note(change, &place);
+            }
+        }
+        all
+    }
+}
+
+impl Touched {
+    /// Takes a change in the repository at `place` into account.
+    pub(crate) fn note(&mut self, change: &Change, place: &TreePath) {
+        if !is_other(change) {
+            return;
+        }
+        let below: Vec<EntryName> = change.path.components().skip(place.components().count()).collect();
+        let below: Vec<&[u8]> = below.iter().map(EntryName::as_bytes).collect();
+        match &below[..] {
+            // Branches may have the same names.
+            [name] | [b"worktrees", _, name] if NOTES_OF_GIT.contains(name) => {}
+            [b"logs", ..] | [b"info", b"refs"] | [b"objects", b"pack" | b"info", ..] => {}
+            [b"HEAD"] => self.head = true,
+            [b"refs", ..] | [b"packed-refs"] => self.refs = true,
+            [b"objects", ..] => self.objects |= change.before.is_none(),
+            _ => self.other = true,
+        }
+    }
+}
+
+/// Whether a file is another one. The time of an object is another one when git would have made it again.
+fn is_other(change: &Change) -> bool {
+    let is_directory = |entry: &Option<Entry>| entry.as_ref().is_none_or(Entry::is_directory);
+    let mode = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.meta.mode);
+    let is_same = !change.changes_content() && mode(&change.before) == mode(&change.after);
+    !is_same && !(is_directory(&change.before) && is_directory(&change.after))
+}
+
+/// Whether a name is that of a repository, however it is written.
+pub(super) fn is_git(name: &EntryName) -> bool {
+    is_git_directory(name.as_bytes())
+}

@@ -15,7 +15,7 @@ fn a_checkpoint_is_saved_listed_shown_and_deleted() {
     --- data
     v1
     --- talk
-    kept snapshot ID: 3 files, 8 B
+    kept snapshot ID: 8 B in 3 files and directories
     ");
     write(&vault, "a.txt", b"changed\n");
     remove(&vault, "src/b.txt");

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::size::HumanSize;
 use crate::time::show_compact;
-use crate::versions::{count, short};
+use crate::versions::short;
 
 /// Keep the present state under a name
 #[derive(Debug, clap::Args)]
@@ -59,9 +59,17 @@ pub fn save(context: &mut Context<'_>, vault: &Vault, args: &SaveArgs) -> Result
         return Ok(ExitStatus::Success);
     }
     context.out.line(&saved.name)?;
-    let totals = totals.unwrap_or_default();
-    let (files, bytes) = (count(totals.inodes, "file"), HumanSize(totals.bytes));
-    context.out.talk(format_args!("kept snapshot {}: {files}, {bytes}", short(saved.snapshot)));
+    let snapshot = short(saved.snapshot);
+    // Of a project, what nobody has looked at is not counted.
+    match totals.filter(|_| vault.own_path().is_ok_and(|path| path.is_none())) {
+        Some(totals) => {
+            let (entries, bytes) = (totals.inodes, HumanSize(totals.bytes));
+            context
+                .out
+                .talk(format_args!("kept snapshot {snapshot}: {bytes} in {entries} files and directories"));
+        }
+        None => context.out.talk(format_args!("kept snapshot {snapshot}")),
+    }
     warn_of_open(context.out, vault)?;
     Ok(ExitStatus::Success)
 }

@@ -21,7 +21,7 @@ pub enum Meant {
     /// The directory is in a mount of it.
     Mounted { vault: Vault, at: PathBuf },
     /// The only task of the project, or the one of them that was chosen.
-    Task { task: Task, is_only: bool },
+    Task { task: Box<Task>, is_only: bool },
 }
 
 /// A directory of the host, and the project that it belongs to.
@@ -112,10 +112,10 @@ impl Here {
         }
         let mut tasks = self.tasks()?;
         if tasks.len() < 2 {
-            return Ok(tasks.pop().map(|task| Meant::Task { task, is_only: true }));
+            return Ok(tasks.pop().map(|task| Meant::Task { task: Box::new(task), is_only: true }));
         }
         match tasks.iter().position(|task| chosen == Some(task.vault_name().as_str())) {
-            Some(at) => Ok(Some(Meant::Task { task: tasks.swap_remove(at), is_only: false })),
+            Some(at) => Ok(Some(Meant::Task { task: Box::new(tasks.swap_remove(at)), is_only: false })),
             None => Err(several(&tasks)),
         }
     }

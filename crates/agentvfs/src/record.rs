@@ -108,7 +108,7 @@ pub(crate) struct TaskRecord {
     pub brought: Vec<String>,
     /// The branch that it was brought to last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub made: Option<MadeRecord>,
+    pub made: Option<Box<MadeRecord>>,
 }
 
 /// A checkpoint and its state.

@@ -315,7 +315,7 @@ impl Task {
 
     /// The branch that was made of it last.
     pub(crate) fn made(&self) -> Option<&MadeRecord> {
-        self.record.made.as_ref()
+        self.record.made.as_deref()
     }
 
     /// Notes that its files became a commit: those of this state, or some of them.
@@ -329,7 +329,7 @@ impl Task {
         self.vault.update(action, detail, |record, _| {
             if let Some(task) = &mut record.task {
                 task.applied = state.or(task.applied);
-                task.made = Some(made.clone());
+                task.made = Some(Box::new(made.clone()));
             }
             Ok(())
         })
@@ -341,7 +341,7 @@ impl Task {
                 if !task.brought.iter().any(|known| known == tip) {
                     task.brought.push(tip.to_owned());
                 }
-                task.made = Some(made.clone());
+                task.made = Some(Box::new(made.clone()));
             }
             Ok(())
         })

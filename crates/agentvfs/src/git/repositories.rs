@@ -114,7 +114,8 @@ fn is_other(change: &Change) -> bool {
     let is_directory = |entry: &Option<Entry>| entry.as_ref().is_none_or(Entry::is_directory);
     let mode = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.meta.mode);
     let is_same = !change.changes_content() && mode(&change.before) == mode(&change.after);
-    !is_same && !(is_directory(&change.before) && is_directory(&change.after))
+    let is_of_directories = is_directory(&change.before) && is_directory(&change.after);
+    !is_same && !is_of_directories
 }
 
 /// Whether a name is that of a repository, however it is written.

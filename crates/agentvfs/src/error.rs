@@ -16,6 +16,7 @@ use crate::git::GitError;
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
+use crate::unstored;
 
 pub use codes::CODES;
 
@@ -163,6 +164,18 @@ pub enum Error {
     NotThroughRules { vault: String, action: &'static str },
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
+    #[error(
+        "the work of {} is not stored: it stays in its journal until there is room for about {} ({} are free)",
+        unstored::known_as(name), unstored::mebibytes(*needed), unstored::mebibytes(*free)
+    )]
+    Unstored {
+        name: String,
+        /// Bytes.
+        needed: u64,
+        free: u64,
+        #[source]
+        source: Box<Error>,
+    },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
@@ -375,6 +388,10 @@ impl Error {
             Error::Store(StoreError::Newer { .. }) => {
                 Some("use the version of avfs that made it, or a newer one".into())
             }
+            Error::Unstored { name, .. } => Some(format!(
+                "free some space, and the next command that looks at it stores it; `{}` drops it",
+                unstored::dropping(name)
+            )),
             Error::Store(StoreError::Full { .. }) => {
                 Some("free some space and try again; nothing was changed".into())
             }

@@ -11,6 +11,7 @@ mod envelope;
 mod home;
 mod job;
 mod networked;
+pub(crate) mod places;
 mod program;
 mod prompt;
 mod request;
@@ -37,7 +38,7 @@ pub use envelope::{
     RunResult, StderrBody, StdoutBody, UsageBody,
 };
 pub use home::HomeShare;
-pub(crate) use home::HomeView;
+pub(crate) use home::{CACHES, HomeView};
 pub use program::{Program, ProgramEnd, ProgramError};
 pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 

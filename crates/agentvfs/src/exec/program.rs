@@ -17,8 +17,9 @@ use avfs_exec::{Cancel, Event, LaunchError, Launcher, Limits, Network, Outcome, 
 use super::door::behind_door;
 use super::home::{HomeShare, HomeView, Places};
 use super::job::bubblewrap;
+use super::places::{RUNS, RunDirectory};
 use super::prompt::name_in_prompt;
-use super::workspace::{RUNS, RunDirectory, Workspace};
+use super::workspace::Workspace;
 use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
 use crate::error::{Error, Result};
 use crate::git::outside_directory;

@@ -1,5 +1,6 @@
 //! `avfs discard`: throw tasks away.
 
+use agentvfs::Task;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -7,6 +8,7 @@ use crate::commands::tasks::is_unmerged;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 
 /// Throw tasks away, with everything they hold
 #[derive(Debug, clap::Args)]
@@ -44,16 +46,18 @@ pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> 
         args.tasks.iter().map(|name| here.task(name)).collect::<Result<Vec<_>, _>>()?
     };
     let names: Vec<String> = tasks.iter().map(|task| task.name().to_string()).collect();
+    let is_agreed = args.yes || args.force;
     let mut unmerged = Vec::new();
     for task in &tasks {
-        if is_unmerged(task)? {
+        // Nothing has to be known of what goes in any case.
+        if !is_agreed && holds_work(task)? {
             unmerged.push(task.name().as_str());
         }
     }
     if !unmerged.is_empty() {
         let names = unmerged.join(", ");
         let question = format!("Throw away work that was not applied: {names}?");
-        if !confirm(context.out, question, args.yes || args.force)? {
+        if !confirm(context.out, question, is_agreed)? {
             return Ok(ExitStatus::No);
         }
     }
@@ -66,4 +70,12 @@ pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> 
         context.out.object("discard", &DiscardBody { tasks: &names })?;
     }
     Ok(ExitStatus::Success)
+}
+
+/// Whether a task holds work that is nowhere else. What cannot be stored for want of room is such work.
+fn holds_work(task: &Task) -> Result<bool> {
+    match is_unmerged(task) {
+        Err(error) if Failure::of(&error).status == ExitStatus::NoSpace => Ok(true),
+        known => known,
+    }
 }

@@ -8,7 +8,7 @@ mod summary;
 mod surroundings;
 mod withdrawing;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, Read, Write};
 use std::os::fd::AsFd;
@@ -116,7 +116,7 @@ fn work(
     let door =
         HostDoor { home: context.home()?.to_owned(), vault: start.task.vault_name().to_string(), rules };
     let mut lingering = Lingering::default();
-    let id = OnceCell::new();
+    let (id, has_begun) = (OnceCell::new(), Cell::new(false));
     let supervised = supervised(
         &work.worker,
         Some(&door),
@@ -127,9 +127,12 @@ fn work(
             Ok::<_, agentvfs::Error>((run, ended))
         },
         &mut |event| match event {
-            Event::Started if args.detach => {
-                let id = id.get().map(String::as_str).unwrap_or_default();
-                detached::let_go(context, &start, id, &releaser);
+            Event::Started => {
+                has_begun.set(true);
+                if args.detach {
+                    let id = id.get().map(String::as_str).unwrap_or_default();
+                    detached::let_go(context, &start, id, &releaser);
+                }
             }
             event => show(context.out, event),
         },
@@ -153,7 +156,10 @@ fn work(
         Err(error) => {
             let failure = failure(error);
             run.finish(&ended, None);
-            start.withdraw();
+            // What it has written is in the task, stored or not.
+            if !has_begun.get() {
+                start.withdraw();
+            }
             return Err(failure.into());
         }
     };

@@ -257,7 +257,7 @@ impl House {
             let (kind, bytes) = match event {
                 Event::Stdout(bytes) => (Kind::Stdout, bytes),
                 Event::Stderr(bytes) => (Kind::Stderr, bytes),
-                Event::Started | Event::Stopping(_) => return,
+                Event::Started | Event::Stopping(_) | Event::Refused(_) => return,
             };
             listens = listens && frames::send(stream, kind, bytes).is_ok();
         };

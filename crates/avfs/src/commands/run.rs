@@ -35,6 +35,7 @@ use crate::failure::Failure;
 use crate::front::{self, Front, Releaser, Side, Worker};
 use crate::printer::Printer;
 use crate::terminal::{self, Parting, Sharing};
+use crate::unreached;
 
 pub fn run(context: &mut Context<'_>, args: &RunArgs) -> Result<ExitStatus> {
     let is_shared = terminal::is_there() && !args.detach;
@@ -108,6 +109,7 @@ fn work(
     starter: Option<UnixStream>,
 ) -> Result<ExitStatus> {
     let releaser = work.worker.releaser()?;
+    let is_piped = starter.is_none() && !args.detach;
     let streams = streams(args, starter, work.worker.releaser()?)?;
     let start = args.start(context)?;
     start.announce(context.out);
@@ -134,6 +136,8 @@ fn work(
                     detached::let_go(context, &start, id, &releaser);
                 }
             }
+            // A program that has the terminal for itself is told of when it ends.
+            Event::Refused(_) if !is_piped => {}
             event => show(context.out, event),
         },
         &mut |_, _| (),
@@ -240,6 +244,10 @@ fn show(out: &mut Printer, event: Event<'_>) {
     let _ = match event {
         Event::Stdout(bytes) if !out.is_json() => out.bytes(bytes).and_then(|()| out.flush()),
         Event::Stdout(bytes) | Event::Stderr(bytes) => io::stderr().write_all(bytes).map_err(Into::into),
+        Event::Refused(refusal) => {
+            out.talk(unreached::frequent(refusal));
+            Ok(())
+        }
         Event::Started | Event::Stopping(_) => Ok(()),
     };
 }

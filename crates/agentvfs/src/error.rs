@@ -28,7 +28,7 @@ pub enum Error {
     UnknownVault { name: String, similar: Option<String> },
     #[error("there is already a vault '{name}'")]
     VaultExists { name: String },
-    #[error("{} cannot be a project: {reason}", path.display())]
+    #[error("'{}' cannot be a project: {reason}", path.display())]
     NotAProject { path: std::path::PathBuf, reason: &'static str },
     #[error(transparent)]
     Setup(#[from] crate::setup::SetupFault),
@@ -250,6 +250,9 @@ pub enum ErrorKind {
     Internal,
 }
 
+/// Why something is no project, nor anything in it.
+pub(crate) const NOWHERE_BELOW: [&str; 2] = ["it is in the store", "its path is not UTF-8"];
+
 impl Error {
     /// What helps, where something does.
     pub fn hint(&self) -> Option<String> {
@@ -264,6 +267,9 @@ impl Error {
             Error::TaskElsewhere { .. } => Some("name it with its project, as it is written here".into()),
             Error::TaskExists { name, .. } => {
                 Some(format!("`avfs run --task {name}` goes on with it, or choose another name"))
+            }
+            Error::NotAProject { reason, .. } if !NOWHERE_BELOW.contains(reason) => {
+                Some("use a directory below it".into())
             }
             Error::NoTask { .. } => Some("start one with `avfs run`".into()),
             Error::NoProject { .. } => {

@@ -14,6 +14,7 @@ mod toolchains;
 pub use caches::{HostCache, INSPECTED, caches, tool_settings};
 pub use credentials::holds_secret_address;
 pub use environment::{OwnPaths, environment, is_inherited};
+pub use layout::is_around_own;
 pub(crate) use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};
 
@@ -187,7 +188,7 @@ pub enum PlanError {
     NoCommand,
     #[error("{what} must be an absolute path without `.` and `..`, but is {path:?}")]
     BadPath { what: &'static str, path: PathBuf },
-    #[error("nothing can be shown at {path:?}, because the sandbox has something of its own there")]
+    #[error("nothing can be shown at '{}', because the sandbox has something of its own there", path.display())]
     Taken { path: PathBuf },
     #[error("{name:?} cannot be the name of an environment variable")]
     BadVariable { name: OsString },

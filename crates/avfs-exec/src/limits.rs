@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::plan::Limits;
+
 mod gauge;
 mod group;
 mod place;
@@ -19,6 +21,12 @@ pub enum LimitsBy {
     CgroupV1,
     /// Limits of each process: memory is counted for each of them alone.
     Rlimits,
+}
+
+/// Whether these limits would hold for all processes of a run together: whether this user may make a control group now.
+pub fn hold_together(limits: &Limits) -> bool {
+    // One that refuses a limit is told of when the run begins.
+    !matches!(Group::new(limits), Ok(None))
 }
 
 /// A limit that a run came up against.

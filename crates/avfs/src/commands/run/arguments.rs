@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentvfs::exec::boundary::limits::hold_together;
 use agentvfs::exec::boundary::profile::{FALLBACK, Profile};
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{Program, ProgramError, PublishedBody};
@@ -211,6 +212,12 @@ impl Start {
         };
         out.talk(format_args!("task {}, profile {}, {network}", self.task.name(), self.profile.name));
         network_args::announce(out, &self.published());
+        let limits = &self.program.limits;
+        if limits.memory.is_some() && !hold_together(limits) {
+            out.talk(
+                "--memory holds for each process alone: this user may make no control group (`avfs doctor`)",
+            );
+        }
     }
 }
 

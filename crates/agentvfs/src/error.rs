@@ -16,6 +16,7 @@ use crate::git::GitError;
 use crate::mount::MountError;
 use crate::rules::RuleFault;
 use crate::transfer::TransferError;
+use crate::unstored;
 
 pub use codes::CODES;
 
@@ -27,7 +28,7 @@ pub enum Error {
     UnknownVault { name: String, similar: Option<String> },
     #[error("there is already a vault '{name}'")]
     VaultExists { name: String },
-    #[error("{} cannot be a project: {reason}", path.display())]
+    #[error("'{}' cannot be a project: {reason}", path.display())]
     NotAProject { path: std::path::PathBuf, reason: &'static str },
     #[error(transparent)]
     Setup(#[from] crate::setup::SetupFault),
@@ -163,6 +164,18 @@ pub enum Error {
     NotThroughRules { vault: String, action: &'static str },
     #[error("process {pid} has the vault open and serves no mounts")]
     NoMounts { pid: u32 },
+    #[error(
+        "the work of {} is not stored: it stays in its journal until there is room for about {} ({} are free)",
+        unstored::known_as(name), unstored::mebibytes(*needed), unstored::mebibytes(*free)
+    )]
+    Unstored {
+        name: String,
+        /// Bytes.
+        needed: u64,
+        free: u64,
+        #[source]
+        source: Box<Error>,
+    },
     #[error("vault '{vault}' has {} it: {}", if forks.len() == 1 { "a fork that needs" } else { "forks that need" }, forks.join(", "))]
     Needed { vault: String, forks: Vec<String> },
     #[error("vault '{vault}' has nothing to undo")]
@@ -237,6 +250,9 @@ pub enum ErrorKind {
     Internal,
 }
 
+/// Why something is no project, nor anything in it.
+pub(crate) const NOWHERE_BELOW: [&str; 2] = ["it is in the store", "its path is not UTF-8"];
+
 impl Error {
     /// What helps, where something does.
     pub fn hint(&self) -> Option<String> {
@@ -251,6 +267,9 @@ impl Error {
             Error::TaskElsewhere { .. } => Some("name it with its project, as it is written here".into()),
             Error::TaskExists { name, .. } => {
                 Some(format!("`avfs run --task {name}` goes on with it, or choose another name"))
+            }
+            Error::NotAProject { reason, .. } if !NOWHERE_BELOW.contains(reason) => {
+                Some("use a directory below it".into())
             }
             Error::NoTask { .. } => Some("start one with `avfs run`".into()),
             Error::NoProject { .. } => {
@@ -376,6 +395,10 @@ impl Error {
             Error::Store(StoreError::Newer { .. }) => {
                 Some("use the version of avfs that made it, or a newer one".into())
             }
+            Error::Unstored { name, .. } => Some(format!(
+                "free some space, and the next command that looks at it stores it; `{}` drops it",
+                unstored::dropping(name)
+            )),
             Error::Store(StoreError::Full { .. }) => {
                 Some("free some space and try again; nothing was changed".into())
             }

@@ -11,6 +11,7 @@ mod envelope;
 mod home;
 mod job;
 mod networked;
+pub(crate) mod places;
 mod program;
 mod prompt;
 mod request;
@@ -37,13 +38,13 @@ pub use envelope::{
     RunResult, StderrBody, StdoutBody, UsageBody,
 };
 pub use home::HomeShare;
-pub(crate) use home::HomeView;
+pub(crate) use home::{CACHES, HomeView};
 pub use program::{Program, ProgramEnd, ProgramError};
 pub use request::{Asking, CheckpointMode, ExecRequest, IsolationChoice};
 
 use crate::approvals::{Approval, ApprovalId, Binding};
 use crate::error::{Error, Result};
-use crate::git::{settings_inside, variables};
+use crate::git::{safe_directories, settings_inside, variables};
 use crate::mount::{MountOptions, OneOwner, Report, Transport};
 use crate::name::CheckpointName;
 use crate::task::Task;
@@ -176,7 +177,9 @@ impl Vault {
     ) -> Result<Plan, Failed> {
         let home = view.map(HomeView::shown).unwrap_or_default();
         let toolchains = request.toolchains();
-        let mut given = variables(&settings_inside());
+        let mut settings = settings_inside();
+        settings.extend(request.own_place().iter().flat_map(|place| safe_directories(place)));
+        let mut given = variables(&settings);
         given.push(("HOME".into(), home.at.clone().into()));
         given.extend(request.env.iter().chain(&request.passed).cloned());
         given.push(("AVFS_VAULT".into(), self.name()?.as_str().into()));

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use avfs_store::{RefEdit, RefRange};
+use avfs_store::{EmbeddedStore, RefEdit, RefRange};
 use avfs_tree::Limits;
 
 use crate::approvals::keys;
 use crate::birth::Seed;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::VaultName;
 use crate::owner;
 use crate::record::{self, ParentRecord, TaskRecord, VaultId, VaultRecord, key};
@@ -87,10 +87,15 @@ impl Vault {
             Err(Error::Busy { .. }) if force => None,
             taken => Some(taken?),
         };
-        self.store().retry(|edits| {
-            let (record, bytes) = self.record()?;
-            self.delete_edits(edits, &record, bytes)
-        })?;
+        match self.remove_record() {
+            // What the vault has not stored goes with it, and takes the room that is needed to write that down.
+            Err(error) if ownership.is_some() && error.kind() == ErrorKind::Full => {
+                self.drop_unstored()?;
+                self.store().embedded().into_iter().for_each(EmbeddedStore::use_reserve);
+                self.remove_record()?;
+            }
+            removed => removed?,
+        }
         // The vault is gone. What is left of a long history here, a garbage collection takes away.
         let _ = self.store().forget_history(self.id());
         if let Some(home) = self.store().home() {
@@ -99,6 +104,13 @@ impl Vault {
         }
         drop(ownership);
         Ok(())
+    }
+
+    fn remove_record(&self) -> Result<()> {
+        self.store().retry(|edits| {
+            let (record, bytes) = self.record()?;
+            self.delete_edits(edits, &record, bytes)
+        })
     }
 
     fn delete_edits(&self, edits: &mut Vec<RefEdit>, record: &VaultRecord, bytes: Vec<u8>) -> Result<()> {

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use avfs_core::ObjectId;
-use avfs_store::{Exclusive, SweepReport};
-use avfs_tree::walk_needed;
+use avfs_store::{EmbeddedStore, Exclusive, SweepReport};
+use avfs_tree::{AllKept, Needed, walk_needed};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::query::search::SearchIndex;
 use crate::store::Store;
 use crate::vault::Vault;
@@ -40,15 +40,17 @@ impl Store {
         self.forget_deleted_vaults()?;
         let mut live = HashSet::new();
         for _ in 0..ATTEMPTS {
-            self.recover_all()?;
+            let is_full = !self.recover_all()?;
             if !self.mark(&mut live, go_on)? {
                 return Ok(Collected::default());
             }
             let exclusive = embedded.exclusive(PATIENCE)?;
             // An owner that has stored objects for its journal holds a pin, so it is not there now; but
             // one may have died since the journals were looked at, and then its journal needs them.
-            if self.abandoned_vaults()?.is_empty() {
-                return self.finish_collection(&exclusive, &mut live, go_on);
+            let abandoned = self.abandoned_vaults()?;
+            if abandoned.is_empty() || is_full {
+                let Some(named) = self.named_in_journals(&abandoned)? else { continue };
+                return self.finish_collection(&exclusive, &named, &mut live, go_on);
             }
         }
         Err(Error::Contended { key: "the journals of vaults".into() })
@@ -57,14 +59,17 @@ impl Store {
     fn finish_collection(
         &self,
         exclusive: &Exclusive<'_>,
+        named: &[Needed],
         live: &mut HashSet<ObjectId>,
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Collected> {
-        if !self.mark(live, go_on)? {
+        let kept = self.objects().all_kept()?;
+        if !self.mark(live, go_on)? || !self.mark_from(&kept, named.iter().copied(), live, go_on)? {
             return Ok(Collected::default());
         }
-        let kept = self.objects().all_kept()?;
         let unneeded: Vec<ObjectId> = kept.ids().filter(|id| !live.contains(id)).collect();
+        // Whatever is removed takes a little room first.
+        self.embedded().into_iter().for_each(EmbeddedStore::use_reserve);
         self.objects().forget_kept(&unneeded)?;
         let sweep = exclusive.sweep(live, &mut || go_on(live.len() as u64))?;
         self.prune_search_index()?;
@@ -72,17 +77,41 @@ impl Store {
     }
 
     /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there. Those
-    /// who live take one themselves, which ends the pins of what they had stored.
-    fn recover_all(&self) -> Result<()> {
+    /// who live take one themselves, which ends the pins of what they had stored. Says whether there was room for all.
+    fn recover_all(&self) -> Result<bool> {
         self.objects().commit_kept()?;
         self.settle_owners(&self.vault_records()?);
+        let mut has_room = true;
         for vault in self.abandoned_vaults()? {
+            // What was begun and did not fit would stand before everything that this process commits.
+            if vault.may_not_fit() {
+                has_room = false;
+                continue;
+            }
             match vault.head() {
                 Ok(_) | Err(Error::UnknownVault { .. } | Error::Busy { .. }) => {}
+                // A collection is what makes room.
+                Err(error) if error.kind() == ErrorKind::Full => has_room = false,
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(has_room)
+    }
+
+    /// What only the journals of these vaults name; nothing, if one of them has an owner by now.
+    fn named_in_journals(&self, vaults: &[Vault]) -> Result<Option<Vec<Needed>>> {
+        let mut named = Vec::new();
+        for vault in vaults {
+            let record = vault.record()?.0;
+            let Some(place) = vault.journal_place(&record.head) else { continue };
+            // Nobody replays a journal while it is read.
+            match self.own_at_once(vault.id(), record.name.as_str()) {
+                Ok(_ownership) => named.extend(place.named()?),
+                Err(Error::Busy { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(named))
     }
 
     fn abandoned_vaults(&self) -> Result<Vec<Vault>> {
@@ -116,22 +145,33 @@ impl Store {
     fn mark(&self, live: &mut HashSet<ObjectId>, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
         let kept = self.objects().all_kept()?;
         for roots in self.roots()? {
-            // A root becomes live only with all its parts, so a walk that is cut off leaves no half of one.
-            let mut fresh = HashSet::new();
-            let mut cut_off = false;
-            walk_needed(self.objects(), &kept, roots.all(), &mut |needed| {
-                let id = needed.object();
-                let new = !cut_off && !live.contains(&id) && fresh.insert(id);
-                if new && fresh.len() % 10_000 == 0 {
-                    cut_off = !go_on((live.len() + fresh.len()) as u64);
-                }
-                Ok(new)
-            })?;
-            if cut_off {
+            if !self.mark_from(&kept, roots.all(), live, go_on)? {
                 return Ok(false);
             }
-            live.extend(fresh);
         }
         Ok(true)
+    }
+
+    /// The same for some roots. They become live only with all their parts, so a walk that is cut off leaves no half
+    /// of one.
+    fn mark_from(
+        &self,
+        kept: &AllKept,
+        roots: impl Iterator<Item = Needed>,
+        live: &mut HashSet<ObjectId>,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool> {
+        let mut fresh = HashSet::new();
+        let mut cut_off = false;
+        walk_needed(self.objects(), kept, roots, &mut |needed| {
+            let id = needed.object();
+            let new = !cut_off && !live.contains(&id) && fresh.insert(id);
+            if new && fresh.len() % 10_000 == 0 {
+                cut_off = !go_on((live.len() + fresh.len()) as u64);
+            }
+            Ok(new)
+        })?;
+        live.extend(fresh.into_iter().filter(|_| !cut_off));
+        Ok(!cut_off)
     }
 }

@@ -78,6 +78,7 @@ mod text;
 mod through;
 mod toml_text;
 pub mod transfer;
+mod unstored;
 mod vault;
 mod version;
 

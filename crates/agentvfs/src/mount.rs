@@ -58,6 +58,12 @@ pub fn is_here(dir: &Path) -> Result<bool> {
     Ok(mounting::mounts()?.iter().any(|mount| mount.at == dir))
 }
 
+/// What one of our mounts at a directory shows, as this process sees it.
+pub fn vault_at(dir: &Path) -> Result<Option<String>> {
+    let at = mounting::mounts()?.into_iter().rfind(|mount| mount.at == dir);
+    Ok(at.map(|mount| mount.source.strip_prefix("avfs:").unwrap_or(&mount.source).to_owned()))
+}
+
 /// Takes a mount away that was made and that nobody will serve.
 pub fn detach(dir: &Path) {
     // If it is not there any more, that is what was wanted.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{Bytes, LiveOwner};
 use crate::error::{Error, Result};
-use crate::exec::workspace::{RUNS, SESSIONS};
+use crate::exec::places::{RUNS, SESSIONS};
 use crate::mount::MountOptions;
 use crate::name::VaultName;
 use crate::owner::{self, Ownership};

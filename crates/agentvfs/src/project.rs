@@ -21,6 +21,9 @@ use crate::task::{NewTask, Task, TaskState};
 use crate::through::RuleRecord;
 use crate::vault::Vault;
 
+/// Why a directory that the sandbox makes anew is no project.
+const AROUND_OWN: &str = "the sandbox has something of its own there";
+
 /// What the vault of a project that has no usable name is called.
 const NAMELESS: &str = "project";
 
@@ -44,7 +47,7 @@ impl Store {
     /// The project of a directory; the first time, its vault is made.
     pub fn project(&self, directory: &Path) -> Result<Project> {
         let root = canonical(directory)?;
-        self.check_project(&root)?;
+        self.check_place(&root)?;
         if !root.is_dir() {
             return Err(ApplyError::NotADirectory { path: root }.into());
         }
@@ -92,7 +95,7 @@ impl Store {
                 return Ok(above.to_owned());
             }
             match RepositoryKind::of(above) {
-                Some(_) if self.check_project(above).is_err() => {}
+                Some(_) if self.check_place(above).is_err() => {}
                 Some(RepositoryKind::Submodule) => submodule = submodule.or(Some(above)),
                 Some(RepositoryKind::Whole) => return Ok(submodule.unwrap_or(above).to_owned()),
                 None => {}
@@ -146,6 +149,23 @@ impl Store {
             }
         }
         Ok(None)
+    }
+
+    /// Why no program can run in a task of a directory, if so.
+    pub fn why_no_project(&self, directory: &Path) -> Option<&'static str> {
+        match self.check_place(&directory.canonicalize().ok()?) {
+            Err(Error::NotAProject { reason, .. }) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Nor is one that the sandbox cannot show, because something of its own is in it.
+    fn check_place(&self, root: &Path) -> Result<()> {
+        self.check_project(root)?;
+        match avfs_exec::plan::is_around_own(root) {
+            true => Err(Error::NotAProject { path: root.to_owned(), reason: AROUND_OWN }),
+            false => Ok(()),
+        }
     }
 
     /// A directory that holds everything is not a project.

@@ -112,7 +112,10 @@ impl Vault {
         loop {
             match self.find_owner()? {
                 // As the owner, and not before: another one may die while we wait for it.
-                Owner::Us(ownership) => return self.open_as(ownership)?.without_journal(),
+                Owner::Us(ownership) => {
+                    let opened = self.open_as(ownership).and_then(OpenVault::without_journal);
+                    return opened.map_err(|error| self.if_unstored(error));
+                }
                 Owner::Served(owner) => match owner.settle() {
                     // It ended meanwhile: it may be our turn.
                     Err(Error::OwnerGone { .. }) => {}
@@ -151,7 +154,7 @@ impl Vault {
         Ok(WorkTree::in_memory(self.store.objects().clone(), base, self.store.clock())?)
     }
 
-    fn journal_place(&self, head: &Head) -> Option<JournalPlace> {
+    pub(crate) fn journal_place(&self, head: &Head) -> Option<JournalPlace> {
         let directory = owner::work_directory(self.store.home()?, self.id);
         Some(JournalPlace { directory, included: head.journal })
     }
@@ -159,7 +162,8 @@ impl Vault {
     /// Makes the head what the vault holds now: what a living owner has not stored yet and what a killed
     /// one left in its journal become snapshots. An owner that does not serve others keeps it to itself.
     fn catch_up(&self) -> Result<()> {
-        if self.settle_owner()? || !self.is_abandoned()? { Ok(()) } else { self.begin().map(drop) }
+        let settled = self.settle_owner().map_err(|error| self.if_unstored(error))?;
+        if settled || !self.is_abandoned()? { Ok(()) } else { self.begin().map(drop) }
     }
 
     /// Has the owner take a snapshot, if one answers; returns whether one did.

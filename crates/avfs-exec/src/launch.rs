@@ -84,6 +84,8 @@ pub enum Event<'a> {
     Stderr(&'a [u8]),
     /// The run was asked to end before its time.
     Stopping(Stop),
+    /// The same was refused so often that the program may never end by itself. Told once of each.
+    Refused(&'a Refusal),
 }
 
 /// Our own program, which is the first one inside.

@@ -15,6 +15,7 @@ mod toolchains;
 pub use caches::{HostCache, caches, tool_settings};
 pub use credentials::{INSPECTED_BYTES, is_inspected, is_secret};
 pub use environment::{OwnPaths, environment, is_inherited};
+pub use layout::is_around_own;
 pub(crate) use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};
 
@@ -188,7 +189,7 @@ pub enum PlanError {
     NoCommand,
     #[error("{what} must be an absolute path without `.` and `..`, but is {path:?}")]
     BadPath { what: &'static str, path: PathBuf },
-    #[error("nothing can be shown at {path:?}, because the sandbox has something of its own there")]
+    #[error("nothing can be shown at '{}', because the sandbox has something of its own there", path.display())]
     Taken { path: PathBuf },
     #[error("{name:?} cannot be the name of an environment variable")]
     BadVariable { name: OsString },

@@ -18,6 +18,7 @@ mod pins;
 mod record;
 mod refs;
 mod repair;
+mod reserve;
 mod scrub;
 mod shelf;
 mod survey;
@@ -92,6 +93,15 @@ pub struct EmbeddedStore {
     options: OpenOptions,
 }
 
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        // On a disk that is full, it is what others need to go on.
+        if let Ok(appender) = self.appender.get_mut() {
+            appender.give_up(&self.shelf, &self.database);
+        }
+    }
+}
+
 impl EmbeddedStore {
     /// Opens the store in `dir`. Costs no more for a large store than for a small one: packs are opened
     /// when they are needed.
@@ -121,6 +131,11 @@ impl EmbeddedStore {
 
     fn appender(&self) -> MutexGuard<'_, Appender> {
         self.appender.lock().expect("no panic happens while the appender is locked")
+    }
+
+    /// Makes a little room on a disk that is full, for what takes something away. It is kept again after a sweep.
+    pub fn use_reserve(&self) {
+        reserve::release(self.shelf.layout());
     }
 
     fn cache(&self) -> &ObjectCache {

@@ -49,7 +49,7 @@ impl Needed {
         }
     }
 
-    fn of_entry(entry: &Entry) -> Option<Needed> {
+    pub(crate) fn of_entry(entry: &Entry) -> Option<Needed> {
         match &entry.kind {
             EntryKind::File { content, .. } => Needed::of_content(*content),
             EntryKind::Directory { entries, .. } => entries.map(Needed::Directory),

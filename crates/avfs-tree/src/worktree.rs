@@ -14,6 +14,7 @@ mod freeze;
 mod guard;
 mod inode;
 mod introduce;
+mod left;
 mod promised;
 mod query;
 mod rebase;

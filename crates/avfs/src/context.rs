@@ -89,6 +89,8 @@ impl<'a> Context<'a> {
         let (retention, patience) = (self.retention(), self.settings.wait());
         let options = StoreOptions { store, retention, patience, ..StoreOptions::default() };
         let store = Store::open_with(home, options)?;
+        // Whatever a run left mounted that could not end as it should is gone before anybody looks.
+        store.clear_away_runs();
         Ok(self.opened.get_or_init(|| store).clone())
     }
 

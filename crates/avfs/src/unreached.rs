@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use agentvfs::exec::RefusalBody;
-use agentvfs::exec::boundary::network::group_of;
+use agentvfs::exec::boundary::network::{Refusal, group_of};
 use serde_json::Value;
 
 /// A place that was not reached.
@@ -56,6 +56,21 @@ pub fn lines(refusals: &[Unreached<'_>], again: impl FnOnce(&str) -> String) -> 
         lines.push(format!("       with --net {}, what belongs to it as well", groups.join(",")));
     }
     lines
+}
+
+/// What a program is told to be asking for again and again, while it does.
+pub fn frequent(refusal: &Refusal) -> String {
+    let Refusal { target, because, allow, .. } = refusal;
+    let target = agentvfs::printable(target.as_bytes());
+    let allow = allow.as_deref().map(|flag| {
+        let group = group_of(flag.trim_start_matches('+'));
+        format!(": --net {}", group.map_or_else(|| flag.to_owned(), |group| format!("+{}", group.name)))
+    });
+    format!(
+        "{target} is not reached ({}), and is asked for again and again{}",
+        because.code(),
+        allow.unwrap_or_default()
+    )
 }
 
 fn line(refusal: &Unreached<'_>) -> String {

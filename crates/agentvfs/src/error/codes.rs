@@ -69,6 +69,7 @@ impl Error {
             Error::MountedAlone { .. } => "mounted-alone",
             Error::NotAlone { .. } => "not-alone",
             Error::RuleNeedsOpen { .. } => "rule-needs-open",
+            Error::Unstored { .. } => "disk-full",
             Error::Needed { .. } => "vault-needed",
             Error::NothingToUndo { .. } => "nothing-to-undo",
             Error::NothingToRedo { .. } => "nothing-to-redo",

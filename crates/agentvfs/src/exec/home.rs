@@ -32,7 +32,7 @@ pub(super) const MOUNTPOINT: &str = "home";
 pub(super) const PRIVATE: &str = "private";
 
 /// In the directory of a vault: what its runs have written to the caches of tools.
-const CACHES: &str = "caches";
+pub(crate) const CACHES: &str = "caches";
 
 /// What is shared of the user's home.
 #[derive(Clone, Debug)]

@@ -11,7 +11,8 @@ use avfs_exec::launch::{Inside, Run};
 use avfs_exec::{Bubblewrap, Landlocked, LaunchError, Launcher, Outcome, Plan};
 
 use super::door::behind_door;
-use super::workspace::{RUNS, RunDirectory, Unserved, Workspace};
+use super::places::{RUNS, RunDirectory};
+use super::workspace::{Unserved, Workspace};
 use super::{ExecRequest, Failed, HomeView, IsolationChoice, Permit, RunResult, Running, mount_options};
 use crate::error::Result;
 use crate::vault::Vault;

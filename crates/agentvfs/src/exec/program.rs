@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use avfs_core::SnapshotId;
 use avfs_core::rules::Rule;
 use avfs_exec::launch::{End, Run, Stop};
-use avfs_exec::limits::Limit;
+use avfs_exec::limits::{Limit, LimitsBy};
 use avfs_exec::network::{Published, Upstream};
 use avfs_exec::plan::{Link, OwnPaths, Toolchain, User, environment};
 use avfs_exec::{Cancel, Event, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
@@ -17,8 +17,9 @@ use avfs_exec::{Cancel, Event, LaunchError, Launcher, Limits, Network, Outcome, 
 use super::door::behind_door;
 use super::home::{HomeShare, HomeView, Places};
 use super::job::bubblewrap;
+use super::places::{RUNS, RunDirectory};
 use super::prompt::name_in_prompt;
-use super::workspace::{RUNS, RunDirectory, Workspace};
+use super::workspace::Workspace;
 use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
 use crate::error::{Error, Result};
 use crate::git::outside_directory;
@@ -73,6 +74,8 @@ pub struct ProgramEnd {
     pub stopped: Option<Stop>,
     /// The limits that it came up against.
     pub limits_hit: Vec<Limit>,
+    /// What held them. Limits of each process alone do not tell when they are met.
+    pub limits_by: LimitsBy,
 }
 
 /// Why it has no ordinary end.
@@ -156,6 +159,7 @@ impl Task {
             dropped,
             stopped: outcome.stopped,
             limits_hit: outcome.limits_hit,
+            limits_by: outcome.limits_by,
         })
     }
 

@@ -1,131 +1,28 @@
 //! A vault as the directory of one run: mounted for it, through its rules, and gone with it.
 
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
-use rustix::fs::FlockOperation;
 
-use super::copied::{self, Copied};
-use super::home;
+use super::copied::Copied;
+use super::places::RunDirectory;
 use crate::error::{Error, Result};
 use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
 use crate::open::OpenVault;
-use crate::removal::remove_tree;
 use crate::served::ServedVault;
 use crate::source::TakingAhead;
-use crate::store::Store;
 use crate::vault::Vault;
-
-/// Below the store: a directory for each run that is going on.
-pub(crate) const RUNS: &str = "runs";
-/// Below the store: one for each session.
-pub(crate) const SESSIONS: &str = "sessions";
-/// Locked as long as the run goes on.
-pub(crate) const LOCK: &str = "lock";
-/// Where the vault is mounted.
-const MOUNTPOINT: &str = "workspace";
-/// The socket through which the run can ask.
-const DOOR: &str = "door";
-/// What a session has there beside: its socket, what it is, and what it and its shell talk by.
-const OF_SESSION: [&str; 2] = ["control", RECORD];
-pub(crate) const RECORD: &str = "session.json";
-pub(crate) const TALK: &str = "talk";
 
 /// How long an owner that is about to end may take to store what it has.
 const ENDING: Duration = Duration::from_secs(60);
 
 /// A run that is over by then needs nothing of its source that it has not asked for.
 const SHORT: Duration = Duration::from_secs(1);
-
-/// The directory of a run. Nothing is left of it when this is dropped.
-pub(crate) struct RunDirectory {
-    place: PathBuf,
-    _lock: File,
-}
-
-impl RunDirectory {
-    /// Makes the directory of a run or a session, and clears away those of what died.
-    pub fn make(store: &Store, kind: &str, id: &str) -> Result<RunDirectory> {
-        let home = store.home().ok_or(Error::NoPlaceForRuns)?;
-        let place = home.join(kind).join(id);
-        // Until it is released, nobody takes a directory that is not locked yet for one of a run that died.
-        let _turn = turn(home).map_err(|source| host("locking", home, source))?;
-        clear_away(home);
-        let made = || {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place.join(MOUNTPOINT))?;
-            let lock = File::create(place.join(LOCK))?;
-            rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-            Ok(lock)
-        };
-        let lock = made().map_err(|source| host("making", &place, source))?;
-        Ok(RunDirectory { place, _lock: lock })
-    }
-
-    pub fn mountpoint(&self) -> PathBuf {
-        self.place.join(MOUNTPOINT)
-    }
-
-    pub fn place(&self) -> &Path {
-        &self.place
-    }
-}
-
-impl Drop for RunDirectory {
-    fn drop(&mut self) {
-        remove(&self.place);
-    }
-}
-
-/// Waits until nobody else makes a directory or clears some away.
-fn turn(home: &Path) -> std::io::Result<File> {
-    let runs = home.join(RUNS);
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&runs)?;
-    let directory = File::open(runs)?;
-    rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
-    Ok(directory)
-}
-
-/// Removes what killed runs and sessions left. A mount of theirs is gone first, or nothing is removed.
-pub(crate) fn clear_away(home: &Path) {
-    let listings = [RUNS, SESSIONS].into_iter().flat_map(|kind| std::fs::read_dir(home.join(kind)));
-    for place in listings.flatten().flatten().map(|entry| entry.path()) {
-        let lock = File::open(place.join(LOCK));
-        let is_free =
-            lock.is_ok_and(|lock| rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if is_free {
-            mount::detach(&place.join(MOUNTPOINT));
-            mount::detach(&place.join(home::MOUNTPOINT));
-            if let Some(run) = place.file_name().and_then(|name| name.to_str()) {
-                copied::clear_away(run);
-            }
-            remove(&place);
-        }
-    }
-}
-
-/// Never what is below a mountpoint: directories go only if they are empty.
-fn remove(place: &Path) {
-    // What cannot be removed now is removed before the next run.
-    let _ = std::fs::remove_dir(place.join(MOUNTPOINT));
-    let _ = std::fs::remove_dir(place.join(home::MOUNTPOINT));
-    // Nothing is mounted in it, and no link is followed.
-    let _ = remove_tree(&place.join(home::PRIVATE));
-    let _ = std::fs::remove_file(place.join(LOCK));
-    let _ = std::fs::remove_file(place.join(DOOR));
-    for name in OF_SESSION {
-        let _ = std::fs::remove_file(place.join(name));
-    }
-    // Nothing of a sandbox could ever make anything there.
-    let _ = std::fs::remove_dir_all(place.join(TALK));
-    let _ = std::fs::remove_dir(place);
-}
 
 /// What this process does after its run: it serves another run in the same vault, or a mount that somebody made meanwhile,
 /// and ends what it took of a source. Who ends the process before it has ended takes their files away from them.
@@ -171,7 +68,7 @@ impl Unserved {
     }
 
     pub fn door_place(&self) -> PathBuf {
-        self.directory.place.join(DOOR)
+        self.directory.door()
     }
 
     /// Serves it. If another process has become the owner, it has to be mounted anew: the answer says whether whoever
@@ -294,13 +191,15 @@ impl Workspace {
     }
 
     pub fn door_place(&self) -> PathBuf {
-        self.directory.place.join(DOOR)
+        self.directory.door()
     }
 
     /// The state of the vault as it is now, stored.
     pub fn settle(&self) -> Result<SnapshotId> {
         match &self.serving {
-            Serving::Us { served, .. } => served.open().settle(),
+            Serving::Us { served, .. } => {
+                served.open().settle().map_err(|error| self.vault.if_unstored(error))
+            }
             Serving::Owner => self.vault.head(),
             Serving::Copy(copy) => Ok(copy.before()),
         }
@@ -315,7 +214,7 @@ impl Workspace {
     }
 
     /// Unmounts, and stores what the run has done under a name of its own; returns the state then. If others have
-    /// come meanwhile, they are served on.
+    /// come meanwhile, they are served on. What cannot be stored stays in the journal, and nothing stays mounted.
     pub fn end(self, action: &str, detail: &str, lingering: &mut Lingering) -> Result<SnapshotId> {
         let Workspace { vault, serving, directory } = self;
         let mountpoint = directory.mountpoint();
@@ -323,16 +222,21 @@ impl Workspace {
             Serving::Us { served, mounts, ahead } => {
                 lingering.serving.extend(ahead.stop());
                 // Before the end of the mount, which would store it under its own name.
-                served.open().save(action, detail)?;
-                end_mount(|force| served.unmount(&mountpoint, force).map(drop))?;
-                served.open().save(action, detail)?;
-                let head = served.open().settle()?;
-                if mounts.close_if_only(&mountpoint) {
-                    served.close()?;
-                } else {
-                    lingering.serve(*served, mounts);
-                }
-                Ok(head)
+                let saved = served.open().save(action, detail);
+                // Whatever could not be stored: a mount that nobody will serve is of no use to anybody.
+                let ended = end_mount(|force| served.unmount(&mountpoint, force).map(drop));
+                let stored = saved.and(ended).and_then(|()| {
+                    served.open().save(action, detail)?;
+                    served.open().settle()
+                });
+                let closed = match mounts.close_if_only(&mountpoint) {
+                    true => served.close().map(drop),
+                    false => {
+                        lingering.serve(*served, mounts);
+                        Ok(())
+                    }
+                };
+                stored.and_then(|head| closed.map(|()| head)).map_err(|error| vault.if_unstored(error))
             }
             Serving::Owner => {
                 end_mount(|force| match vault.live_owner()? {

@@ -90,6 +90,12 @@ impl Git {
         self
     }
 
+    /// Reads those of the system too.
+    pub(super) fn with_system_settings(mut self) -> Git {
+        self.command.env_remove("GIT_CONFIG_NOSYSTEM");
+        self
+    }
+
     /// Has it work on an index in another place, with no files beside it.
     pub(super) fn on_index(mut self, index: &Path) -> Git {
         self.command.env("GIT_INDEX_FILE", index).env("GIT_WORK_TREE", "/");

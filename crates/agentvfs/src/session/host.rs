@@ -17,7 +17,7 @@ use super::record::{self, Activity, SessionRecord, SessionState, millis};
 use super::{SessionCommand, SessionError, SessionRequest};
 use crate::control::place;
 use crate::error::{Error, Result};
-use crate::exec::workspace::{RunDirectory, SESSIONS};
+use crate::exec::places::{RunDirectory, SESSIONS};
 use crate::exec::{Envelope, ExecRequest, InnerDoor, Lingering, PublishedBody};
 use crate::mount::Report;
 use crate::vault::Vault;
@@ -257,7 +257,7 @@ impl House {
             let (kind, bytes) = match event {
                 Event::Stdout(bytes) => (Kind::Stdout, bytes),
                 Event::Stderr(bytes) => (Kind::Stderr, bytes),
-                Event::Started | Event::Stopping(_) => return,
+                Event::Started | Event::Stopping(_) | Event::Refused(_) => return,
             };
             listens = listens && frames::send(stream, kind, bytes).is_ok();
         };

@@ -19,7 +19,8 @@ use avfs_exec::{Bubblewrap, Event, LaunchError};
 use super::{SessionCommand, SessionError};
 use crate::error::{Error, Result};
 use crate::exec::changes::changed_files;
-use crate::exec::workspace::{RunDirectory, TALK, Workspace};
+use crate::exec::places::{RunDirectory, TALK};
+use crate::exec::workspace::Workspace;
 use crate::exec::{
     EXEC, Envelope, ErrorBody, ExecRequest, Failed, HomeView, InnerDoor, Lingering, Permit, RequestBody,
     RunResult, Staffed, mount_options, run_id, show_door, shown,

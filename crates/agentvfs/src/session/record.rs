@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::client::SessionClient;
 use crate::error::{Error, Result};
 use crate::exec::PublishedBody;
-use crate::exec::workspace::{LOCK, RECORD, SESSIONS, clear_away};
+use crate::exec::places::{LOCK, RECORD, SESSIONS, clear_away};
 use crate::record::time;
 use crate::store::Store;
 

@@ -39,7 +39,7 @@ fn launch(launcher: &OsString, mut rest: Vec<OsString>) -> Result<i32, String> {
             drop(std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()))
         }
         Event::Stderr(bytes) => drop(std::io::stderr().write_all(bytes)),
-        Event::Started | Event::Stopping(_) => {}
+        Event::Started | Event::Stopping(_) | Event::Refused(_) => {}
     };
     let run = Run::new(&plan, Stdin::Nothing, &cancel, &mut show);
     launcher.launch(run).map(|outcome| outcome.status()).map_err(|error| format!("{}: {error}", error.code()))

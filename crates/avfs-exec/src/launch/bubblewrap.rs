@@ -183,6 +183,7 @@ impl Launcher for Bubblewrap {
             since,
             wanted,
             killing: Killing::First,
+            refusals: Some(&self.refusals),
             spec: spec_of(plan, tree, by, listening.as_ref()),
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;

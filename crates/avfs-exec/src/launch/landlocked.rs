@@ -83,6 +83,7 @@ impl Launcher for Landlocked {
             since,
             wanted: true,
             killing,
+            refusals: None,
             spec,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;

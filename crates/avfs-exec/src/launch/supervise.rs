@@ -14,6 +14,7 @@ use super::pipes::{Feed, Outer};
 use super::{Cancel, Event, Stop};
 use crate::inside::{Order, Report, Spec};
 use crate::limits::{Group, LimitError};
+use crate::network::Refusals;
 use crate::output::{Capture, Captured};
 use crate::plan::Limits;
 
@@ -47,6 +48,8 @@ pub(super) struct Watched<'a> {
     /// If not, nothing begins, and what there is of a sandbox is taken away.
     pub(super) wanted: bool,
     pub(super) killing: Killing,
+    /// What it did not reach, if somebody notes that.
+    pub(super) refusals: Option<&'a Refusals>,
     /// What the stage is to do, once it is in its group.
     pub(super) spec: Spec,
 }
@@ -145,9 +148,15 @@ impl Supervisor<'_> {
             self.talk.read(|_| ())?;
             feed(&mut self.feed);
             self.listen()?;
+            self.tell_refusals();
             self.keep_to_limits()?;
         }
         Ok(())
+    }
+
+    fn tell_refusals(&mut self) {
+        let Some(refusals) = self.watched.refusals else { return };
+        refusals.take_frequent().iter().for_each(|refusal| (self.watched.events)(Event::Refused(refusal)));
     }
 
     /// Waits for anything to happen. Answers whether the process that we started has ended.
@@ -158,7 +167,8 @@ impl Supervisor<'_> {
         let control = self.stage_is_there.then(|| self.watched.outer.channel.as_fd());
         let inputs = [Some(self.process.as_fd()), cancel, control, self.stdout.fd(), self.stderr.fd()];
         let told = self.told.as_ref().and_then(Stream::fd);
-        let inputs = inputs.into_iter().chain([self.talk.fd(), told]).flatten();
+        let refused = self.watched.refusals.and_then(Refusals::wake);
+        let inputs = inputs.into_iter().chain([self.talk.fd(), told, refused]).flatten();
         let mut fds: Vec<PollFd<'_>> = inputs.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         fds.extend(self.feed.iter().map(|feed| PollFd::new(&feed.pipe, PollFlags::OUT)));
         match poll(&mut fds, timeout.as_ref()) {

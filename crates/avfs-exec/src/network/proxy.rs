@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::forward::{both_ways, one_request};
 use super::gateway::Sandbox;
 use super::reach::{Reach, Reached, Refused};
-use super::refusals::{Refusals, RefusedBecause};
+use super::refusals::{Refusals, RefusedBecause, pause};
 use super::request::{Host, LONGEST_HEAD, Request, Wants, parse};
 use super::rule::LOCALHOST;
 
@@ -75,7 +77,10 @@ impl Proxy {
 
     fn refuse(&self, client: &TcpStream, target: &str, refused: Refused) {
         let Refused { because, allow } = refused;
-        self.refusals.note(target, because, allow);
+        let count = self.refusals.note(target, because, allow);
+        if because != RefusedBecause::TooManyConnections {
+            hold(client, pause(count));
+        }
         let (status, code) = (because.status(), because.code());
         let body = format!("refused by the sandbox: {code} {target}\n");
         let answer = format!(
@@ -87,6 +92,15 @@ impl Proxy {
         let mut out = client;
         out.write_all(answer.as_bytes()).ok();
         client.shutdown(Shutdown::Write).ok();
+    }
+}
+
+/// Keeps a client waiting that asks again and again, unless it goes, or its run ends.
+fn hold(client: &TcpStream, pause: Duration) {
+    let Ok(timeout) = Timespec::try_from(pause) else { return };
+    if !pause.is_zero() {
+        // An answer that comes early does no harm.
+        poll(&mut [PollFd::new(client, PollFlags::RDHUP)], Some(&timeout)).ok();
     }
 }
 

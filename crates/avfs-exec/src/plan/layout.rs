@@ -119,11 +119,15 @@ pub(crate) fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     Layout { steps, access: access(plan) }
 }
 
+/// Whether `path` holds something that the sandbox has of its own. What is below it may be free.
+pub fn is_around_own(path: &Path) -> bool {
+    SYSTEM.iter().chain(&PRIVATE).any(|place| Path::new(place).starts_with(path))
+}
+
 /// Whether a project cannot be shown at `path`.
 pub(super) fn is_taken(path: &Path) -> bool {
     let within = |places: &[&str]| places.iter().any(|place| path.starts_with(place));
-    let above = |places: &[&str]| places.iter().any(|place| Path::new(place).starts_with(path));
-    within(&SYSTEM) || above(&SYSTEM) || above(&PRIVATE)
+    within(&SYSTEM) || is_around_own(path)
 }
 
 fn system(host: &Path) -> Vec<Step> {

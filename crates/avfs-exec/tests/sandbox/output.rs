@@ -33,7 +33,7 @@ fn everything_is_told_as_it_comes() {
         Event::Started => told.2 += 1,
         Event::Stdout(bytes) => told.0.extend_from_slice(bytes),
         Event::Stderr(bytes) => told.1.extend_from_slice(bytes),
-        other @ Event::Stopping(_) => panic!("{other:?}"),
+        other @ (Event::Stopping(_) | Event::Refused(_)) => panic!("{other:?}"),
     });
     assert_eq!((told.0.as_slice(), told.1.as_slice(), told.2), (&b"out\n"[..], &b"err\n"[..], 1));
 }

@@ -21,7 +21,7 @@ use crate::embedded::database::Database;
 use crate::embedded::disk::DiskFile;
 use crate::embedded::draft::{Draft, Pending};
 use crate::embedded::failure::io_failure;
-use crate::embedded::index::PackRow;
+use crate::embedded::index::{self, PackRow};
 use crate::embedded::layout::pack_name;
 use crate::embedded::record::{Header, Place, open_record};
 use crate::embedded::shelf::{PACK_LIMIT, Shelf, read_record};
@@ -185,6 +185,23 @@ impl Appender {
         let moved = draft.push(Header { kind: object.kind, length: place.length, id }, &object.bytes);
         self.pending.insert(id, moved);
         Ok(())
+    }
+
+    /// Gives back the room of what will never be committed. Where that fails, the next one who takes the pack does it, or
+    /// a sweep.
+    pub(crate) fn give_up(&mut self, shelf: &Shelf, database: &Database) {
+        if self.pending.is_empty() {
+            return;
+        }
+        for draft in self.active.iter().chain(&self.full) {
+            let number = draft.pack.number;
+            match database.with(|connection| index::pack(connection, number)) {
+                Ok(Some(row)) => _ = draft.pack.file.truncate(row.length),
+                Ok(None) => _ = shelf.remove(number),
+                Err(_) => {}
+            }
+        }
+        self.pending.clear();
     }
 
     fn drafts(&self) -> impl Iterator<Item = &Draft> {

@@ -14,7 +14,7 @@ use crate::door::StoreError;
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::layout::{Layout, sync_dir};
 use crate::embedded::pins::POLL;
-use crate::embedded::wal;
+use crate::embedded::{reserve, wal};
 
 /// The format this version writes, and the newest it reads: SQLite's `user_version`.
 pub const FORMAT: u32 = 1;
@@ -214,6 +214,7 @@ fn create_locked(layout: &Layout) -> Result<(), StoreError> {
         return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
     }
     let draft = make_draft(layout, |_| Ok(()))?;
+    reserve::keep(layout);
     move_in_place(layout, &draft)
 }
 

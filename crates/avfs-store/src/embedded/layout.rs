@@ -48,6 +48,11 @@ impl Layout {
         self.dir.join("store.db-wal.sum")
     }
 
+    /// Room for making room.
+    pub(crate) fn reserve(&self) -> PathBuf {
+        self.dir.join("reserve")
+    }
+
     pub(crate) fn packs(&self) -> PathBuf {
         self.dir.join("packs")
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 use avfs_core::ObjectId;
 
 use crate::door::StoreError;
-use crate::embedded::EmbeddedStore;
 use crate::embedded::draft::Draft;
 use crate::embedded::failure::io_failure;
 use crate::embedded::index::{self, PackRow};
@@ -19,9 +18,13 @@ use crate::embedded::layout::pack_name;
 use crate::embedded::pins::lock_exclusively;
 use crate::embedded::record::{Header, PACK_HEADER_LEN, Place, open_record};
 use crate::embedded::shelf::{LockedPack, PACK_LIMIT, read_record};
+use crate::embedded::{EmbeddedStore, reserve};
 
 /// Rows removed in one transaction: others can commit in between.
 const ROWS_AT_ONCE: usize = 10_000;
+
+/// The same on a disk that is full.
+const ROWS_WITHOUT_ROOM: usize = 50;
 
 /// Packs locked at once: bounds open files, and the index is read once for each group.
 const PACKS_AT_ONCE: usize = 64;
@@ -52,6 +55,8 @@ pub struct SweepReport {
     pub rewritten_packs: u64,
     /// Packs worth rewriting that a writer has in use: a later sweep gets them.
     pub busy_packs: u64,
+    /// Packs worth rewriting that there is no room for to be copied: a later sweep gets them.
+    pub cramped_packs: u64,
     /// Packs worth rewriting that hold a damaged live object: left to fsck.
     pub damaged_packs: Vec<String>,
     /// Whether all was done, or the caller stopped it.
@@ -76,13 +81,26 @@ impl Exclusive<'_> {
         live: &dyn LiveSet,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<SweepReport, StoreError> {
+        self.store.use_reserve();
+        let report = self.sweep_all(live, go_on);
+        reserve::keep(self.store.shelf.layout());
+        report
+    }
+
+    fn sweep_all(
+        &self,
+        live: &dyn LiveSet,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<SweepReport, StoreError> {
         let mut report = SweepReport::default();
         let packs = self.store.database.with(index::packs)?;
         let tally = self.tally(live)?;
         if !self.remove_rows(&tally.dead, &mut report, go_on)? {
             return Ok(report);
         }
-        let wasteful: Vec<PackRow> = packs.into_iter().filter(|pack| tally.is_wasteful(pack)).collect();
+        let mut wasteful: Vec<PackRow> = packs.into_iter().filter(|pack| tally.is_wasteful(pack)).collect();
+        // Those that take the least room to be copied make room for the others.
+        wasteful.sort_by_key(|pack| tally.live_in(pack));
         let mut target = None;
         for group in wasteful.chunks(PACKS_AT_ONCE) {
             if !self.clear(group, &mut target, &mut report, go_on)? {
@@ -119,10 +137,21 @@ impl Exclusive<'_> {
             if !go_on() {
                 return Ok(false);
             }
-            self.store.database.write("sweeping", |connection| index::remove(connection, ids))?;
+            match self.remove_at_once(ids) {
+                // Each page that a row is removed from goes through the log, which is then folded again.
+                Err(StoreError::Full { .. }) => ids.chunks(ROWS_WITHOUT_ROOM).try_for_each(|ids| {
+                    _ = self.store.database.empty_log();
+                    self.remove_at_once(ids)
+                })?,
+                removed => removed?,
+            }
             report.removed_objects += ids.len() as u64;
         }
         Ok(true)
+    }
+
+    fn remove_at_once(&self, ids: &[ObjectId]) -> Result<(), StoreError> {
+        self.store.database.write("sweeping", |connection| index::remove(connection, ids))
     }
 
     /// Removes packs, after what is live in them was copied to `target`.
@@ -147,7 +176,11 @@ impl Exclusive<'_> {
                 return Ok(false);
             }
             let rows = rows.remove(&pack.number).unwrap_or_default();
-            self.clear_pack(&pack, rows, target, report)?;
+            match self.clear_pack(&pack, rows, target, report) {
+                // What cannot be copied stays where it is. Others may go without being copied.
+                Err(StoreError::Full { .. }) => report.cramped_packs += 1,
+                cleared => cleared?,
+            }
         }
         Ok(true)
     }
@@ -250,9 +283,13 @@ struct Tally {
 }
 
 impl Tally {
+    fn live_in(&self, pack: &PackRow) -> u64 {
+        self.live_bytes.get(&pack.number).copied().unwrap_or(0)
+    }
+
     /// Whether more than 30 % of a pack is dead.
     fn is_wasteful(&self, pack: &PackRow) -> bool {
-        let live = self.live_bytes.get(&pack.number).copied().unwrap_or(0);
+        let live = self.live_in(pack);
         let total = pack.length.saturating_sub(PACK_HEADER_LEN);
         live == 0 || live.saturating_mul(10) < total.saturating_mul(7)
     }

@@ -54,15 +54,17 @@ pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> 
         args.tasks.iter().map(|name| here.task(name)).collect::<Result<Vec<_>, _>>()?
     };
     let names: Vec<String> = tasks.iter().map(|task| task.name().to_string()).collect();
+    let is_agreed = args.yes || args.force;
     let mut held = Vec::new();
     for task in &tasks {
-        if let Some(reason) = held_work(task) {
+        // Nothing has to be known of what goes in any case.
+        if !is_agreed && let Some(reason) = held_work(task) {
             held.push(format!("'{}' ({reason})", task.name()));
         }
     }
     if !held.is_empty() {
         let question = format!("Throw away {}?", held.join(", "));
-        if !confirm(context.out, question, args.yes || args.force)? {
+        if !confirm(context.out, question, is_agreed)? {
             return Ok(ExitStatus::No);
         }
     }

@@ -31,6 +31,8 @@ struct GcBody {
     /// With `--dry-run` what could be freed.
     freed_bytes: u64,
     busy_packs: u64,
+    #[serde(skip)]
+    cramped_packs: u64,
     damaged_packs: Vec<String>,
 }
 
@@ -55,6 +57,7 @@ fn estimate(store: &Store) -> Result<GcBody> {
         removed_objects: None,
         freed_bytes: store.stats()?.garbage_bytes,
         busy_packs: 0,
+        cramped_packs: 0,
         damaged_packs: Vec::new(),
     })
 }
@@ -73,6 +76,7 @@ fn collect(context: &mut Context<'_>, store: &Store) -> Result<GcBody> {
         removed_objects: Some(collected.sweep.removed_objects),
         freed_bytes: collected.sweep.freed_bytes,
         busy_packs: collected.sweep.busy_packs,
+        cramped_packs: collected.sweep.cramped_packs,
         damaged_packs: collected.sweep.damaged_packs,
     })
 }
@@ -85,6 +89,9 @@ fn report(context: &mut Context<'_>, body: &GcBody) {
         Some(removed) => {
             out.talk(format_args!("removed {}, {freed} given back", count(removed, "object")));
         }
+    }
+    if body.cramped_packs > 0 {
+        out.talk("some files could not be made smaller for want of room: a later collection does it");
     }
     if body.busy_packs > 0 {
         out.talk("some files are in use by other processes: a later collection gets them");

@@ -8,7 +8,7 @@ mod summary;
 mod surroundings;
 mod withdrawing;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, Read, Write};
 use std::os::fd::AsFd;
@@ -35,6 +35,7 @@ use crate::failure::Failure;
 use crate::front::{self, Front, Releaser, Side, Worker};
 use crate::printer::Printer;
 use crate::terminal::{self, Parting, Sharing};
+use crate::unreached;
 
 pub fn run(context: &mut Context<'_>, args: &RunArgs) -> Result<ExitStatus> {
     let is_shared = terminal::is_there() && !args.detach;
@@ -108,6 +109,7 @@ fn work(
     starter: Option<UnixStream>,
 ) -> Result<ExitStatus> {
     let releaser = work.worker.releaser()?;
+    let is_piped = starter.is_none() && !args.detach;
     let streams = streams(args, starter, work.worker.releaser()?)?;
     let start = args.start(context)?;
     start.announce(context.out);
@@ -116,7 +118,7 @@ fn work(
     let door =
         HostDoor { home: context.home()?.to_owned(), vault: start.task.vault_name().to_string(), rules };
     let mut lingering = Lingering::default();
-    let id = OnceCell::new();
+    let (id, has_begun) = (OnceCell::new(), Cell::new(false));
     let supervised = supervised(
         &work.worker,
         Some(&door),
@@ -127,10 +129,15 @@ fn work(
             Ok::<_, agentvfs::Error>((run, ended))
         },
         &mut |event| match event {
-            Event::Started if args.detach => {
-                let id = id.get().map(String::as_str).unwrap_or_default();
-                detached::let_go(context, &start, id, &releaser);
+            Event::Started => {
+                has_begun.set(true);
+                if args.detach {
+                    let id = id.get().map(String::as_str).unwrap_or_default();
+                    detached::let_go(context, &start, id, &releaser);
+                }
             }
+            // A program that has the terminal for itself is told of when it ends.
+            Event::Refused(_) if !is_piped => {}
             event => show(context.out, event),
         },
         &mut |_, _| (),
@@ -153,7 +160,10 @@ fn work(
         Err(error) => {
             let failure = failure(error);
             run.finish(&ended, None);
-            start.withdraw();
+            // What it has written is in the task, stored or not.
+            if !has_begun.get() {
+                start.withdraw();
+            }
             return Err(failure.into());
         }
     };
@@ -234,6 +244,10 @@ fn show(out: &mut Printer, event: Event<'_>) {
     let _ = match event {
         Event::Stdout(bytes) if !out.is_json() => out.bytes(bytes).and_then(|()| out.flush()),
         Event::Stdout(bytes) | Event::Stderr(bytes) => io::stderr().write_all(bytes).map_err(Into::into),
+        Event::Refused(refusal) => {
+            out.talk(unreached::frequent(refusal));
+            Ok(())
+        }
         Event::Started | Event::Stopping(_) => Ok(()),
     };
 }

@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::escape::printable_path;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::here::working_directory;
 use crate::json::byte_field;
 use crate::rule_args::RuleArgs;
 use crate::versions::count;
@@ -186,12 +187,17 @@ fn hidden_from_tasks(root: &Path) -> Result<Vec<HiddenFile>> {
 }
 
 fn print(context: &mut Context<'_>, here: &Here, body: &StatusBody) -> Result<()> {
+    let no_project = context.store()?.why_no_project(&working_directory());
     let out = &mut *context.out;
     let project = here.project().map(|project| printable_path(project.root()));
     match (&project, &body.project) {
         (Some(root), _) => out.line(format_args!("project  {root}"))?,
         (None, Some(_)) => {
             out.line("project  a git repository that has no task yet; `avfs run` makes the first")?
+        }
+        (None, None) if no_project.is_some() => {
+            let why = no_project.unwrap_or_default();
+            out.line(format_args!("project  none: {why}; a project is a directory below"))?
         }
         (None, None) => out.line("project  none; `avfs run` makes one of this directory")?,
     }

@@ -16,6 +16,7 @@ use super::task::RunStateBody;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::here::working_directory;
 use crate::ignored::IgnoredBody;
 use crate::json::{PathField, byte_field};
 use crate::progress::Progress;
@@ -272,7 +273,12 @@ pub fn run(context: &mut Context<'_>, args: &TasksArgs) -> Result<ExitStatus> {
     if context.out.is_json() {
         context.out.object("tasks", &TasksBody { tasks: bodies })?;
     } else if bodies.is_empty() {
-        context.out.talk("there is no task yet; start one with `avfs run -- COMMAND`");
+        match store.why_no_project(&working_directory()) {
+            Some(why) => context.out.talk(format_args!(
+                "there is no task yet, and none can be started here: {why}; a project is a directory below"
+            )),
+            None => context.out.talk("there is no task yet; start one with `avfs run -- COMMAND`"),
+        }
     } else {
         context.out.paged(|out| Ok(table::print(out, &bodies)?))?;
         let is_in_conflict = |body: &TaskBody| body.conflicts.as_ref().is_some_and(|found| found.files > 0);

@@ -35,17 +35,24 @@ struct UnmountBody {
 }
 
 pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> {
+    let dir = whole_name(&args.dir);
+    // Before anything that is dead is cleaned up.
+    let shown = agentvfs::mount::vault_at(&dir)?;
     let store = context.store()?;
     store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
-    let dir = whole_name(&args.dir);
     let found = store.mounts()?.into_iter().find(|known| known.mount.dir == dir);
-    let Some(KnownMount { vault, .. }) = found else {
-        return Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into());
+    let (vault, left) = match (found, shown) {
+        (Some(KnownMount { vault, .. }), _) => {
+            let left = end(&store.vault(vault.as_str())?, &dir, args.force)?;
+            (vault.to_string(), left)
+        }
+        // It was of a process that died.
+        (None, Some(vault)) if agentvfs::mount::vault_at(&dir)?.is_none() => (vault, Unmounted::Wholly),
+        (None, _) => return Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into()),
     };
-    let left = end(&store.vault(vault.as_str())?, &dir, args.force)?;
     if context.out.is_json() {
         let lingers = left == Unmounted::Here;
-        let body = UnmountBody { vault: vault.to_string(), dir: dir.display().to_string(), lingers };
+        let body = UnmountBody { vault, dir: dir.display().to_string(), lingers };
         context.out.object("unmount", &body)?;
     } else {
         context.out.talk(format_args!("{} is unmounted", dir.display()));

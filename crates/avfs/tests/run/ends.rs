@@ -126,3 +126,23 @@ fn in_json_an_apply_is_a_part_of_the_runs_object() {
     assert_eq!((status, &apply["error"]["code"]), (Some(1), &"apply-conflicts".into()));
     assert_eq!(project.read("web/work.txt"), "mine\n");
 }
+
+#[test]
+fn limits_that_hold_for_each_process_alone_are_told_before_and_after() {
+    let project = Project::new();
+    let run = |words: &[&str]| {
+        let words = [&["run", "--name", words[0]], &words[1..]].concat();
+        String::from_utf8(project.avfs_as_nobody(&project.root(), &words).stderr).unwrap()
+    };
+    let told = run(&["one", "--memory", "1G", "--pids", "4000", "--", "sh", "-c", "exit 3"]);
+    let before = "memory is limited for each process alone";
+    assert!(told.contains(before), "{told}");
+    assert!(
+        told.contains("it may have met --memory or --pids: limits of each process alone do not tell\n"),
+        "{told}"
+    );
+    let told = run(&["two", "--memory", "1G", "--", "true"]);
+    assert!(told.contains(before) && !told.contains("may have met"), "{told}");
+    let told = run(&["three", "--", "false"]);
+    assert!(!told.contains(before) && !told.contains("may have met"), "{told}");
+}

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::project::{Project, good};
+use crate::workspace::{Elsewhere, ORDINARY};
 
 /// Runs a script of the user's; returns what it prints.
 #[track_caller]
@@ -333,4 +334,20 @@ fn commits_in_a_nested_repository_are_told_and_not_thrown_away_unasked() {
     assert!(!user.output(&["discard", "one"]).status.success(), "it asks first");
     user.good(&["apply", "one", "--commits"]);
     assert_eq!(sh(&project, "web/nested", "git log -1 --format=%s avfs/one"), "more");
+}
+
+#[test]
+fn a_repository_of_another_user_is_safe_in_a_run_that_was_started_there() {
+    let project = with_repository();
+    project.program_for(ORDINARY);
+    good(Command::new("chown").args(["-R", "0:0"]).arg(project.root()));
+    good(Command::new("chmod").args(["-R", "a+rX"]).arg(project.root()));
+    let user = Elsewhere::new(&project);
+    let output = user.avfs(&project, &["run", "--", "git", "log", "--oneline"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !output.stdout.is_empty(), "{said}");
+    // Without the setting, git would not.
+    let output = user.avfs(&project, &["run", "--", "env", "-u", "GIT_CONFIG_COUNT", "git", "log"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("dubious ownership"), "{said}");
 }

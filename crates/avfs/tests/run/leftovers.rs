@@ -1,5 +1,6 @@
 //! Nothing is made of a run that cannot begin, and nothing is left of one that changes nothing.
 
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
@@ -52,6 +53,36 @@ fn a_run_that_cannot_begin_leaves_no_project_vault_or_task() {
     run(&project, &["--name", "kept", "--", "true"]);
     run(&project, &["--", "no-such-program"]);
     assert_eq!(made(&project), [1, 1, 2]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_a_project_is_refused_before_it_is_looked_at() {
+    let project = Project::new();
+    let home = project.home();
+    for (place, why) in [
+        (Path::new("/var/tmp"), "the sandbox has something of its own there"),
+        (Path::new("/"), "it is the root of the system"),
+        (&*home, "your whole home is in it"),
+    ] {
+        let said = |words: &[&str]| {
+            let output = project.avfs(words).current_dir(place).output().unwrap();
+            let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+            (output.status.code(), text)
+        };
+        let (status, text) = said(&["run", "--", "true"]);
+        let place = place.display();
+        assert_eq!(status, Some(2), "{text}");
+        assert_eq!(
+            text,
+            format!("error: '{place}' cannot be a project: {why}\nhint: use a directory below it\n")
+        );
+        for words in ["status", "tasks"] {
+            let (_, text) = said(&[words]);
+            assert!(text.contains(why) && text.contains("a project is a directory below"), "{text}");
+            assert!(!text.contains("avfs run"), "{text}");
+        }
+    }
+    assert_eq!(made(&project), [0, 0, 0]);
 }
 
 #[test]

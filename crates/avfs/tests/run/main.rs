@@ -7,6 +7,7 @@
 mod caches;
 mod detach;
 mod ends;
+mod full_disk;
 mod git;
 mod home;
 mod leftovers;

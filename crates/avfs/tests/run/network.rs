@@ -205,3 +205,18 @@ fn a_variable_is_passed_on_by_its_name_or_set() {
     let log = good(&mut project.avfs(&["audit", "--vault", "passing", "--json"]));
     assert!(!log.contains("s3cret"), "{log}");
 }
+
+#[test]
+fn a_program_that_asks_again_and_again_is_slowed_down_and_told_of_while_it_runs() {
+    let project = Project::new();
+    let asking =
+        "for i in $(seq 22); do curl -s -o /dev/null https://registry.npmjs.org/; done; echo done >&2";
+    let begun = std::time::Instant::now();
+    let told = said(&project.avfs(&["run", "--net", "none", "--", "sh", "-c", asking]).output().unwrap());
+    // The first twenty cost nothing, and the two behind them 100 and 200 milliseconds.
+    assert!(begun.elapsed() >= std::time::Duration::from_millis(300), "{told}");
+    let line = "registry.npmjs.org:443 is not reached (host_not_listed), and is asked for again and again: --net +npm\n";
+    assert_eq!(told.matches(line).count(), 1, "{told}");
+    assert!(told.find(line).unwrap() < told.find("done\n").unwrap(), "{told}");
+    assert!(told.contains("not reached: registry.npmjs.org:443 (host_not_listed, 22 times)"), "{told}");
+}

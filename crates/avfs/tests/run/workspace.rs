@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::project::{FuseForAll, Project, good};
 
 /// A user without special rights, with a name in this test alone.
-const ORDINARY: u32 = 1001;
+pub const ORDINARY: u32 = 1001;
 
 /// A program of the environment. It writes where the environment is, by its absolute path.
 const TOOL: &str =
@@ -49,13 +49,13 @@ fn all_of(project: &Project) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// A namespace of mounts in which an ordinary user has a name: `fusermount3` wants one.
-struct Elsewhere {
+pub struct Elsewhere {
     process: Child,
     _fuse: FuseForAll,
 }
 
 impl Elsewhere {
-    fn new(project: &Project) -> Elsewhere {
+    pub fn new(project: &Project) -> Elsewhere {
         let script = format!(
             "echo 'ada:x:{ORDINARY}:{ORDINARY}::/:/bin/sh' | cat /etc/passwd - >\"$1/passwd\" &&
             mount --bind \"$1/passwd\" /etc/passwd && echo ready && read -r _"
@@ -69,7 +69,7 @@ impl Elsewhere {
         Elsewhere { process, _fuse: FuseForAll::new() }
     }
 
-    fn avfs(&self, project: &Project, words: &[&str]) -> Output {
+    pub fn avfs(&self, project: &Project, words: &[&str]) -> Output {
         let user = ORDINARY.to_string();
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.process.id()));

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::commands::apply::Part;
 use crate::json;
 use crate::printer::{PrintError, Printer};
+use crate::unreached;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
@@ -68,6 +69,11 @@ impl<'a> Telling<'a> {
             (Manner::Through, Event::Stderr(bytes)) => {
                 std::io::stderr().write_all(bytes).map_err(PrintError::Failed)
             }
+            (Manner::Through, Event::Refused(refusal)) => {
+                self.out.talk(unreached::frequent(refusal));
+                Ok(())
+            }
+            (Manner::Events, Event::Refused(_)) => Ok(()),
             (Manner::Events, Event::Stdout(bytes)) => self.piece("stdout", bytes),
             (Manner::Events, Event::Stderr(bytes)) => self.piece("stderr", bytes),
         };

@@ -16,6 +16,9 @@ use crate::printer::Printer;
 /// How many paths are named.
 const NAMED: usize = 10;
 
+/// How many characters they may take: about five lines of a terminal.
+const ROOM: usize = 400;
+
 /// How many entries of the directory are looked at: it must not be felt.
 const LOOKED_AT: Extent = Extent::Entries(4000);
 
@@ -77,10 +80,17 @@ fn announce(out: &mut Printer, files: &[HiddenFile]) {
 
 /// The first ones, and how to see all of them.
 fn listed(names: &[String]) -> String {
-    let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(NAMED) {
-        None | Some(0) => first,
-        Some(more) => format!("{first}, and {more} more: `avfs rules hidden` lists all"),
+    let mut taken = 0;
+    let fits = |name: &&String| {
+        taken += name.chars().count() + 2;
+        taken <= ROOM
+    };
+    // The first one is named however long it is.
+    let shown = names.iter().take(NAMED).take_while(fits).count().max(1);
+    let first = names[..shown.min(names.len())].join(", ");
+    match names.len().saturating_sub(shown) {
+        0 => first,
+        more => format!("{first}, and {more} more: `avfs rules hidden` lists all"),
     }
 }
 
@@ -97,5 +107,20 @@ fn search(root: &Path, rules: Vec<Rule>, tell: &Sender<Vec<TreePath>>, ended: &R
         && let Ok(found) = hidden_in_history(root, &rules)
     {
         let _ = tell.send(found.into_iter().collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_as_far_as_five_lines_reach() {
+        let names = |count: usize, length: usize| vec!["x".repeat(length); count];
+        assert_eq!(listed(&names(3, 2)), "xx, xx, xx");
+        assert!(listed(&names(12, 2)).ends_with(", and 2 more: `avfs rules hidden` lists all"));
+        let long = listed(&names(10, 150));
+        assert!(long.ends_with(", and 8 more: `avfs rules hidden` lists all"), "{long}");
+        assert!(listed(&names(2, 900)).starts_with(&"x".repeat(900)));
     }
 }

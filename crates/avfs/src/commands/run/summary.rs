@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agentvfs::exec::boundary::limits::Limit;
+use agentvfs::exec::boundary::limits::{Limit, LimitsBy};
 use agentvfs::exec::{ChangedFile, ProgramEnd, PublishedBody, RefusalBody};
 use agentvfs::task_run::EndReason;
 use anyhow::Result;
@@ -22,6 +22,9 @@ use crate::versions::count;
 
 /// How many lines about files are told.
 const NAMED: usize = 10;
+
+/// A limit of so many processes, which holds where nobody gave one, is not what a program fails of.
+const FAR_AWAY: u64 = 8192;
 
 #[derive(Serialize)]
 struct RunBody<'a> {
@@ -86,6 +89,7 @@ pub(super) fn tell(
         return Ok(out.object("run", &body)?);
     }
     tell_limits(out, end);
+    tell_possible_limits(out, start, end);
     // A task in which nothing was changed may be gone by then.
     let task = (!changes.files.is_empty()).then(|| start.task.name().to_string());
     let refusals: Vec<Unreached<'_>> = end.refusals.iter().map(Unreached::from).collect();
@@ -157,6 +161,24 @@ fn tell_limits(out: &mut Printer, end: &ProgramEnd) {
     }
     if end.limits_hit.contains(&Limit::Pids) {
         out.warn("some of its processes could not be started because --pids allows no more");
+    }
+}
+
+/// Limits of each process alone tell nobody that they were met. A program that failed may have.
+fn tell_possible_limits(out: &mut Printer, start: &Start, end: &ProgramEnd) {
+    let ended_by_itself = end.stopped.is_none() && end.limits_hit.is_empty();
+    if end.limits_by != LimitsBy::Rlimits || !ended_by_itself || end.status == 0 || !end.started {
+        return;
+    }
+    let limits = &start.program.limits;
+    let set =
+        [("--memory", limits.memory.is_some()), ("--pids", limits.pids.is_some_and(|pids| pids < FAR_AWAY))];
+    let names: Vec<&str> = set.iter().filter(|(_, is_set)| *is_set).map(|(name, _)| *name).collect();
+    if !names.is_empty() {
+        out.talk(format_args!(
+            "it may have met {}: limits of each process alone do not tell",
+            names.join(" or ")
+        ));
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agentvfs::exec::HomeShare;
 use agentvfs::exec::boundary::plan::{Toolchain, User, toolchains};
 use agentvfs::exec::boundary::profile::{Profile, programs};
-use agentvfs::git::{Identity, settings_inside, variables};
+use agentvfs::git::{Identity, safe_directories, settings_inside, variables};
 
 /// Names that the sandbox gives itself, whatever a profile says.
 const OWN: [&str; 6] = ["HOME", "USER", "LOGNAME", "PATH", "TMPDIR", "AVFS_DOOR"];
@@ -26,6 +26,7 @@ impl Surroundings {
         let mut env = passed(profile);
         let mut settings = settings_inside();
         settings.extend(Identity::of(project).settings());
+        settings.extend(safe_directories(project));
         env.extend(variables(&settings));
         Surroundings {
             toolchains: toolchains.unwrap_or_default(),

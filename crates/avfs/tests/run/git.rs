@@ -351,3 +351,22 @@ fn a_repository_of_another_user_is_safe_in_a_run_that_was_started_there() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("dubious ownership"), "{said}");
 }
+
+#[test]
+fn an_agent_merges_what_the_user_committed_meanwhile() {
+    let project = with_repository();
+    let user = root(&project, "web");
+    user.run("one", "git status --short; echo task >of-task; git add -A; git commit -qm 'of the task'");
+    sh(&project, "web", "echo user >of-user; git add -A; git commit -qm 'of the user'");
+    let said = user.good(&["sync", "one"]).1;
+    assert!(said.contains("the directory's commits are at directory/main in the task\n"), "{said}");
+    let script = "git fsck --full >&2; git status --short; git add -A; git commit -qm sync
+        git merge -q directory/main -m merged; git status --short; cat of-task of-user";
+    let (printed, _) = user.good(&["run", "--task", "one", "--", "sh", "-euc", script]);
+    assert_eq!(printed, "?? of-user\ntask\nuser\n");
+    user.good(&["apply", "one", "--commits"]);
+    assert_eq!(
+        sh(&project, "web", "git merge -q avfs/one; git log -1 --format=%s; git fsck --full"),
+        "merged"
+    );
+}

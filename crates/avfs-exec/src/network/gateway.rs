@@ -57,11 +57,11 @@ struct Shared {
 /// Who is connected.
 #[derive(Clone)]
 enum Client {
-    OfProxy,
+    Proxy,
     /// Wants the first of these that answers.
-    OfLocal(Vec<SocketAddr>),
+    Local(Vec<SocketAddr>),
     /// From outside, for this port inside.
-    OfPublished(u16),
+    Published(u16),
 }
 
 /// The sandbox's own loopback.
@@ -141,9 +141,9 @@ impl Shared {
     fn serve(self: &Arc<Self>, from: &OwnedFd, published: &[Published]) {
         let count = self.listening.addresses().len();
         let Ok(Some(listeners)) = receive_listeners(from, count) else { return };
-        let locals = self.listening.locals.iter().map(|local| Client::OfLocal(local.outside.clone()));
+        let locals = self.listening.locals.iter().map(|local| Client::Local(local.outside.clone()));
         let mut threads = Vec::new();
-        for (listener, client) in listeners.into_iter().zip(std::iter::once(Client::OfProxy).chain(locals)) {
+        for (listener, client) in listeners.into_iter().zip(std::iter::once(Client::Proxy).chain(locals)) {
             let Some(listener) = listener.filter(|listener| self.is_kept(listener)) else { continue };
             threads.extend(self.spawn("gateway-in", move |own| own.accept_from_inside(&listener, &client)));
         }
@@ -198,7 +198,7 @@ impl Shared {
             if waited.is_ok()
                 && let Ok((stream, _)) = listener.accept()
             {
-                self.take(stream, Client::OfPublished(port));
+                self.take(stream, Client::Published(port));
             }
         }
     }
@@ -218,8 +218,8 @@ impl Shared {
         };
         if !self.enter(&stream, number) {
             return match client {
-                Client::OfProxy => self.proxy.turn_away(&stream),
-                Client::OfLocal(_) | Client::OfPublished(_) => {}
+                Client::Proxy => self.proxy.turn_away(&stream),
+                Client::Local(_) | Client::Published(_) => {}
             };
         }
         let serve = move |own: &Arc<Self>| {
@@ -243,15 +243,15 @@ impl Shared {
     fn serve_client(&self, stream: &TcpStream, client: Client, number: u64) {
         let mut join = |server: &TcpStream| self.join(number, server);
         match client {
-            Client::OfProxy => self.proxy.serve(stream, &self.sandbox, &mut join),
-            Client::OfLocal(addresses) => match dial(&addresses) {
+            Client::Proxy => self.proxy.serve(stream, &self.sandbox, &mut join),
+            Client::Local(addresses) => match dial(&addresses) {
                 Ok(server) => drop(join(&server).and_then(|()| both_ways(stream, &server))),
                 Err(refused) => {
                     let target = addresses.first().map(ToString::to_string).unwrap_or_default();
                     self.refusals.note(&target, refused.because, None);
                 }
             },
-            Client::OfPublished(port) => {
+            Client::Published(port) => {
                 let inside = self.sandbox.connect_port(port);
                 drop(inside.and_then(|server| join(&server).and_then(|()| both_ways(stream, &server))));
             }

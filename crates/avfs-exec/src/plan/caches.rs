@@ -281,10 +281,10 @@ mod tests {
         settings("fund=false\n");
         assert_eq!(tool_settings(home.path()), [PathBuf::from(".npmrc")]);
         settings("//registry.npmjs.org/:_authToken=x\n");
-        assert_eq!(tool_settings(home.path()), [PathBuf::new(); 0]);
+        assert_eq!(tool_settings(home.path()), Vec::<PathBuf>::new());
         std::fs::remove_file(home.path().join(".npmrc")).unwrap();
         std::fs::write(home.path().join("elsewhere"), "").unwrap();
         std::os::unix::fs::symlink("elsewhere", home.path().join(".npmrc")).unwrap();
-        assert_eq!(tool_settings(home.path()), [PathBuf::new(); 0]);
+        assert_eq!(tool_settings(home.path()), Vec::<PathBuf>::new());
     }
 }

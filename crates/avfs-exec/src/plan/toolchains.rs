@@ -116,7 +116,7 @@ fn find<'v>(
     (directory, path, variable): (&str, &[&str], Option<&str>),
     value: &impl Fn(&str) -> Option<&'v OsStr>,
 ) -> Option<Toolchain> {
-    let named = variable.and_then(|name| value(name)).map(PathBuf::from);
+    let named = variable.and_then(value).map(PathBuf::from);
     let at = named.filter(|at| at.is_absolute() && at.is_dir()).unwrap_or_else(|| home.join(directory));
     // A variable that names the home itself, or what is above it, names no toolchain.
     if !at.is_dir() || home.starts_with(&at) {
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(shown(), [place.join("python")]);
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(home.join(".ssh/bin/python3"), &link).unwrap();
-        assert_eq!(shown(), [PathBuf::new(); 0]);
+        assert_eq!(shown(), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::task::Task;
 use crate::vault::Vault;
 
 /// What a directory says about the vault that is meant where none is named.
+#[allow(clippy::large_enum_variant, reason = "one is made for a command")]
 pub enum Meant {
     /// The directory is in a mount of it.
     Mounted { vault: Vault, at: PathBuf },

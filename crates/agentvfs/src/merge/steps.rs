@@ -22,6 +22,8 @@ pub(crate) struct Doing<'a> {
     arrival: Option<Timestamp>,
     /// Where files were that have other names, by the new one.
     moved: HashMap<TreePath, TreePath>,
+    /// The same by the old one.
+    new_names: HashMap<TreePath, TreePath>,
 }
 
 impl<'a> Doing<'a> {
@@ -34,8 +36,9 @@ impl<'a> Doing<'a> {
         };
         let (our_names, their_names) = (names(before)?, names(given)?);
         let directories = BTreeMap::new();
-        let (arrival, moved) = (None, HashMap::new());
-        Ok(Doing { tree, before: reader(before), our_names, their_names, directories, arrival, moved })
+        let (moved, new_names) = (HashMap::new(), HashMap::new());
+        let (before, arrival) = (reader(before), None);
+        Ok(Doing { tree, before, our_names, their_names, directories, arrival, moved, new_names })
     }
 
     /// Gives contents that come in this time: what was built from the ones before is older.
@@ -46,6 +49,7 @@ impl<'a> Doing<'a> {
     pub fn run(mut self, steps: &[Step]) -> Result<()> {
         self.note_directories(steps)?;
         self.moved = steps.iter().filter_map(move_of).collect();
+        self.new_names = self.moved.iter().map(|(to, from)| (from.clone(), to.clone())).collect();
         for (path, entry) in steps.iter().filter_map(put_of).filter(|(_, entry)| entry.is_directory()) {
             self.make_if_free(path, entry)?;
         }
@@ -142,7 +146,13 @@ impl<'a> Doing<'a> {
 
     /// Whether no other name becomes another file by changing this one.
     fn stays_inode(&self, path: &TreePath, attr: &Attr) -> bool {
-        !attr.has_other_names() || self.our_names.of_path(path) == self.their_names.of_path(path)
+        !attr.has_other_names() || self.our_names_of(path) == self.their_names.of_path(path)
+    }
+
+    /// The names of a file of ours, by one of them, as they are after all moves.
+    fn our_names_of(&self, path: &TreePath) -> BTreeSet<TreePath> {
+        let names = self.our_names.of_path(self.moved.get(path).unwrap_or(path));
+        names.into_iter().map(|name| self.new_names.get(&name).cloned().unwrap_or(name)).collect()
     }
 
     /// Names that they made names of one file are that here too, as far as they are what they are there.

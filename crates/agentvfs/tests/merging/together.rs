@@ -137,6 +137,20 @@ fn a_file_with_several_names_merges_as_one() {
 }
 
 #[test]
+fn an_edit_of_a_file_that_was_moved_does_not_reach_a_name_that_the_other_side_gave_it() {
+    let (main, fork) = pair(|open| make(open, "/a", LINES));
+    change(&main, |open| open.hard_link(&path("/a"), &path("/b")).unwrap());
+    change(&fork, |open| {
+        open.rename_no_replace(&path("/a"), &path("/moved")).unwrap();
+        open.write_bytes(&path("/moved"), b"").unwrap();
+    });
+    clean(&main, &fork);
+    let open = main.begin().unwrap();
+    assert_eq!(open.read(&path("/moved")).unwrap(), b""[..]);
+    assert_eq!(open.read(&path("/b")).unwrap(), LINES.as_bytes());
+}
+
+#[test]
 fn a_new_name_of_a_file_comes_as_a_name_and_not_as_a_copy() {
     let (main, fork) = pair(|open| make(open, "/a", LINES));
     write(&main, "/other", "x");

@@ -200,7 +200,7 @@ fn fsck_of_a_sound_store_says_so_and_damage_is_named() {
     assert!(!report["problems"].as_array().unwrap().is_empty());
 }
 
-/// Damages the largest file of the store that is not its database.
+/// Damages the largest file of the store that is neither its database nor the room that it keeps for a full disk.
 fn flip_a_byte(sandbox: &Sandbox) {
     let mut open = vec![sandbox.store()];
     let mut largest = (0, std::path::PathBuf::new());
@@ -209,7 +209,9 @@ fn flip_a_byte(sandbox: &Sandbox) {
             let entry = entry.unwrap().path();
             if entry.is_dir() {
                 open.push(entry);
-            } else if entry.extension().is_none_or(|end| !end.to_string_lossy().starts_with("db")) {
+            } else if entry.extension().is_none_or(|end| !end.to_string_lossy().starts_with("db"))
+                && !entry.ends_with("reserve")
+            {
                 largest = largest.max((std::fs::metadata(&entry).unwrap().len(), entry));
             }
         }

@@ -150,13 +150,18 @@ fn merged(host: &Path, name: &str) -> Option<Step> {
 fn private(plan: &Plan) -> Vec<Step> {
     let bytes = plan.limits.private_bytes;
     let link = |to: &str, at: &str| Step::Symlink { to: to.into(), at: at.into() };
+    // A home below it needs a directory, and before the home is there.
+    let var_tmp = match plan.home.at.starts_with("/var/tmp") {
+        true => Step::Private { at: "/var/tmp".into(), mode: 0o1777, bytes },
+        false => link("../tmp", "/var/tmp"),
+    };
     vec![
         Step::Proc { at: "/proc".into() },
         Step::Devices { at: "/dev".into() },
         Step::Private { at: "/dev/shm".into(), mode: 0o1777, bytes },
         Step::Private { at: "/tmp".into(), mode: 0o1777, bytes },
+        var_tmp,
         home(plan),
-        link("../tmp", "/var/tmp"),
         link("../run", "/var/run"),
     ]
 }

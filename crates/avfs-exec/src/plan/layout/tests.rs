@@ -43,6 +43,19 @@ fn only_usr_and_a_list_of_etc_come_from_the_host() {
 }
 
 #[test]
+fn a_home_below_var_tmp_has_a_directory_to_be_in() {
+    let at = |home: &str| {
+        let plan = Plan { home: Home { at: home.into(), ..Home::default() }, ..plan() };
+        let steps = steps_of(&plan);
+        let place = |path: &str| steps.iter().position(|step| step.at() == Path::new(path)).unwrap();
+        assert!(place("/var/tmp") < place(home));
+        matches!(steps[place("/var/tmp")], Step::Private { .. })
+    };
+    assert!(at("/var/tmp/me"));
+    assert!(!at("/home/me"));
+}
+
+#[test]
 fn links_of_a_merged_usr_stay_links() {
     let link = Step::Symlink { to: "usr/bin".into(), at: "/bin".into() };
     assert!(steps_of(&plan()).contains(&link));

@@ -134,6 +134,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("occupied_space", "says nothing where something may be hidden"),
     ("release", "gives back what is known already"),
     ("rules", "is about the rules themselves"),
+    ("owes", "is the owner's business"),
     ("set_limits", "is the owner's business"),
     ("set_loaded_files", "is the owner's business"),
     ("set_rules", "is about the rules themselves"),

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use avfs_core::{SnapshotId, TreePath};
+use avfs_tree::ReadError;
 use rustix::fd::AsFd;
 
 use super::error::{ApplyError, KeptCopy, Wanted};
@@ -159,8 +160,11 @@ impl Plan {
                     None => continue,
                 },
             };
-            if let Ok(found) = before.find(path) {
-                is_all &= objects.keep_contents_of(&found.entry).map_err(ApplyError::from)?;
+            match before.find(path) {
+                Ok(found) => is_all &= objects.keep_contents_of(&found.entry).map_err(ApplyError::from)?,
+                Err(error @ ReadError::Object { .. }) => return Err(ApplyError::from(error).into()),
+                // It was not there when the task began.
+                Err(_) => {}
             }
         }
         objects.commit_kept().map_err(ApplyError::from)?;

@@ -124,6 +124,8 @@ pub enum Error {
     ApprovalDecided { id: String, how: String },
     #[error("no rule can be kept for approval {id}: what it runs is not known word by word")]
     NothingToSave { id: String },
+    #[error("approval {id} can be given once only: {reason}")]
+    OnlyOnce { id: String, reason: String },
     #[error("approval {id} has no preview: {reason}")]
     NoPreview { id: String, reason: &'static str },
     #[error("there is no saved rule number {number}")]
@@ -337,6 +339,7 @@ impl Error {
             Error::ApprovalDecided { .. } => {
                 Some("`avfs approvals deny ID` takes back what is allowed and not used yet".into())
             }
+            Error::OnlyOnce { .. } => Some("allow it with --once".into()),
             Error::NothingToSave { .. } => Some("allow it with --once or --session".into()),
             Error::UnknownSavedRule { .. } => Some("`avfs approvals rules` numbers what there is".into()),
             Error::BadEdit(BadEdit::TooWide { .. } | BadEdit::Elsewhere { .. }) => {
@@ -375,6 +378,9 @@ impl Error {
             }
             Error::Apply(ApplyError::Conflicts { wanted: Wanted::Apply, .. }) => {
                 Some("--conflicts mark, ours, theirs or ask decides; or name the paths to apply".into())
+            }
+            Error::Apply(ApplyError::NotChanged { .. }) => {
+                Some("paths count from the root of the project; `avfs diff TASK` lists what changed".into())
             }
             Error::Apply(ApplyError::OutOfReach { .. }) => {
                 Some("leave the workspace with `exit`, and try again outside".into())

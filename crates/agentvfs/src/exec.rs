@@ -8,8 +8,11 @@ pub(crate) mod changes;
 mod copied;
 mod door;
 mod envelope;
+mod git_monitor;
+mod granted;
 mod home;
 mod job;
+mod naming;
 mod networked;
 pub(crate) mod places;
 mod program;
@@ -28,7 +31,7 @@ use avfs_exec::launch::Inside;
 use avfs_exec::network::Upstream;
 use avfs_exec::plan::{OwnPaths, UNPRIVILEGED, environment};
 use avfs_exec::policy::Decision;
-use avfs_exec::{Cancel, Event, LaunchError, Network, Plan};
+use avfs_exec::{Cancel, Capabilities, Event, LaunchError, Plan};
 
 pub use avfs_exec as boundary;
 pub use changes::{ChangeKind, ChangedFile, PathText};
@@ -37,6 +40,7 @@ pub use envelope::{
     CheckpointBody, Envelope, ErrorBody, LimitsBody, NetworkBody, PublishedBody, RefusalBody, RequestBody,
     RunResult, StderrBody, StdoutBody, UsageBody,
 };
+pub use granted::GrantedBody;
 pub use home::HomeShare;
 pub(crate) use home::{CACHES, HomeView};
 pub use program::{Program, ProgramEnd, ProgramError};
@@ -107,12 +111,13 @@ impl Vault {
         result: &mut RunResult,
     ) -> Result<(), Failed> {
         let decision = &permit.decision;
-        let mut read_only = request.read_only || decision.classes.is_read_only();
+        let mut granted = permit.granted.clone();
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
         if request.isolation == IsolationChoice::Landlock {
-            read_only |= !copied::is_writable(rules.as_ref())?;
+            granted.write &= copied::is_writable(rules.as_ref())?;
         }
-        let job = Job { vault: self, request, permit, cwd, read_only };
+        result.granted = Some((&granted).into());
+        let job = Job { vault: self, request, permit, cwd, granted };
         let (workspace, launched) = job.launch(running, result)?;
         let detail = format!("{} {}", result.run, shown(request));
         let after = workspace.end(EXEC, &detail, running.lingering)?;
@@ -142,14 +147,11 @@ impl Vault {
                 return Err(Failed::PermitGone);
             }
         }
-        let decision = &permit.decision;
         result.snapshot_before = Some(before.to_string());
         let wanted = match request.checkpoint {
             CheckpointMode::Never => Err("it was not wanted"),
             CheckpointMode::Always => Ok(()),
-            CheckpointMode::Auto if decision.classes.is_read_only() || request.read_only => {
-                Err("the command changes nothing")
-            }
+            CheckpointMode::Auto if !permit.granted.write => Err("the command changes nothing"),
             CheckpointMode::Auto => match self.record()?.0.last_checkpoint {
                 Some(last) if last.snapshot == before => Err("nothing changed since the last one"),
                 Some(_) | None => Ok(()),
@@ -166,12 +168,13 @@ impl Vault {
         Ok((before, self.record()?.0.seq))
     }
 
+    /// The sandbox of a run: it has what was granted, and nothing else of what was asked for.
     pub(crate) fn plan(
         &self,
         request: &ExecRequest,
         mountpoint: &Path,
         cwd: &Path,
-        read_only: bool,
+        granted: &Capabilities,
         before: SnapshotId,
         view: Option<&HomeView>,
     ) -> Result<Plan, Failed> {
@@ -194,14 +197,18 @@ impl Vault {
         let env = environment(&request.caller_env, &toolchains, own, &given);
         Ok(Plan {
             also_at: place,
-            read_only,
+            read_only: !granted.write,
             cwd: cwd.to_owned(),
             top_level: names.collect::<Vec<OsString>>(),
             env,
-            // What only reads is given no network, whatever was asked for.
-            network: if read_only && !request.read_only { Network::None } else { request.network.clone() },
+            network: granted.network.clone(),
             upstream: Upstream::from_environment(&request.caller_env).0,
-            published: request.published.clone(),
+            published: request
+                .published
+                .iter()
+                .filter(|one| granted.published.contains(&one.asked()))
+                .cloned()
+                .collect(),
             limits: request.limits.clone(),
             toolchains,
             home,
@@ -213,6 +220,7 @@ impl Vault {
     pub(crate) fn home_view(
         &self,
         request: &ExecRequest,
+        write: bool,
         place: &Path,
         report: &Report,
     ) -> Result<Option<HomeView>> {
@@ -222,7 +230,7 @@ impl Vault {
         let project = request.own_place();
         let project = project.as_deref().map(|path| (path, true));
         let covered: Vec<(&Path, bool)> = shown.chain(project).collect();
-        let places = home::Places { covered: &covered, link: None };
+        let places = home::Places { covered: &covered, link: None, write };
         HomeView::mount(self, place, &share, &places, request.transport, report).map(Some)
     }
 
@@ -263,7 +271,12 @@ impl Vault {
     }
 
     /// Of a run that was allowed and has no ordinary end: it did not begin, or nobody knows what became of it.
-    fn note_failure(&self, request: &ExecRequest, result: &RunResult, decision: &Decision) -> Result<String> {
+    pub(crate) fn note_failure(
+        &self,
+        request: &ExecRequest,
+        result: &RunResult,
+        decision: &Decision,
+    ) -> Result<String> {
         self.update("exec-failed", &audit_detail(request, result, decision), |_, _| Ok(()))?;
         Ok(self.record()?.0.audit.hash)
     }
@@ -281,6 +294,8 @@ pub(crate) enum Failed {
 /// Why a command may run.
 pub(crate) struct Permit {
     pub(crate) decision: Decision,
+    /// What it is given.
+    pub(crate) granted: Capabilities,
     /// The approval that lets it run, and what it was looked up by.
     pub(crate) approval: Option<(Approval, Binding)>,
 }
@@ -376,7 +391,14 @@ fn audit_detail(request: &ExecRequest, result: &RunResult, decision: &Decision) 
     let who = request.principal.as_deref().map(|who| format!(" by {who}")).unwrap_or_default();
     let (action, class, rule) = (decision.action.as_str(), decision.class.as_str(), &decision.rule);
     let session = result.session.as_deref().map(|session| format!(" in {session}")).unwrap_or_default();
-    format!("{}{session}{who} {action} ({class}, {rule}) {end}: {}", result.run, shown(request))
+    let given = match &result.granted {
+        Some(granted) => {
+            let isolation = result.isolation.as_deref().unwrap_or(request.isolation.as_str());
+            granted.noted(isolation, request.rules.as_deref())
+        }
+        None => granted::asked_noted(request),
+    };
+    format!("{}{session}{who} {action} ({class}, {rule}) {end} [{given}]: {}", result.run, shown(request))
 }
 
 /// Sorts by time, and is unique.

@@ -50,7 +50,11 @@ impl Store {
             let abandoned = self.abandoned_vaults()?;
             if abandoned.is_empty() || is_full {
                 let Some(named) = self.named_in_journals(&abandoned)? else { continue };
-                return self.finish_collection(&exclusive, &named, &mut live, go_on);
+                let collected = self.finish_collection(&exclusive, &named, &mut live, go_on)?;
+                drop(exclusive);
+                // Looking into vaults may keep promises, and that waits for as long as writers are held back.
+                self.prune_search_index()?;
+                return Ok(collected);
             }
         }
         Err(Error::Contended { key: "the journals of vaults".into() })
@@ -72,8 +76,18 @@ impl Store {
         self.embedded().into_iter().for_each(EmbeddedStore::use_reserve);
         self.objects().forget_kept(&unneeded)?;
         let sweep = exclusive.sweep(live, &mut || go_on(live.len() as u64))?;
-        self.prune_search_index()?;
         Ok(Collected { live: live.len() as u64, sweep })
+    }
+
+    /// Does something that takes something away. On a full disk it is done again with the room that is kept for that.
+    pub fn making_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        match act() {
+            Err(error) if error.kind() == ErrorKind::Full => {
+                self.embedded().into_iter().for_each(EmbeddedStore::use_reserve);
+                act()
+            }
+            done => done,
+        }
     }
 
     /// Takes snapshots of what killed owners left in their journals, so that nothing is known only there. Those

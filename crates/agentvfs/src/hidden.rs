@@ -9,7 +9,8 @@ use avfs_core::rules::{HidingNames, Level, Preset, Rule, Rules, Standing};
 use avfs_core::{EntryName, Labels, TreePath};
 
 use crate::error::Result;
-use crate::git::{Secret, Sorted};
+use crate::git::{Secret, Sorted, untracked_secrets};
+use crate::project::for_tasks;
 use crate::task::Task;
 
 pub use crate::git::HiddenFile;
@@ -34,12 +35,13 @@ pub enum Extent {
     Entries(usize),
 }
 
-/// The files of a project that rules hide from a task: those that git tracks and that are keys or credentials, and all
-/// others whose names the rules are about. The rules may be those that a new task would be made with, or a task's own.
+/// The files of a project that rules hide from a task: those that git tracks and that are keys or credentials, and of all
+/// others those whose names the rules are about, and those that hold a key or a credential near the top. The rules may be those that a new task would be made with, or a task's own.
 pub fn hidden_in(project: &Path, rules: &[Rule], extent: Extent) -> Result<Hidden> {
     let sorted = Sorted::of(project, rules);
-    let all: Vec<Rule> = rules.iter().chain(&sorted.opening).cloned().collect();
-    beside_tracked(project, &all, sorted.hidden().cloned().collect(), extent)
+    let (hiding, untracked) = untracked_secrets(project, rules);
+    let all: Vec<Rule> = rules.iter().chain(&sorted.opening).chain(&hiding).cloned().collect();
+    beside_tracked(project, &all, sorted.hidden().cloned().chain(untracked).collect(), extent)
 }
 
 impl Task {
@@ -72,10 +74,12 @@ fn beside_tracked(
     Ok(Hidden { files, is_complete })
 }
 
-/// The rules that a task with these rules would have: what git tracks is opened unless it is a key or a credential.
+/// The rules that a task with these rules would have: what tools of the host run may be written, and what git tracks is opened unless it is a key or a credential.
 pub fn with_tracked_opened(project: &Path, rules: &[Rule]) -> Vec<Rule> {
-    let sorted = Sorted::of(project, rules);
-    rules.iter().cloned().chain(sorted.opening).collect()
+    let rules = for_tasks(rules);
+    let sorted = Sorted::of(project, &rules);
+    let (hiding, _) = untracked_secrets(project, &rules);
+    rules.into_iter().chain(sorted.opening).chain(hiding).collect()
 }
 
 fn why(rules: &Rules, path: &TreePath) -> Secret {

@@ -232,11 +232,13 @@ impl Vault {
         self.check_unrestricted("deleting a checkpoint")?;
         let checkpoint = self.checkpoint(name)?;
         let key = key::checkpoint(self.id(), &checkpoint.name);
-        self.update("checkpoint-delete", name, |record, edits| {
-            record.last_checkpoint.take_if(|last| last.name == checkpoint.name.as_str());
-            let old = self.store().refs().read(&key)?;
-            edits.extend(old.map(|old| RefEdit::delete(key.clone(), old)));
-            Ok(())
+        self.store().making_room(|| {
+            self.update("checkpoint-delete", name, |record, edits| {
+                record.last_checkpoint.take_if(|last| last.name == checkpoint.name.as_str());
+                let old = self.store().refs().read(&key)?;
+                edits.extend(old.map(|old| RefEdit::delete(key.clone(), old)));
+                Ok(())
+            })
         })
     }
 }

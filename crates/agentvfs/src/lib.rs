@@ -33,6 +33,7 @@ mod bundle;
 mod conflicts;
 mod control;
 mod deed;
+mod digest;
 mod error;
 pub mod exec;
 mod fork;

@@ -70,6 +70,11 @@ pub fn detach(dir: &Path) {
     let _ = mounting::unmount(dir, Unmount::Detach);
 }
 
+/// Takes a mount away without its owner, who notices. With `force`, also from programs that use it.
+pub fn unmount(dir: &Path, force: bool) -> Result<()> {
+    Ok(mounting::unmount(dir, if force { Unmount::Detach } else { Unmount::IfUnused })?)
+}
+
 /// The mounts of one vault, served by the process that owns it.
 pub struct Mounts {
     open: Arc<OpenVault>,
@@ -214,7 +219,8 @@ impl Host for MountHost {
         let found = self.0.state().at(dir).cloned();
         let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
         let unmounted = self.0.end(&mount, force)?;
-        self.0.open.settle()?;
+        let open = &self.0.open;
+        open.settle_or_sync().map_err(|error| open.vault().if_unstored(error))?;
         Ok(unmounted)
     }
 

@@ -89,7 +89,7 @@ impl Vault {
 
     /// Writes a mount down. Only the owner of the vault does this.
     pub(crate) fn note_mount(&self, mount: &MountRecord) -> Result<()> {
-        if !self.is_listed(&mount.dir) {
+        if !self.is_listed(&mount.dir) || self.store().is_read_only() {
             return Ok(());
         }
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,6 +101,9 @@ impl Vault {
 
     /// Strikes a mount from the list. Only the owner of the vault does this.
     pub(crate) fn forget_mount(&self, dir: &Path) -> Result<()> {
+        if self.store().is_read_only() {
+            return Ok(());
+        }
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut mounts = self.mount_records()?;
         let before = mounts.len();

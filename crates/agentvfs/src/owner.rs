@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,12 @@ use crate::vault::Vault;
 #[derive(Debug)]
 pub(crate) enum Ownership {
     File(#[allow(dead_code, reason = "held for its lock")] File),
-    Process { taken: Arc<Mutex<HashSet<VaultId>>>, id: VaultId },
+    /// Of a vault that nobody can change, shared with others. Without a file if nobody ever owned it.
+    Shared(#[allow(dead_code, reason = "held for its lock")] Option<File>),
+    Process {
+        taken: Arc<Mutex<HashSet<VaultId>>>,
+        id: VaultId,
+    },
 }
 
 impl Drop for Ownership {
@@ -96,6 +101,21 @@ pub(crate) fn take(directory: &Path, vault: &str) -> Result<Ownership> {
     // Only for the message that others get; a failure to write it harms nobody.
     let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
     Ok(Ownership::File(file))
+}
+
+/// Shares a vault on a disk that is read-only. Whoever wants it for himself, once it is not, has to wait.
+pub(crate) fn share(directory: &Path, vault: &str) -> Result<Ownership> {
+    let host = |action, source| Error::Host { action, place: directory.display().to_string(), source };
+    let mut file = match File::open(directory.join("lock")) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ownership::Shared(None)),
+        Err(source) => return Err(host("opening the lock in", source)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Ownership::Shared(Some(file))),
+        Err(TryLockError::WouldBlock) => Err(busy(&mut file, vault)),
+        Err(TryLockError::Error(source)) => Err(host("locking", source)),
+    }
 }
 
 fn busy(file: &mut File, vault: &str) -> Error {

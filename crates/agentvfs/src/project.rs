@@ -6,14 +6,14 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use avfs_core::rules::{Rule, Rules};
+use avfs_core::rules::{Preset, Rule, Rules};
 use avfs_store::{RefEdit, RefRange};
 use avfs_tree::Limits;
 
 use crate::apply::ApplyError;
 use crate::birth::Seed;
 use crate::error::{Error, Result};
-use crate::git::{GitError, HiddenFile, Place, Preparation, Sorted, inline};
+use crate::git::{GitError, HiddenFile, Place, Preparation, Sorted, inline, untracked_secrets};
 use crate::name::{TaskName, VaultName};
 use crate::record::{self, Head, ParentRecord, ProjectRecord, TaskRecord, VaultId, key};
 use crate::store::Store;
@@ -39,7 +39,7 @@ pub struct Project {
 pub(crate) struct Begun {
     pub(crate) head: Head,
     pub(crate) rules: Option<Vec<Rule>>,
-    /// What the rules hide of what git tracks.
+    /// What the rules hide of what git tracks, and of other files by their contents.
     hidden: Vec<HiddenFile>,
 }
 
@@ -211,8 +211,10 @@ impl Store {
         let Some(given) = rules else {
             return Ok(Begun { head: self.state_of(root)?, rules: None, hidden: Vec::new() });
         };
-        let sorted = Sorted::of(root, given);
-        let rules: Vec<Rule> = given.iter().chain(&sorted.opening).cloned().collect();
+        let given = for_tasks(given);
+        let sorted = Sorted::of(root, &given);
+        let (hiding, untracked) = untracked_secrets(root, &given);
+        let rules: Vec<Rule> = given.iter().chain(&sorted.opening).chain(&hiding).cloned().collect();
         let preparations = match sorted.hidden().next() {
             None => Vec::new(),
             Some(_) => match sorted.preparations(root, &Rules::new(rules.clone())?) {
@@ -221,7 +223,7 @@ impl Store {
                 prepared => prepared?,
             },
         };
-        let hidden = sorted.hidden().cloned().collect();
+        let hidden = sorted.hidden().cloned().chain(untracked).collect();
         Ok(Begun { head: self.state_with(root, &preparations)?, rules: Some(rules), hidden })
     }
 
@@ -380,6 +382,12 @@ impl Project {
     pub fn tasks(&self) -> Result<Vec<Task>> {
         self.store.tasks_where(|task| task.root == self.record.root)
     }
+}
+
+/// The rules of a task. What tools of the host run may be written in it, because git has to check out, stash and merge it:
+/// it is the task's own copy, and comes into the directory only if the user names it. What git itself runs stays as it is.
+pub(crate) fn for_tasks(rules: &[Rule]) -> Vec<Rule> {
+    rules.iter().filter(|rule| !Preset::is_about_project_files_run(rule)).cloned().collect()
 }
 
 /// What the `.git` of a directory is.

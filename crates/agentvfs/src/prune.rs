@@ -77,8 +77,8 @@ impl Store {
                 gone(&roots.automatic, &kept.checkpoints).map(|point| point.name.clone()).collect();
             if !dry_run {
                 let vault = Vault::new(self.clone(), roots.record.id);
-                vault.forget_entries(&removed)?;
-                vault.forget_checkpoints(&checkpoints)?;
+                self.making_room(|| vault.forget_entries(&removed))?;
+                self.making_room(|| vault.forget_checkpoints(&checkpoints))?;
             }
             let kept = (roots.history.len() - removed.len()) as u64;
             pruned.vaults.push(PrunedVault { name: roots.record.name.clone(), removed, kept, checkpoints });

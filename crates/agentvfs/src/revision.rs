@@ -139,6 +139,9 @@ impl Vault {
         if let Some(state) = self.kept(snapshot)? {
             return Ok(Some(state));
         }
+        if self.is_alone() {
+            return Ok(None);
+        }
         for record in self.store().vault_records()?.iter().filter(|record| record.id != self.id()) {
             match Vault::new(self.store().clone(), record.id).kept(snapshot) {
                 Ok(None) | Err(Error::UnknownVault { .. }) => {}
@@ -182,7 +185,8 @@ impl Vault {
 
     fn unknown(&self, text: &str) -> Result<Error> {
         let checkpoints = self.checkpoints()?;
-        let vaults = self.store().vault_records()?;
+        // Whoever sees this vault alone is told no other names.
+        let vaults = if self.is_alone() { Vec::new() } else { self.store().vault_records()? };
         let names = checkpoints.iter().map(|checkpoint| checkpoint.name.as_str());
         let similar = closest(text, names.chain(vaults.iter().map(|vault| vault.name.as_str())));
         let text = avfs_core::printable(text.as_bytes());

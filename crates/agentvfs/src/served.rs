@@ -62,13 +62,21 @@ impl ServedVault {
         self.desk.ask_to_stop();
     }
 
-    /// Takes a last snapshot and serves nobody any more. The vault is free once nobody shares it.
+    /// Takes a last snapshot and serves nobody any more. The vault is free once nobody shares it. If there is no room for
+    /// a snapshot, everything is durable in the journal, and the next one to open the vault finds it there.
     pub fn close(mut self) -> Result<Option<Saved>> {
         // While others can still ask: those who come later find everything stored.
-        let saved = self.open.save("unmount", "")?;
+        let saved = self.save_or_sync()?;
         self.server = None;
         self.keeper = None;
-        Ok(self.open.save("unmount", "")?.or(saved))
+        Ok(self.save_or_sync()?.or(saved))
+    }
+
+    fn save_or_sync(&self) -> Result<Option<Saved>> {
+        self.open.save("unmount", "").inspect_err(|_| {
+            // Whether that succeeds or not, it is the snapshot's failure that is told.
+            let _ = self.open.sync();
+        })
     }
 }
 
@@ -81,9 +89,11 @@ impl StopWaiter {
     }
 }
 
-/// A store in memory has no place for a socket and nobody who could come.
+/// A store in memory has no place for a socket and nobody who could come. One that is read-only has no place for it
+/// either, and others can share the vault without asking.
 fn start_server(open: &OpenVault, desk: &Arc<Desk>) -> Result<Option<Server>> {
-    let Some(home) = open.vault().store().home() else { return Ok(None) };
+    let store = open.vault().store();
+    let Some(home) = store.home().filter(|_| !store.is_read_only()) else { return Ok(None) };
     let directory = owner::work_directory(home, open.vault().id());
     let desk = Arc::clone(desk);
     let answer = Arc::new(move |request, descriptor| desk.answer(request, descriptor));

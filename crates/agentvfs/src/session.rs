@@ -3,7 +3,9 @@
 //! One process hosts a session ([`SessionHost`]) and answers others at a socket in the session's directory below the
 //! store ([`SessionClient`]). The view, the network and the limits are those of its start; each command is classed,
 //! decided on, noted in the audit log and answered by an [`Envelope`](crate::exec::Envelope), as in a run of its own.
-//! In a session every command counts as one that changes files.
+//! What a session was granted at its start, every command in it has: a command that can change files counts as one that
+//! does, whatever its words are. A command that takes an approval does not run in the shell, which is the agent's, but in
+//! a sandbox of its own, from the values that the person saw.
 //!
 //! Nothing survives the host: its end, however it comes, is the end of the sandbox, and what a killed one left in the
 //! store is cleared away by whoever comes next.
@@ -13,6 +15,7 @@ mod frames;
 mod host;
 mod live;
 mod record;
+mod values;
 
 use std::time::Duration;
 
@@ -24,7 +27,7 @@ pub use host::{SessionHost, SessionStopper};
 pub use record::{Activity, SessionRecord, SessionState};
 
 use crate::error::Error;
-use crate::exec::ExecRequest;
+use crate::exec::{ErrorBody, ExecRequest};
 
 /// How long a session lives without a command.
 pub const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -63,4 +66,7 @@ pub enum SessionError {
     Library(#[from] Error),
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// What it asks for was not granted, or has to be asked for.
+    #[error("{}", .0.message)]
+    Refused(ErrorBody),
 }

@@ -5,6 +5,7 @@
 
 mod ahead;
 mod host;
+mod packs;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use crate::vault::Vault;
 pub use ahead::TakingAhead;
 use host::HostSource;
 pub(crate) use host::TICK;
+pub(crate) use packs::FollowingPacks;
 
 /// What is kept of a source, under `source/ID`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -164,6 +164,14 @@ impl Store {
         disk.f_bavail.saturating_mul(disk.f_frsize)
     }
 
+    /// Whether nothing can be written where the store is, so that nobody changes it either.
+    pub fn is_read_only(&self) -> bool {
+        let disk = self.home().map(rustix::fs::statvfs);
+        disk.is_some_and(|disk| {
+            disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+        })
+    }
+
     pub(crate) fn embedded(&self) -> Option<&EmbeddedStore> {
         self.inner.place.as_ref().map(|place| &*place.store)
     }

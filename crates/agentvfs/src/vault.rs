@@ -1,7 +1,7 @@
 //! A vault: a named, durable, writable workspace.
 
 use avfs_core::{Snapshot, SnapshotId, Timestamp};
-use avfs_store::RefEdit;
+use avfs_store::{EmbeddedStore, RefEdit};
 use avfs_tree::{Base, JournalPlace, TreeReader, WorkTree};
 
 use crate::audit::{self, AuditEntry, Event};
@@ -133,6 +133,24 @@ impl Vault {
         self.open_as(self.own()?)
     }
 
+    /// Opens the working tree to be read: on a disk that is read-only, where it cannot be opened otherwise, as the last
+    /// snapshot has it.
+    pub fn open_to_read(&self) -> Result<OpenVault> {
+        let Some(home) = self.store.home().filter(|_| self.store.is_read_only()) else { return self.open() };
+        let directory = owner::work_directory(home, self.id);
+        let ownership = owner::share(&directory, self.name()?.as_str())?;
+        if self.has_journal()? {
+            return Err(Error::Host {
+                action: "storing what is in the journal of",
+                place: directory.display().to_string(),
+                source: std::io::ErrorKind::ReadOnlyFilesystem.into(),
+            });
+        }
+        let record = self.record()?.0;
+        let tree = self.tree_in_memory(&record)?;
+        Ok(OpenVault::new(self.clone(), record, tree, None, Hold::Owner(ownership)))
+    }
+
     fn open_as(&self, ownership: Ownership) -> Result<OpenVault> {
         // A journal that is replayed may name objects that nothing else needs; the pin of whoever put them
         // died with its process.
@@ -156,7 +174,8 @@ impl Vault {
 
     pub(crate) fn journal_place(&self, head: &Head) -> Option<JournalPlace> {
         let directory = owner::work_directory(self.store.home()?, self.id);
-        Some(JournalPlace { directory, included: head.journal })
+        let reserve = self.store.embedded().map(EmbeddedStore::reserve);
+        Some(JournalPlace { directory, included: head.journal, reserve })
     }
 
     /// Makes the head what the vault holds now: what a living owner has not stored yet and what a killed

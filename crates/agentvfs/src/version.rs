@@ -5,17 +5,17 @@ use std::fmt;
 use avfs_core::{Content, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 
+use crate::digest::{self, Extents};
 use crate::error::{Error, Result};
 
-/// Names the contents of a file: the BLAKE3 of its bytes, or `absent` for a file that does not exist.
+/// Names the contents of a file, or says that there is none (`absent`). Up to 16 MiB it is the BLAKE3 of its bytes; of
+/// larger files, that of the blocks which hold something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(String);
 
 const ABSENT: &str = "absent";
 /// How many digits of a version must be given at least.
 const SHORTEST: usize = 8;
-/// How much of a large file is hashed at a time.
-const PIECE: usize = 1 << 20;
 
 impl Version {
     pub fn absent() -> Version {
@@ -23,32 +23,25 @@ impl Version {
     }
 
     pub fn of_bytes(bytes: &[u8]) -> Version {
-        Version(blake3::hash(bytes).to_hex().to_string())
+        Version(digest::of_bytes(bytes))
     }
 
-    /// The version of a file in a tree. Only a piece of a large file is in memory at a time.
+    /// The version of a file in a tree. Only a piece of a large file is in memory at a time, and holes are not read.
     pub fn of_file(reader: &TreeReader, path: &TreePath) -> Result<Version, ReadError> {
         match reader.file(path)? {
             // A blob is named by the BLAKE3 of its bytes: nothing has to be read.
             (_, Content::Blob(id)) => Ok(Version(id.to_string())),
-            (_, Content::Empty | Content::Chunks(_)) => {
-                Version::of_pieces(|offset, piece| reader.read_at(path, offset, piece))
+            (size, content @ (Content::Empty | Content::Chunks(_))) => {
+                let found = digest::of_content(reader.objects(), content, size);
+                let failed = |source| ReadError::Object { path: path.clone(), source };
+                Ok(Version(found.map_err(failed)?))
             }
         }
     }
 
-    /// The version of what `read` gives from an offset on, until it gives nothing.
-    pub(crate) fn of_pieces<E>(
-        mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, E>,
-    ) -> Result<Version, E> {
-        let mut hasher = blake3::Hasher::new();
-        let mut piece = vec![0; PIECE];
-        loop {
-            match read(hasher.count(), &mut piece)? {
-                0 => return Ok(Version(hasher.finalize().to_hex().to_string())),
-                len => hasher.update(&piece[..len]),
-            };
-        }
+    /// The version of a file of `size` bytes that is open; `None` if it is shorter by now.
+    pub(crate) fn of_extents<X: Extents>(file: &mut X, size: u64) -> Result<Option<Version>, X::Error> {
+        Ok(digest::digest(file, size)?.map(Version))
     }
 
     /// Reads a version as a user gives it: `absent`, or at least 8 digits.

@@ -148,6 +148,10 @@ fn a_task_keeps_its_rules_a_preset_among_them() {
     let task = fixture.store.project(&fixture.root()).unwrap().new_task(&new).unwrap();
     let kept = fixture.store.task(task.vault_name().as_str()).unwrap().rules().unwrap().unwrap();
     let text = |rules: &[Rule]| rules.iter().map(Rule::to_string).collect::<Vec<_>>();
+    // What tools of the host run is guarded where it is applied: in the task it may be written.
+    let given = rules.len();
+    rules.retain(|rule| !Preset::is_about_project_files_run(rule));
+    assert!(rules.len() < given);
     assert_eq!(text(kept.list()), text(&rules));
 }
 

@@ -43,6 +43,10 @@ pub fn folded_path(path: &TreePath) -> Option<TreePath> {
 pub fn is_git_directory(name: &[u8]) -> bool {
     // The short names of NTFS. The first one is `.git`, where there is one.
     let is_short = |name: &[u8]| matches!(name, [b'g', b'i', b't', b'~', b'1'..=b'9']);
+    // This is asked of every name of every path, and folding costs much more than a look.
+    if name.is_ascii() && !matches!(name, [b'.' | b'g' | b'G', ..]) {
+        return false;
+    }
     let folded = folded(name);
     folded == b".git" || is_short(&folded)
 }
@@ -71,7 +75,20 @@ mod tests {
         ] {
             assert!(is_git_directory(name.as_bytes()), "{name:?}");
         }
-        for name in [".gitignore", ".github", "git", ".gi", "git~", "git~10", ".git-x", ". git", "..git"] {
+        for name in [
+            "a",
+            "x.git",
+            "~git",
+            ".gitignore",
+            ".github",
+            "git",
+            ".gi",
+            "git~",
+            "git~10",
+            ".git-x",
+            ". git",
+            "..git",
+        ] {
             assert!(!is_git_directory(name.as_bytes()), "{name:?}");
         }
     }

@@ -13,6 +13,7 @@ mod class;
 mod environment;
 mod handler;
 mod judge;
+mod named;
 mod readings;
 mod redirect;
 mod screen;
@@ -28,6 +29,7 @@ use serde::Serialize;
 
 pub use class::{Class, Classes};
 use judge::Judge;
+pub use named::{named_parameters, named_variables, steers_programs};
 use script::Unreadable;
 
 /// A command that somebody wants to run.
@@ -83,6 +85,13 @@ pub fn classify(command: &Command) -> Classification {
     let parts = judge.finish();
     let classes: Classes = parts.iter().map(|part| part.classes).collect();
     Classification { class: classes.worst(), classes, parts }
+}
+
+impl Classification {
+    /// Of no command at all.
+    pub fn nothing() -> Classification {
+        Classification { class: Class::ReadOnly, classes: Classes::READ_ONLY, parts: Vec::new() }
+    }
 }
 
 impl Part {

@@ -7,6 +7,7 @@
 //!
 //! The class of a command is advice; the sandbox is the boundary. A wrong class must be harmless there.
 
+mod capability;
 pub mod classify;
 pub mod in_place;
 pub mod inside;
@@ -22,6 +23,7 @@ pub mod support;
 mod syscalls;
 pub mod terminal;
 
+pub use capability::{Capabilities, NetworkGrant};
 pub use classify::{Class, Classes, Classification, Command, classify};
 pub use launch::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Stdin};
 pub use plan::{Limits, Network, Plan};

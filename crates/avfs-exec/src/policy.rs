@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde::{Serialize, Serializer};
 
+use crate::capability::NetworkGrant;
 use crate::classify::{Class, Classes};
 
 pub use edit::{BadEdit, edit_rules};
@@ -82,6 +83,7 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     classes: [ClassLine; 5],
+    network: NetworkLine,
     rules: Vec<PrefixRule>,
     /// Approvals that were kept: they answer where the policy would ask, and say nothing elsewhere.
     saved: Vec<PrefixRule>,
@@ -95,6 +97,16 @@ struct ClassLine {
     origin: String,
 }
 
+/// Which networks are granted to every run, what happens to a run that asks for more, and where that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NetworkLine {
+    granted: NetworkGrant,
+    others: Action,
+    origin: String,
+}
+
+const BUILT_IN: &str = "built-in";
+
 impl Policy {
     /// What holds without a policy file.
     pub fn built_in() -> Policy {
@@ -103,8 +115,13 @@ impl Policy {
             Class::Mutating | Class::Destructive => Action::AllowWithCheckpoint,
             Class::Networked | Class::HostEscapeRisk => Action::RequireApproval,
         };
-        let line = |class| ClassLine { class, action: action(class), origin: "built-in".to_owned() };
-        Policy { classes: Class::ALL.map(line), rules: Vec::new(), saved: Vec::new() }
+        let line = |class| ClassLine { class, action: action(class), origin: BUILT_IN.to_owned() };
+        let network = NetworkLine {
+            granted: NetworkGrant::NOTHING,
+            others: Action::RequireApproval,
+            origin: BUILT_IN.to_owned(),
+        };
+        Policy { classes: Class::ALL.map(line), network, rules: Vec::new(), saved: Vec::new() }
     }
 
     /// Reads a policy file's text. `file` is for messages only.
@@ -135,8 +152,19 @@ impl Policy {
         for ClassLine { class, action, .. } in &self.classes {
             text.push_str(&format!("{class} = \"{}\"\n", action.word()));
         }
+        text.push_str(&self.network_text());
         text.extend(self.rules.iter().map(|rule| format!("\n{}", rule.to_toml())));
         text
+    }
+
+    /// Nothing if it is the built-in one, so that a policy without networks stays what it was.
+    fn network_text(&self) -> String {
+        let NetworkLine { granted, others, .. } = &self.network;
+        let built_in = Policy::built_in().network;
+        if (granted, others) == (&built_in.granted, &built_in.others) {
+            return String::new();
+        }
+        format!("\n[network]\n{}others = \"{}\"\n", save::grant_toml("allow", granted), others.word())
     }
 
     fn class_line(&self, class: Class) -> &ClassLine {

@@ -17,7 +17,7 @@ fn the_policy_file_of_the_page_is_read_and_its_examples_hold() {
     let (_, rest) = PAGE.split_once("```toml\n").unwrap();
     let (text, _) = rest.split_once("```").unwrap();
     let policy = Policy::parse(Path::new("policy.toml"), text).unwrap();
-    assert_eq!(policy.rules().len(), 2);
+    assert_eq!(policy.rules().len(), 3);
     assert_eq!(policy.action_for(Class::HostEscapeRisk), Action::Deny);
 }
 

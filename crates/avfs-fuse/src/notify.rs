@@ -1,9 +1,9 @@
 //! Telling the kernel that something changed behind its back.
 //!
 //! A notification waits for locks that the kernel holds while it waits for one of our answers, so it must
-//! never come from a thread that serves requests, nor from one that holds a lock of the tree. One is sent at once,
-//! by whoever wants it sent ([`Notifier::store`]): it waits for the pages of one file alone, and its caller knows that
-//! nobody has that file open, so that no request holds them.
+//! never come from a thread that serves requests, nor from one that holds a lock of the tree. Two are sent at once, by
+//! whoever wants them sent: [`Notifier::store`] waits for the pages of one file alone, and its caller knows that
+//! nobody has that file open, so that no request holds them; [`Notifier::inval_attributes_now`] waits for no page.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -79,6 +79,14 @@ impl Notifier {
     /// end, a negative offset the attributes alone.
     pub fn inval_inode(&self, node: u64, offset: i64, len: i64) {
         self.push(Notice::Inode { node, offset, len });
+    }
+
+    /// The attributes of a node changed; the kernel knows when this returns. Must not wait for the queue: the kernel
+    /// holds pages while it waits for the answer to a write, and a notice in the queue may wait for those.
+    pub fn inval_attributes_now(&self, node: u64) {
+        let body = InvalInodeOut { ino: node, off: -1, len: 0 };
+        // A node that the kernel does not know has no attributes there.
+        let _ = send(&self.connection, notification::INVAL_INODE, body.as_bytes(), [b"", b""]);
     }
 
     /// A name stands for something else now. With `expire_only` it is looked up again at its next use, but

@@ -96,7 +96,9 @@ impl Service for Passed {
     /// a written file gives. Locks are the kernel's own: they hold inside.
     fn init(&self, _kernel: &InitIn) -> u64 {
         let cached = init::DO_READDIRPLUS | init::READDIRPLUS_AUTO | init::CACHE_SYMLINKS;
-        (service::USUAL | init::AUTO_INVAL_DATA) & !(cached | init::HANDLE_KILLPRIV_V2)
+        // Nothing here would drop the pages that are read during an asynchronous direct write.
+        let unserved = init::HANDLE_KILLPRIV_V2 | init::ASYNC_DIO;
+        (service::USUAL | init::AUTO_INVAL_DATA) & !(cached | unserved)
     }
 
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {

@@ -37,6 +37,9 @@ pub trait Service: Send + Sync {
 /// it the kernel drops what it has of a file when it learns of another size, which it may do before it is told
 /// of the contents; it would show zeros up to the new end. Not ATOMIC_O_TRUNC: opening a running program with
 /// O_RDONLY and O_TRUNC would empty it before the kernel refuses.
+///
+/// With ASYNC_DIO, the kernel drops the pages that an asynchronous write with O_DIRECT covers when the write begins, and
+/// not when it ends: a service that asks for it invalidates the pages that were read in between.
 pub const USUAL: u64 = init::ASYNC_READ
     | init::BIG_WRITES
     | init::PARALLEL_DIROPS

@@ -15,6 +15,7 @@ mod names;
 mod nodes;
 mod opens;
 mod owner;
+mod privileges;
 mod relisting;
 mod serving;
 mod space;

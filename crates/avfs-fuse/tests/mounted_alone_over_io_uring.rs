@@ -8,6 +8,8 @@ mod alone;
 mod attributes;
 #[path = "mounted/contents.rs"]
 mod contents;
+#[path = "mounted/direct.rs"]
+mod direct;
 #[allow(dead_code, reason = "no rules here")]
 #[path = "mounted/fixture.rs"]
 mod fixture;
@@ -17,6 +19,8 @@ mod like_the_host;
 mod names;
 #[path = "mounted/notifications.rs"]
 mod notifications;
+#[path = "mounted/privileges.rs"]
+mod privileges;
 #[path = "mounted/requests.rs"]
 mod requests;
 #[path = "mounted/waiting.rs"]

@@ -9,6 +9,8 @@ mod asking;
 mod attributes;
 #[path = "mounted/contents.rs"]
 mod contents;
+#[path = "mounted/direct.rs"]
+mod direct;
 #[path = "mounted/fixture.rs"]
 mod fixture;
 #[path = "mounted/given.rs"]
@@ -21,6 +23,8 @@ mod locks;
 mod names;
 #[path = "mounted/notifications.rs"]
 mod notifications;
+#[path = "mounted/privileges.rs"]
+mod privileges;
 #[path = "mounted/requests.rs"]
 mod requests;
 #[path = "mounted/ruled.rs"]

@@ -62,6 +62,7 @@ impl Home {
             private: open(&private),
             rules: Rules::new(vec![Rule::parse("/.cargo/config.toml=read").unwrap()]).unwrap(),
             caches: Some(CacheOptions {
+                read_only: false,
                 caches,
                 layer: open(&self.place.path().join("layer")),
                 is_inspected: |path| path.ends_with(b"/config.json"),

@@ -26,7 +26,7 @@ mod sweep;
 mod usage;
 mod wal;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -136,6 +136,11 @@ impl EmbeddedStore {
     /// Makes a little room on a disk that is full, for what takes something away. It is kept again after a sweep.
     pub fn use_reserve(&self) {
         reserve::release(self.shelf.layout());
+    }
+
+    /// The file that keeps that room.
+    pub fn reserve(&self) -> PathBuf {
+        self.shelf.layout().reserve()
     }
 
     fn cache(&self) -> &ObjectCache {

@@ -6,6 +6,7 @@
 mod child;
 mod conformance;
 mod counting;
+mod dying_disk;
 mod flaky;
 mod fuzz;
 mod gated;
@@ -17,6 +18,7 @@ mod small_disk;
 pub use child::{Killed, TestChild, WatchedChild, acknowledge, child_task, crash};
 pub use conformance::store_conformance;
 pub use counting::{CountingStore, Counts};
+pub use dying_disk::DyingDisk;
 pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};
 pub use gated::GatedStore;

@@ -50,6 +50,9 @@ pub enum FsError {
     OtherRulesThere,
     #[error("this view was closed after an error")]
     Closed,
+    /// Only doors that never wait are told so; they try again when it is ready.
+    #[error("it is being made ready")]
+    InPreparation,
     #[error(transparent)]
     Object(#[from] ObjectError),
     #[error(transparent)]
@@ -60,6 +63,8 @@ pub enum FsError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Object(ObjectId),
+    /// The end of what is being made ready.
+    Preparation,
 }
 
 impl FsError {
@@ -67,6 +72,7 @@ impl FsError {
     pub fn wanted(&self) -> Option<Wanted> {
         match self {
             FsError::Object(ObjectError::NotAtHand { id }) => Some(Wanted::Object(*id)),
+            FsError::InPreparation => Some(Wanted::Preparation),
             _ => None,
         }
     }
@@ -87,6 +93,7 @@ impl FsError {
             FsError::Hidden => Errno::NOENT,
             FsError::Denied { .. } | FsError::Closed => Errno::ACCESS,
             FsError::OtherRulesThere => Errno::XDEV,
+            FsError::InPreparation => Errno::AGAIN,
             FsError::Object(ObjectError::TooLarge { .. }) => Errno::NOMEM,
             FsError::Object(ObjectError::Promised { source, .. }) => source_errno(source),
             FsError::Object(_) => Errno::IO,

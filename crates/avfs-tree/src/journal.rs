@@ -7,6 +7,7 @@
 //! known to have been synced is damage, and is reported.
 
 mod log;
+mod room;
 
 use std::fs::File;
 use std::io;
@@ -21,6 +22,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::op::Op;
 pub(crate) use log::LogFile;
+pub(crate) use room::Need;
+use room::Room;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -35,7 +38,7 @@ pub enum JournalError {
     Full { place: PathBuf },
     #[error("the journal {} is damaged at byte {position}", place.display())]
     Damaged { place: PathBuf, position: u64 },
-    /// A sync failed before: nothing more is promised until the tree is opened anew.
+    /// A write or a sync failed before: nothing more is promised until the tree is opened anew.
     #[error("the journal {} failed earlier", place.display())]
     Failed { place: PathBuf },
 }
@@ -63,6 +66,8 @@ pub struct Journal {
     buffer: Vec<u8>,
     /// The buffer names objects that may not be durable yet: it must not be written before they are.
     held: bool,
+    room: Room,
+    need: Need,
 }
 
 impl std::fmt::Debug for Journal {
@@ -80,10 +85,13 @@ impl Journal {
         let file = file.map_err(|source| io_error("creating", place, source))?;
         let salt = random_salt(place)?;
         let log = Arc::new(LogFile::new(file, place, 0));
-        let mut journal = Journal { log, salt, buffer: Vec::new(), held: false };
-        journal.buffer.extend_from_slice(MAGIC);
-        journal.buffer.extend_from_slice(&journal.salt);
-        Ok(journal)
+        Ok(Journal::beginning(log, salt))
+    }
+
+    /// A journal of which nothing is written yet.
+    fn beginning(log: Arc<LogFile>, salt: [u8; SALT_LEN]) -> Journal {
+        let buffer = [&MAGIC[..], &salt].concat();
+        Journal { log, salt, buffer, held: false, room: Room::UpTo(0), need: Need::Ordinary }
     }
 
     pub fn place(&self) -> &Path {
@@ -121,10 +129,13 @@ impl Journal {
         Ok(data_start)
     }
 
-    fn append_payload(&mut self, payload: &[u8]) -> Result<(), JournalError> {
+    fn append_mark(&mut self, payload: &[u8]) -> Result<(), JournalError> {
         let start = self.start_record();
         self.buffer.extend_from_slice(payload);
-        self.finish_record(start)
+        let need = std::mem::replace(&mut self.need, Need::Mark);
+        let finished = self.finish_record(start);
+        self.need = need;
+        finished
     }
 
     /// Leaves room for the header of a record; returns where it is in the buffer.
@@ -138,11 +149,16 @@ impl Journal {
         let position = self.log.written() + start as u64;
         let (header, payload) = self.buffer[start..].split_at_mut(RECORD_HEADER);
         header.copy_from_slice(&record_header(self.salt, payload.len(), checksum(position, &[payload])));
-        if self.held || self.buffer.len() < BUFFER_BYTES {
-            return Ok(());
-        }
         // What could not be written has not happened: its caller is told so.
-        self.flush().inspect_err(|_| self.buffer.truncate(start))
+        let written = self.take_room().and_then(|()| match self.is_to_be_written() {
+            true => self.flush(),
+            false => Ok(()),
+        });
+        written.inspect_err(|_| self.buffer.truncate(start))
+    }
+
+    fn is_to_be_written(&self) -> bool {
+        !self.held && (self.buffer.len() >= BUFFER_BYTES || self.room == Room::NotAhead)
     }
 
     /// Appends a large write without copying its bytes into the buffer.
@@ -154,11 +170,13 @@ impl Journal {
         let sum = checksum(position, &[&encoded, data]);
         let header = record_header(self.salt, encoded.len() + data.len(), sum);
         let head = [&header[..], &encoded].concat();
-        let io = |source| io_error("writing", &self.log.place, source);
+        let io = |source| self.log.broken("writing", source);
         self.log.file.write_all_at(data, position + head.len() as u64).map_err(io)?;
         self.log.file.write_all_at(&head, position).map_err(io)?;
         let data_start = position + head.len() as u64;
-        self.log.written.store(data_start + data.len() as u64, Ordering::Release);
+        let end = data_start + data.len() as u64;
+        self.log.written.store(end, Ordering::Release);
+        self.reaches(end);
         Ok(data_start)
     }
 
@@ -192,8 +210,10 @@ impl Journal {
         self.log.check()?;
         let written = self.log.written();
         let done = self.log.file.write_all_at(&self.buffer, written);
-        done.map_err(|source| io_error("writing", &self.log.place, source))?;
-        self.log.written.store(written + self.buffer.len() as u64, Ordering::Release);
+        done.map_err(|source| self.log.broken("writing", source))?;
+        let end = written + self.buffer.len() as u64;
+        self.log.written.store(end, Ordering::Release);
+        self.reaches(end);
         match self.buffer.capacity() > 2 * BUFFER_BYTES {
             true => self.buffer = Vec::new(),
             false => self.buffer.clear(),
@@ -208,7 +228,7 @@ impl Journal {
         if !self.is_durable() {
             let mut mark = vec![SYNC_TAG];
             put_number(&mut mark, self.log.durable());
-            self.append_payload(&mark)?;
+            self.append_mark(&mark)?;
             self.flush()?;
         }
         Ok(self.log.written())
@@ -222,7 +242,7 @@ impl Journal {
 
     /// Ends the journal: the next one goes on where this one stops.
     pub(crate) fn seal(&mut self) -> Result<(), JournalError> {
-        self.append_payload(&[SEAL_TAG])?;
+        self.append_mark(&[SEAL_TAG])?;
         self.flush()
     }
 
@@ -237,7 +257,10 @@ impl Journal {
         place: &Path,
         mut replay: impl FnMut(&Arc<LogFile>, Op, u64) -> Result<(), E>,
     ) -> Result<(Journal, bool), E> {
-        let journal = Journal::open_existing(place)?;
+        let mut journal = Journal::open_existing(place)?;
+        if journal.log.written() == 0 {
+            return Ok((journal, false));
+        }
         let (mut position, mut sealed) = (FILE_HEADER, false);
         while let Some(payload) = journal.record_at(position)? {
             let end = position + (RECORD_HEADER + payload.len()) as u64;
@@ -260,6 +283,7 @@ impl Journal {
         cut.map_err(|source| io_error("cutting", place, source))?;
         journal.log.written.store(position, Ordering::Release);
         journal.log.durable.store(position, Ordering::Release);
+        journal.reaches(position);
         Ok((journal, sealed))
     }
 
@@ -275,14 +299,13 @@ impl Journal {
             salt.copy_from_slice(&header[MAGIC.len()..]);
         }
         if written < FILE_HEADER || is_all_zeros(&file, written, place)? {
-            // Nothing was ever synced, or the header would be there: the journal starts anew.
-            salt = random_salt(place)?;
-            header[..MAGIC.len()].copy_from_slice(MAGIC);
-            header[MAGIC.len()..].copy_from_slice(&salt);
-            file.write_all_at(&header, 0).map_err(|source| io_error("writing", place, source))?;
+            // Nothing was ever synced, or the header would be there: the journal starts anew. Its header waits for the
+            // first operation, because the disk may be full.
+            file.set_len(0).map_err(|source| io_error("cutting", place, source))?;
+            return Ok(Journal::beginning(Arc::new(LogFile::new(file, place, 0)), random_salt(place)?));
         }
-        let log = Arc::new(LogFile::new(file, place, written.max(FILE_HEADER)));
-        let journal = Journal { log, salt, buffer: Vec::new(), held: false };
+        let log = Arc::new(LogFile::new(file, place, written));
+        let journal = Journal { buffer: Vec::new(), ..Journal::beginning(log, salt) };
         if header[..MAGIC.len()] == *MAGIC { Ok(journal) } else { Err(journal.damaged(0)) }
     }
 

@@ -22,12 +22,12 @@ pub use inodes::Ino;
 pub use journal::{Journal, JournalError};
 pub use objects::{Fetched, ObjectError, ObjectWriter, Objects};
 pub use op::Place;
-pub use promises::{AllKept, Kept, KeptDirectory, SOURCES, promised_directory};
+pub use promises::{AllKept, Kept, KeptDirectory, NewerEntries, SOURCES, promised_directory};
 pub use reach::{Needed, link_bearing_slots, walk_needed};
 pub use reader::{Found, Listing, ReadError, SeenChange, TreeReader};
-pub use source::{Listed, ListedKind, Source, SourceError, Sources, Taken};
+pub use source::{Listed, ListedDirectory, ListedKind, Source, SourceError, Sources, Taken};
 pub use validate::{Flaw, validate};
 pub use worktree::{
-    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NewEntry, Piece, Seen,
-    SetAttr, Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
+    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NameInPreparation, NewEntry,
+    Piece, Seen, SetAttr, Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
 };

@@ -219,6 +219,10 @@ impl Op {
     }
 
     /// Whether the operation refers to contents that are stored as objects.
+    pub fn makes_room(&self) -> bool {
+        matches!(self, Op::Remove { .. } | Op::Gone { .. } | Op::Punch { .. } | Op::Resize { .. })
+    }
+
     pub fn names_objects(&self) -> bool {
         let empty = |kind: &EntryKind| match kind {
             EntryKind::File { content, .. } => *content == Content::Empty,

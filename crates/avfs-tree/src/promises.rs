@@ -5,20 +5,22 @@
 //! known here, and the objects are pinned. A crash that loses them loses nothing: the source is asked again.
 
 mod kept;
+mod newer;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use avfs_core::map;
 use avfs_core::{
-    BlobId, ChunksId, Content, Entry, EntryKind, NodeId, ObjectId, ObjectKind, Promise, PromiseId, Slot,
-    SourceId, Stamp, Timestamp, TreePath,
+    BlobId, ChunksId, Content, Entry, EntryKind, EntryName, NodeId, ObjectId, ObjectKind, Promise, PromiseId,
+    Slot, SourceId, Stamp, Timestamp, TreePath,
 };
 use avfs_store::{CommitError, Pin, RefEdit, RefRange, Store};
 use quick_cache::sync::Cache;
 
 pub use kept::{Kept, KeptDirectory};
+pub use newer::NewerEntries;
 
 use crate::inodes::{Ino, InodeRecord};
 use crate::objects::{ObjectError, ObjectWriter, Objects};
@@ -48,6 +50,8 @@ pub(crate) struct Promises {
     possible: OnceLock<bool>,
     seen: AtomicBool,
     files_taken: AtomicU64,
+    /// Who wants to know of what sources changed late.
+    newer: Mutex<Vec<Weak<NewerEntries>>>,
 }
 
 /// What was kept and is not in the refs yet.
@@ -84,6 +88,7 @@ impl Promises {
             possible: OnceLock::new(),
             seen: AtomicBool::new(false),
             files_taken: AtomicU64::new(0),
+            newer: Mutex::default(),
         }
     }
 
@@ -296,7 +301,8 @@ impl Objects {
         match promise {
             Promise::Directory { source: id, generation, path } => {
                 let listed = source.list(path)?;
-                Ok(Kept::Directory(self.keep_directory(*id, *generation, path, listed)?))
+                self.promises().note_newer(path, &listed);
+                Ok(Kept::Directory(self.keep_directory(*id, *generation, path, listed.entries)?))
             }
             Promise::File { path, stamp, .. } => self.keep_file(&*source, path, stamp),
         }
@@ -341,6 +347,25 @@ impl Objects {
             entries: entries.map(|entries| entries.id),
             numbers: numbers.map(|numbers| numbers.id),
         })
+    }
+
+    /// What a directory of a source holds now, as promises that nothing names yet. Hold a pin until something does.
+    pub fn list_now(
+        &self,
+        source: SourceId,
+        path: &TreePath,
+    ) -> Result<Vec<(EntryName, Entry)>, ObjectError> {
+        let promised = |source| ObjectError::Promised { path: path.clone(), source };
+        let listed = self.promises().source(source).and_then(|source| source.list(path)).map_err(promised)?;
+        let writer = ObjectWriter::new(self);
+        let mut entries = Vec::new();
+        for entry in listed.entries {
+            let name = entry.name.clone();
+            // Directories below belong to no generation that anybody has looked at.
+            entries.push((name, promised_entry(&writer, source, 0, path, entry)?));
+        }
+        writer.flush()?;
+        Ok(entries)
     }
 
     /// The map that a promise in the place of a directory's map was kept as.

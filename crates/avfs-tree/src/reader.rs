@@ -1,5 +1,6 @@
 //! A tree as one snapshot holds it: read-only, by path, loading only what is asked for.
 
+mod recent;
 mod seen_diff;
 mod sight;
 #[cfg(test)]
@@ -10,6 +11,7 @@ use avfs_core::rules::{Level, Standing};
 use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, Root, Slot, TreePath};
 use bytes::Bytes;
 
+use recent::{Recent, Way};
 pub use seen_diff::SeenChange;
 use sight::{Sight, denied};
 
@@ -51,11 +53,12 @@ pub struct TreeReader {
     objects: Objects,
     root: Root,
     sight: Option<Sight>,
+    recent: Recent,
 }
 
 impl TreeReader {
     pub fn new(objects: Objects, root: Root) -> TreeReader {
-        TreeReader { objects, root, sight: None }
+        TreeReader { objects, root, sight: None, recent: Recent::default() }
     }
 
     /// The whole tree, whatever the rules say.
@@ -75,26 +78,47 @@ impl TreeReader {
 
     /// The entry at `path` as it is, and where it stands. What is hidden is not found.
     fn locate(&self, path: &TreePath) -> Result<(Found, Option<Standing>), ReadError> {
+        let mut way = self.recent.take();
+        let outcome = self.walk(path, &mut way);
+        self.recent.put(way);
+        outcome
+    }
+
+    /// Walks to `path` from the directory nearest to it that is on the way already.
+    fn walk(&self, path: &TreePath, way: &mut Way) -> Result<(Found, Option<Standing>), ReadError> {
         let not_found = || ReadError::NotFound { path: path.clone() };
-        let mut found = Found { entry: self.root.directory.clone(), link: None, level: Level::Write };
-        let mut standing = self.sight.as_ref().map(|sight| sight.root(&found.entry.meta.labels));
-        let mut walked = TreePath::root();
-        if !self.is_visible(standing.as_ref(), &found.entry) {
-            return Err(not_found());
-        }
-        for name in path.components() {
+        let rest = way.rest_of(path);
+        let (mut found, mut standing) = match way.last() {
+            Some(passed) => (passed.found.clone(), passed.standing.clone()),
+            None => self.top().ok_or_else(not_found)?,
+        };
+        let mut left = rest.len();
+        for name in rest.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             let EntryKind::Directory { entries, .. } = &found.entry.kind else {
-                return Err(ReadError::NotADirectory { path: walked });
+                let end = path.as_bytes().len() - left;
+                let file = path.as_bytes()[..end].strip_suffix(b"/").unwrap_or(&path.as_bytes()[..end]);
+                let file = TreePath::parse(file).unwrap_or_else(|_| path.clone());
+                return Err(ReadError::NotADirectory { path: file });
             };
-            let slot = self.slot(*entries, &name).map_err(|source| object_error(path, source))?;
-            walked.push(&name);
+            let slot = self.slot(*entries, name).map_err(|source| object_error(path, source))?;
             found = self.resolve(slot.ok_or_else(not_found)?).map_err(|source| object_error(path, source))?;
-            standing = self.below(standing.as_ref(), name.as_bytes(), &found.entry);
+            standing = self.below(standing.as_ref(), name, &found.entry);
             if !self.is_visible(standing.as_ref(), &found.entry) {
                 return Err(not_found());
             }
+            if found.entry.is_directory() {
+                way.push(name, found.clone(), standing.clone());
+            }
+            left = left.saturating_sub(name.len() + 1);
         }
         Ok((found, standing))
+    }
+
+    /// The root and where it stands, unless it is hidden.
+    fn top(&self) -> Option<(Found, Option<Standing>)> {
+        let found = Found { entry: self.root.directory.clone(), link: None, level: Level::Write };
+        let standing = self.sight.as_ref().map(|sight| sight.root(&found.entry.meta.labels));
+        self.is_visible(standing.as_ref(), &found.entry).then_some((found, standing))
     }
 
     /// Where an entry of a directory stands, if there are rules.
@@ -110,8 +134,8 @@ impl TreeReader {
         }
     }
 
-    fn slot(&self, entries: Option<NodeId>, name: &EntryName) -> Result<Option<Slot>, ObjectError> {
-        map::get(&self.objects, entries, name.as_bytes())
+    fn slot(&self, entries: Option<NodeId>, name: &[u8]) -> Result<Option<Slot>, ObjectError> {
+        map::get(&self.objects, entries, name)
     }
 
     /// The entry behind a slot, which for a linked file is in the link table.

@@ -10,7 +10,7 @@ use crate::objects::{ObjectError, ObjectWriter, Objects};
 /// A lazy, read-only provider of a base tree. What it gives is kept: nothing is asked for twice.
 pub trait Source: Send + Sync {
     /// What is in a directory now; nothing if there is no such directory any more.
-    fn list(&self, path: &TreePath) -> Result<Vec<Listed>, SourceError>;
+    fn list(&self, path: &TreePath) -> Result<ListedDirectory, SourceError>;
 
     /// Stores the bytes of the version `stamp` of a file, or of the version that took its place. Never a
     /// mixture of two versions. A file of up to [`BLOB_MAX`](avfs_core::chunks::BLOB_MAX) bytes becomes one
@@ -27,6 +27,14 @@ pub trait Source: Send + Sync {
 /// Finds the source that promises name, when one is first asked for.
 pub trait Sources: Send + Sync {
     fn find(&self, id: SourceId) -> Result<std::sync::Arc<dyn Source>, SourceError>;
+}
+
+/// A directory of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedDirectory {
+    /// When names in it were last made or removed; `None` if it is gone.
+    pub ctime: Option<Timestamp>,
+    pub entries: Vec<Listed>,
 }
 
 /// An entry of a directory of a source.

@@ -15,6 +15,7 @@ mod guard;
 mod inode;
 mod introduce;
 mod left;
+mod preparing;
 mod promised;
 mod query;
 mod rebase;
@@ -28,13 +29,14 @@ mod watch;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
 
 use capture::Captured;
 pub use change::{NewEntry, SetAttr};
 use freeze::Frozen;
+pub use preparing::NameInPreparation;
 pub use query::Piece;
 pub use state::Base;
 use state::State;
@@ -44,7 +46,7 @@ pub use watch::{Door, Seen, Watcher};
 
 use crate::error::{FsError, Wanted};
 use crate::inodes::Ino;
-use crate::journal::{Journal, LogFile};
+use crate::journal::{Journal, JournalError, LogFile, Need};
 use crate::locks::LockTable;
 use crate::objects::{Fetched, ObjectWriter, Objects};
 use crate::op::Op;
@@ -153,6 +155,8 @@ pub struct JournalPlace {
     pub directory: PathBuf,
     /// The number of the last journal whose operations are part of the head.
     pub included: u64,
+    /// A file that keeps room on the same disk, to be removed for operations that make room.
+    pub reserve: Option<PathBuf>,
 }
 
 /// A working tree, as one of the doors to it sees it: a mount, a command, a program that embeds it. Doors share
@@ -182,6 +186,8 @@ struct Shared {
     /// What [`State::moment`] was when the watchers had been told of it.
     moment: AtomicU32,
     locks: LockTable,
+    /// A name that was being made ready is ready.
+    prepared: Condvar,
 }
 
 impl WorkTree {
@@ -198,6 +204,7 @@ impl WorkTree {
             sync_due: AtomicBool::new(false),
             moment: AtomicU32::new(0),
             locks: LockTable::default(),
+            prepared: Condvar::new(),
         };
         Ok(WorkTree { shared: Arc::new(shared), door: Door(0), holding: false, waits: true })
     }
@@ -241,9 +248,13 @@ impl WorkTree {
 
     /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
     /// at hand until what is returned is dropped.
-    pub fn fetch(&self, wanted: Wanted) -> Result<Fetched, FsError> {
+    pub fn fetch(&self, wanted: Wanted) -> Result<Option<Fetched>, FsError> {
         match wanted {
-            Wanted::Object(id) => Ok(self.shared.objects.fetch(id)?),
+            Wanted::Object(id) => Ok(Some(self.shared.objects.fetch(id)?)),
+            Wanted::Preparation => {
+                self.await_preparation();
+                Ok(None)
+            }
         }
     }
 
@@ -341,25 +352,18 @@ impl WorkTree {
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
         state.revive_lost(&op)?;
         self.own(state, &op)?;
-        if outlives_crash {
-            self.open_journal(state)?;
-            state.introduce(&op)?;
-        }
+        let data = match outlives_crash {
+            true => match self.write_down(state, &op, data) {
+                Err(FsError::Journal(JournalError::Full { .. })) if self.use_reserve(&op) => {
+                    self.write_down(state, &op, data)?
+                }
+                written => written?,
+            },
+            false if data.is_empty() => Data::Hole,
+            false => self.spill(state, data)?,
+        };
         // What begins to happen is not tried again.
         state.objects.set_waits(true);
-        let data = match &mut state.journal {
-            _ if data.is_empty() && !outlives_crash => Data::Hole,
-            _ if !outlives_crash => self.spill(state, data)?,
-            Some(journal) => {
-                if op.names_objects() {
-                    journal.hold();
-                    state.objects_named += 1;
-                }
-                let position = journal.append(&op, data)?;
-                Data::Logged(Arc::clone(journal.log()), position)
-            }
-            None => Data::Memory(bytes::Bytes::copy_from_slice(data)),
-        };
         state.tell_watchers(self.door, &op);
         state.tell_views(self.door, &op);
         let moved = state.moved_to_other_levels(self.door, &op);
@@ -367,6 +371,31 @@ impl WorkTree {
         // Not before: what is asked for meanwhile must not be kept again.
         moved.into_iter().for_each(|(door, seen)| state.tell_door(door, seen));
         self.bound_journal(state)
+    }
+
+    /// Writes an operation into the journal, if there is one.
+    fn write_down(&self, state: &mut State, op: &Op, data: &[u8]) -> Result<Data, FsError> {
+        self.open_journal(state)?;
+        if let Some(journal) = &mut state.journal {
+            journal.set_need(if op.makes_room() { Need::MakesRoom } else { Need::Ordinary });
+        }
+        state.introduce(op)?;
+        let Some(journal) = &mut state.journal else {
+            return Ok(Data::Memory(bytes::Bytes::copy_from_slice(data)));
+        };
+        if op.names_objects() {
+            journal.hold();
+            state.objects_named += 1;
+        }
+        let position = journal.append(op, data)?;
+        Ok(Data::Logged(Arc::clone(journal.log()), position))
+    }
+
+    /// On a full disk, gives the room that is kept for it to an operation that makes room; says whether there was any.
+    fn use_reserve(&self, op: &Op) -> bool {
+        let place = self.journal_place();
+        let reserve = place.as_ref().and_then(|place| place.reserve.as_deref());
+        op.makes_room() && reserve.is_some_and(|reserve| std::fs::remove_file(reserve).is_ok())
     }
 
     /// Bytes of a file without a name: they need not outlive a crash, but need not stay in memory either.

@@ -27,7 +27,7 @@ fn empty() -> Base {
 }
 
 fn journaled(gate: &Arc<Gate>, base: Base, directory: &tempfile::TempDir) -> WorkTree {
-    let place = JournalPlace { directory: directory.path().into(), included: 1000 };
+    let place = JournalPlace { directory: directory.path().into(), included: 1000, reserve: None };
     WorkTree::journaled(Objects::new(gate.clone()), base, Arc::new(SystemClock), place).unwrap()
 }
 

@@ -28,7 +28,7 @@ fn what_is_changed_while_files_are_settled_is_in_the_next_snapshot() {
     let directory = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
     let root = Root { directory, links: None, totals: Totals::default() };
     let place = tempfile::tempdir().unwrap();
-    let journal = JournalPlace { directory: place.path().into(), included: 0 };
+    let journal = JournalPlace { directory: place.path().into(), included: 0, reserve: None };
     let empty = Base { root, inodes: None };
     let tree = WorkTree::journaled(objects.clone(), empty, Arc::new(SystemClock), journal).unwrap();
     tree.set_loaded_files(100);

@@ -16,7 +16,7 @@ fn tree(directory: &tempfile::TempDir) -> WorkTree {
     let objects = Objects::new(Arc::new(MemoryStore::new()));
     let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
     let base = Base { root: Root { directory: root, links: None, totals: Totals::default() }, inodes: None };
-    let place = JournalPlace { directory: directory.path().into(), included: 0 };
+    let place = JournalPlace { directory: directory.path().into(), included: 0, reserve: None };
     WorkTree::journaled(objects, base, Arc::new(SystemClock), place).unwrap()
 }
 

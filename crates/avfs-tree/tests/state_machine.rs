@@ -136,7 +136,7 @@ impl Subject {
         let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
         let root = Root { directory: root, links: None, totals: Totals::default() };
         let base = Base { root, inodes: None };
-        let place = JournalPlace { directory: directory.path().into(), included: 0 };
+        let place = JournalPlace { directory: directory.path().into(), included: 0, reserve: None };
         let tree = WorkTree::journaled(objects.clone(), base.clone(), clock.clone(), place).unwrap();
         tree.set_loaded_files(2);
         let (tree, held) = (Arc::new(tree), Vec::new());
@@ -170,7 +170,8 @@ impl Subject {
 
     /// Opens the tree anew, from the last snapshot and what the journal holds.
     fn open_again(&mut self) {
-        let place = JournalPlace { directory: self.directory.path().into(), included: self.included };
+        let place =
+            JournalPlace { directory: self.directory.path().into(), included: self.included, reserve: None };
         let (objects, base, clock) = (self.objects.clone(), self.base.clone(), self.clock.clone());
         self.tree = Arc::new(WorkTree::journaled(objects, base, clock, place).unwrap());
         self.tree.set_loaded_files(2);

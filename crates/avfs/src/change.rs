@@ -1,6 +1,6 @@
 //! A change of a vault by one command: all of it in one snapshot, or nothing.
 
-use agentvfs::{OpenVault, Saved, TreePath, Vault};
+use agentvfs::{Error, OpenVault, Saved, TreePath, Vault};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -43,6 +43,18 @@ impl Context<'_> {
     ) -> Result<(T, Changed)> {
         let vault = self.vault()?;
         let (value, saved) = vault.change(verb, detail, edit)?;
+        Ok((value, Changed { vault, saved }))
+    }
+
+    /// The same for a change that takes something away: on a full disk it is done with the room that is kept for that.
+    pub fn remove<T>(
+        &self,
+        verb: &str,
+        detail: &str,
+        mut edit: impl FnMut(&OpenVault) -> Result<T, Error>,
+    ) -> Result<(T, Changed)> {
+        let vault = self.vault()?;
+        let (value, saved) = vault.store().making_room(|| vault.change(verb, detail, &mut edit))?;
         Ok((value, Changed { vault, saved }))
     }
 }

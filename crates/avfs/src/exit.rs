@@ -85,8 +85,10 @@ impl ExitStatus {
             ExitStatus::Refused => "the system refused: permissions, I/O, or a store of a newer version",
             ExitStatus::Denied => "the rules of the view do not allow it",
             ExitStatus::Internal => "a mistake in avfs itself",
-            ExitStatus::ApprovalNeeded => "`avfs exec`: the command takes an approval",
-            ExitStatus::PolicyDenies => "`avfs exec`: the policy denies the command",
+            ExitStatus::ApprovalNeeded => {
+                "`avfs exec`, `avfs session`: the command, or the network that it asks for, takes an approval"
+            }
+            ExitStatus::PolicyDenies => "`avfs exec`, `avfs session`: the policy or a person denies it",
             ExitStatus::CannotIsolate => "`avfs exec`: the command cannot be isolated, and was not run",
             ExitStatus::TimedOut => {
                 "`avfs exec`, `avfs run`: the command took too long; `avfs task wait`: it still runs"

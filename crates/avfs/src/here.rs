@@ -107,7 +107,24 @@ impl Context<'_> {
             Failure::new("no-vault", ExitStatus::BadInput, "no vault is chosen").hint(Some(hint))
         };
         let decided = found.ok_or_else(none)?;
+        self.tell_if_of_no_project(&store, &decided)?;
         Ok(self.decided.get_or_init(|| decided).clone())
+    }
+
+    /// In a project, the vault that was chosen for all directories may not be what the user has in mind: it is named, once
+    /// for each command.
+    fn tell_if_of_no_project(&self, store: &Store, decided: &Decided) -> Result<()> {
+        let is_for_all = matches!(decided.reason, Reason::Chosen | Reason::UserFile(_));
+        if !is_for_all || !self.out.talks() {
+            return Ok(());
+        }
+        let here = store.here(&working_directory())?;
+        let own = decided.vault.own_path()?;
+        if project_around(store, &here).is_some_and(|root| own.as_ref() != Some(&root)) {
+            let (name, reason) = (decided.vault.name()?, &decided.reason);
+            writeln!(io::stderr(), "on vault '{name}', {reason}: this project has no task")?;
+        }
+        Ok(())
     }
 
     /// The same, without asking: `None` if nothing decides, or the project has several tasks.
@@ -245,10 +262,14 @@ impl Context<'_> {
 /// say so.
 fn is_elsewhere(store: &Store, here: &Here, name: &str) -> bool {
     let Ok(task) = store.task(name) else { return false };
+    project_around(store, here).is_some_and(|root| root != task.root())
+}
+
+/// Where the project begins that a directory belongs to: a known one, or a git repository.
+fn project_around(store: &Store, here: &Here) -> Option<PathBuf> {
     let is_repository = |root: &PathBuf| root.join(".git").exists();
     let project = here.project().map(|project| project.root().to_owned());
-    let root = project.or_else(|| store.project_root(here.directory()).ok().filter(is_repository));
-    root.is_some_and(|root| root != task.root())
+    project.or_else(|| store.project_root(here.directory()).ok().filter(is_repository))
 }
 
 /// The directory that the command is typed in. One that was deleted belongs to nothing.

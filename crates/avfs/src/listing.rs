@@ -15,6 +15,8 @@ use crate::versions::count;
 const WHOLE: usize = 3;
 /// More files than these that had the same done to them in one directory are one line.
 const MANY: usize = 10;
+/// How many of them are named in it.
+const NAMED: usize = 3;
 /// How many places of ignored files are named.
 const PLACES: usize = 3;
 
@@ -133,7 +135,10 @@ pub struct Listing {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Itself(usize),
+    /// A directory that came or went with everything in it.
     Below(Change, TreePath),
+    /// Many files of a directory.
+    Among(Change, TreePath),
     /// A directory that has another name.
     Moved(TreePath, TreePath),
 }
@@ -173,7 +178,7 @@ impl Listing {
                 }
             } else if let Some(parent) = item.parent() {
                 let key = (item.change, parent);
-                if is_many(parents.get(&key), MANY) { below(key.1) } else { Place::Itself(at) }
+                if is_many(parents.get(&key), MANY) { Place::Among(key.0, key.1) } else { Place::Itself(at) }
             } else {
                 Place::Itself(at)
             }
@@ -182,8 +187,8 @@ impl Listing {
     }
 
     fn of_places(items: &[Item], places: Vec<Place>) -> Listing {
-        let mut files: BTreeMap<&Place, usize> = BTreeMap::new();
-        places.iter().for_each(|place| *files.entry(place).or_default() += 1);
+        let mut files: BTreeMap<&Place, Vec<usize>> = BTreeMap::new();
+        places.iter().enumerate().for_each(|(at, place)| files.entry(place).or_default().push(at));
         let mut listing = Listing::default();
         let mut told: HashSet<usize> = HashSet::new();
         let mut first: BTreeMap<&Place, usize> = BTreeMap::new();
@@ -195,10 +200,15 @@ impl Listing {
         }
         for (at, place) in places.iter().enumerate().filter(|(at, _)| told.contains(at)) {
             let item = &items[at];
-            let many = || count(files[place] as u64, "file");
+            let many = || count(files[place].len() as u64, "file");
             let text = match place {
                 Place::Itself(_) => item.text(),
                 Place::Below(_, directory) => format!("{} ({})", shown(directory, true), many()),
+                Place::Among(_, directory) => {
+                    let some = files[place].iter().take(NAMED).filter_map(|at| items[*at].name());
+                    let names = some.collect::<Vec<_>>().join(", ");
+                    format!("{} ({}: {names}, …)", shown(directory, true), many())
+                }
                 Place::Moved(from, to) => {
                     format!("{} -> {} ({})", shown(from, true), shown(to, true), many())
                 }
@@ -261,6 +271,10 @@ impl Item {
             Some(from) => format!("{} -> {path}", shown(from, self.is_directory)),
             None => path,
         }
+    }
+
+    fn name(&self) -> Option<String> {
+        self.path.split_last().map(|(_, name)| printable(name.as_bytes()).to_string())
     }
 
     fn parent(&self) -> Option<TreePath> {
@@ -403,8 +417,9 @@ mod tests {
     #[test]
     fn many_files_of_one_directory_are_one_line_for_each_word() {
         let lines = [many("A src/n#", 2), many("M src/#", 11), many("M #", 1)].concat();
-        check(&lines, &[], &["added src/n0", "added src/n1", "modified src/ (11 files)", "modified 0"]);
-        check(&many("M #", 11), &[], &["modified ./ (11 files)"]);
+        let folded = "modified src/ (11 files: 0, 1, 2, …)";
+        check(&lines, &[], &["added src/n0", "added src/n1", folded, "modified 0"]);
+        check(&many("M #", 11), &[], &["modified ./ (11 files: 0, 1, 2, …)"]);
         assert_eq!(Listing::folded(&[], &HashSet::new()).rows, []);
     }
 

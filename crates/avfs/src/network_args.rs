@@ -51,6 +51,13 @@ impl NetworkArgs {
     }
 }
 
+impl NetworkArgs {
+    /// The ports, for a question alone: none of them is taken.
+    pub fn published_unopened(&self) -> Vec<Published> {
+        self.publish.iter().map(Publish::unopened).collect()
+    }
+}
+
 fn not_open(publish: &Publish, error: &io::Error) -> Failure {
     let (at, port) = (publish.at(), publish.port());
     match error.kind() {

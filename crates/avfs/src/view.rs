@@ -30,11 +30,11 @@ impl View {
     }
 
     /// The entries of a directory that was found before, by name.
-    pub fn list(
-        &self,
+    pub fn list<'a>(
+        &'a self,
         path: &TreePath,
         directory: &Found,
-    ) -> Result<impl Iterator<Item = Result<(agentvfs::EntryName, Found), Error>>, Error> {
+    ) -> Result<impl Iterator<Item = Result<(agentvfs::EntryName, Found), Error>> + use<'a>, Error> {
         let listing = self.reader.list_entry(path, &directory.entry).map_err(|error| self.fail(error))?;
         Ok(listing.map(|item| item.map_err(|error| self.fail(error))))
     }

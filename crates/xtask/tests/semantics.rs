@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const SHORT: &[(&str, &str)] = &[
     ("fuse/", "crates/avfs-fuse/tests/mounted/"),
     ("alone/", "crates/avfs/tests/alone/"),
+    ("cli/", "crates/avfs/tests/cli/"),
     ("mount/", "crates/avfs/tests/mount/"),
     ("faults/", "crates/avfs/tests/mount_faults/"),
     ("tree/", "crates/avfs-tree/tests/"),

@@ -104,7 +104,7 @@ impl Plan {
                 ledger: &ledger,
                 snapshot: application.theirs,
                 task: application.options.task.as_ref().map(ToString::to_string),
-                partial: !application.selection.is_all() || !self.settled.is_empty(),
+                partial: self.is_partial(),
                 undoes: None,
                 redoes: None,
                 watch,
@@ -134,11 +134,11 @@ impl Plan {
 impl Plan {
     /// A task is applied when the directory has all of its work, whoever brought it there.
     fn note_nothing_to_do(&self) -> Result<()> {
-        let Application { store, base, theirs, selection, options, .. } = &self.application;
+        let Application { store, base, theirs, options, .. } = &self.application;
         let Some(Ok(task)) = options.task.as_ref().map(|name| store.task(name.as_str())) else {
             return Ok(());
         };
-        let is_all = selection.is_all() && self.settled.is_empty() && base != theirs;
+        let is_all = !self.is_partial() && base != theirs;
         let is_here = task.root() == self.host.path();
         match is_all && is_here && task.applied() != Some(*theirs) {
             true => task.note_applied(Some(*theirs), "there already"),

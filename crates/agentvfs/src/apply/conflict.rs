@@ -75,7 +75,9 @@ impl fmt::Display for ConflictKind {
             ConflictKind::RemovedHere => f.write_str("removed here, changed in the task"),
             ConflictKind::RemovedThere => f.write_str("changed here, removed in the task"),
             ConflictKind::Kinds { here, there } => write!(f, "{here} here, {there} in the task"),
-            ConflictKind::NoWay => f.write_str("what is above it here is not a directory"),
+            ConflictKind::NoWay => {
+                f.write_str("what is above it here is not a directory, or its path is too long")
+            }
             ConflictKind::DirectoryInUse => f.write_str("a directory here that has other files"),
             ConflictKind::ChangedSince => f.write_str("changed since it was applied"),
         }

@@ -2,14 +2,15 @@
 
 mod directories;
 mod doubtful;
+mod guarding;
 mod renames;
 mod spelling;
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use avfs_core::diff::Change;
-use avfs_core::{Entry, EntryKind, TreePath};
+use avfs_core::{Entry, EntryKind, PATH_MAX, TreePath};
 use avfs_tree::{ReadError, TreeReader};
 
 use self::renames::Renamed;
@@ -32,7 +33,9 @@ pub(super) struct Draft {
     /// Before and after.
     readers: (TreeReader, TreeReader),
     /// What will not be there any more when new entries come.
-    gone: HashSet<TreePath>,
+    gone: BTreeSet<TreePath>,
+    /// The deepest directories that are there above those that are made.
+    anchors: HashMap<TreePath, TreePath>,
     /// Directories that are there, or will be.
     there: HashSet<TreePath>,
     /// Paths of which the user had another version when somebody first read them.
@@ -50,7 +53,8 @@ impl Draft {
         Draft {
             plan,
             readers,
-            gone: HashSet::new(),
+            gone: BTreeSet::new(),
+            anchors: HashMap::new(),
             there: HashSet::new(),
             moved: HashSet::new(),
             renamed: BTreeMap::new(),
@@ -89,12 +93,28 @@ impl Draft {
         })?;
         git.dedup();
         self.plan.notes.extend(git.into_iter().map(|path| Note { path, reason: Reason::Git }));
+        let changes = self.without_unreachable(changes)?;
         let changes = self.without_disguised(changes)?;
         self.check_selection(&changes)?;
-        match self.plan.application.options.with_ignored {
-            true => Ok(changes),
-            false => self.without_ignored(changes),
+        let changes = match self.plan.application.options.with_ignored {
+            true => changes,
+            false => self.without_ignored(changes)?,
+        };
+        self.without_guarded(changes)
+    }
+
+    /// Leaves out what lies deeper than a path of the host can say: the topmost of it is a conflict.
+    fn without_unreachable(&mut self, mut changes: Vec<Change>) -> Result<Vec<Change>, ApplyError> {
+        let is_unreachable = |path: &TreePath| path.as_bytes().len() > PATH_MAX;
+        let mut above: Option<TreePath> = None;
+        for change in changes.iter().filter(|change| is_unreachable(&change.path)) {
+            if above.as_ref().is_none_or(|above| !change.path.starts_with(above)) {
+                self.settle(&change.path, Verdict::Conflict(ConflictKind::NoWay, None))?;
+                above = Some(change.path.clone());
+            }
         }
+        changes.retain(|change| !is_unreachable(&change.path));
+        Ok(changes)
     }
 
     /// Leaves out what would be a protected file under another spelling, where this file system does not tell them apart.
@@ -206,14 +226,10 @@ impl Draft {
 
     /// What is at a path when everything is gone that goes.
     fn look(&self, path: &TreePath) -> Result<Look, ApplyError> {
-        let mut above = Some(path.clone());
-        while let Some(at) = above {
-            if self.gone.contains(&at) {
-                return Ok(Look::Nothing);
-            }
-            above = at.split_last().map(|(parent, _)| parent);
+        match is_at_or_below(path, &self.gone) {
+            true => Ok(Look::Nothing),
+            false => self.plan.host.look(path),
         }
-        self.plan.host.look(path)
     }
 
     fn three_way(&self, path: &TreePath) -> ThreeWay<'_> {
@@ -306,7 +322,15 @@ impl Draft {
     }
 
     fn push(&mut self, path: &TreePath, action: Action, deed: Deed) -> Result<(), ApplyError> {
-        let anchor = self.plan.host.anchor(path)?;
+        let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
+        // A directory that is made has the anchor of everything that is made in it.
+        let anchor = match self.anchors.get(&parent) {
+            Some(anchor) => anchor.clone(),
+            None => self.plan.host.anchor(path)?,
+        };
+        if matches!(action, Action::MakeDirectory { .. }) {
+            self.anchors.insert(path.clone(), anchor.clone());
+        }
         self.plan.steps.push(Step { path: path.clone(), anchor, action });
         self.plan.files.push(AppliedFile { path: path.clone(), deed, from: None });
         Ok(())
@@ -377,6 +401,23 @@ impl Draft {
     }
 }
 
+/// Whether one of these paths is `path` or above it. Costs a few comparisons, however deep the path is.
+fn is_at_or_below(path: &TreePath, tops: &BTreeSet<TreePath>) -> bool {
+    let mut at = path.clone();
+    // What is at or above a path sorts before it, and whatever sorts between the two begins with the same bytes.
+    while let Some(before) = tops.range(..=&at).next_back() {
+        if at.starts_with(before) {
+            return true;
+        }
+        let same =
+            at.as_bytes().iter().zip(before.as_bytes()).take_while(|(one, other)| one == other).count();
+        while at.as_bytes().len() > same {
+            at = at.split_last().map(|(parent, _)| parent).unwrap_or_default();
+        }
+    }
+    false
+}
+
 /// Whether an entry is of a kind that is never applied.
 fn is_special(entry: &Entry) -> bool {
     match entry.kind {
@@ -385,5 +426,24 @@ fn is_special(entry: &Entry) -> bool {
         | EntryKind::CharDevice { .. }
         | EntryKind::BlockDevice { .. } => true,
         EntryKind::File { .. } | EntryKind::Directory { .. } | EntryKind::Symlink { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_at_or_below_others_are_found_among_names_that_sort_between_them() {
+        let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
+        let tops = ["a", "a!b", "a!b/c", "b/c/d", "b/c!/d", "b/c/d/e/f", "z"].map(path).into_iter().collect();
+        for below in ["a", "a/x", "a/x/y", "a!b/z", "b/c/d", "b/c/d/e", "b/c/d/e/f/g", "z/z"] {
+            assert!(is_at_or_below(&path(below), &tops), "{below}");
+        }
+        for apart in ["", "b", "b/c", "b/c/e", "b/c!/e", "ab", "a!", "a!c", "y/z", "zz"] {
+            assert!(!is_at_or_below(&path(apart), &tops), "{apart}");
+        }
+        assert!(is_at_or_below(&path("any"), &BTreeSet::from([TreePath::root()])));
+        assert!(!is_at_or_below(&path("any"), &BTreeSet::new()));
     }
 }

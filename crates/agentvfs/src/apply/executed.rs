@@ -28,6 +28,9 @@ const TABLE: &[(Place, &str)] = &[
     (Part(&[".githooks"]), "git may run it as a hook"),
     (Name(".pre-commit-config.yaml"), "pre-commit runs what it names"),
     (Name("lefthook.yml"), "lefthook runs what it names"),
+    (Name(".lefthook.yml"), "lefthook runs what it names"),
+    (Name("lefthook.yaml"), "lefthook runs what it names"),
+    (Name(".lefthook.yaml"), "lefthook runs what it names"),
     (Name(".gitattributes"), "it names filters and merge drivers that git runs"),
     (Name(".gitmodules"), "it says from where git fetches submodules"),
     (Part(&[".github", "workflows"]), "the CI server runs it"),
@@ -50,6 +53,10 @@ const TABLE: &[(Place, &str)] = &[
     (Part(&[".cursor"]), "agents follow its rules and start its servers"),
     (Part(&[".codex"]), "agents follow its settings"),
     (Part(&[".gemini"]), "agents follow its settings"),
+    (Name(".cursorrules"), "agents follow what it says"),
+    (Name(".windsurfrules"), "agents follow what it says"),
+    (Name(".clinerules"), "agents follow what it says"),
+    (Part(&[".github", "copilot-instructions.md"]), "agents follow what it says"),
     (Name("CLAUDE.md"), "agents follow what it says"),
     (Name("AGENTS.md"), "agents follow what it says"),
     (Name("GEMINI.md"), "agents follow what it says"),
@@ -68,6 +75,8 @@ const TABLE: &[(Place, &str)] = &[
     (Name(".npmrc"), "it says from where npm fetches packages and what it runs"),
     (Name(".yarnrc.yml"), "it names programs that yarn runs"),
     (Name(".pnpmfile.cjs"), "pnpm runs it on install"),
+    (Name(".pnp.cjs"), "node runs it before every program of the project"),
+    (Name(".pnp.loader.mjs"), "node runs it before every program of the project"),
     (Name("binding.gyp"), "npm builds what it says on install"),
     (Name("build.rs"), "cargo runs it when it builds"),
     (Part(&[".cargo", "config.toml"]), "it names programs that cargo runs"),
@@ -133,6 +142,9 @@ mod tests {
         check("a/.vscode/tasks.json", false, Some("the editor can run its tasks when the folder is opened"));
         check("lib/evil.pth", false, Some("python can run its lines when it starts"));
         check("makefile", false, Some("make runs its recipes"));
+        check(".lefthook.yml", false, Some("lefthook runs what it names"));
+        check(".pnp.cjs", false, Some("node runs it before every program of the project"));
+        check(".cursorrules", false, Some("agents follow what it says"));
         check("run.sh", true, Some("it became executable"));
         check(
             ".v\u{200c}scode/Tasks.json.",

@@ -16,11 +16,12 @@ use rustix::io::Errno;
 use super::error::ApplyError;
 use super::print::Print;
 use crate::approvals::raw::Raw;
+use crate::digest::{HostFile, WHOLE_MAX, digest};
 use crate::transfer::beneath::Beneath;
 use crate::transfer::host_file::{meta, stat_of};
 
 /// Larger files are not merged line by line, and not kept in memory.
-pub(crate) const TEXT_MAX: u64 = 16 << 20;
+pub(crate) const TEXT_MAX: u64 = WHOLE_MAX;
 /// How often a file is read again that changes meanwhile.
 const ATTEMPTS: usize = 16;
 const PIECE: usize = 1 << 20;
@@ -80,7 +81,7 @@ impl Seen {
 #[derive(Clone, Debug)]
 pub(crate) enum Look {
     Nothing,
-    /// A directory above it is none, or a symbolic link.
+    /// A directory above it is none, or a symbolic link, or its path is longer than the kernel takes.
     NoWay,
     There(Box<Seen>),
 }
@@ -222,7 +223,7 @@ impl Host {
         let directory = match self.top.open_directory(parent.as_bytes()) {
             Ok(directory) => directory,
             Err(Errno::NOENT) => return Ok(Look::Nothing),
-            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Look::NoWay),
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => return Ok(Look::NoWay),
             Err(errno) => return Err(self.failed("opening", &parent, errno)),
         };
         let looked = self.look_at(directory.as_fd(), name.as_bytes());
@@ -242,7 +243,7 @@ impl Host {
         let directory = match self.top.open_directory(parent.as_bytes()) {
             Ok(directory) => directory,
             Err(Errno::NOENT) => return Ok(Glance::Nothing),
-            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Glance::NoWay),
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => return Ok(Glance::NoWay),
             Err(errno) => return Err(self.failed("opening", &parent, errno)),
         };
         match stat_of(directory.as_fd(), name.as_bytes()) {
@@ -291,12 +292,8 @@ impl Host {
                 (Print::of_file(&bytes, mode), Some(Bytes::from(bytes)))
             }
             false => {
-                let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
-                read_pieces(&file, expected, |piece| {
-                    hasher.update(piece);
-                    size += piece.len() as u64;
-                })?;
-                (Print::File { size, digest: hasher.finalize().to_hex().to_string(), mode }, None)
+                let Some(digest) = digest(&mut HostFile(file.as_fd()), expected)? else { return Ok(None) };
+                (Print::File { size: expected, digest, mode }, None)
             }
         };
         let after = rustix::fs::fstat(&file)?;

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, T
 use rustix::io::{Errno, Result};
 
 use super::host::FileKey;
+use crate::digest::{Extents, HostFile};
 use crate::transfer::host_file::{stat_of, xattrs};
 
 /// A name in an open directory.
@@ -165,12 +166,22 @@ fn copy(from: Spot<'_>, to: Spot<'_>) -> Result<()> {
     }
 }
 
+/// Copies run by run of data, so that holes stay holes.
 fn copy_bytes(source: &mut std::fs::File, target: &mut std::fs::File) -> std::io::Result<()> {
-    use std::io::Seek;
-    source.rewind()?;
+    use std::io::{Read, Seek, SeekFrom};
+    let size = source.metadata()?.len();
     target.set_len(0)?;
-    target.rewind()?;
-    std::io::copy(source, target).map(drop)
+    let mut done = 0;
+    while let Some(run) = HostFile(source.as_fd()).data_from(done)? {
+        source.seek(SeekFrom::Start(run.start))?;
+        target.seek(SeekFrom::Start(run.start))?;
+        let copied = std::io::copy(&mut source.take(run.end - run.start), target)?;
+        done = run.start + copied;
+        if copied == 0 {
+            break;
+        }
+    }
+    target.set_len(size.max(done))
 }
 
 fn copy_attributes(source: &std::fs::File, target: &std::fs::File, stat: &Stat) -> Result<()> {

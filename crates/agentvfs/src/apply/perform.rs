@@ -1,6 +1,7 @@
 //! One step after the other: the new entry gets its place, and what comes out is looked at again and kept.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use avfs_core::TreePath;
 use rustix::fd::OwnedFd;
@@ -196,14 +197,16 @@ impl Perform<'_> {
 
     /// Modes and times of directories, from below; returns the times that they were left with.
     pub fn finish_directories(&self, journal: &Journal) -> Result<Vec<LeftTime>, ApplyError> {
+        let made = |step: &Step| match step.action {
+            Action::MakeDirectory { mode, .. } => Some((step.path.clone(), mode)),
+            _ => None,
+        };
+        let made: HashMap<TreePath, u32> = journal.steps.iter().filter_map(made).collect();
         let mut left = Vec::new();
         for DirectoryTime { path, want, .. } in journal.directories.iter().rev() {
             let failed = |errno| self.host.failed("setting the time of", path, errno);
             let directory = self.host.directory(path)?;
-            let made = journal.steps.iter().find_map(|step| match step.action {
-                Action::MakeDirectory { mode, .. } if step.path == *path => Some(mode),
-                _ => None,
-            });
+            let made = made.get(path).copied();
             // While it was filled, we had to be able to write.
             if let Some(mode) = made.filter(|mode| mode & 0o700 != 0o700) {
                 let bits = rustix::fs::fstat(&directory).map_err(failed)?.st_mode & 0o2000;

@@ -11,6 +11,7 @@ use super::conflict::{Conflict, OnConflict};
 use super::draft::Draft;
 use super::error::ApplyError;
 use super::executed::Pointed;
+use super::guarded::Guarded;
 use super::host::Host;
 use super::notes::Note;
 use super::record::AppliedFile;
@@ -36,6 +37,8 @@ pub struct ApplyOptions {
     pub rules: Option<Rules>,
     /// Apply what is ignored too. What the selection names is applied in any case.
     pub with_ignored: bool,
+    /// The guarded paths that the user has named, each with what is below it.
+    pub allowed: Vec<TreePath>,
 }
 
 impl ApplyOptions {
@@ -79,6 +82,8 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// What is left out because it is ignored.
     pub ignored: IgnoredSummary,
+    /// What is left out because the user has not named it: the host would run it.
+    pub guarded: Vec<Guarded>,
 }
 
 impl Application {
@@ -152,6 +157,7 @@ impl Application {
             pointed: Vec::new(),
             notes: Vec::new(),
             ignored: IgnoredSummary::default(),
+            guarded: Vec::new(),
         };
         let readers = (self.reader(self.base)?, self.reader(self.theirs)?);
         Draft::new(plan, readers).run()
@@ -172,6 +178,18 @@ fn numbers(store: &Store, theirs: SnapshotId, options: &ApplyOptions) -> Option<
 }
 
 impl Plan {
+    /// The same with some of what is guarded, which the user has named.
+    pub fn allowing(self, paths: impl IntoIterator<Item = TreePath>) -> Result<Plan, ApplyError> {
+        let mut application = self.application;
+        application.options.allowed.extend(paths);
+        application.look()
+    }
+
+    /// Whether something of the task is not in the plan, though nobody left it out.
+    pub(super) fn is_partial(&self) -> bool {
+        !self.application.selection.is_all() || !self.settled.is_empty() || !self.guarded.is_empty()
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()

@@ -1,10 +1,11 @@
 //! What is known of one entry of a host directory: enough to tell whether it is still the same.
 
-use avfs_core::{Content, Entry, EntryKind};
-use avfs_tree::{ObjectError, Objects, content};
+use avfs_core::{Entry, EntryKind};
+use avfs_tree::{ObjectError, Objects};
 use serde::{Deserialize, Serialize};
 
 use crate::approvals::raw::Raw;
+use crate::digest;
 
 /// An entry by what it holds and who may use it. Times, owners and inode numbers are not in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,13 +24,9 @@ pub(crate) enum Print {
     Other,
 }
 
-/// The bytes of large files that are hashed at a time.
-const PIECE: usize = 1 << 20;
-
 impl Print {
     pub fn of_file(bytes: &[u8], mode: u32) -> Print {
-        let digest = blake3::hash(bytes).to_hex().to_string();
-        Print::File { size: bytes.len() as u64, digest, mode }
+        Print::File { size: bytes.len() as u64, digest: digest::of_bytes(bytes), mode }
     }
 
     /// What an entry of a tree is as a file of the host.
@@ -37,7 +34,7 @@ impl Print {
         Ok(match &entry.kind {
             EntryKind::File { size, content } => Print::File {
                 size: *size,
-                digest: digest(objects, *content, *size)?,
+                digest: digest::of_content(objects, *content, *size)?,
                 mode: entry.meta.mode & 0o777,
             },
             EntryKind::Symlink { target } => Print::Symlink { target: Raw::from(&target[..]) },
@@ -85,18 +82,6 @@ impl Print {
             Print::Other => "a pipe, socket or device",
         }
     }
-}
-
-fn digest(objects: &Objects, content: Content, size: u64) -> Result<String, ObjectError> {
-    let mut hasher = blake3::Hasher::new();
-    let mut piece = vec![0; PIECE.min(size as usize)];
-    let mut done = 0;
-    while done < size {
-        let read = content::read_at(objects, content, size, done, &mut piece)?;
-        hasher.update(&piece[..read]);
-        done += read as u64;
-    }
-    Ok(hasher.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]

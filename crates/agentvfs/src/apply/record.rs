@@ -182,10 +182,11 @@ impl Store {
 
     /// The number that users know an apply by, whatever was undone and redone since: that of the first time.
     pub fn first_apply(&self, record: &ApplyRecord) -> Result<ApplyId> {
-        match record.undoes.filter(|_| record.is_undo()) {
-            Some(undone) => self.first_apply(&self.apply_record(undone)?),
-            None => Ok(record.redoes.unwrap_or(record.id)),
+        let mut record = record.clone();
+        while let Some(undone) = record.undoes.filter(|_| record.is_undo()) {
+            record = self.apply_record(undone)?;
         }
+        Ok(record.redoes.unwrap_or(record.id))
     }
 
     /// The record that an apply is in force by: itself, or the one that did it again last.

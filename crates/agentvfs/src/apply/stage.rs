@@ -210,12 +210,13 @@ impl Stage<'_> {
     /// Makes everything durable that waits.
     pub fn sync(&self, steps: &[Step], staged: &[Option<Staged>]) -> Result<(), ApplyError> {
         let waiting = || steps.iter().enumerate().zip(staged).filter(|(_, staged)| staged.is_some());
+        let are_many = waiting().count() > SYNCED_ONE_BY_ONE;
         let mut file_systems = HashMap::new();
         for ((number, step), staged) in waiting() {
             let failed = |errno| self.host.failed("writing", &step.path, errno);
             let directory = self.host.directory(&step.anchor)?;
             let is_file = matches!(staged, Some(Staged { print: Print::File { .. }, .. }));
-            if waiting().count() > SYNCED_ONE_BY_ONE {
+            if are_many {
                 let device = rustix::fs::fstat(&directory).map_err(failed)?.st_dev;
                 file_systems.entry(device).or_insert((directory, step));
             } else if is_file {

@@ -254,12 +254,10 @@ impl UndoPlan {
 
     /// Directories that nobody changed since get the time back that they had, and those that come again.
     fn directory_times(&mut self, journal: &Journal, left: &[LeftTime]) -> Result<(), ApplyError> {
+        let is_made = |step: &&Step| matches!(step.action, Action::MakeDirectory { .. });
+        let made: HashSet<&TreePath> = self.steps.iter().filter(is_made).map(|step| &step.path).collect();
         for step in &journal.steps {
-            let comes = self
-                .steps
-                .iter()
-                .any(|other| other.path == step.path && matches!(other.action, Action::MakeDirectory { .. }));
-            if let (Action::RemoveDirectory { mtime, .. }, true) = (&step.action, comes) {
+            if let (Action::RemoveDirectory { mtime, .. }, true) = (&step.action, made.contains(&step.path)) {
                 let path = step.path.clone();
                 self.directories.push(DirectoryTime { path, before: None, want: Some(*mtime) });
             }

@@ -14,6 +14,7 @@ use avfs_exec::policy::Policy;
 use avfs_exec::{Limits, Network};
 use serde::{Deserialize, Serialize};
 
+use super::programs::{FoundProgram, NamedProgram};
 use super::raw::Raw;
 use crate::error::{Error, Result};
 use crate::exec::{CheckpointMode, ExecRequest, IsolationChoice};
@@ -54,9 +55,12 @@ pub struct Binding {
     pub isolation: String,
     pub principal: Option<String>,
     pub session: Option<String>,
-    /// The digest of what the shell of the session holds: variables, functions, aliases, traps, options.
+    /// The variables of the session's shell that the command does not have.
     #[serde(default)]
-    pub shell: Option<String>,
+    pub left_out: Vec<String>,
+    /// The programs that the command names, and where each is found.
+    #[serde(default)]
+    pub programs: Vec<NamedProgram>,
     /// The digest of what the policy says.
     pub policy: String,
     #[serde(with = "snapshot_id")]
@@ -68,6 +72,8 @@ pub struct Binding {
 pub enum AskedCommand {
     Argv(Vec<Raw>),
     Shell(String),
+    /// The start of a session: what it is given, all commands in it have.
+    Session,
 }
 
 /// Standard input, by what it is.
@@ -100,7 +106,13 @@ type Field = (&'static str, Vec<Vec<u8>>);
 
 impl Binding {
     /// Exhaustive: what is added to a request is bound here, or it is said why not.
-    pub(crate) fn of(request: &ExecRequest, vault: VaultId, cwd: &Path, head: SnapshotId) -> Binding {
+    pub(crate) fn of(
+        request: &ExecRequest,
+        vault: VaultId,
+        cwd: &Path,
+        programs: Vec<NamedProgram>,
+        head: SnapshotId,
+    ) -> Binding {
         let ExecRequest {
             command,
             // As it is understood, it is given with the request.
@@ -121,7 +133,7 @@ impl Binding {
             rules,
             principal,
             session,
-            shell,
+            left_out,
             policy,
             isolation,
             // They do not change what the command does.
@@ -148,7 +160,8 @@ impl Binding {
             isolation: isolation.as_str().to_owned(),
             principal: principal.clone(),
             session: session.clone(),
-            shell: shell.clone(),
+            left_out: left_out.clone(),
+            programs,
             policy: digest_of(policy.as_ref().unwrap_or(&Policy::built_in())),
             head,
         }
@@ -175,6 +188,22 @@ impl Binding {
         pairs.filter(|(own, other)| own != other).map(|((name, _), _)| name).collect()
     }
 
+    /// Why an answer can hold for one run only: words whose meaning is not fixed by what is shown.
+    pub fn once_only(&self) -> Option<String> {
+        self.programs.iter().find_map(|program| {
+            let name = avfs_core::printable(program.name.as_bytes());
+            match &program.found {
+                FoundProgram::Unknown => {
+                    Some(format!("which program '{name}' is, is not known before it runs"))
+                }
+                FoundProgram::InVault(_) => {
+                    Some(format!("'{name}' is a file of the vault, which runs can change"))
+                }
+                FoundProgram::Builtin | FoundProgram::Installed(_) => None,
+            }
+        })
+    }
+
     /// Exhaustive: a field that is added here without a place in the digest does not compile.
     fn fields(&self) -> Vec<Field> {
         let Binding {
@@ -196,7 +225,8 @@ impl Binding {
             isolation,
             principal,
             session,
-            shell,
+            left_out,
+            programs,
             policy,
             head,
         } = self;
@@ -228,7 +258,8 @@ impl Binding {
             ("isolation", vec![isolation.clone().into_bytes()]),
             ("principal", optional(principal)),
             ("session", optional(session)),
-            ("state of the shell", optional(shell)),
+            ("variables of the shell", left_out.iter().map(|name| name.clone().into_bytes()).collect()),
+            ("programs", programs.iter().flat_map(NamedProgram::items).collect()),
             ("policy", vec![policy.clone().into_bytes()]),
             (HEAD, vec![head.to_string().into_bytes()]),
         ]
@@ -323,6 +354,7 @@ impl AskedCommand {
         match self {
             AskedCommand::Argv(words) => Command::Argv(words.iter().map(Raw::to_os).collect()),
             AskedCommand::Shell(line) => Command::Shell(line.clone()),
+            AskedCommand::Session => Command::Shell(String::new()),
         }
     }
 
@@ -332,6 +364,7 @@ impl AskedCommand {
         match self {
             AskedCommand::Shell(line) => avfs_core::printable(line.as_bytes()),
             AskedCommand::Argv(words) => words.iter().map(quoted).collect::<Vec<_>>().join(" "),
+            AskedCommand::Session => "(a session)".to_owned(),
         }
     }
 
@@ -339,7 +372,7 @@ impl AskedCommand {
     pub fn quoted(&self) -> String {
         match self {
             AskedCommand::Shell(line) => quoted(&Raw::from(OsStr::new(line))),
-            AskedCommand::Argv(_) => self.shown(),
+            AskedCommand::Argv(_) | AskedCommand::Session => self.shown(),
         }
     }
 
@@ -349,6 +382,7 @@ impl AskedCommand {
                 std::iter::once(b"argv".to_vec()).chain(words.iter().map(bytes)).collect()
             }
             AskedCommand::Shell(line) => vec![b"shell".to_vec(), line.clone().into_bytes()],
+            AskedCommand::Session => vec![b"session".to_vec()],
         }
     }
 }
@@ -380,19 +414,7 @@ impl Input {
 }
 
 impl AskedNetwork {
-    /// Whether what `other` reaches is no more than this.
-    pub(crate) fn covers(&self, other: &AskedNetwork) -> bool {
-        match (self, other) {
-            (_, AskedNetwork::None) | (AskedNetwork::Host, _) => true,
-            (AskedNetwork::Hosts(own), AskedNetwork::Hosts(wanted)) => {
-                wanted.iter().all(|host| own.contains(host))
-            }
-            (AskedNetwork::None, AskedNetwork::Hosts(wanted)) => wanted.is_empty(),
-            (AskedNetwork::None | AskedNetwork::Hosts(_), AskedNetwork::Host) => false,
-        }
-    }
-
-    fn to_network(&self) -> Option<Network> {
+    pub(crate) fn to_network(&self) -> Option<Network> {
         match self {
             AskedNetwork::None => Some(Network::None),
             AskedNetwork::Host => Some(Network::Host),

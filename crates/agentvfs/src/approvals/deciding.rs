@@ -49,6 +49,9 @@ impl Store {
     pub fn allow(&self, id: &ApprovalId, allowance: &Allowance) -> Result<(Approval, Vec<PrefixRule>)> {
         let pending = self.approval(id)?;
         check_pending(&pending)?;
+        if let Some(reason) = pending.binding.once_only().filter(|_| *allowance != Allowance::Once) {
+            return Err(Error::OnlyOnce { id: id.to_string(), reason });
+        }
         let (rules, place) = match allowance {
             Allowance::Once | Allowance::Session => (Vec::new(), None),
             Allowance::Always { edits, place } => (rules_for(&pending, edits)?, Some(place)),

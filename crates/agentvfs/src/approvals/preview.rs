@@ -8,6 +8,7 @@ use avfs_exec::classify::Class;
 use avfs_exec::policy::Policy;
 use avfs_store::RefRange;
 
+use super::binding::AskedCommand;
 use super::record::{Approval, ApprovalId, keys};
 use crate::error::{Error, Result};
 use crate::exec::{Asking, CheckpointMode, Envelope, ExecRequest, Running};
@@ -43,6 +44,9 @@ impl Store {
     /// and without what looks like a credential. Nothing is left of the fork.
     pub fn preview(&self, approval: &Approval, running: Running<'_>) -> Result<Preview> {
         let no_preview = |reason| Error::NoPreview { id: approval.id.to_string(), reason };
+        if approval.binding.command == AskedCommand::Session {
+            return Err(no_preview("a session has no command of its own"));
+        }
         if approval.classification().classes.contains(Class::HostEscapeRisk) {
             return Err(no_preview("what it does could not be read with certainty, or reaches for the host"));
         }

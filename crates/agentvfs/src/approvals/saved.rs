@@ -47,14 +47,21 @@ impl Vault {
 
     /// The saved rules that hold for a run with this network.
     pub(super) fn rules_saved_for(&self, network: &Network) -> Result<Vec<PrefixRule>> {
-        let wanted = AskedNetwork::from(network);
-        let saved = self.saved_rules()?;
-        let holding = saved.iter().filter(|saved| saved.network.covers(&wanted));
-        let rule = |saved: &SavedRule| {
+        let mut holding = Vec::new();
+        for saved in self.saved_rules()? {
             let place = format!("approval {}", saved.approval);
-            Ok(PrefixRule { origin: Some(place.clone()), ..parse_rule(&place, &saved.rule)? })
-        };
-        holding.map(rule).collect()
+            let reached = saved.network.to_network().ok_or_else(|| Error::DamagedRecord {
+                key: place.clone(),
+                reason: "an unknown host".to_owned(),
+            })?;
+            if reached.covers(network) {
+                let mut rule = parse_rule(&place, &saved.rule)?;
+                rule.network.network = reached;
+                rule.origin = Some(place);
+                holding.push(rule);
+            }
+        }
+        Ok(holding)
     }
 
     /// Takes a saved rule back; `number` counts from 1 in the order of [`Vault::saved_rules`].

@@ -40,7 +40,13 @@ impl House {
 
     fn binding(&self, line: &str) -> Binding {
         let request = ExecRequest::new(Command::Shell(line.to_owned()));
-        Binding::of(&request, self.vault.id(), Path::new("/workspace"), self.vault.head().unwrap())
+        Binding::of(
+            &request,
+            self.vault.id(),
+            Path::new("/workspace"),
+            Vec::new(),
+            self.vault.head().unwrap(),
+        )
     }
 
     fn standing(&self, line: &str) -> Standing {

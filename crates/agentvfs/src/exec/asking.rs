@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use avfs_exec::Cancel;
 use avfs_exec::classify::{Class, Classification};
 use avfs_exec::policy::{Action, Decision, PrefixRule};
+use avfs_exec::{Cancel, Capabilities};
 
 use super::envelope::RunResult;
-use super::networked;
 use super::{Asking, ExecRequest, Failed, Permit, Refusal, Running};
-use crate::approvals::{Approval, ApprovalState, Binding, Question, Standing};
+use super::{naming, networked};
+use crate::approvals::{Approval, ApprovalState, AskedCommand, Binding, Question, Standing};
 use crate::error::Result;
 use crate::vault::Vault;
 
@@ -21,8 +21,13 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(1
 struct Seeking<'a> {
     request: &'a ExecRequest,
     cwd: &'a Path,
+    found: &'a Classification,
     rules: Vec<PrefixRule>,
     decision: &'a Decision,
+    /// What it has if it runs.
+    asked: Capabilities,
+    /// It is no command, but a session.
+    starts_session: bool,
     /// `None`: it does not wait; `Some(None)`: as long as it takes.
     deadline: Option<Option<Instant>>,
 }
@@ -41,10 +46,13 @@ impl Vault {
         loop {
             let request = &*self.with_policy(request)?;
             let policy = self.policy_here(request)?;
-            let decision = policy.decide(found, request.asking != Asking::Never);
+            let asked = request.asked().narrowed_by(found.classes);
+            let decision = policy.decide_for(found, &asked, request.asking != Asking::Never);
             result.decision = Some(decision.clone());
-            let rules = policy.rules_to_save(found);
-            let seeking = Seeking { request, cwd, rules, decision: &decision, deadline };
+            let rules = policy.rules_to_save_for(found, &asked);
+            let decision = &decision;
+            let seeking =
+                Seeking { request, cwd, found, rules, decision, asked, starts_session: false, deadline };
             let permit = match self.permit(&seeking, Some(running), result) {
                 Err(Failed::PermitGone) => continue,
                 permit => permit?,
@@ -65,23 +73,65 @@ impl Vault {
         }
     }
 
-    /// Decides on a command that is run elsewhere, and asks without waiting for an answer.
+    /// Decides on a command of a session, which has what was granted to the session, and asks without waiting for an
+    /// answer.
     pub(crate) fn permit_at_once(
         &self,
         request: &ExecRequest,
         cwd: &Path,
         found: &Classification,
+        granted: &Capabilities,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
         let request = &*self.with_policy(request)?;
         let policy = self.policy_here(request)?;
-        let decision = policy.decide(found, request.asking != Asking::Never);
+        let decision = policy.decide_within(found, granted, request.asking != Asking::Never);
         result.decision = Some(decision.clone());
-        let rules = policy.rules_to_save(found);
-        let seeking = Seeking { request, cwd, rules, decision: &decision, deadline: None };
+        let writing = Capabilities { write: granted.write, ..Capabilities::READING };
+        let rules = policy.rules_to_save_for(found, &writing);
+        let (asked, decision) = (granted.clone(), &decision);
+        let seeking =
+            Seeking { request, cwd, found, rules, decision, asked, starts_session: false, deadline: None };
         let permit = self.permit(&seeking, None, result)?;
         result.decision = Some(permit.decision.clone());
         Ok(permit)
+    }
+
+    /// Decides on what a session asks for, and takes what an approval gives.
+    pub(crate) fn permit_session(
+        &self,
+        request: &ExecRequest,
+        result: &mut RunResult,
+    ) -> Result<Permit, Failed> {
+        loop {
+            let permit = self.seek_session(request, result)?;
+            let is_used = match &permit.approval {
+                Some((approval, binding)) => self.use_approval(&approval.id, binding, &result.run)?,
+                None => true,
+            };
+            // Otherwise another session was faster, or the vault has changed: it is decided on again.
+            if is_used {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// Decides on what a session asks for, and asks without waiting for an answer.
+    pub(crate) fn seek_session(
+        &self,
+        request: &ExecRequest,
+        result: &mut RunResult,
+    ) -> Result<Permit, Failed> {
+        let request = &*self.with_policy(request)?;
+        let policy = self.policy_here(request)?;
+        let cwd = &request.working_directory();
+        let asked = request.asked();
+        let decision = &policy.decide_session(&asked, request.asking != Asking::Never);
+        result.decision = Some(decision.clone());
+        let (found, rules) = (&Classification::nothing(), Vec::new());
+        let seeking =
+            Seeking { request, cwd, found, rules, decision, asked, starts_session: true, deadline: None };
+        self.permit(&seeking, None, result)
     }
 
     fn permit(
@@ -93,7 +143,8 @@ impl Vault {
         let decision = seeking.decision;
         match decision.action {
             Action::Allow | Action::AllowWithCheckpoint => {
-                Ok(Permit { decision: decision.clone(), approval: None })
+                let granted = seeking.asked.clone();
+                Ok(Permit { decision: decision.clone(), granted, approval: None })
             }
             Action::RequireApproval if seeking.request.dry_run => Err(self.required(seeking, None)),
             Action::RequireApproval => self.seek(seeking, running, result),
@@ -115,7 +166,12 @@ impl Vault {
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
         let Seeking { request, cwd, decision, .. } = seeking;
-        let binding = Binding::of(request, self.id(), cwd, self.head()?);
+        let head = self.head()?;
+        let programs = naming::programs(self, request, cwd, seeking.found, head)?;
+        let mut binding = Binding::of(request, self.id(), cwd, programs, head);
+        if seeking.starts_session {
+            binding.command = AskedCommand::Session;
+        }
         let standing = self.standing(&Question {
             binding: &binding,
             run: &result.run,
@@ -128,7 +184,8 @@ impl Vault {
             Standing::Allowed(approval) => {
                 result.approval = Some(approval.id.to_string());
                 let decision = allowed(decision, &approval);
-                return Ok(Permit { decision, approval: Some((approval, binding)) });
+                let granted = seeking.asked.clone();
+                return Ok(Permit { decision, granted, approval: Some((approval, binding)) });
             }
             Standing::Denied(approval) => return Err(self.denied(seeking, &approval, result)),
             Standing::Pending(approval) => approval,

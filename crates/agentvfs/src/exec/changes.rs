@@ -75,7 +75,7 @@ pub(crate) fn changed_files(
 }
 
 /// By its path alone: what a run was shown by labels is in what it changed.
-fn sees(rules: &Rules, path: &TreePath) -> bool {
+pub(super) fn sees(rules: &Rules, path: &TreePath) -> bool {
     let root = rules.root(&avfs_core::Labels::default());
     let at = path
         .components()

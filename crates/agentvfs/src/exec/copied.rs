@@ -13,6 +13,7 @@ use avfs_tree::{Base, ObjectWriter, SetAttr, TreeReader, WorkTree};
 use super::workspace::host;
 use crate::error::{Error, Result};
 use crate::open::OpenVault;
+use crate::removal::remove_tree;
 use crate::restore::{Comeback, Times};
 use crate::transfer::{DirectoryExport, export_directory};
 use crate::vault::Vault;
@@ -104,7 +105,7 @@ impl Copied {
 impl Drop for Copied {
     fn drop(&mut self) {
         // What cannot be removed now is removed before the next run.
-        let _ = std::fs::remove_dir_all(&self.place);
+        let _ = remove_tree(&self.place);
     }
 }
 
@@ -115,7 +116,7 @@ fn place_of(run: &str) -> PathBuf {
 
 /// Removes what a killed run left.
 pub(super) fn clear_away(run: &str) {
-    let _ = std::fs::remove_dir_all(place_of(run));
+    let _ = remove_tree(&place_of(run));
 }
 
 /// The owner of what was at a path, or of the directory that it would have been in.

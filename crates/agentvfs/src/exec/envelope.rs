@@ -11,6 +11,7 @@ use avfs_exec::{LaunchError, Limits, Network};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::changes::ChangedFile;
+use super::granted::GrantedBody;
 use super::request::ExecRequest;
 use crate::error::Error;
 use crate::text::Text;
@@ -69,7 +70,19 @@ pub struct LimitsBody {
 
 /// `none`, `host`, or a list of hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkBody(Network);
+pub struct NetworkBody(pub(super) Network);
+
+impl NetworkBody {
+    /// In one word.
+    pub(super) fn shown(&self) -> String {
+        match &self.0 {
+            Network::None => "none".to_owned(),
+            Network::Host => "host".to_owned(),
+            Network::Hosts(hosts) if hosts.is_empty() => "none".to_owned(),
+            Network::Hosts(hosts) => hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        }
+    }
+}
 
 impl Serialize for NetworkBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -113,6 +126,8 @@ pub struct RunResult {
     pub checkpoint: CheckpointBody,
     pub mountpoint: Option<String>,
     pub isolation: Option<String>,
+    /// What it was given; nothing if it was not allowed to run.
+    pub granted: Option<GrantedBody>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
     pub timed_out: bool,

@@ -70,11 +70,21 @@ impl HomeShare {
     }
 }
 
+impl HomeShare {
+    /// What is at the same path inside as on the host, with a project.
+    pub(super) fn own_paths<'a>(&'a self, project: Option<&'a Path>) -> OwnPaths<'a> {
+        let is_own = self.at == self.home;
+        OwnPaths { project, home: is_own.then_some(&*self.home), caches: &self.caches }
+    }
+}
+
 /// What is put into it inside.
 pub(crate) struct Places<'a> {
     /// What is mounted over it, and whether that is a directory.
     pub(crate) covered: &'a [(&'a Path, bool)],
     pub(crate) link: Option<&'a Link>,
+    /// Caches can be written to, in the vault's own layer, which later runs read.
+    pub(crate) write: bool,
 }
 
 /// A home that is mounted. It is gone when this is dropped.
@@ -114,7 +124,7 @@ impl HomeView {
             shared: open_directory(&share.home)?,
             private: open_directory(&private)?,
             rules: Rules::new(share.rules.clone())?,
-            caches: cache_options(vault, share)?,
+            caches: cache_options(vault, share, places)?,
             owner: is_root.then_some(OneOwner { uid: UNPRIVILEGED, gid: UNPRIVILEGED }),
         })
         .map_err(|source| host("opening", place, source))?;
@@ -131,8 +141,7 @@ impl HomeView {
 
     /// What is at the same path inside as on the host, with a project.
     pub(crate) fn own_paths<'a>(&'a self, project: Option<&'a Path>) -> OwnPaths<'a> {
-        let is_own = self.share.at == self.share.home;
-        OwnPaths { project, home: is_own.then_some(&*self.share.home), caches: &self.share.caches }
+        self.share.own_paths(project)
     }
 
     /// As a plan has it.
@@ -157,7 +166,7 @@ impl Drop for HomeView {
 }
 
 /// Where a vault keeps what its runs have written to caches. It goes with the vault.
-fn cache_options(vault: &Vault, share: &HomeShare) -> Result<Option<CacheOptions>> {
+fn cache_options(vault: &Vault, share: &HomeShare, places: &Places<'_>) -> Result<Option<CacheOptions>> {
     let Some(home) = vault.store().home() else { return Ok(None) };
     let layer = work_directory(home, vault.id()).join(CACHES);
     make_directory(&layer)?;
@@ -169,6 +178,7 @@ fn cache_options(vault: &Vault, share: &HomeShare) -> Result<Option<CacheOptions
     Ok(Some(CacheOptions {
         caches: caches.collect(),
         layer: open_directory(&layer)?,
+        read_only: !places.write,
         is_inspected,
         inspected_bytes: INSPECTED_BYTES,
         is_secret,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use avfs_core::SnapshotId;
 use avfs_exec::launch::{Inside, Run};
-use avfs_exec::{Bubblewrap, Landlocked, LaunchError, Launcher, Outcome, Plan};
+use avfs_exec::{Bubblewrap, Capabilities, Landlocked, LaunchError, Launcher, Outcome, Plan};
 
 use super::door::behind_door;
 use super::places::{RUNS, RunDirectory};
@@ -38,7 +38,7 @@ pub(super) struct Job<'a> {
     pub(super) request: &'a ExecRequest,
     pub(super) permit: &'a Permit,
     pub(super) cwd: &'a Path,
-    pub(super) read_only: bool,
+    pub(super) granted: Capabilities,
 }
 
 impl Job<'_> {
@@ -50,7 +50,8 @@ impl Job<'_> {
     ) -> Result<(Workspace, Result<Launched, Failed>), Failed> {
         let directory = RunDirectory::make(self.vault.store(), RUNS, &result.run)?;
         // It is gone when this returns: before the directory.
-        let home = self.vault.home_view(self.request, directory.place(), &running.report)?;
+        let home =
+            self.vault.home_view(self.request, self.granted.write, directory.place(), &running.report)?;
         let home = home.as_ref();
         let workspace = match self.request.isolation {
             IsolationChoice::Bubblewrap if self.is_settled()? => {
@@ -60,7 +61,7 @@ impl Job<'_> {
                 }
             }
             IsolationChoice::Bubblewrap => {
-                let options = mount_options(self.request, self.read_only);
+                let options = mount_options(self.request, !self.granted.write);
                 Workspace::mount(self.vault, directory, &options, &running.report)?
             }
             IsolationChoice::Landlock => Workspace::copy(self.vault, directory, &result.run)?,
@@ -84,7 +85,7 @@ impl Job<'_> {
     ) -> Result<Launched, Failed> {
         let before = self.vault.prepare(self.request, self.permit, workspace, result)?;
         let place = workspace.mountpoint();
-        let plan = self.vault.plan(self.request, &place, self.cwd, self.read_only, before.0, home)?;
+        let plan = self.vault.plan(self.request, &place, self.cwd, &self.granted, before.0, home)?;
         Ok((before, self.launch_plan(plan, &workspace.door_place(), running, None)))
     }
 
@@ -98,10 +99,10 @@ impl Job<'_> {
         result: &mut RunResult,
     ) -> Result<(Workspace, Option<Result<Launched, Failed>>), Failed> {
         let head = self.vault.record()?.0.head.snapshot;
-        let options = mount_options(self.request, self.read_only);
+        let options = mount_options(self.request, !self.granted.write);
         let unserved = Unserved::connect(self.vault, directory, options)?;
         let (place, door) = (unserved.mountpoint(), unserved.door_place());
-        let plan = match self.vault.plan(self.request, &place, self.cwd, self.read_only, head, home) {
+        let plan = match self.vault.plan(self.request, &place, self.cwd, &self.granted, head, home) {
             Ok(plan) => plan,
             Err(failed) => {
                 unserved.give_up();

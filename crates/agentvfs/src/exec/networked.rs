@@ -14,7 +14,9 @@ pub(super) fn with_network(request: &ExecRequest, vault: &str) -> String {
     let command = AskedCommand::from(&request.command);
     let shown = command.quoted();
     match command {
-        AskedCommand::Argv(_) => format!("avfs exec --vault {vault} --net {net} -- {shown}"),
+        AskedCommand::Argv(_) | AskedCommand::Session => {
+            format!("avfs exec --vault {vault} --net {net} -- {shown}")
+        }
         AskedCommand::Shell(_) => format!("avfs exec --vault {vault} --net {net} -c {shown}"),
     }
 }

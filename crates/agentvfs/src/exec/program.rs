@@ -7,20 +7,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use avfs_core::SnapshotId;
-use avfs_core::rules::Rule;
+use avfs_core::rules::{Rule, Rules};
 use avfs_exec::launch::{End, Run, Stop};
 use avfs_exec::limits::{Limit, LimitsBy};
 use avfs_exec::network::{Published, Upstream};
 use avfs_exec::plan::{Link, OwnPaths, Toolchain, User, environment};
-use avfs_exec::{Cancel, Event, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
+use avfs_exec::{Cancel, Capabilities, Event, LaunchError, Launcher, Limits, Network, Outcome, Plan, Stdin};
 
 use super::door::behind_door;
+use super::git_monitor::GitMonitor;
 use super::home::{HomeShare, HomeView, Places};
 use super::job::bubblewrap;
 use super::places::{RUNS, RunDirectory};
 use super::prompt::name_in_prompt;
 use super::workspace::Workspace;
-use super::{COMMAND_SHOWN, ErrorBody, RefusalBody, Running, mount_options_for, run_id};
+use super::{
+    COMMAND_SHOWN, ErrorBody, GrantedBody, IsolationChoice, RefusalBody, Running, mount_options_for, run_id,
+};
 use crate::error::{Error, Result};
 use crate::git::outside_directory;
 use crate::mount::{Report, Transport};
@@ -97,6 +100,18 @@ impl ProgramError {
     }
 }
 
+impl Program {
+    /// What the person who runs it gives it, for the audit log.
+    fn noted(&self, isolation: &str) -> String {
+        let granted = Capabilities {
+            write: true,
+            network: self.network.clone(),
+            published: self.published.iter().map(Published::asked).collect(),
+        };
+        GrantedBody::from(&granted).noted(isolation, self.rules.as_deref())
+    }
+}
+
 impl Task {
     /// Begins a run of a program: others can look at it from now on. `cancel` is what will end it.
     pub fn begin_run(
@@ -136,17 +151,38 @@ impl Task {
             }
             events(event);
         };
-        let launched = behind_door(running.door, &workspace.door_place(), plan, |plan| {
-            bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, &mut events))
-        });
+        let rules = program.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
+        let monitor = GitMonitor::of(self, &workspace, running.door, rules, before);
+        let door = monitor.as_ref().map_or(running.door, |monitor| Some(monitor));
+        if let Some(monitor) = &monitor {
+            monitor.set_up(&mut plan);
+        }
+        let launch = || {
+            behind_door(door, &workspace.door_place(), plan, |plan| {
+                bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, &mut events))
+            })
+        };
+        let launched = match &monitor {
+            Some(monitor) => monitor.during(launch),
+            None => launch(),
+        };
+        drop(monitor);
         let dropped = home.as_ref().map(HomeView::changed_copies).unwrap_or_default();
         drop(home);
         let line = shown(&program.command);
         let after = workspace.end(RUN, &format!("{id} {line}"), running.lingering)?;
-        let outcome = launched
-            .inspect_err(|_| drop(vault.update(RUN, &format!("{id} not run: {line}"), |_, _| Ok(()))))?;
+        let outcome = launched.inspect_err(|_| {
+            drop(vault.update(
+                RUN,
+                &format!("{id} not run [{}]: {line}", program.noted(IsolationChoice::Bubblewrap.as_str())),
+                |_, _| Ok(()),
+            ))
+        })?;
         let status = outcome.status();
-        let audit_head = self.note(seq, &format!("{id} exit {status}: {line}"))?;
+        let audit_head = self.note(
+            seq,
+            &format!("{id} exit {status} [{}]: {line}", program.noted(&outcome.isolation.to_string())),
+        )?;
         let refusals = refusals(&outcome);
         Ok(ProgramEnd {
             run: id.to_owned(),
@@ -183,7 +219,7 @@ impl Task {
         let Some(share) = &program.home else { return Ok(None) };
         let shown = program.toolchains.iter().map(|one| (one.at.as_path(), one.from.is_dir()));
         let covered: Vec<(&Path, bool)> = shown.chain([(self.root(), true)]).collect();
-        let places = Places { covered: &covered, link };
+        let places = Places { covered: &covered, link, write: true };
         HomeView::mount(self.vault(), place, share, &places, program.transport, report).map(Some)
     }
 

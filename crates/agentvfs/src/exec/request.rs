@@ -11,7 +11,7 @@ use avfs_exec::classify::Command;
 use avfs_exec::network::Published;
 use avfs_exec::plan::{Toolchain, WORKSPACE, toolchains};
 use avfs_exec::policy::Policy;
-use avfs_exec::{Limits, Network, Plan, Stdin};
+use avfs_exec::{Capabilities, Limits, Network, Plan, Stdin};
 
 use super::home::HomeShare;
 use crate::mount::Transport;
@@ -51,8 +51,8 @@ pub struct ExecRequest {
     pub principal: Option<String>,
     /// The session that it belongs to, if it does to one: approvals hold in it alone.
     pub session: Option<String>,
-    /// The digest of what its shell holds, where that decides what the command does.
-    pub shell: Option<String>,
+    /// The variables of the session's shell that it does not have, because they steer which programs are run.
+    pub left_out: Vec<String>,
     /// What decides on it; `None`: the policy that is stored for the vault, or the built-in one.
     pub policy: Option<Policy>,
     /// What happens when the policy wants somebody to be asked.
@@ -83,12 +83,21 @@ impl ExecRequest {
             rules: None,
             principal: None,
             session: None,
-            shell: None,
+            left_out: Vec::new(),
             policy: None,
             asking: Asking::Ask,
             dry_run: false,
             isolation: IsolationChoice::Bubblewrap,
             transport: Transport::Auto,
+        }
+    }
+
+    /// What it asks for, whatever its command is.
+    pub fn asked(&self) -> Capabilities {
+        Capabilities {
+            write: !self.read_only,
+            network: self.network.clone(),
+            published: self.published.iter().map(Published::asked).collect(),
         }
     }
 
@@ -102,11 +111,7 @@ impl ExecRequest {
 
     /// Whether it has no network, or one in which nothing is listed.
     pub(crate) fn reaches_nothing(&self) -> bool {
-        match &self.network {
-            Network::None => true,
-            Network::Host => false,
-            Network::Hosts(hosts) => hosts.is_empty(),
-        }
+        self.network.reaches_nothing()
     }
 
     /// With the directory that the vault is a copy of, unless another one was said.
@@ -162,7 +167,7 @@ impl ExecRequest {
         Some(HomeShare::of_tools(&home, self.own_place().as_deref(), &self.caller_env))
     }
 
-    pub(super) fn input(&self) -> Stdin {
+    pub(crate) fn input(&self) -> Stdin {
         self.stdin.clone().map_or(Stdin::Nothing, Stdin::Bytes)
     }
 }

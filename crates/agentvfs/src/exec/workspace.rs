@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use avfs_core::SnapshotId;
+use avfs_tree::WorkTree;
 
 use super::copied::Copied;
 use super::places::RunDirectory;
@@ -15,7 +16,7 @@ use crate::keeper::Rhythm;
 use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
 use crate::open::OpenVault;
 use crate::served::ServedVault;
-use crate::source::TakingAhead;
+use crate::source::{FollowingPacks, TakingAhead};
 use crate::vault::Vault;
 
 /// How long an owner that is about to end may take to store what it has.
@@ -108,7 +109,7 @@ pub(crate) struct Workspace {
 /// Who serves the mount.
 enum Serving {
     /// This process, which owns the vault meanwhile.
-    Us { served: Box<ServedVault>, mounts: Arc<Mounts>, ahead: TakingAhead },
+    Us { served: Box<ServedVault>, mounts: Arc<Mounts>, ahead: TakingAhead, packs: Option<FollowingPacks> },
     /// The process that owns the vault anyway.
     Owner,
     /// Nobody: it is a copy.
@@ -156,7 +157,8 @@ impl Workspace {
         let served = Self::serve(open, &mountpoint, options, report, connection);
         let (served, mounts) = served.inspect_err(|_| mount::detach(&mountpoint))?;
         let ahead = TakingAhead::start(vault, options.rules.clone(), SHORT);
-        let serving = Serving::Us { served: Box::new(served), mounts, ahead };
+        let packs = FollowingPacks::start(served.open());
+        let serving = Serving::Us { served: Box::new(served), mounts, ahead, packs };
         Ok(Workspace { vault: vault.clone(), serving, directory })
     }
 
@@ -194,6 +196,14 @@ impl Workspace {
         self.directory.door()
     }
 
+    /// The tree, if this process serves it.
+    pub fn tree(&self) -> Option<&WorkTree> {
+        match &self.serving {
+            Serving::Us { served, .. } => Some(served.open().tree()),
+            Serving::Owner | Serving::Copy(_) => None,
+        }
+    }
+
     /// The state of the vault as it is now, stored.
     pub fn settle(&self) -> Result<SnapshotId> {
         match &self.serving {
@@ -219,7 +229,8 @@ impl Workspace {
         let Workspace { vault, serving, directory } = self;
         let mountpoint = directory.mountpoint();
         match serving {
-            Serving::Us { served, mounts, ahead } => {
+            Serving::Us { served, mounts, ahead, packs } => {
+                drop(packs);
                 lingering.serving.extend(ahead.stop());
                 // Before the end of the mount, which would store it under its own name.
                 let saved = served.open().save(action, detail);

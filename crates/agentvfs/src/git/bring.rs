@@ -1,5 +1,7 @@
 //! Bringing commits that were made in a tree into the user's repository.
 
+use avfs_core::TreePath;
+
 use super::deliver::Delivery;
 use super::error::GitError;
 use super::host::HostRepository;
@@ -16,6 +18,8 @@ pub struct Bring {
     pub of: Option<String>,
     /// Whether the branch may be there already, if it only has to be moved on.
     pub update: bool,
+    /// The guarded paths that the user has named, each with what is below it.
+    pub allowed: Vec<TreePath>,
 }
 
 /// What was brought.
@@ -33,13 +37,14 @@ pub struct Brought {
 
 impl Work {
     /// Brings the commits of one branch into the repository, as a new branch there. Objects are checked as git checks
-    /// those of a stranger, and none may change what was hidden. Nothing else comes along, and no program of any repository runs.
+    /// those of a stranger, and none may change what was hidden, or what the host
+    /// runs and nobody named. Nothing else comes along, and no program of any repository runs.
     pub fn bring_commits(&self, host: &HostRepository, bring: &Bring) -> Result<Brought, GitError> {
         let tips = self.new_tips()?;
         let (chosen, named) = self.chosen(&tips, bring.of.as_deref())?;
         let suspects = self.suspects(named.format(), Some(host))?;
         let tip = suspects.commit_of(named)?;
-        self.check_hidden(&suspects, &tip, host)?;
+        self.check_changes(&suspects, &tip, host, &bring.allowed)?;
         let delivery = Delivery { from: &suspects, tip: &tip, branch: &bring.branch, update: bring.update };
         let objects = delivery.deliver_to(host)?;
         let others = tips.iter().filter(|(moved, _)| moved != chosen);

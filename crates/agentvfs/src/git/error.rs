@@ -1,23 +1,34 @@
 //! What can go wrong with git.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use avfs_core::printable;
+use avfs_core::{TreePath, printable};
 use avfs_tree::{ObjectError, ReadError};
 
+use super::guarded::GuardedChange;
 use super::kept::HiddenChange;
 use super::names::RefName;
 
 /// How many changes a message names.
 const TOLD: usize = 20;
 
-fn told(changes: &[HiddenChange]) -> String {
+fn told(changes: &[impl ToString]) -> String {
     let mut told: Vec<String> = changes.iter().take(TOLD).map(ToString::to_string).collect();
     if changes.len() > TOLD {
         told.push(format!("and {} more", changes.len() - TOLD));
     }
     told.join(", ")
+}
+
+/// A path as it is typed in a shell.
+fn word(path: &TreePath) -> String {
+    let text = printable(path.as_bytes());
+    match text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte)) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +59,8 @@ pub enum GitError {
     /// `task` is the one in which they were made, if it is known.
     #[error("the commits change what was hidden from the task: {}", told(.changes))]
     ChangesHidden { changes: Vec<HiddenChange>, task: Option<String> },
+    #[error("the commits change what this machine runs: {}", told(.changes))]
+    ChangesGuarded { changes: Vec<GuardedChange>, task: Option<String> },
     #[error("git failed {action}: {message}")]
     Failed { action: &'static str, message: String },
     #[error("{action}")]
@@ -81,6 +94,9 @@ impl GitError {
             GitError::ChangesHidden { changes, .. } => {
                 GitError::ChangesHidden { changes, task: Some(name.to_owned()) }
             }
+            GitError::ChangesGuarded { changes, .. } => {
+                GitError::ChangesGuarded { changes, task: Some(name.to_owned()) }
+            }
             other => other,
         }
     }
@@ -90,6 +106,14 @@ impl GitError {
             let command = format!("avfs apply {task} --branch {task}-files -m 'Work of {task}'");
             return Some(format!(
                 "`{command}` makes one commit of its files, which leaves these as they are"
+            ));
+        }
+        if let GitError::ChangesGuarded { task: Some(task), changes } = self {
+            let paths: BTreeSet<String> = changes.iter().map(|change| word(&change.path)).collect();
+            let flags: Vec<String> = paths.iter().map(|path| format!("--allow {path}")).collect();
+            return Some(format!(
+                "look at them with `avfs diff {task}`, then `avfs apply {task} --commits {}` brings them",
+                flags.join(" ")
             ));
         }
         let hint = match self {

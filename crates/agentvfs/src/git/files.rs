@@ -9,6 +9,7 @@ use avfs_tree::ReadError;
 
 use super::deliver::Delivery;
 use super::error::GitError;
+use super::guarded::Guards;
 use super::host::HostRepository;
 use super::identity::Identity;
 use super::names::{ObjectName, RefName};
@@ -16,6 +17,7 @@ use super::place::is_in_repository;
 use super::program::GIVING;
 use super::quarantine::{Quarantine, StoredFile};
 use super::work::Work;
+use crate::apply::{GuardReason, is_named};
 use crate::ignored::Ignored;
 use crate::patch::quoted_bytes;
 use crate::task::is_directory;
@@ -27,6 +29,8 @@ pub struct CommitFiles {
     pub message: String,
     /// Only what is at and below these; none: everything.
     pub paths: Vec<TreePath>,
+    /// The guarded paths that the user has named, each with what is below it.
+    pub allowed: Vec<TreePath>,
     pub time: Timestamp,
     /// The author, if the user's git does not know one.
     pub author: String,
@@ -57,13 +61,22 @@ pub enum WhyLeftOut {
     InRepository,
     #[error("not a file that git can hold")]
     NotAFile,
+    #[error("{0}; --allow brings it")]
+    Guarded(GuardReason),
+}
+
+impl Committed {
+    /// Whether something of the work is in no commit until the user names it.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.left_out.iter().any(|left| matches!(left.why, WhyLeftOut::Guarded(_)))
+    }
 }
 
 impl Work {
     /// Makes a new branch with one commit: what was checked out when the work began, and the changed files as they
     /// are now. Filters (line ends, large-file storage) are not applied: git would start programs for them.
     pub fn commit_files(&self, host: &HostRepository, commit: &CommitFiles) -> Result<Committed, GitError> {
-        let (changes, left_out) = self.sorted_out(&commit.paths)?;
+        let (changes, left_out) = self.sorted_out(&commit.paths, &commit.allowed)?;
         if changes.is_empty() {
             return Err(GitError::NoFiles);
         }
@@ -93,7 +106,11 @@ impl Work {
     }
 
     /// The changes that a commit can hold and should, and those that are left out.
-    fn sorted_out(&self, paths: &[TreePath]) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
+    fn sorted_out(
+        &self,
+        paths: &[TreePath],
+        allowed: &[TreePath],
+    ) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
         let is_wanted = |path: &TreePath| paths.is_empty() || paths.iter().any(|top| path.starts_with(top));
         let mut changes = Vec::new();
         self.base().diff(self.head(), &TreePath::root(), &mut |seen| {
@@ -118,10 +135,21 @@ impl Work {
         let mut ignored = Ignored::new(self.base().clone(), self.head().clone());
         let named: HashSet<TreePath> = paths.iter().cloned().collect();
         let mut wanted = Vec::new();
+        let mut guards = Guards::of_files(self);
         for change in kept {
-            match ignored.left_out(&change.path, is_directory(&change), &named)? {
-                Some(_) => left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Ignored }),
-                None => wanted.push(change),
+            if ignored.left_out(&change.path, is_directory(&change), &named)?.is_some() {
+                left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Ignored });
+                continue;
+            }
+            let target = match &change.after {
+                Some(Entry { kind: EntryKind::Symlink { target }, .. }) => Some(&target[..]),
+                _ => None,
+            };
+            match guards.guard(&change.path, target)? {
+                Some((_, reason)) if !is_named(&change.path, allowed) => {
+                    left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Guarded(reason) });
+                }
+                _ => wanted.push(change),
             }
         }
         Ok((wanted, left_out))
@@ -177,14 +205,28 @@ struct Nested<'a> {
 
 impl Nested<'_> {
     fn holds(&mut self, path: &TreePath) -> Result<bool, GitError> {
-        let Some((directory, _)) = path.split_last().filter(|(directory, _)| !directory.is_root()) else {
-            return Ok(false);
+        let (mut at, mut unknown) = (path.clone(), Vec::new());
+        let mut holds = loop {
+            let Some((directory, _)) = at.split_last().filter(|(directory, _)| !directory.is_root()) else {
+                break false;
+            };
+            if let Some(known) = self.known.get(&directory) {
+                break *known;
+            }
+            unknown.push(directory.clone());
+            at = directory;
         };
-        if let Some(known) = self.known.get(&directory) {
-            return Ok(*known);
+        while let Some(directory) = unknown.pop() {
+            holds = holds || self.is_marked(&directory)?;
+            self.known.insert(directory, holds);
         }
+        Ok(holds)
+    }
+
+    /// Whether a directory has a repository of its own.
+    fn is_marked(&self, directory: &TreePath) -> Result<bool, GitError> {
         let marker = directory.join_path(&TreePath::parse(b".git").expect("this is a path"));
-        let mut holds = self.holds(&directory)?;
+        let mut holds = false;
         for reader in [self.work.base(), self.work.head()] {
             holds = holds
                 || match reader.find(&marker) {
@@ -195,7 +237,6 @@ impl Nested<'_> {
                     Err(_) => false,
                 };
         }
-        self.known.insert(directory, holds);
         Ok(holds)
     }
 }

@@ -50,19 +50,22 @@ impl<'a> Levels<'a> {
     }
 
     fn standing(&mut self, path: &TreePath, is_directory: bool) -> Standing {
-        if let Some(known) = self.directories.get(path) {
-            return known.clone();
-        }
         let none = Labels::default();
-        let standing = match path.split_last() {
-            None => self.rules.root(&none),
-            Some((parent, name)) => {
-                let above = self.standing(&parent, true);
-                self.rules.child(&above, name.as_bytes(), &none)
+        let (mut at, mut names) = (path.clone(), Vec::new());
+        let mut standing = loop {
+            if let Some(known) = self.directories.get(&at) {
+                break known.clone();
             }
+            let Some((parent, name)) = at.split_last() else { break self.rules.root(&none) };
+            names.push(name);
+            at = parent;
         };
-        if is_directory {
-            self.directories.insert(path.clone(), standing.clone());
+        while let Some(name) = names.pop() {
+            standing = self.rules.child(&standing, name.as_bytes(), &none);
+            at.push(&name);
+            if is_directory || !names.is_empty() {
+                self.directories.insert(at.clone(), standing.clone());
+            }
         }
         standing
     }

@@ -54,7 +54,12 @@ impl Index {
         let place = git_directory.join("index");
         let found = fs::metadata(&place).ok().filter(fs::Metadata::is_file)?;
         let written = (found.mtime(), found.mtime_nsec());
-        let mut index = Index { bytes: fs::read(place).ok()?, hash: 0, written };
+        Some(Index { written, ..Index::of_bytes(fs::read(place).ok()?)? })
+    }
+
+    /// One of which it is not known when it was written.
+    pub(super) fn of_bytes(bytes: Vec<u8>) -> Option<Index> {
+        let mut index = Index { bytes, hash: 0, written: (0, 0) };
         index.hash = HASHES.into_iter().find(|hash| index.fits(*hash))?;
         Some(index)
     }
@@ -112,21 +117,86 @@ impl Index {
         Some(at)
     }
 
-    /// Whether nothing but known kinds of additions follows the entries, to the end.
-    fn is_whole(&self, mut at: usize, hash: usize) -> bool {
-        let Some(end) = self.bytes.len().checked_sub(hash) else { return false };
-        while at < end {
-            let (Some(kind), Some(size)) = (self.bytes.get(at..at + 4), number(&self.bytes, at + 4)) else {
-                return false;
-            };
-            // A small letter: entries cannot be understood without it. `sdir` only says that some are directories.
-            if kind[0].is_ascii_lowercase() && kind != b"sdir" {
-                return false;
-            }
-            at += 8 + size as usize;
-        }
-        at == end
+    /// Whether nothing but known kinds of extensions follows the entries, to the end.
+    fn is_whole(&self, at: usize, hash: usize) -> bool {
+        // A small letter: entries cannot be understood without it. `sdir` only says that some are directories.
+        let is_known = |kind: &[u8]| !kind[0].is_ascii_lowercase() || kind == b"sdir";
+        self.extensions(at, hash).is_some_and(|found| found.iter().all(|(kind, _)| is_known(kind)))
     }
+
+    /// What follows the entries: kinds and contents. `None` if it does not fit.
+    fn extensions(&self, mut at: usize, hash: usize) -> Option<Vec<(&[u8], &[u8])>> {
+        let end = self.bytes.len().checked_sub(hash)?;
+        let mut found = Vec::new();
+        while at < end {
+            let size = number(&self.bytes, at + 4)? as usize;
+            let contents = self.bytes[..end].get(at + 8..(at + 8).checked_add(size)?)?;
+            found.push((&self.bytes[at..at + 4], contents));
+            at += 8 + size;
+        }
+        (at == end).then_some(found)
+    }
+
+    /// The contents of an extension.
+    pub(super) fn extension(&self, kind: &[u8; 4]) -> Option<&[u8]> {
+        let entries_end = self.walk(self.hash, &mut |_| ())?;
+        let found = self.extensions(entries_end, self.hash)?;
+        found.into_iter().find_map(|(name, contents)| (name == kind).then_some(contents))
+    }
+
+    /// The paths of all directories and untracked files that the cache of untracked files names; none if there is no
+    /// such cache. `None` if it cannot be understood.
+    pub(super) fn untracked_names(&self) -> Option<Vec<Vec<u8>>> {
+        let Some(cache) = self.extension(b"UNTR") else { return Some(Vec::new()) };
+        let (length, at) = varint(cache, 0)?;
+        // The times and sizes of two files, flags, and the names of two objects.
+        let at = at.checked_add(length)?.checked_add(2 * STAT + 4 + 2 * self.hash)?;
+        let (_, at) = text(cache, at)?;
+        let (directories, mut at) = varint(cache, at)?;
+        let mut names = Vec::new();
+        // The directories that are being read: their paths, and how many are still to come in each.
+        let mut open: Vec<(Vec<u8>, usize)> = Vec::new();
+        for _ in 0..directories {
+            let (files, after) = varint(cache, at)?;
+            let (below, after) = varint(cache, after)?;
+            let (name, mut after) = text(cache, after)?;
+            let path = joined(open.last().map(|(path, _)| &path[..]), name);
+            for _ in 0..files {
+                let (file, rest) = text(cache, after)?;
+                names.push(joined(Some(&path), file.strip_suffix(b"/").unwrap_or(file)));
+                after = rest;
+            }
+            if !path.is_empty() {
+                names.push(path.clone());
+            }
+            if let Some((_, left)) = open.last_mut() {
+                *left = left.checked_sub(1)?;
+            }
+            open.push((path, below));
+            while open.last().is_some_and(|(_, left)| *left == 0) {
+                open.pop();
+            }
+            at = after;
+        }
+        open.is_empty().then_some(names)
+    }
+}
+
+/// The length of what git notes of a file's times, owner and size.
+const STAT: usize = 36;
+
+fn joined(directory: Option<&[u8]>, name: &[u8]) -> Vec<u8> {
+    match directory {
+        None | Some(b"") => name.to_vec(),
+        Some(directory) => [directory, b"/", name].concat(),
+    }
+}
+
+/// A text that ends with a zero, and where the next thing begins.
+fn text(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let rest = bytes.get(at..)?;
+    let length = rest.iter().position(|byte| *byte == 0)?;
+    Some((&rest[..length], at + length + 1))
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

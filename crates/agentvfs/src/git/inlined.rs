@@ -93,13 +93,29 @@ fn become_main(tree: &WorkTree, git: Ino, own: &TreePath) -> Result<(), FsError>
 
 /// Copies what is in a directory into another one, where it takes the place of what has its name.
 fn lay_over(tree: &WorkTree, from: Ino, onto: Ino, but: &[&[u8]]) -> Result<(), FsError> {
+    let mut both = Vec::new();
+    lay_entries_over(tree, from, onto, but, &mut both)?;
+    while let Some((from, onto)) = both.pop() {
+        keeping_time(tree, onto, || lay_entries_over(tree, from, onto, &[], &mut both))?;
+    }
+    Ok(())
+}
+
+/// Adds the directories that are on both sides to `both`: what is in them is still to be copied.
+fn lay_entries_over(
+    tree: &WorkTree,
+    from: Ino,
+    onto: Ino,
+    but: &[&[u8]],
+    both: &mut Vec<(Ino, Ino)>,
+) -> Result<(), FsError> {
     for (name, attr) in entries(tree, from)? {
         if but.contains(&name.as_bytes()) {
             continue;
         }
         match found(tree, onto, &name)? {
             Some(there) if there.kind == Kind::Directory && attr.kind == Kind::Directory => {
-                keeping_time(tree, there.ino, || lay_over(tree, attr.ino, there.ino, &[]))?;
+                both.push((attr.ino, there.ino));
                 continue;
             }
             Some(_) => tree.remove_tree(onto, &name)?,

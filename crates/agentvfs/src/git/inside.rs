@@ -2,6 +2,9 @@
 
 use std::ffi::OsString;
 
+/// The variable that says how many settings others tell.
+const COUNT: &str = "GIT_CONFIG_COUNT";
+
 /// A key and its value.
 pub type Setting = (&'static str, String);
 
@@ -22,9 +25,21 @@ pub fn variables(settings: &[Setting]) -> Vec<(OsString, OsString)> {
         variables.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
     }
     if !settings.is_empty() {
-        variables.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
+        variables.push((COUNT.into(), settings.len().to_string().into()));
     }
     variables
+}
+
+/// Adds a setting to those that the variables of an environment tell.
+pub(crate) fn add_setting(env: &mut Vec<(OsString, OsString)>, key: &str, value: &str) {
+    let count = env.iter().position(|(name, _)| name == COUNT);
+    let told = count.and_then(|at| env[at].1.to_str()?.parse::<usize>().ok()).unwrap_or_default();
+    if let Some(at) = count {
+        env.remove(at);
+    }
+    env.push((format!("GIT_CONFIG_KEY_{told}").into(), key.into()));
+    env.push((format!("GIT_CONFIG_VALUE_{told}").into(), value.into()));
+    env.push((COUNT.into(), (told + 1).to_string().into()));
 }
 
 #[cfg(test)]
@@ -45,5 +60,16 @@ mod tests {
         ];
         assert_eq!(text, expected);
         assert!(variables(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_setting_added_later_follows_those_that_are_told() {
+        let mut env = variables(&[("user.name", "Ada L.".to_owned())]);
+        add_setting(&mut env, "core.fsmonitor", "ask");
+        let expected = variables(&[("user.name", "Ada L.".to_owned()), ("core.fsmonitor", "ask".to_owned())]);
+        assert_eq!(env, expected);
+        let mut env = Vec::new();
+        add_setting(&mut env, "core.fsmonitor", "ask");
+        assert_eq!(env, variables(&[("core.fsmonitor", "ask".to_owned())]));
     }
 }

@@ -1,4 +1,5 @@
-//! What was hidden from a task stays as it is: no commit that is brought over changes or deletes it.
+//! What was hidden from a task stays as it is: no commit that is brought over changes or deletes it. What the host runs
+//! is changed only if the user named it.
 //!
 //! A change that the user's own history has made, of the same contents into the same contents, may be made again: by a
 //! rebase, or a cherry-pick. A merge may make of it what a clean merge does.
@@ -13,12 +14,14 @@ use avfs_core::rules::{Level, Rules};
 use avfs_tree::ReadError;
 
 use super::error::GitError;
+use super::guarded::{GuardedChange, Guards};
 use super::hidden::Levels;
 use super::host::HostRepository;
 use super::names::ObjectName;
 use super::program::GIVING;
 use super::quarantine::Quarantine;
 use super::work::Work;
+use crate::apply::{GuardReason, is_named};
 
 /// A commit that changes a hidden path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,20 +61,26 @@ impl Change {
 }
 
 impl Work {
-    /// Refuses commits that change what the rules hide.
-    pub(super) fn check_hidden(
+    /// Refuses commits that change what the rules hide, or what the host runs and is not among the `allowed`.
+    pub(super) fn check_changes(
         &self,
         suspects: &Quarantine,
         tip: &ObjectName,
         host: &HostRepository,
+        allowed: &[TreePath],
     ) -> Result<(), GitError> {
-        let Some(rules) = self.rules() else { return Ok(()) };
         let known = host.tips()?;
-        let mut hiding = Hiding { work: self, levels: Levels::new(rules), rules };
-        let mut kept = merges::changes(suspects, tip, &known, &mut hiding)?;
+        let mut watch = Watch {
+            hiding: self.rules().map(|rules| Hiding { work: self, levels: Levels::new(rules), rules }),
+            guards: Guards::of_commits(self, suspects, tip),
+            suspects,
+            files: self.files(),
+            allowed,
+        };
+        let mut kept = merges::changes(suspects, tip, &known, &mut watch)?;
         for change in self.changes(suspects, tip, &known)? {
-            if let Some(path) = hiding.hides(&change.path)? {
-                kept.push((change, path));
+            if let Some(found) = watch.finds(&change.path, &change.after)? {
+                kept.push((change, found));
             }
         }
         if kept.is_empty() {
@@ -79,15 +88,23 @@ impl Work {
         }
         let known = known_changes(host, kept.iter().map(|(change, _)| &change.path[..]).collect())?;
         kept.retain(|(change, _)| !(change.is_new && change.pairs().any(|pair| known.contains(&pair))));
-        let changes: Vec<HiddenChange> = kept
-            .into_iter()
-            .map(|(change, path)| HiddenChange {
-                is_deleted: change.after.bytes().all(|byte| byte == b'0'),
-                commit: change.commit.unwrap_or_else(|| tip.clone()),
-                path,
-            })
-            .collect();
-        if changes.is_empty() { Ok(()) } else { Err(GitError::ChangesHidden { changes, task: None }) }
+        let (mut hidden, mut guarded) = (Vec::new(), Vec::new());
+        for (change, found) in kept {
+            let is_deleted = change.after.bytes().all(|byte| byte == b'0');
+            let commit = change.commit.unwrap_or_else(|| tip.clone());
+            match found {
+                Found::Hidden(path) => hidden.push(HiddenChange { commit, path, is_deleted }),
+                Found::Guarded(path, reason) => guarded.push(GuardedChange { commit, path, reason }),
+            }
+        }
+        guarded.dedup();
+        if !hidden.is_empty() {
+            return Err(GitError::ChangesHidden { changes: hidden, task: None });
+        }
+        if !guarded.is_empty() {
+            return Err(GitError::ChangesGuarded { changes: guarded, task: None });
+        }
+        Ok(())
     }
 
     /// What new commits change that are no merges.
@@ -116,6 +133,43 @@ impl Work {
             changes.extend(parse(&listed).0);
         }
         Ok(changes)
+    }
+}
+
+/// Why a path may not be changed.
+#[derive(Clone, Debug)]
+enum Found {
+    Hidden(TreePath),
+    /// What the user has to name.
+    Guarded(TreePath, GuardReason),
+}
+
+/// What commits may not change.
+struct Watch<'a> {
+    hiding: Option<Hiding<'a>>,
+    guards: Guards<'a>,
+    suspects: &'a Quarantine,
+    /// Where the files of the repository are.
+    files: &'a TreePath,
+    allowed: &'a [TreePath],
+}
+
+impl Watch<'_> {
+    /// Why a path may not be changed into a version.
+    fn finds(&mut self, raw: &[u8], version: &str) -> Result<Option<Found>, GitError> {
+        if let Some(hiding) = &mut self.hiding
+            && let Some(path) = hiding.hides(raw)?
+        {
+            return Ok(Some(Found::Hidden(path)));
+        }
+        // A name that no tree can have is refused later, by git itself.
+        let Ok(path) = TreePath::parse(raw) else { return Ok(None) };
+        let path = self.files.join_path(&path);
+        if is_named(&path, self.allowed) {
+            return Ok(None);
+        }
+        let target = self.suspects.target_of(version)?;
+        Ok(self.guards.guard(&path, target.as_deref())?.map(|(named, reason)| Found::Guarded(named, reason)))
     }
 }
 

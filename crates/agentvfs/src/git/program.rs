@@ -7,12 +7,14 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use avfs_core::printable;
-use rustix::process::Signal;
+use rustix::process::{PidfdFlags, Signal};
 
 use super::bounds::{Bounds, SPARING};
 use super::error::GitError;
@@ -53,12 +55,50 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How much of what git complains about is told.
 const COMPLAINT_MAX: usize = 600;
 
+/// Ends calls of git that nobody wants any more.
+#[derive(Clone, Default)]
+pub(crate) struct GitStop(Arc<Mutex<Stoppable>>);
+
+#[derive(Default)]
+struct Stoppable {
+    is_stopped: bool,
+    running: Vec<OwnedFd>,
+}
+
+impl GitStop {
+    /// Ends those that run, and each that is started from now on.
+    pub(crate) fn stop(&self) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.is_stopped = true;
+        calls.running.drain(..).for_each(|call| end(&call));
+    }
+
+    fn add(&self, child: &Child) {
+        let Some(call) = rustix::process::Pid::from_raw(child.id() as i32)
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok())
+        else {
+            return;
+        };
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match calls.is_stopped {
+            true => end(&call),
+            false => calls.running.push(call),
+        }
+    }
+}
+
+fn end(call: &OwnedFd) {
+    // It may have ended by itself.
+    let _ = rustix::process::pidfd_send_signal(call, Signal::KILL);
+}
+
 /// One call of git.
 pub(super) struct Git {
     command: Command,
     /// Continues "git failed …".
     action: &'static str,
     bounds: Option<Bounds>,
+    stop: Option<GitStop>,
 }
 
 impl Git {
@@ -76,7 +116,7 @@ impl Git {
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
-        Git { command, action, bounds: None }
+        Git { command, action, bounds: None, stop: None }
     }
 
     /// Reads the user's own settings too: who they are, and what they ignore everywhere.
@@ -99,6 +139,18 @@ impl Git {
     /// Has it work on an index in another place, with no files beside it.
     pub(super) fn on_index(mut self, index: &Path) -> Git {
         self.command.env("GIT_INDEX_FILE", index).env("GIT_WORK_TREE", "/");
+        self
+    }
+
+    /// Has it end when it is told to.
+    pub(super) fn stopped_by(mut self, stop: &GitStop) -> Git {
+        self.stop = Some(stop.clone());
+        self
+    }
+
+    /// Has it look at files, and note what it found in an index in another place.
+    pub(super) fn noting_files(mut self, index: &Path, files: &Path) -> Git {
+        self.command.env("GIT_INDEX_FILE", index).env("GIT_WORK_TREE", files).env("GIT_OPTIONAL_LOCKS", "1");
         self
     }
 
@@ -192,6 +244,9 @@ impl Git {
         }
         self.command.stdin(input).stdout(output).stderr(errors);
         let child = self.command.spawn().map_err(GitError::NoProgram)?;
+        if let Some(stop) = &self.stop {
+            stop.add(&child);
+        }
         Ok(Running { child, complaints, action: self.action, bounds: self.bounds })
     }
 }
@@ -285,7 +340,7 @@ mod tests {
     fn plays(script: &str, bounds: Bounds) -> Result<Vec<u8>, GitError> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Git { command, action: "playing", bounds: Some(bounds) }.output()
+        Git { command, action: "playing", bounds: Some(bounds), stop: None }.output()
     }
 
     #[test]

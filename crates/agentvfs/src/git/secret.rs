@@ -188,12 +188,18 @@ const SECRET_NAMES: &[&str] = &[
 ];
 
 /// Whether a setting in the text has a value that looks like a password or a key.
-fn has_password(text: &str) -> bool {
+pub(super) fn has_password(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim().trim_start_matches("export ").trim_start();
         let is_comment = line.starts_with('#') || line.starts_with("//") || line.starts_with(';');
-        !is_comment && (has_password_in_url(line) || is_secret_setting(line))
+        is_setting_of_registry(line) || !is_comment && (has_password_in_url(line) || is_secret_setting(line))
     })
+}
+
+/// `//registry.example.org/:_authToken=…`, as npm has it.
+fn is_setting_of_registry(line: &str) -> bool {
+    let setting = line.strip_prefix("//").and_then(|line| line.split_once("/:"));
+    setting.is_some_and(|(_, setting)| is_secret_setting(setting))
 }
 
 fn is_secret_setting(line: &str) -> bool {
@@ -358,6 +364,10 @@ mod tests {
             ("service-account.json", service, Some(Secret::PrivateKey)),
             ("service-account.json", r#"{"client_email": "a@b.c"}"#, None),
             (".htpasswd", "ada:$apr1$x$y\n", Some(Secret::Password)),
+            (".npmrc", "//registry.example.org/:_authToken=Zk38vnQ0pLw2\n", Some(Secret::Password)),
+            (".npmrc", "//registry.example.org/:_authToken=${NPM_TOKEN}\n", None),
+            (".npmrc", "// a comment: password=Zk38vnQ0pLw2\nsave-exact=true\n", None),
+            ("terraform.tfvars", "db_password = \"Zk38vnQ0pLw2\"\n", Some(Secret::Password)),
         ] {
             assert_eq!(judge(name.as_bytes(), contents.as_bytes()), expected, "{name}: {contents}");
         }

@@ -174,7 +174,8 @@ impl Task {
         let committed = self.git_work()?.commit_files(&HostRepository::open(into)?, commit)?;
         let detail = format!("{} {}", committed.branch, committed.commit);
         let made = MadeRecord::new(&committed.branch, into, self.vault().store().now());
-        self.note_committed(commit.paths.is_empty().then_some(head), &detail, &made)?;
+        let is_all = commit.paths.is_empty() && !committed.is_guarded();
+        self.note_committed(is_all.then_some(head), &detail, &made)?;
         Ok(committed)
     }
 }

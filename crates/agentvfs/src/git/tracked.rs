@@ -260,11 +260,11 @@ fn judged(suspect: &Suspect, contents: &[u8]) -> Option<Secret> {
     }
 }
 
-fn is_of_preset(rule: &Rule) -> bool {
+pub(super) fn is_of_preset(rule: &Rule) -> bool {
     rule.origin.as_str().starts_with("preset ")
 }
 
-fn is_hidden_by_preset(rule: &Rule) -> bool {
+pub(super) fn is_hidden_by_preset(rule: &Rule) -> bool {
     rule.level == Level::None && is_of_preset(rule)
 }
 

@@ -79,16 +79,16 @@ impl Wildcard {
 
     /// Marks a place in the pattern, and those that are reached from it without a byte.
     fn reach(&self, at: usize, reached: &mut [bool]) {
-        if std::mem::replace(&mut reached[at], true) {
-            return;
-        }
-        match self.tokens.get(at) {
-            Some(Token::Star | Token::DoubleStar) => self.reach(at + 1, reached),
-            Some(Token::MaybeDirectories) => {
-                self.reach(at + 1, reached);
-                self.reach(at + 1 + DIRECTORIES, reached);
+        let mut waiting = vec![at];
+        while let Some(at) = waiting.pop() {
+            if std::mem::replace(&mut reached[at], true) {
+                continue;
             }
-            Some(Token::Byte(_) | Token::Class(_)) | None => {}
+            match self.tokens.get(at) {
+                Some(Token::Star | Token::DoubleStar) => waiting.push(at + 1),
+                Some(Token::MaybeDirectories) => waiting.extend([at + 1, at + 1 + DIRECTORIES]),
+                Some(Token::Byte(_) | Token::Class(_)) | None => {}
+            }
         }
     }
 }

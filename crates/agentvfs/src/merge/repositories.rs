@@ -239,18 +239,23 @@ impl<'a> Settling<'a> {
     }
 
     fn make_room(&self, at: &TreePath, given: &mut Given) -> Result<()> {
-        let Some((above, _)) = at.split_last().filter(|(above, _)| !above.is_root()) else { return Ok(()) };
-        let is_made = given.changes.get(&above).is_some_and(|change| change.after.is_some());
-        let before = self.find(&self.ours, &above)?;
-        if is_made || before.as_ref().is_some_and(Entry::is_directory) {
-            return Ok(());
+        let (mut at, mut missing) = (at.clone(), Vec::new());
+        while let Some((above, _)) = at.split_last().filter(|(above, _)| !above.is_root()) {
+            let is_made = given.changes.get(&above).is_some_and(|change| change.after.is_some());
+            let before = self.find(&self.ours, &above)?;
+            if is_made || before.as_ref().is_some_and(Entry::is_directory) {
+                break;
+            }
+            missing.push((above.clone(), before));
+            at = above;
         }
-        self.make_room(&above, given)?;
-        let theirs = self.find(&self.theirs, &above)?.filter(Entry::is_directory);
-        let nearest = self.nearest(&above)?;
-        let after = theirs.map_or(nearest, |entry| entry.meta);
-        let after = Some(Entry::empty_directory(after));
-        given.changes.insert(above.clone(), Change { path: above, before, after });
+        while let Some((above, before)) = missing.pop() {
+            let theirs = self.find(&self.theirs, &above)?.filter(Entry::is_directory);
+            let nearest = self.nearest(&above)?;
+            let after = theirs.map_or(nearest, |entry| entry.meta);
+            let after = Some(Entry::empty_directory(after));
+            given.changes.insert(above.clone(), Change { path: above, before, after });
+        }
         Ok(())
     }
 

@@ -29,6 +29,14 @@ impl OpenVault {
         Ok(self.record().head.snapshot)
     }
 
+    /// The same; if there is no room for a snapshot, what was changed is at least durable in the journal.
+    pub(crate) fn settle_or_sync(&self) -> Result<SnapshotId> {
+        self.settle().inspect_err(|_| {
+            // Whether that succeeds or not, it is the snapshot's failure that is told.
+            let _ = self.sync();
+        })
+    }
+
     /// Makes what another process has stored the head, and moves the tree there. What was changed here
     /// since its base stays; if that were the same paths, nothing happens and it is told so.
     pub(crate) fn adopt(&self, adopt: &Adopt) -> Result<(u64, Head)> {

@@ -1,13 +1,15 @@
 //! Writing files: from memory or from a stream, and only over the version that the writer knows.
 
 use std::io::Read;
+use std::ops::Range;
 
 use avfs_core::chunks::BLOB_MAX;
 use avfs_core::{Content, EntryKind, TreePath};
 use avfs_tree::content::ContentBuilder;
-use avfs_tree::{Attr, FsError, Kind, NewEntry, ObjectWriter, Place};
+use avfs_tree::{Attr, FsError, Ino, Kind, NewEntry, ObjectWriter, Place, WorkTree};
 
 use super::OpenVault;
+use crate::digest::Extents;
 use crate::error::{Error, Result};
 use crate::version::Version;
 
@@ -138,8 +140,10 @@ impl OpenVault {
         let found = match existing {
             None => Version::absent(),
             Some(attr) if attr.kind == Kind::File => {
-                Version::of_pieces(|offset, piece| self.tree.read(attr.ino, offset, piece))
-                    .map_err(|error| self.fail(path, error))?
+                let mut file = LiveFile { tree: &self.tree, ino: attr.ino };
+                let found =
+                    Version::of_extents(&mut file, attr.size).map_err(|error| self.fail(path, error))?;
+                found.ok_or_else(|| self.fail(path, FsError::Invalid("it was cut short meanwhile")))?
             }
             Some(_) => return Err(self.fail(path, FsError::Invalid("only a file has a version"))),
         };
@@ -151,6 +155,25 @@ impl OpenVault {
             expected: expect.to_string(),
             found: found.to_string(),
         })
+    }
+}
+
+/// A file of the present state.
+struct LiveFile<'a> {
+    tree: &'a WorkTree,
+    ino: Ino,
+}
+
+impl Extents for LiveFile<'_> {
+    type Error = FsError;
+
+    fn data_from(&mut self, offset: u64) -> Result<Option<Range<u64>>, FsError> {
+        let Some(start) = self.tree.seek_data(self.ino, offset)? else { return Ok(None) };
+        Ok(Some(start..self.tree.seek_hole(self.ino, start)?))
+    }
+
+    fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        self.tree.read(self.ino, offset, out)
     }
 }
 

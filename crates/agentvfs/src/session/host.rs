@@ -7,18 +7,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use avfs_exec::Event;
 use avfs_exec::launch::Inside;
+use avfs_exec::{Capabilities, Event};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::frames::{self, Kind, Request};
 use super::live::Live;
 use super::record::{self, Activity, SessionRecord, SessionState, millis};
 use super::{SessionCommand, SessionError, SessionRequest};
+use crate::approvals::ApprovalId;
 use crate::control::place;
 use crate::error::{Error, Result};
 use crate::exec::places::{RunDirectory, SESSIONS};
-use crate::exec::{Envelope, ExecRequest, InnerDoor, Lingering, PublishedBody};
+use crate::exec::{Envelope, ExecRequest, Failed, InnerDoor, Lingering, PublishedBody, RunResult, run_id};
 use crate::mount::Report;
 use crate::vault::Vault;
 
@@ -83,6 +84,7 @@ impl SessionHost {
         report: Report,
     ) -> Result<SessionHost, SessionError> {
         let SessionRequest { exec, idle } = request;
+        let granted = granted(vault, &exec)?;
         let home = vault.store().home().ok_or(Error::NoPlaceForRuns)?;
         let id = record::new_id(home);
         let record = SessionRecord {
@@ -102,9 +104,10 @@ impl SessionHost {
             Ok((listener, eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
         });
         let (listener, stop) = made.map_err(|source| record::host("making the socket in", &place, source))?;
-        let live = Live::start(&id, vault, exec.clone(), directory, (inside, door), &report)?;
+        let live = Live::start(&id, vault, exec.clone(), granted, directory, (inside, door), &report)?;
         let over = Arc::clone(live.shell().over());
-        if let Err(error) = vault.update("session-start", &start_detail(&record, &exec), |_, _| Ok(())) {
+        if let Err(error) = vault.update("session-start", &start_detail(&record, &exec, &live), |_, _| Ok(()))
+        {
             live.end()?.wait();
             return Err(error.into());
         }
@@ -312,9 +315,34 @@ fn tell(stream: &UnixStream, envelope: &Envelope) -> std::io::Result<()> {
     frames::send(stream, Kind::Answer, &serde_json::to_vec(envelope)?)
 }
 
-fn start_detail(record: &SessionRecord, request: &ExecRequest) -> String {
+fn start_detail(record: &SessionRecord, request: &ExecRequest, live: &Live) -> String {
     let who = request.principal.as_deref().map(|who| format!(" by {who}")).unwrap_or_default();
-    let rules =
-        request.rules.as_ref().map_or("no rules".to_owned(), |rules| format!("{} rules", rules.len()));
-    format!("{}{who}, {rules}, idle {} s", record.id, record.idle_limit_ms / 1000)
+    let given = live.noted(request.rules.as_deref());
+    format!("{}{who} [{given}], idle {} s", record.id, record.idle_limit_ms / 1000)
+}
+
+/// What a session may have of what it asks for: all of it, or it does not start.
+fn granted(vault: &Vault, request: &ExecRequest) -> Result<Capabilities, SessionError> {
+    let request = request.placed(vault.own_path()?);
+    let mut result = RunResult { run: run_id(), vault: vault.name()?.to_string(), ..RunResult::default() };
+    let permit = vault.permit_session(&request, &mut result);
+    permit.map(|permit| permit.granted).map_err(|failed| match failed {
+        Failed::Library(error) => SessionError::Library(error),
+        Failed::Launch(error) => SessionError::Launch(error),
+        Failed::Refused(_) | Failed::PermitGone => SessionError::Refused(failed.body()),
+    })
+}
+
+impl Vault {
+    /// The question that has to be answered before a session can start, if there is one that waits for an answer.
+    pub fn question_of_session(&self, request: &SessionRequest) -> Result<Option<ApprovalId>> {
+        let request = request.exec.placed(self.own_path()?);
+        let mut result = RunResult { run: run_id(), ..RunResult::default() };
+        let waits = match self.seek_session(&request, &mut result) {
+            Err(Failed::Refused(refusal)) => refusal.code == "approval_required",
+            Err(Failed::Library(error)) => return Err(error),
+            Err(Failed::Launch(_) | Failed::PermitGone) | Ok(_) => false,
+        };
+        result.approval.filter(|_| waits).map(|id| ApprovalId::parse(&id)).transpose()
+    }
 }

@@ -1,5 +1,7 @@
 //! The shell of a session and its vault, and one command after another.
 
+mod apart;
+
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -9,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use avfs_core::SnapshotId;
-use avfs_core::rules::Rules;
+use avfs_core::rules::{Rule, Rules};
 use avfs_exec::classify::{Command, classify};
 use avfs_exec::launch::Inside;
 use avfs_exec::policy::{Action, Decision, Policy};
 use avfs_exec::session::{Answer, Directory, Shell, Turn, TurnEnd};
-use avfs_exec::{Bubblewrap, Event, LaunchError};
+use avfs_exec::{Bubblewrap, Capabilities, Event};
 
 use super::{SessionCommand, SessionError};
 use crate::error::{Error, Result};
@@ -22,23 +24,14 @@ use crate::exec::changes::changed_files;
 use crate::exec::places::{RunDirectory, TALK};
 use crate::exec::workspace::Workspace;
 use crate::exec::{
-    EXEC, Envelope, ErrorBody, ExecRequest, Failed, HomeView, InnerDoor, Lingering, Permit, RequestBody,
-    RunResult, Staffed, mount_options, run_id, show_door, shown,
+    EXEC, Envelope, ErrorBody, ExecRequest, Failed, GrantedBody, HomeView, InnerDoor, Lingering, Permit,
+    RequestBody, RunResult, Staffed, mount_options, run_id, show_door, shown,
 };
 use crate::mount::Report;
 use crate::vault::Vault;
 
 /// How long bash may take to read a line.
 const READING: Duration = Duration::from_secs(10);
-
-/// Has bash tell everything that decides what a command means, and forget where it found programs. Turned round, so that
-/// `set -e` does not care.
-const STATE: &[u8] =
-    b"! { \\builtin hash -r; \\builtin export -p; \\builtin declare -f; \\builtin alias -p; \
-\\builtin trap -p; \\builtin shopt -p; \\builtin set +o; \\builtin umask; \\builtin ulimit -a; }";
-
-/// More of it than this is not compared: it is asked again.
-const STATE_BYTES: usize = 4 << 20;
 
 /// What bash ends with when it cannot read a line.
 const UNREAD: i32 = 2;
@@ -48,9 +41,15 @@ pub(super) struct Live {
     id: String,
     vault: Vault,
     request: ExecRequest,
+    /// What the session has, and with it every command.
+    granted: Capabilities,
     rules: Option<Rules>,
     cwd: PathBuf,
     isolation: String,
+    inside: Inside,
+    report: Report,
+    /// The environment that the shell was started with.
+    start: Vec<(OsString, OsString)>,
     shell: Shell,
     door: Option<Staffed>,
     home: Option<HomeView>,
@@ -64,20 +63,22 @@ impl Live {
         id: &str,
         vault: &Vault,
         request: ExecRequest,
+        granted: Capabilities,
         directory: RunDirectory,
         (inside, door): (Inside, Option<Arc<dyn InnerDoor + Send>>),
         report: &Report,
     ) -> Result<Live, SessionError> {
         let request = request.placed(vault.own_path()?);
         let rules = request.rules.clone().map(Rules::new).transpose().map_err(Error::from)?;
-        let home = vault.home_view(&request, directory.place(), report)?;
+        let home = vault.home_view(&request, granted.write, directory.place(), report)?;
         let talk = directory.place().join(TALK);
-        let options = mount_options(&request, request.read_only);
+        let options = mount_options(&request, !granted.write);
         let workspace = Workspace::mount(vault, directory, &options, report)?;
         // A session without a door lacks only that.
         let door = door.and_then(|door| Staffed::open(&workspace.door_place(), door).ok());
-        let started = start_shell(vault, &request, (&workspace, home.as_ref()), talk, inside, door.is_some());
-        let (shell, isolation, last) = match started {
+        let place = (&workspace, home.as_ref());
+        let started = start_shell(vault, &request, &granted, place, talk, inside.clone(), door.is_some());
+        let Started { shell, isolation, env: start, last } = match started {
             Ok(started) => started,
             Err(error) => {
                 drop(door);
@@ -88,7 +89,23 @@ impl Live {
         };
         let cwd = request.working_directory();
         let (id, vault) = (id.to_owned(), vault.clone());
-        Ok(Live { id, vault, request, rules, cwd, isolation, shell, door, home, workspace, last })
+        Ok(Live {
+            id,
+            vault,
+            request,
+            granted,
+            rules,
+            cwd,
+            isolation,
+            inside,
+            report: report.clone(),
+            start,
+            shell,
+            door,
+            home,
+            workspace,
+            last,
+        })
     }
 
     pub fn shell(&self) -> &Shell {
@@ -120,33 +137,26 @@ impl Live {
             Err(error) => return Envelope::new(body, Some(result), Some((&error).into())),
         }
         let policy = request.policy.clone().unwrap_or_else(Policy::built_in);
-        let decision = policy.decide(&found, true);
+        // Without what was answered for always: an answer holds for what the person saw as well.
+        let decision = policy.decide_within(&found, &self.granted, true);
         let is_asked = !matches!(decision.action, Action::Allow | Action::AllowWithCheckpoint);
         if is_asked && self.is_unread(&request, &decision, caller, events, &mut result) {
             return Envelope::new(body, Some(result), None);
         }
-        request.shell = is_asked.then(|| self.state(&result.run));
-        let permit = self.vault.permit_at_once(&request, &cwd, &found, &mut result);
-        let done = permit.and_then(|permit| self.run(&request, &permit, caller, events, &mut result));
+        if is_asked {
+            self.fix_values(&mut request);
+        }
+        let permit = self.vault.permit_at_once(&request, &cwd, &found, &self.granted, &mut result);
+        let done = permit.and_then(|permit| match is_asked {
+            true => self.run_apart(&request, &permit, &cwd, caller, events, &mut result),
+            false => self.run(&request, &permit, caller, events, &mut result),
+        });
         Envelope::new(body, Some(result), done.err().map(|failed| failed.body()))
     }
 
-    /// A digest of everything in the shell that decides what a command means. If it cannot be had, none like it was ever
-    /// seen.
-    fn state(&mut self, run: &str) -> String {
-        let turn = Turn {
-            text: STATE,
-            stdin: None,
-            timeout: Some(READING),
-            output_bytes: STATE_BYTES,
-            caller: None,
-        };
-        let answer = self.shell.aside(turn, &mut |_| ()).ok();
-        let told = answer.filter(|answer| {
-            matches!(answer.end, TurnEnd::Status(_)) && answer.stopped.is_none() && !answer.stdout.truncated()
-        });
-        let told = told.map_or_else(|| run.as_bytes().to_vec(), |answer| answer.stdout.bytes());
-        blake3::hash(&told).to_hex().to_string()
+    /// For the audit log: what the session has.
+    pub fn noted(&self, rules: Option<&[Rule]>) -> String {
+        GrantedBody::from(&self.granted).noted(&self.isolation, rules)
     }
 
     /// The answer to somebody for whom there is no room now.
@@ -183,7 +193,7 @@ impl Live {
         let Command::Shell(line) = &request.command else { return false };
         let turn = Turn {
             // Turned round, so that `set -e` does not care.
-            text: b"! /bin/bash -n",
+            text: b"! \\builtin command /bin/bash -n",
             stdin: Some(line.as_bytes()),
             timeout: Some(READING),
             output_bytes: request.limits.output_bytes,
@@ -217,11 +227,7 @@ impl Live {
         events: &mut dyn FnMut(Event<'_>),
         result: &mut RunResult,
     ) -> Result<(), Failed> {
-        let (before, seq) = self.vault.prepare(request, permit, &self.workspace, result)?;
-        let background = changed_files(&self.vault, self.last, before, self.rules.as_ref())?;
-        result.background_changed_files = Some(background);
-        result.mountpoint = Some(request.place_shown());
-        result.isolation = Some(self.isolation.clone());
+        let (before, seq) = self.begin(request, permit, result)?;
         let text = text_of(&request.command);
         let turn = Turn {
             text: &text,
@@ -236,6 +242,33 @@ impl Live {
         }
         let answer = answer.map_err(Failed::Launch)?;
         note_end(result, &answer);
+        self.finish(request, permit, (before, seq), result)
+    }
+
+    /// What comes before a command.
+    fn begin(
+        &mut self,
+        request: &ExecRequest,
+        permit: &Permit,
+        result: &mut RunResult,
+    ) -> Result<(SnapshotId, u64), Failed> {
+        let (before, seq) = self.vault.prepare(request, permit, &self.workspace, result)?;
+        let background = changed_files(&self.vault, self.last, before, self.rules.as_ref())?;
+        result.background_changed_files = Some(background);
+        result.mountpoint = Some(request.place_shown());
+        result.isolation = Some(self.isolation.clone());
+        result.granted = Some((&self.granted).into());
+        Ok((before, seq))
+    }
+
+    /// What comes after a command, however it ended.
+    fn finish(
+        &mut self,
+        request: &ExecRequest,
+        permit: &Permit,
+        (before, seq): (SnapshotId, u64),
+        result: &mut RunResult,
+    ) -> Result<(), Failed> {
         let detail = format!("{} {}", result.run, shown(request));
         let after = self.workspace.save(EXEC, &detail)?;
         self.last = after;
@@ -264,19 +297,28 @@ fn note_end(result: &mut RunResult, answer: &Answer) {
     result.take_turn(answer);
 }
 
+/// A shell that was started.
+struct Started {
+    shell: Shell,
+    isolation: String,
+    env: Vec<(OsString, OsString)>,
+    last: SnapshotId,
+}
+
 fn start_shell(
     vault: &Vault,
     request: &ExecRequest,
+    granted: &Capabilities,
     (workspace, home): (&Workspace, Option<&HomeView>),
     talk: PathBuf,
     inside: Inside,
     has_door: bool,
-) -> Result<(Shell, String, SnapshotId), SessionError> {
+) -> Result<Started, SessionError> {
     let bubblewrap = Bubblewrap::new(inside);
     let version = bubblewrap.version()?.to_owned();
     let before = workspace.settle()?;
     let cwd = request.working_directory();
-    let plan = vault.plan(request, &workspace.mountpoint(), &cwd, request.read_only, before, home);
+    let plan = vault.plan(request, &workspace.mountpoint(), &cwd, granted, before, home);
     let mut plan = plan.map_err(|failed| match failed {
         Failed::Library(error) => SessionError::Library(error),
         Failed::Launch(error) => SessionError::Launch(error),
@@ -289,8 +331,9 @@ fn start_shell(
     let made = Directory::make(&talk);
     let directory =
         made.map_err(|source| Error::Host { action: "making", place: talk.display().to_string(), source })?;
-    let shell: Result<Shell, LaunchError> = Shell::start(bubblewrap, plan, directory);
-    Ok((shell?, format!("bubblewrap {version}"), before))
+    let env = plan.env.clone();
+    let shell = Shell::start(bubblewrap, plan, directory)?;
+    Ok(Started { shell, isolation: format!("bubblewrap {version}"), env, last: before })
 }
 
 /// What bash is to read. Words are quoted, each of them: none is an alias, a pattern or a name of a variable.

@@ -1,8 +1,9 @@
 //! Taking files of a source before somebody asks for them: those that the host may take away first.
 //!
-//! The repository of a project comes first: a `git gc` of the user's replaces packs that a task still needs. Then small
-//! files that look as if people wrote them. Everything else is taken when it is asked for. What nobody may read
-//! through the rules of the view is never taken: it stays out of the store.
+//! The repository of a project comes first: a `git gc` of the user's replaces packs that a task still needs, and moves refs
+//! into a file that the task may have missed; refs are taken at once. Then small files that look as if people wrote them.
+//! Everything else is taken when it is asked for. What nobody may read through the rules of the view is never taken: it
+//! stays out of the store.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -21,13 +22,15 @@ const MADE: [&[u8]; 4] = [b"node_modules", b"target", b".venv", b"__pycache__"];
 /// Larger files are taken when they are asked for.
 const SMALL: u64 = 256 << 10;
 /// How much of a repository is taken, and how many of its entries are looked at.
-const REPOSITORY: Budget = Budget { entries: 200_000, bytes: 1 << 30 };
+const REPOSITORY: Budget = Budget { entries: 200_000, bytes: 1 << 30, can_be_cut_short: true };
+/// The same for its refs and what lies beside them.
+const REFS: Budget = Budget { entries: 10_000, bytes: 16 << 20, can_be_cut_short: false };
 /// The same for everything else.
-const OTHERS: Budget = Budget { entries: 20_000, bytes: 128 << 20 };
+const OTHERS: Budget = Budget { entries: 20_000, bytes: 128 << 20, can_be_cut_short: true };
 /// Everything else of the machine goes first.
 const PRIORITY: i32 = 15;
 
-/// A thread that takes files ahead of time. Dropped, it ends at the next file.
+/// A thread that takes files ahead of time. Dropped, it ends at the next file, once refs are taken.
 pub struct TakingAhead {
     thread: Option<JoinHandle<()>>,
     /// Closed, it tells the thread to end.
@@ -44,9 +47,9 @@ impl TakingAhead {
         }
         let vault = vault.clone();
         let thread = std::thread::Builder::new().name("take-ahead".into()).spawn(move || {
-            if ended.recv_timeout(after) == Err(RecvTimeoutError::Timeout)
-                && let Ok(walk) = Walk::new(&vault, rules, ended)
-            {
+            let Ok(walk) = Walk::new(&vault, rules, ended) else { return };
+            walk.take_refs();
+            if walk.ended.recv_timeout(after) == Err(RecvTimeoutError::Timeout) {
                 // Where that is refused it works all the same.
                 let _ = rustix::process::setpriority_process(None, PRIORITY);
                 walk.run();
@@ -79,6 +82,10 @@ impl Drop for TakingAhead {
     }
 }
 
+fn repository() -> TreePath {
+    TreePath::root().join(&EntryName::new(GIT).expect("a good name"))
+}
+
 struct Walk {
     reader: TreeReader,
     objects: Objects,
@@ -90,6 +97,8 @@ struct Walk {
 struct Budget {
     entries: u64,
     bytes: u64,
+    /// Ends when the run does.
+    can_be_cut_short: bool,
 }
 
 impl Walk {
@@ -102,9 +111,16 @@ impl Walk {
         Ok(Walk { reader, objects: vault.store().objects().clone(), ended })
     }
 
+    /// An index without the refs that it belongs to would look like staged work, and a later `sync` would see no commit of
+    /// the user's to bring. So refs come first, and both are taken to the end, however short the run is.
+    fn take_refs(&self) {
+        let refs = repository().join(&EntryName::new(b"refs").expect("a good name"));
+        self.below(refs, REFS, SMALL, &|_| true);
+        self.below(repository(), REFS, SMALL, &|_| false);
+    }
+
     fn run(&self) {
-        let repository = TreePath::root().join(&EntryName::new(GIT).expect("a good name"));
-        self.below(repository, REPOSITORY, u64::MAX, &|_| true);
+        self.below(repository(), REPOSITORY, u64::MAX, &|_| true);
         let is_written = |name: &EntryName| name.as_bytes() != GIT && !MADE.contains(&name.as_bytes());
         self.below(TreePath::root(), OTHERS, SMALL, &is_written);
     }
@@ -157,7 +173,9 @@ impl Walk {
     }
 
     fn is_done(&self, budget: &Budget) -> bool {
-        budget.entries == 0 || self.ended.try_recv() == Err(TryRecvError::Disconnected)
+        let is_cut_short =
+            || budget.can_be_cut_short && self.ended.try_recv() == Err(TryRecvError::Disconnected);
+        budget.entries == 0 || is_cut_short()
     }
 }
 

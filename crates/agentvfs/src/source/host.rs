@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use avfs_core::chunks::FILE_MAX;
 use avfs_core::{Entry, EntryKind, EntryName, Meta, Stamp, Timestamp, TreePath, Xattrs};
-use avfs_tree::{Listed, ListedKind, ObjectWriter, Objects, Source, SourceError, Taken};
+use avfs_tree::{Listed, ListedDirectory, ListedKind, ObjectWriter, Objects, Source, SourceError, Taken};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
@@ -143,12 +143,14 @@ impl HostSource {
 }
 
 impl Source for HostSource {
-    fn list(&self, path: &TreePath) -> Result<Vec<Listed>, SourceError> {
+    fn list(&self, path: &TreePath) -> Result<ListedDirectory, SourceError> {
         let directory = match self.top.open_directory(path.as_bytes()) {
             Ok(directory) => directory,
-            Err(errno) if is_gone(errno) => return Ok(Vec::new()),
+            Err(errno) if is_gone(errno) => return Ok(ListedDirectory::default()),
             Err(errno) => return Err(self.error("listing", path, errno)),
         };
+        // Before its entries: what is changed while they are listed counts as newer.
+        let ctime = rustix::fs::fstat(&directory).map(|stat| ctime(&stat)).ok();
         let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
         let mut entries = RawDir::new(&directory, &mut buffer);
         let mut listed = Vec::new();
@@ -165,7 +167,7 @@ impl Source for HostSource {
                 Err(errno) => return Err(self.error("listing", path, errno)),
             }
         }
-        Ok(listed)
+        Ok(ListedDirectory { ctime, entries: listed })
     }
 
     fn take(

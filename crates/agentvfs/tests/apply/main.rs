@@ -4,6 +4,7 @@
 
 mod attackers;
 mod disks;
+mod guarded;
 mod kills;
 mod random;
 mod renames;

@@ -306,11 +306,11 @@ fn what_the_task_could_not_see_is_not_applied() {
 fn files_that_the_host_runs_are_pointed_out() {
     let scene = Scene::new(&[("package.json", "{}"), ("tool", "x")]);
     scene.task_writes("package.json", "{\"scripts\": {}}");
-    scene.task_writes(".husky/pre-commit", "echo");
+    scene.task_writes(".pre-commit-config.yaml", "repos: []");
     scene.task_does(|open| open.set_mode(&path("tool"), 0o755).unwrap());
     scene.task_writes("harmless", "x");
     let pointed: Vec<String> = scene.plan().pointed.iter().map(|file| file.path.to_string()).collect();
-    assert_eq!(pointed, ["/.husky/pre-commit", "/package.json", "/tool"]);
+    assert_eq!(pointed, ["/.pre-commit-config.yaml", "/package.json", "/tool"]);
 }
 
 #[test]

@@ -106,7 +106,8 @@ fn of_several_branches_one_is_named() {
     let host = ground.host();
     assert!(matches!(bring(&work, &host), Err(GitError::SeveralBranches { .. })));
     let of = |name: &str| {
-        let bring = Bring { branch: branch("avfs/work"), of: Some(name.into()), update: false };
+        let bring =
+            Bring { branch: branch("avfs/work"), of: Some(name.into()), update: false, allowed: Vec::new() };
         work.bring_commits(&host, &bring)
     };
     assert!(matches!(of("three"), Err(GitError::NotMoved { .. })));
@@ -126,7 +127,7 @@ fn a_branch_that_is_there_is_moved_on_only_if_that_is_asked_for_and_loses_nothin
     let before = ground.state();
     assert!(matches!(bring(&work, &host), Err(GitError::BranchExists { .. })));
     assert_eq!(ground.state(), before);
-    let update = Bring { branch: branch("avfs/work"), of: None, update: true };
+    let update = Bring { branch: branch("avfs/work"), of: None, update: true, allowed: Vec::new() };
     let other = Bring { branch: branch("main"), ..update.clone() };
     assert!(matches!(work.bring_commits(&host, &other), Err(GitError::BranchInUse { .. })));
     assert_eq!(ground.state(), before);

@@ -107,7 +107,10 @@ impl Ground {
 }
 
 pub fn bring(work: &Work, host: &HostRepository) -> Result<Brought, GitError> {
-    work.bring_commits(host, &Bring { branch: branch("avfs/work"), of: None, update: false })
+    work.bring_commits(
+        host,
+        &Bring { branch: branch("avfs/work"), of: None, update: false, allowed: Vec::new() },
+    )
 }
 
 pub fn commit(work: &Work, host: &HostRepository) -> Result<Committed, GitError> {
@@ -115,6 +118,7 @@ pub fn commit(work: &Work, host: &HostRepository) -> Result<Committed, GitError>
         branch: branch("avfs/files"),
         message: "What was done".into(),
         paths: Vec::new(),
+        allowed: Vec::new(),
         time: Timestamp { seconds: 1_700_000_000, nanos: 0 },
         author: "tester".into(),
     };

@@ -59,7 +59,7 @@ fn take_git(ground: &Ground, task: &Task) {
 }
 
 fn bring(ground: &Ground, task: &Task) -> Result<(), Error> {
-    let bring = Bring { branch: branch("brought"), of: None, update: false };
+    let bring = Bring { branch: branch("brought"), of: None, update: false, allowed: Vec::new() };
     task.bring_commits(&ground.path("host"), &bring).map(drop)
 }
 
@@ -83,6 +83,47 @@ fn only_what_is_a_key_or_a_credential_is_hidden_and_the_reason_is_told() {
          ./src/main.rs ./tests/key.pem ./work";
     assert_eq!(seen, expected);
     assert_eq!(task.changed_files().unwrap(), [], "the preparation is no work");
+}
+
+#[test]
+fn files_that_git_does_not_track_are_hidden_if_they_hold_a_secret() {
+    let ground = ground();
+    ground.in_host(&format!(
+        "printf 'node_modules\\n.npmrc\\n*.json\\n*.tfvars\\n' >.gitignore
+         echo '//registry.example.org/:_authToken=Zk38vnQ0pLw2' >.npmrc; mkdir -p infra/prod node_modules/x web
+         echo 'db_password = \"Zk38vnQ0pLw2\"' >infra/prod/terraform.tfvars; echo 'region = \"eu\"' >infra/other.tfvars
+         echo '{{\"private_key\": \"{KEY}\"}}' >gcp.json; echo '{{\"port\": 1}}' >web/settings.json
+         echo '//registry.example.org/:_authToken=${{NPM_TOKEN}}' >web/.npmrc
+         cp gcp.json node_modules/x/key.json; cp gcp.json tracked.json; git add -f tracked.json; git commit -qm tracked"
+    ));
+    let hidden = hidden_in(&ground.path("host"), &Preset::Development.rules(), Extent::Everything).unwrap();
+    let found: Vec<(String, Secret)> = hidden
+        .files
+        .iter()
+        .filter(|file| !file.is_tracked)
+        .map(|file| (file.path.to_string(), file.why))
+        .collect();
+    let expected = [
+        ("/.env".to_owned(), Secret::Name),
+        ("/.npmrc".to_owned(), Secret::Password),
+        ("/gcp.json".to_owned(), Secret::PrivateKey),
+        ("/infra/prod/terraform.tfvars".to_owned(), Secret::Password),
+    ];
+    assert_eq!(found, expected);
+    let task = made(&ground, &Store::in_memory(), &[]);
+    let script = "find . -name '.npmrc' -o -name '*.tfvars' -o -name '*.json' | sort | xargs";
+    let seen =
+        "./infra/other.tfvars ./node_modules/x/key.json ./tracked.json ./web/.npmrc ./web/settings.json";
+    assert_eq!(inside(&ground, &task, script), seen);
+    let opened = made(&ground, &Store::in_memory(), &["/gcp.json=read"]);
+    assert_eq!(inside(&ground, &opened, "ls gcp.json"), "gcp.json", "a rule of the user wins");
+    let new = NewTask { rules: Some(Preset::FullAccess.rules()), ..NewTask::default() };
+    let all = Store::in_memory().project(&ground.path("host")).unwrap().new_task(&new).unwrap();
+    assert_eq!(
+        inside(&ground, &all, "ls gcp.json"),
+        "gcp.json",
+        "nothing is hidden where no preset hides secrets"
+    );
 }
 
 #[test]

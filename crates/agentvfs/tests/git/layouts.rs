@@ -77,7 +77,7 @@ fn a_worktree_shares_the_objects_and_branches_of_its_repository() {
     ground.in_host("git worktree add -q ../tree -b side");
     let work = ground.work("echo task >>file; git commit -qam task");
     let tree = HostRepository::open(&ground.path("tree")).unwrap();
-    let all = Bring { branch: branch("side"), of: None, update: true };
+    let all = Bring { branch: branch("side"), of: None, update: true, allowed: Vec::new() };
     assert!(matches!(work.bring_commits(&tree, &all), Err(GitError::BranchInUse { .. })));
     bring(&work, &tree).unwrap();
     assert_eq!(ground.in_host("git log -1 --format=%s avfs/work"), "task");

@@ -6,6 +6,7 @@ mod attacks;
 mod bringing;
 mod files;
 mod ground;
+mod guarded;
 mod hidden;
 mod history;
 mod inlined;

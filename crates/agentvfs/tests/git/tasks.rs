@@ -44,7 +44,7 @@ fn a_task_whose_only_change_is_a_commit_is_unmerged_until_that_is_brought_over()
     assert_eq!(task.git_summary().unwrap().commits.len(), 1);
     let branch = default_branch(&task).unwrap();
     assert_eq!(branch.to_string(), format!("refs/heads/avfs/{}", task.name()));
-    let bring = Bring { branch, of: None, update: false };
+    let bring = Bring { branch, of: None, update: false, allowed: Vec::new() };
     let brought = task.bring_commits(&ground.path("host"), &bring).unwrap();
     let there = ground.in_host(&format!("git rev-parse avfs/{}", task.name()));
     assert_eq!(there, brought.tip.as_str());
@@ -86,6 +86,7 @@ fn a_task_whose_files_are_a_commit_is_applied() {
         branch: RefName::branch("part").unwrap(),
         message: "Made".into(),
         paths: vec![TreePath::parse(b"sub").unwrap()],
+        allowed: Vec::new(),
         time: Timestamp { seconds: 1_700_000_000, nanos: 0 },
         author: "tester".into(),
     };
@@ -123,7 +124,8 @@ fn commits_in_a_nested_repository_are_counted_named_and_brought() {
     task.note_applied(Some(task.head().unwrap()), "").unwrap();
     assert_eq!(again(&store, &task).state().unwrap(), TaskState::Unmerged);
     assert_eq!(task.git_summary().unwrap().submodules[0].path, path("nested"));
-    let bring = Bring { branch: default_branch(&task).unwrap(), of: None, update: false };
+    let bring =
+        Bring { branch: default_branch(&task).unwrap(), of: None, update: false, allowed: Vec::new() };
     assert_eq!(task.bring_submodules(&ground.path("host"), &bring).unwrap().len(), 1);
     let log = format!("git -C nested log -1 --format=%s avfs/{}", task.name());
     assert_eq!(ground.in_host(&log), "more");

@@ -70,7 +70,8 @@ impl LaunchError {
         }
     }
 
-    pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+    /// A call of the system that failed while `doing` something.
+    pub fn system(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { doing, source }
     }
 

@@ -66,7 +66,7 @@ impl FromStr for NetworkChoice {
                     let word = &word[1..];
                     return Err(BadChoice(format!("'{word}' is no host to add; write --net {word}")));
                 }
-                Some(name) => choice.added.extend(hosts(name)?),
+                Some(name) => choice.added.extend(added(name)?),
                 None => {
                     let network = match word {
                         "none" => Network::None,
@@ -92,6 +92,20 @@ fn together(one: Network, other: Network) -> Result<Network, BadChoice> {
     }
 }
 
+/// What is added by one word is a group far more often than a host.
+fn added(name: &str) -> Result<Vec<HostRule>, BadChoice> {
+    if is_word(name) && Group::named(name).is_none() && near_group(name).is_none() {
+        return Err(BadChoice(format!(
+            "there is no group '{name}'; `avfs profiles groups` lists them, and a host of that name is written '{name}.'"
+        )));
+    }
+    hosts(name)
+}
+
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
 /// The hosts of a group, or one host.
 fn hosts(name: &str) -> Result<Vec<HostRule>, BadChoice> {
     if let Some(group) = Group::named(name) {
@@ -113,7 +127,7 @@ fn hosts(name: &str) -> Result<Vec<HostRule>, BadChoice> {
 
 /// A group that may have been meant: hosts seldom have names of one word.
 fn near_group(name: &str) -> Option<&'static str> {
-    let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_word = is_word(name);
     let scored = groups().iter().map(|group| {
         (strsim::damerau_levenshtein(&name.to_ascii_lowercase(), &group.name), group.name.as_str())
     });
@@ -170,6 +184,8 @@ mod tests {
     fn what_was_not_meant_is_told() {
         check("+crate", "did you mean 'crates'?");
         check("+none", "write --net none");
+        check("+nosuchgroup", "there is no group 'nosuchgroup'");
+        assert!("+nosuchgroup.".parse::<NetworkChoice>().is_ok());
         check("none,a.example", "stand alone");
         check("a.example,", "is not a host");
         check("+127.0.0.1", "say which port");

@@ -31,6 +31,17 @@ impl Publish {
         Ok(Published { listener: Arc::new(Mutex::new(Some(Arc::new(listener)))), at, asked: *self })
     }
 
+    /// What is asked for without taking the port: nobody will be let in.
+    pub fn unopened(&self) -> Published {
+        Published { listener: Arc::new(Mutex::new(None)), at: self.at, asked: *self }
+    }
+
+    /// Whether a grant of this grants `asked`: any port of this machine, if it is granted as 0.
+    pub(crate) fn covers(&self, asked: &Publish) -> bool {
+        let same_port = self.at.port() == 0 || self.at.port() == asked.at.port();
+        self.port == asked.port && self.at.ip() == asked.at.ip() && same_port
+    }
+
     /// Where it would be.
     pub fn at(&self) -> SocketAddr {
         self.at

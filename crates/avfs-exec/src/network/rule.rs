@@ -69,6 +69,19 @@ impl HostRule {
         listed && self.allows_port(port)
     }
 
+    /// Whether everything that `other` lists is listed by this too. A block lists no address by itself: an address that is
+    /// named may be one of this machine, which no block reaches.
+    pub(crate) fn covers(&self, other: &HostRule) -> bool {
+        let named = match (&self.pattern, &other.pattern) {
+            (Pattern::Below(parent), Pattern::Name(name) | Pattern::Below(name)) => {
+                let is_below = name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'));
+                is_below || self.pattern == other.pattern
+            }
+            (own, asked) => own == asked,
+        };
+        named && (self.port.is_none() || self.port == other.port)
+    }
+
     fn allows_port(&self, port: u16) -> bool {
         self.port.is_none_or(|own| own == port)
     }

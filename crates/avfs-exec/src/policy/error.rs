@@ -28,6 +28,10 @@ pub enum Wrong {
     Kind { key: String, expected: &'static str },
     #[error("'{key}' is missing")]
     Missing { key: &'static str },
+    #[error("'{key}': {reason}")]
+    Network { key: String, reason: String },
+    #[error("only a rule that allows can grant a network")]
+    GrantWithoutLeave,
     #[error("a rule needs at least one word")]
     EmptyPrefix,
     #[error("the command '{}' gets {found}, not {expected}: {because}", printable(command.as_bytes()))]
@@ -56,6 +60,8 @@ impl PolicyError {
             | Wrong::UnknownAction { .. }
             | Wrong::Kind { .. }
             | Wrong::Missing { .. }
+            | Wrong::Network { .. }
+            | Wrong::GrantWithoutLeave
             | Wrong::EmptyPrefix => "policy-bad-value",
             Wrong::Example { .. } => "policy-example",
         }
@@ -73,7 +79,8 @@ impl PolicyError {
             Wrong::UnknownAction { .. } => Some("the actions are allow, checkpoint, ask, deny".to_owned()),
             Wrong::EmptyPrefix => Some("to say what happens to every command, use [classes]".to_owned()),
             Wrong::Example { .. } => Some("change the example, or the rule that decides".to_owned()),
-            Wrong::Syntax(_) | Wrong::Kind { .. } | Wrong::Missing { .. } => None,
+            Wrong::GrantWithoutLeave => Some("use action = \"allow\" or \"checkpoint\"".to_owned()),
+            Wrong::Network { .. } | Wrong::Syntax(_) | Wrong::Kind { .. } | Wrong::Missing { .. } => None,
         }
     }
 }

@@ -7,11 +7,16 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::{Action, Policy, PolicyError, PrefixRule, Wrong};
+use crate::capability::{Capabilities, NetworkGrant};
 use crate::classify::{Class, Classes, Command, classify};
+use crate::network::{BadChoice, BadPublish, NetworkChoice, Publish};
+use crate::plan::Network;
 
-const SECTIONS: &[&str] = &["classes", "rules", "examples"];
-const RULE_KEYS: &[&str] = &["prefix", "action", "exact", "classes", "reason", "alternative"];
-const EXAMPLE_KEYS: &[&str] = &["command", "action"];
+const SECTIONS: &[&str] = &["classes", "network", "rules", "examples"];
+const NETWORK_KEYS: &[&str] = &["allow", "publish", "others"];
+const RULE_KEYS: &[&str] =
+    &["prefix", "action", "exact", "classes", "network", "publish", "reason", "alternative"];
+const EXAMPLE_KEYS: &[&str] = &["command", "network", "publish", "action"];
 
 pub(super) fn parse(file: &Path, text: &str) -> Result<Policy, PolicyError> {
     let reader = Reader { file, text };
@@ -40,6 +45,9 @@ impl Reader<'_> {
         if let Some(classes) = table.get("classes") {
             self.classes(self.table("classes", classes)?, &mut policy)?;
         }
+        if let Some(network) = table.get("network") {
+            self.network(network, &mut policy)?;
+        }
         for rule in self.tables("rules", table.get("rules"))? {
             policy.rules.push(self.rule(rule)?);
         }
@@ -58,6 +66,53 @@ impl Reader<'_> {
         Ok(())
     }
 
+    fn network(&self, item: &Value<'_>, policy: &mut Policy) -> Result<(), PolicyError> {
+        let table = self.table("network", item)?;
+        self.check_keys(table, NETWORK_KEYS)?;
+        policy.network.granted = self.grant(table, "allow")?;
+        policy.network.origin = self.place(item.span().start);
+        if let Some(others) = table.get("others") {
+            let action = self.action("others", others)?;
+            if action < Action::RequireApproval {
+                return Err(self.kind(
+                    "others",
+                    others,
+                    "ask or deny; allow = [\"host\"] grants every network",
+                ));
+            }
+            policy.network.others = action;
+        }
+        Ok(())
+    }
+
+    /// The network that a section grants: the hosts under `key`, and ports.
+    fn grant(&self, table: &DeTable<'_>, key: &'static str) -> Result<NetworkGrant, PolicyError> {
+        let mut choices: Vec<NetworkChoice> = Vec::new();
+        for (text, item) in self.texts(table, key)? {
+            let bad = |error: BadChoice| self.bad_network(key, item, error.to_string());
+            choices.push(text.parse().map_err(bad)?);
+        }
+        let mut published: Vec<Publish> = Vec::new();
+        for (text, item) in self.texts(table, "publish")? {
+            let bad = |error: BadPublish| self.bad_network("publish", item, error.to_string());
+            published.push(text.parse().map_err(bad)?);
+        }
+        Ok(NetworkGrant { network: NetworkChoice::all(&choices, Network::None), published })
+    }
+
+    fn texts<'t, 'i>(
+        &self,
+        table: &'t DeTable<'i>,
+        key: &'static str,
+    ) -> Result<Vec<(String, &'t Value<'i>)>, PolicyError> {
+        let Some(list) = table.get(key) else { return Ok(Vec::new()) };
+        self.array(key, list)?.iter().map(|item| Ok((self.string(key, item)?, item))).collect()
+    }
+
+    fn bad_network(&self, key: &str, item: &Value<'_>, reason: String) -> PolicyError {
+        self.wrong(item.span().start, Wrong::Network { key: key.to_owned(), reason })
+    }
+
     fn rule(&self, item: &Value<'_>) -> Result<PrefixRule, PolicyError> {
         let table = self.table("rules", item)?;
         self.check_keys(table, RULE_KEYS)?;
@@ -70,6 +125,10 @@ impl Reader<'_> {
         let mut rule = PrefixRule::new(words, self.action("action", self.needed(table, "action", item)?)?);
         rule.exact = table.get("exact").map_or(Ok(false), |value| self.truth("exact", value))?;
         rule.classes = table.get("classes").map(|value| self.class_list(value)).transpose()?;
+        rule.network = self.grant(table, "network")?;
+        if rule.network != NetworkGrant::NOTHING && rule.action >= Action::RequireApproval {
+            return Err(self.wrong(item.span().start, Wrong::GrantWithoutLeave));
+        }
         rule.reason = table.get("reason").map(|value| self.string("reason", value)).transpose()?;
         rule.alternative =
             table.get("alternative").map(|value| self.string("alternative", value)).transpose()?;
@@ -84,7 +143,10 @@ impl Reader<'_> {
         let command = self.string("command", self.needed(table, "command", item)?)?;
         let expected = self.needed(table, "action", item)?;
         let action = self.action("action", expected)?;
-        let decision = policy.decide(&classify(&Command::Shell(command.clone())), true);
+        let found = classify(&Command::Shell(command.clone()));
+        let NetworkGrant { network, published } = self.grant(table, "network")?;
+        let asked = Capabilities { write: true, network, published }.narrowed_by(found.classes);
+        let decision = policy.decide_for(&found, &asked, true);
         if decision.action == action {
             return Ok(());
         }

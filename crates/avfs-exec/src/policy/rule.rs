@@ -1,6 +1,7 @@
 //! Rules by the words that a command begins with.
 
 use super::Action;
+use crate::capability::NetworkGrant;
 use crate::classify::{Classes, Part};
 
 /// What is done with commands that begin with certain words.
@@ -12,6 +13,8 @@ pub struct PrefixRule {
     /// The rule holds for commands that do nothing but this.
     pub classes: Option<Classes>,
     pub action: Action,
+    /// What a run is granted of which every part has such a rule.
+    pub network: NetworkGrant,
     pub reason: Option<String>,
     pub alternative: Option<String>,
     /// Where it is written.
@@ -26,6 +29,7 @@ impl PrefixRule {
             exact: false,
             classes: None,
             action,
+            network: NetworkGrant::NOTHING,
             reason: None,
             alternative: None,
             origin: None,

@@ -3,14 +3,26 @@
 use std::path::Path;
 
 use super::{Action, Policy, PolicyError, PrefixRule};
+use crate::capability::{Capabilities, NetworkGrant};
 use crate::classify::{Class, Classification, Part};
+use crate::network::HostRule;
 
 impl Policy {
-    /// The rules that an approval "for always" saves; none when some part cannot be kept as a rule, because
-    /// the command would have to be asked for again all the same.
+    /// The rules to save for a command that asks for no network.
     pub fn rules_to_save(&self, found: &Classification) -> Vec<PrefixRule> {
-        let asked = found.parts.iter().filter(|part| self.verdict(part).action == Action::RequireApproval);
-        let rules: Option<Vec<PrefixRule>> = asked.map(rule_for).collect();
+        self.rules_to_save_for(found, &Capabilities::of_words(found.classes))
+    }
+
+    /// The rules that an approval "for always" saves; none when some part cannot be kept as a rule, because
+    /// the command would have to be asked for again all the same. A network is saved with the rules of all parts: each
+    /// of them has it.
+    pub fn rules_to_save_for(&self, found: &Classification, asked: &Capabilities) -> Vec<PrefixRule> {
+        let has_network = asked.has_network();
+        let is_asked =
+            |part: &&Part| has_network || self.verdict(part, asked).action == Action::RequireApproval;
+        let network = NetworkGrant { network: asked.network.clone(), published: asked.published.clone() };
+        let rule = |part: &Part| Some(PrefixRule { network: network.clone(), ..rule_for(part)? });
+        let rules: Option<Vec<PrefixRule>> = found.parts.iter().filter(is_asked).map(rule).collect();
         let mut rules = rules.unwrap_or_default();
         rules.dedup();
         rules
@@ -60,11 +72,36 @@ impl PrefixRule {
             text.push_str(&format!("classes = [{}]\n", names.join(", ")));
         }
         text.push_str(&format!("action = {}\n", quoted(self.action.word())));
+        text.push_str(&grant_toml("network", &self.network));
         for (key, value) in [("reason", &self.reason), ("alternative", &self.alternative)] {
             text.extend(value.iter().map(|value| format!("{key} = {}\n", quoted(value))));
         }
         text
     }
+}
+
+/// The lines of a policy file that grant a network, `key` naming the hosts. Nothing for none.
+pub(super) fn grant_toml(key: &str, grant: &NetworkGrant) -> String {
+    let list = |items: Vec<String>| items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", ");
+    let mut text = String::new();
+    if grant.network.is_host() {
+        text.push_str(&format!("{key} = [\"host\"]\n"));
+    } else if !grant.network.reaches_nothing() {
+        let hosts = grant.network.hosts().iter().map(written).collect();
+        text.push_str(&format!("{key} = [{}]\n", list(hosts)));
+    }
+    if !grant.published.is_empty() {
+        let ports = grant.published.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("publish = [{}]\n", list(ports)));
+    }
+    text
+}
+
+/// A host as a list of hosts has it. A name of one word has a dot behind it, or it would be read as a group of hosts, as
+/// `host` or as `none`.
+fn written(host: &HostRule) -> String {
+    let text = host.to_string();
+    if text.contains(['.', ':', '/']) { text } else { format!("{text}.") }
 }
 
 fn quoted(text: &str) -> String {

@@ -1,7 +1,10 @@
 use std::path::Path;
 
 use super::*;
+use crate::capability::Capabilities;
 use crate::classify::{Command, classify};
+use crate::network::NetworkChoice;
+use crate::plan::Network;
 
 fn policy(text: &str) -> Policy {
     Policy::parse(Path::new("policy.toml"), text).unwrap()
@@ -46,7 +49,7 @@ fn with_nobody_to_ask_an_approval_is_a_denial() {
 #[test]
 fn classes_of_a_file_replace_those_built_in_and_others_stay() {
     let policy = policy("[classes]\nnetworked = \"allow\"\n\ndestructive = \"deny\"\n");
-    check(&policy, "curl https://x", Action::Allow, "networked (policy.toml:2)");
+    check(&policy, "curl https://x", Action::AllowWithCheckpoint, "mutating (built-in)");
     check(&policy, "rm a", Action::Deny, "destructive (policy.toml:4)");
     check(&policy, "touch a", Action::AllowWithCheckpoint, "mutating (built-in)");
 }
@@ -63,7 +66,8 @@ fn a_rule_replaces_the_class_of_its_own_part_only() {
     check(&policy, "git push origin main", Action::Allow, "rule for 'git push' (policy.toml:1)");
     check(&policy, "git push && curl https://x", Action::RequireApproval, "networked (built-in)");
     check(&policy, "git push > log", Action::AllowWithCheckpoint, "mutating (built-in)");
-    check(&policy, "timeout 5 git push", Action::Allow, "rule for 'git push' (policy.toml:1)");
+    // `timeout` has no rule, and the workspace that it runs in can be written to.
+    check(&policy, "timeout 5 git push", Action::AllowWithCheckpoint, "mutating (built-in)");
     check(&policy, "sudo git push", Action::RequireApproval, "host_escape_risk (built-in)");
 }
 
@@ -145,7 +149,7 @@ fn what_is_not_understood_is_refused_with_its_place() {
         "policy.toml:2:13: 'the action of a class' should be text in quotes",
         "",
     );
-    let keys = "the keys are prefix, action, exact, classes, reason, alternative";
+    let keys = "the keys are prefix, action, exact, classes, network, publish, reason, alternative";
     check_error(
         "[[rules]]\nprefix=[\"a\"]\naction=\"ask\"\nwhy=\"x\"",
         "policy.toml:4:1: unknown key 'why'",
@@ -253,4 +257,173 @@ fn rules_are_added_to_a_file_without_touching_the_rest() {
     assert_eq!(again.rules()[1].classes, rules[0].classes);
     assert_eq!(append_rules(Path::new("p"), "", &rules).unwrap(), rules[0].to_toml());
     assert!(append_rules(Path::new("p"), "rules = []", &rules).is_err());
+}
+
+/// A run that can write and reaches what `--net` would give it.
+fn asking_for(net: &str) -> Capabilities {
+    let choices: Vec<NetworkChoice> = [net.parse().unwrap()].into();
+    Capabilities { write: true, network: NetworkChoice::all(&choices, Network::None), published: Vec::new() }
+}
+
+#[track_caller]
+fn check_net(policy: &Policy, net: &str, command: &str, action: Action, rule: &str) {
+    let found = shell(command);
+    let asked = asking_for(net).narrowed_by(found.classes);
+    let decision = policy.decide_for(&found, &asked, true);
+    assert_eq!(
+        (decision.action, decision.rule.as_str()),
+        (action, rule),
+        "{net} {command}: {}",
+        decision.reason
+    );
+}
+
+#[test]
+fn network_is_the_question_whatever_the_words_are() {
+    let policy = Policy::built_in();
+    let commands = ["python3 x.py", "touch a", "./build.sh", "make", "true; touch a", "cp a b", "x=1 env"];
+    for command in commands {
+        for net in ["host", "a.example", "127.0.0.1:5432", "10.1.0.0/16"] {
+            check_net(&policy, net, command, Action::RequireApproval, "network (built-in)");
+        }
+        check_net(&policy, "none", command, Action::AllowWithCheckpoint, "mutating (built-in)");
+    }
+    // What only reads is given none, so that there is nothing to ask.
+    check_net(&policy, "host", "cat a", Action::Allow, "read_only (built-in)");
+    let published =
+        Capabilities { published: vec!["0.0.0.0:8080:80".parse().unwrap()], ..asking_for("none") };
+    let decision = policy.decide_for(&shell("python3 -m http.server 80"), &published, true);
+    assert_eq!(decision.action, Action::RequireApproval);
+    assert_eq!(decision.reason, "it asks to publish 0.0.0.0:8080:80");
+}
+
+#[test]
+fn network_question_names_hosts_beside_the_reason_of_the_words() {
+    let decision =
+        Policy::built_in().decide_for(&shell("curl x"), &asking_for("a.example,b.example:80"), true);
+    assert_eq!(decision.rule, "networked (built-in)");
+    assert!(decision.reason.ends_with("; it asks to reach a.example, b.example:80"), "{}", decision.reason);
+}
+
+#[test]
+fn network_section_grants_hosts_and_decides_on_others() {
+    let text =
+        "[network]\nallow = [\"npm\", \"*.corp.example\"]\npublish = [\"0:5173\"]\nothers = \"deny\"\n";
+    let policy = policy(text);
+    check_net(&policy, "+npm", "python3 x", Action::AllowWithCheckpoint, "mutating (built-in)");
+    check_net(&policy, "+npm", "npm ci", Action::AllowWithCheckpoint, "network (policy.toml:1)");
+    check_net(&policy, "a.corp.example", "python3 x", Action::AllowWithCheckpoint, "mutating (built-in)");
+    check_net(&policy, "+npm,+evil.example", "npm ci", Action::Deny, "network (policy.toml:1)");
+    check_net(&policy, "host", "touch a", Action::Deny, "network (policy.toml:1)");
+    // Without a network, nothing was granted to a command that talks to others.
+    check_net(&policy, "none", "npm ci", Action::RequireApproval, "networked (built-in)");
+    let publishing =
+        |text: &str| Capabilities { published: vec![text.parse().unwrap()], ..asking_for("none") };
+    let decide = |text: &str| policy.decide_for(&shell("npm run dev"), &publishing(text), true).action;
+    assert_eq!(decide("5173"), Action::AllowWithCheckpoint);
+    assert_eq!(decide("0.0.0.0:5173:5173"), Action::Deny);
+    let stricter = self::policy("[classes]\nnetworked = \"ask\"\n[network]\nallow = [\"host\"]\n");
+    check_net(&stricter, "host", "curl x", Action::RequireApproval, "networked (policy.toml:2)");
+    assert_eq!(Policy::parse(Path::new("policy.toml"), &policy.text()).unwrap().text(), policy.text());
+}
+
+#[test]
+fn network_of_a_rule_is_granted_if_every_part_has_such_a_rule() {
+    let text = "[[rules]]\nprefix = [\"npm\", \"ci\"]\nnetwork = [\"npm\"]\naction = \"allow\"\n";
+    let policy = policy(text);
+    check_net(&policy, "+npm", "npm ci", Action::Allow, "rule for 'npm ci' (policy.toml:1)");
+    check_net(&policy, "+npm,+a.example", "npm ci", Action::RequireApproval, "network (built-in)");
+    for command in ["npm ci; python3 x", "npm ci && true", "cat a; npm ci", "npm ci > out; ls"] {
+        check_net(&policy, "+npm", command, Action::RequireApproval, "network (built-in)");
+    }
+    let plain = self::policy("[[rules]]\nprefix = [\"npm\", \"ci\"]\naction = \"allow\"\n");
+    check_net(&plain, "+npm", "npm ci", Action::RequireApproval, "network (built-in)");
+}
+
+#[test]
+fn saved_rules_grant_the_network_that_was_approved_and_no_other() {
+    let found = shell("cd web && python3 x.py");
+    let asked = asking_for("a.example");
+    let rules = Policy::built_in().rules_to_save_for(&found, &asked);
+    assert_eq!(rules.len(), 2, "{rules:?}");
+    let policy = Policy::built_in().with_saved(rules.clone());
+    assert_eq!(policy.decide_for(&found, &asked, false).action, Action::AllowWithCheckpoint);
+    check_net(&policy, "a.example", "python3 y.py", Action::RequireApproval, "network (built-in)");
+    check_net(
+        &policy,
+        "a.example",
+        "cd web && python3 x.py; ls",
+        Action::RequireApproval,
+        "network (built-in)",
+    );
+    check_net(&policy, "b.example", "python3 x.py", Action::RequireApproval, "network (built-in)");
+    let strict = self::policy("[network]\nothers = \"deny\"\n").with_saved(rules);
+    assert_eq!(strict.decide_for(&found, &asked, true).action, Action::Deny);
+}
+
+#[test]
+fn commands_that_can_write_count_as_writing_whatever_their_class() {
+    let policy =
+        policy("[classes]\nmutating = \"ask\"\n[[rules]]\nprefix = [\"make\"]\naction = \"allow\"\n");
+    let writing = Capabilities { write: true, ..Capabilities::READING };
+    let within =
+        |command: &str, granted: &Capabilities| policy.decide_within(&shell(command), granted, true).action;
+    for command in ["ls", "cat a", "x=1", "", "git diff"] {
+        assert_eq!(within(command, &writing), Action::RequireApproval, "{command}");
+        assert_eq!(within(command, &Capabilities::READING), Action::Allow, "{command}");
+    }
+    assert_eq!(within("make", &writing), Action::Allow);
+    // The part that reads has what the part that writes has.
+    check(&policy, "make && cat a", Action::RequireApproval, "mutating (policy.toml:2)");
+    check(&policy, "cat a", Action::Allow, "read_only (built-in)");
+}
+
+#[test]
+fn sessions_are_asked_for_by_their_network_alone() {
+    let policy = policy("[classes]\nmutating = \"ask\"\n[network]\nallow = [\"a.example\"]\n");
+    assert_eq!(policy.decide_session(&asking_for("none"), true).action, Action::Allow);
+    assert_eq!(policy.decide_session(&asking_for("a.example"), true).action, Action::Allow);
+    assert_eq!(policy.decide_session(&asking_for("host"), true).action, Action::RequireApproval);
+    assert_eq!(policy.decide_session(&asking_for("host"), false).action, Action::Deny);
+}
+
+#[test]
+fn network_grants_that_make_no_sense_are_errors() {
+    check_error(
+        "[network]\nothers = \"allow\"\n",
+        "policy.toml:2:10: 'others' should be ask or deny; allow = [\"host\"] grants every network",
+        "",
+    );
+    check_error(
+        "[network]\nallow = [\"http://x\"]\n",
+        "policy.toml:2:10: 'allow': \"http://x\" is not a host: expected a block such as 10.1.0.0/16, and :PORT if only one is meant",
+        "",
+    );
+    check_error(
+        "[[rules]]\nprefix = [\"x\"]\nnetwork = [\"host\"]\naction = \"deny\"\n",
+        "policy.toml:1:1: only a rule that allows can grant a network",
+        "use action = \"allow\" or \"checkpoint\"",
+    );
+}
+
+#[test]
+fn saved_network_is_read_back_as_the_same_hosts() {
+    let found = shell("python3 x.py");
+    let nets = [
+        "npm.",
+        "host.",
+        "none.",
+        "npn.",
+        "a.example,*.b.example:443,10.1.0.0/16,10.1.0.0/16:80",
+        "[::1]:8080,127.0.0.1:5432,localhost:8080,npm:8080",
+        "npm",
+        "host",
+    ];
+    for net in nets {
+        let asked = asking_for(net);
+        let rules = Policy::built_in().rules_to_save_for(&found, &asked);
+        let policy = policy(&rules[0].to_toml());
+        assert_eq!(policy.rules()[0].network.network, asked.network, "{net}: {}", rules[0].to_toml());
+        assert!(policy.decide_for(&found, &asked, false).action < Action::RequireApproval, "{net}");
+    }
 }

@@ -80,6 +80,10 @@ pub mod write {
     pub const KILL_SUIDGID: u32 = 1 << 2;
 }
 
+pub mod read {
+    pub const LOCKOWNER: u32 = 1 << 1;
+}
+
 pub mod getattr {
     pub const FH: u32 = 1 << 0;
 }

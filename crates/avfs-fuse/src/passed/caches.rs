@@ -30,6 +30,8 @@ pub struct CacheOptions {
     pub caches: Vec<Cache>,
     /// A directory of ours with the layer.
     pub layer: OwnedFd,
+    /// Nothing of the layer can be changed.
+    pub read_only: bool,
     /// Whether the file of the host at a path is read before it is shown, because it may hold a credential.
     pub is_inspected: fn(&[u8]) -> bool,
     /// The largest file that is read for that. A larger one is not shown.
@@ -49,6 +51,7 @@ pub(super) struct Caches {
     ways: Ways,
     lowers: Vec<Option<OwnedFd>>,
     layer: Layer,
+    pub(super) read_only: bool,
     is_inspected: fn(&[u8]) -> bool,
     inspected_bytes: u64,
     is_secret: fn(&[u8], &[u8]) -> bool,
@@ -70,7 +73,7 @@ impl<'a> CachedPath<'a> {
 
 impl Caches {
     pub(super) fn new(options: CacheOptions) -> Result<Caches, Errno> {
-        let CacheOptions { caches, layer, is_inspected, inspected_bytes, is_secret } = options;
+        let CacheOptions { caches, layer, read_only, is_inspected, inspected_bytes, is_secret } = options;
         let layer = Layer::at(layer)?;
         let mut ways = Ways::default();
         let mut lowers = Vec::new();
@@ -79,7 +82,7 @@ impl Caches {
             ways.add(&below, lowers.len(), is_there);
             lowers.push(lower);
         }
-        Ok(Caches { ways, lowers, layer, is_inspected, inspected_bytes, is_secret })
+        Ok(Caches { ways, lowers, layer, read_only, is_inspected, inspected_bytes, is_secret })
     }
 
     pub(super) fn top(&self) -> Way {

@@ -28,6 +28,8 @@ pub(super) struct Standpoint {
     /// On the way to something shared or cached, and neither itself.
     pub(super) is_way: bool,
     way: Way,
+    /// Nothing in a cache can be changed.
+    is_frozen: bool,
 }
 
 impl Standpoint {
@@ -59,7 +61,11 @@ impl Standpoint {
 
     /// Whether anything can be changed here.
     pub(super) fn is_writable(&self) -> bool {
-        !self.is_shared() || self.standing.level() == Level::Write
+        match self.layer() {
+            Layer::Shared => self.standing.level() == Level::Write,
+            Layer::Cached => !self.is_frozen,
+            Layer::Private => true,
+        }
     }
 
     /// Whether the name itself can be made, replaced or removed.
@@ -96,7 +102,9 @@ impl Places {
         let standing = self.rules.root(&Labels::default());
         let is_way = self.rules.is_passable(&standing) && standing.level() == Level::None;
         let way = self.caches.as_ref().map_or(Way::Apart, Caches::top);
-        let top = Standpoint { path: Vec::new(), standing, is_way: is_way || self.leads_on(way), way };
+        let is_frozen = self.caches.as_ref().is_some_and(|caches| caches.read_only);
+        let is_way = is_way || self.leads_on(way);
+        let top = Standpoint { path: Vec::new(), standing, is_way, way, is_frozen };
         names.iter().fold(top, |at, name| self.below(at, name))
     }
 
@@ -107,6 +115,7 @@ impl Places {
 
     fn below(&self, at: Standpoint, name: &[u8]) -> Standpoint {
         let standing = self.rules.child(&at.standing, name, &Labels::default());
+        let is_frozen = at.is_frozen;
         let mut path = at.path;
         if !path.is_empty() {
             path.push(b'/');
@@ -116,7 +125,7 @@ impl Places {
         let is_passable = self.rules.is_passable(&standing) || self.leads_on(way);
         let is_cached = matches!(way, Way::Within { .. });
         let is_way = standing.level() == Level::None && is_passable && !is_cached;
-        Standpoint { path, standing, is_way, way }
+        Standpoint { path, standing, is_way, way, is_frozen }
     }
 
     fn leads_on(&self, way: Way) -> bool {

@@ -18,9 +18,6 @@ use crate::request::Request;
 /// How many seconds the kernel may cache: a day, because it is told of every change behind its back.
 const VALID: u64 = 86_400;
 
-const SET_UID: u32 = 0o4000;
-const SET_GID: u32 = 0o2000;
-const GROUP_EXECUTE: u32 = 0o010;
 const ANY_WRITE: u32 = 0o222;
 const ANY_EXECUTE: u32 = 0o111;
 
@@ -55,7 +52,7 @@ impl Skin {
             (wanted.uid, wanted.gid) = (None, None);
         }
         if set.valid & setattr::KILL_SUIDGID != 0 {
-            wanted.mode = wanted.mode.or(self.mode_without_privileges(at.ino)?);
+            wanted.mode = wanted.mode.or(self.mode_without_privileges(request.caller, at.ino)?);
         }
         let attr = match wanted.size {
             Some(_) => self.resize(request.nodeid, at, wanted)?,
@@ -70,23 +67,6 @@ impl Skin {
         let _held = self.opens.hold(node);
         self.nodes.set_has_contents(node, false);
         Ok(self.tree.set_attr(at, wanted)?)
-    }
-
-    /// Takes the privileges away that a file gives to whoever executes it.
-    pub(super) fn drop_privileges(&self, ino: Ino) -> Result<(), SkinError> {
-        if let Some(mode) = self.mode_without_privileges(ino)? {
-            self.tree.set_attr(ino, SetAttr { mode: Some(mode), ..SetAttr::default() })?;
-        }
-        Ok(())
-    }
-
-    /// `None` if the file gives no privileges. Setgid without the right to execute is none.
-    fn mode_without_privileges(&self, ino: Ino) -> Result<Option<u32>, SkinError> {
-        let attr = self.tree.attr(ino)?;
-        let mode = attr.meta.mode;
-        let gives_group = mode & (SET_GID | GROUP_EXECUTE) == SET_GID | GROUP_EXECUTE;
-        let dropped = SET_UID | if gives_group { SET_GID } else { 0 };
-        Ok((attr.kind != Kind::Directory && mode & dropped != 0).then_some(mode & !dropped))
     }
 
     /// What the kernel is told of an inode, once more. The tree counts it as told: if it is not, it is given back.

@@ -7,7 +7,8 @@ use rustix::io::Errno;
 use super::Skin;
 use super::deferring::Outcome;
 use super::error::SkinError;
-use crate::abi::flags::write;
+use super::nodes::Dropped;
+use crate::abi::flags::{read, write};
 use crate::abi::{CopyFileRangeIn, FallocateIn, LseekIn, ReadIn, WriteIn};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -53,6 +54,10 @@ impl Skin {
             Ok(at) => at,
             Err(error) => return self.refuse(request, reply, error),
         };
+        if !is_direct(read.flags, read.read_flags & read::LOCKOWNER) {
+            // Before the bytes are looked up: a direct write that comes after them must know.
+            self.nodes.set_cached(request.nodeid);
+        }
         let answered = reply.filled(read.size as usize, |buffer| {
             let piece = fill(&self.tree, at, buffer)?;
             self.note_read(read, piece);
@@ -69,8 +74,11 @@ impl Skin {
         data: &[u8],
     ) -> Result<(), SkinError> {
         let at = self.at(request)?;
+        if !is_direct(arguments.flags, arguments.write_flags & write::LOCKOWNER) {
+            self.nodes.set_cached(request.nodeid);
+        }
         if arguments.write_flags & write::KILL_SUIDGID != 0 {
-            self.drop_privileges(at.ino)?;
+            self.drop_privileges(request, at)?;
         }
         // What the page cache writes back lies where the mapping has it, however the file was opened.
         let from_cache = arguments.write_flags & write::CACHE != 0;
@@ -78,6 +86,28 @@ impl Skin {
             true => self.append(request.nodeid, at, arguments.offset, data),
             false => self.write_at(request.nodeid, at, arguments.offset, data),
         }
+    }
+
+    /// Answers a write. The kernel has dropped the pages that a direct one covers when it began; those that were read
+    /// before it was done hold old bytes, and must be gone when its caller hears of its end.
+    pub(super) fn answer_write<'a>(
+        &self,
+        request: &Request<'_>,
+        arguments: &WriteIn,
+        reply: Reply<'a>,
+        written: Result<(), SkinError>,
+    ) -> Outcome<'a> {
+        let (node, size) = (request.nodeid, arguments.size);
+        self.answer(request, reply, written, |reply, ()| {
+            if !is_direct(arguments.flags, arguments.write_flags & write::LOCKOWNER) {
+                return reply.written(size);
+            }
+            self.nodes.written_past_cache(node, |dropped| match dropped {
+                Dropped::Written => self.notices.contents(node, arguments.offset, size.into()),
+                Dropped::Whole => self.notices.contents_from(node, 0),
+            });
+            self.when_up_to_date(reply, move |reply| reply.written(size))
+        })
     }
 
     /// The kernel has these bytes in its cache by now; if they may not be written, it must forget them.
@@ -104,16 +134,16 @@ impl Skin {
         let end = range.offset.checked_add(range.length).ok_or(FsError::TooLarge)?;
         self.check(at.ino, Level::Write)?;
         let size = self.tree.attr(at.ino)?.size;
-        match range.mode {
-            0 => self.tree.allocate(at, end)?,
-            // Room is taken by what is written, so there is nothing to be done ahead.
-            KEEP_SIZE => {}
-            PUNCH_HOLE | ZERO_KEEPING_SIZE => self.clear(at, range.offset, end.min(size))?,
-            ZERO_RANGE => {
-                self.clear(at, range.offset, end.min(size))?;
-                self.tree.allocate(at, end)?;
-            }
-            _ => return Err(Errno::OPNOTSUPP.into()),
+        if !matches!(range.mode, 0 | KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE | ZERO_KEEPING_SIZE) {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        self.drop_privileges_of_changed(request, at)?;
+        if matches!(range.mode, PUNCH_HOLE | ZERO_RANGE | ZERO_KEEPING_SIZE) {
+            self.clear(at, range.offset, end.min(size))?;
+        }
+        // With KEEP_SIZE alone nothing is done ahead: room is taken by what is written.
+        if matches!(range.mode, 0 | ZERO_RANGE) {
+            self.tree.allocate(at, end)?;
         }
         Ok(())
     }
@@ -149,7 +179,15 @@ impl Skin {
         // A part of what was asked for; the caller comes back for more.
         let mut buffer = vec![0; copy.len.min(COPIED_AT_ONCE) as usize];
         let read = self.tree.read(from, copy.off_in, &mut buffer)?;
+        self.drop_privileges_of_changed(request, to)?;
         self.tree.write(to, copy.off_out, &buffer[..read])?;
         Ok(read as u64)
     }
+}
+
+/// Whether a read or write goes past the kernel's cache. A page that is read or written back for a mapping comes with
+/// the flags of a file that was opened with `O_DIRECT`, but for no owner of locks. It matters: the kernel holds the lock
+/// of such a page while it waits for the answer, and invalidating the page waits for that lock.
+fn is_direct(flags: u32, for_lock_owner: u32) -> bool {
+    flags & rustix::fs::OFlags::DIRECT.bits() != 0 && for_lock_owner != 0
 }

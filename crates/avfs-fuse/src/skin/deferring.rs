@@ -78,7 +78,7 @@ impl Skin {
         loop {
             let Unanswered { reply, wanted } = unanswered;
             match self.tree.fetch(wanted) {
-                Ok(fetched) => at_hand.push(fetched),
+                Ok(fetched) => at_hand.extend(fetched),
                 Err(error) => return drop(reply.error(self.errno(&request, error.into()))),
             }
             let outcome = match request.operation {

@@ -112,27 +112,33 @@ impl Skin {
             made => return made,
         }
         let found = self.tree.lookup(self.ino(request)?, &EntryName::new(name)?)?;
-        let opened = self.open_found(&found, create).inspect_err(|_| self.give_back(found.ino))?;
+        let opened = self.open_found(request, &found, create).inspect_err(|_| self.give_back(found.ino))?;
         self.remembered(&opened)
     }
 
-    fn open_found(&self, found: &Attr, create: &CreateIn) -> Result<Attr, SkinError> {
+    fn open_found(&self, request: &Request<'_>, found: &Attr, create: &CreateIn) -> Result<Attr, SkinError> {
         // The kernel opens others than files itself; it has to look the name up again.
         if found.kind != Kind::File {
             return Err(Errno::STALE.into());
         }
-        self.open_inode(found.ino.into(), create.flags, create.open_flags)?;
+        self.open_inode(request, found.ino.into(), create.flags, create.open_flags)?;
         Ok(self.tree.attr(found.ino)?)
     }
 
     pub(super) fn open(&self, request: &Request<'_>, open: &OpenIn) -> Result<(), SkinError> {
-        self.open_inode(self.at(request)?, open.flags, open.open_flags)
+        self.open_inode(request, self.at(request)?, open.flags, open.open_flags)
     }
 
-    fn open_inode(&self, at: At, flags: u32, open_flags: u32) -> Result<(), SkinError> {
+    fn open_inode(
+        &self,
+        request: &Request<'_>,
+        at: At,
+        flags: u32,
+        open_flags: u32,
+    ) -> Result<(), SkinError> {
         self.check(at.ino, level_to_open(flags))?;
         if open_flags & open_in::KILL_SUIDGID != 0 {
-            self.drop_privileges(at.ino)?;
+            self.drop_privileges(request, at)?;
         }
         if flags & OFlags::TRUNC.bits() != 0 {
             let emptied = SetAttr { size: Some(0), ..SetAttr::default() };

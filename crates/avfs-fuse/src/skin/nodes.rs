@@ -38,6 +38,19 @@ struct Known {
     lookups: u32,
     /// The kernel was given its contents, or asks for them itself.
     has_contents: bool,
+    /// How many more direct writes invalidate their own pages; zero if the kernel has no pages.
+    cached_for: u16,
+}
+
+/// After this many direct writes during which the kernel has asked for no page, it drops all pages of the file, and the
+/// direct writes that follow invalidate nothing.
+const DIRECT_WRITES: u16 = 1000;
+
+/// The pages that a direct write makes the kernel drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dropped {
+    Written,
+    Whole,
 }
 
 impl Nodes {
@@ -119,6 +132,22 @@ impl Nodes {
         if let Some(known) = self.shard(node).get_mut(&node) {
             known.has_contents = has_contents;
         }
+    }
+
+    /// The kernel is about to have pages of a file.
+    pub fn set_cached(&self, node: u64) {
+        if let Some(known) = self.shard(node).get_mut(&node) {
+            known.cached_for = DIRECT_WRITES;
+        }
+    }
+
+    /// A file was written past the kernel's pages. Calls `invalidate` if the kernel may have any, before the next
+    /// direct write could find that it has none.
+    pub fn written_past_cache(&self, node: u64, invalidate: impl FnOnce(Dropped)) {
+        let mut shard = self.shard(node);
+        let Some(known) = shard.get_mut(&node).filter(|known| known.cached_for > 0) else { return };
+        known.cached_for -= 1;
+        invalidate(if known.cached_for == 0 { Dropped::Whole } else { Dropped::Written });
     }
 
     /// From now on the inode is told under another node id. Returns the one that the kernel knew.

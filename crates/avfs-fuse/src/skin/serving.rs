@@ -85,7 +85,7 @@ impl Skin {
             Operation::Read(read) => self.read(request, &read, reply),
             Operation::Write { write, data } => {
                 let written = self.write(request, &write, data);
-                self.answer(request, reply, written, |reply, ()| reply.written(write.size))
+                self.answer_write(request, &write, reply, written)
             }
             // The kernel keeps the locks of such a mount itself, and asks this once.
             Operation::Flush(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),

@@ -27,10 +27,22 @@ impl Notices {
         }
     }
 
+    /// The kernel drops what it has of these bytes of a file; a `len` of zero means up to the end.
+    pub fn contents(&self, node: u64, offset: u64, len: u64) {
+        if let Some(notifier) = self.notifier.get() {
+            notifier.inval_inode(node, offset as i64, len as i64);
+        }
+    }
+
     /// What the kernel has of a file from an offset on is wrong.
     pub fn contents_from(&self, node: u64, offset: u64) {
+        self.contents(node, offset, 0);
+    }
+
+    /// What the kernel knows of the attributes of a file is wrong; when this returns, it has forgotten them.
+    pub fn attributes_now(&self, node: u64) {
         if let Some(notifier) = self.notifier.get() {
-            notifier.inval_inode(node, offset as i64, 0);
+            notifier.inval_attributes_now(node);
         }
     }
 

@@ -5,12 +5,14 @@
 mod asking;
 mod attributes;
 mod contents;
+mod direct;
 mod fixture;
 mod given;
 mod like_the_host;
 mod locks;
 mod names;
 mod notifications;
+mod privileges;
 mod requests;
 mod ruled;
 mod two_like_the_host;

@@ -10,7 +10,7 @@ use avfs_core::EntryName;
 use avfs_fuse::Errno;
 use avfs_store::MemoryStore;
 use avfs_testkit::GatedStore;
-use avfs_tree::{Base, Ino, NewEntry, Objects, SystemClock, WorkTree};
+use avfs_tree::{Base, Ino, NewEntry, Objects, Place, SystemClock, WorkTree};
 use rustix::mount::UnmountFlags;
 
 use crate::fixture::{Mounted, empty_root};
@@ -124,6 +124,26 @@ fn a_mount_that_ends_does_not_wait_for_the_store() {
     assert!(gate.waiting() > 0);
     // Nobody is there to take these answers.
     gate.open();
+}
+
+#[test]
+fn a_name_in_preparation_is_found_when_it_is_ready_and_holds_up_no_others() {
+    let (_, tree) = cold_tree();
+    let mounted = Mounted::of(Arc::clone(&tree), false);
+    let ready = EntryName::new(b"ready").unwrap();
+    std::fs::write(mounted.at("other"), "there").unwrap();
+    let preparing = tree.prepare_name(Place::new(Ino::ROOT, ready.clone()));
+    let before = mounted.deferred();
+    let path = mounted.at("ready");
+    let reading = std::thread::spawn(move || std::fs::read_to_string(path));
+    eventually("it is put off", || mounted.deferred() > before);
+    assert_eq!(std::fs::read_to_string(mounted.at("other")).unwrap(), "there");
+    let file = tree.create(Ino::ROOT, &ready, NewEntry::file(0o644)).unwrap().ino;
+    tree.write(file, 0, b"made meanwhile").unwrap();
+    assert!(!reading.is_finished());
+    drop(preparing);
+    assert_eq!(reading.join().unwrap().unwrap(), "made meanwhile");
+    assert_eq!(mounted.end(), Vec::<String>::new());
 }
 
 #[test]

@@ -65,7 +65,13 @@ impl Layout {
     pub(crate) fn open_gc_lock(&self) -> Result<File, StoreError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.open(self.dir.join("gc.lock")).map_err(|e| io_failure("opening", "gc.lock", e))
+        let place = self.dir.join("gc.lock");
+        let opened = match options.open(&place) {
+            // A lock is taken on a file that is only read as well.
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(&place),
+            opened => opened,
+        };
+        opened.map_err(|e| io_failure("opening", "gc.lock", e))
     }
 
     /// The numbers of all pack files, ascending. Files with other names are not ours and left alone.

@@ -97,6 +97,15 @@ impl LogFile {
         Ok(())
     }
 
+    /// What is to be said when the disk refused something. Unless it is only full, nothing more is believed of it.
+    pub(super) fn broken(&self, action: &'static str, source: std::io::Error) -> JournalError {
+        let error = io_error(action, &self.place, source);
+        if !matches!(error, JournalError::Full { .. }) {
+            self.failed.store(true, Ordering::Release);
+        }
+        error
+    }
+
     pub(super) fn check(&self) -> Result<(), JournalError> {
         match self.failed.load(Ordering::Acquire) {
             true => Err(JournalError::Failed { place: self.place.clone() }),

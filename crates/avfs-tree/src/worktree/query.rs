@@ -31,6 +31,9 @@ impl WorkTree {
         let at = Place::new(parent, name.clone());
         let found = state.lookup(&at)?;
         let stand = self.ask(&mut state, Ask::Find { at: &at, found })?;
+        if !self.waits && state.preparing.contains(&at) {
+            return Err(FsError::InPreparation);
+        }
         self.told(&mut state, found.ok_or(FsError::NotFound)?, stand)
     }
 

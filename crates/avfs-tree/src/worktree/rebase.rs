@@ -18,6 +18,27 @@ use crate::worktree::watch::Seen;
 
 impl State {
     pub fn rebase(&mut self, to: Base, changes: &[Change], renew: bool) -> Result<(), FsError> {
+        self.stand_ins = self.find_stand_ins()?;
+        let moved = self.move_to_base(to, changes, renew);
+        self.stand_ins = InoMap::default();
+        moved
+    }
+
+    /// Whoever made the other state knows these inodes by the numbers of the base that both came from.
+    fn find_stand_ins(&mut self) -> Result<InoMap<Ino>, FsError> {
+        let mut stand_ins = InoMap::default();
+        for ino in std::mem::take(&mut self.renumbered) {
+            let loaded = self.inodes.get(&ino).and_then(|inode| inode.place.clone());
+            let Some(place) = loaded.or_else(|| self.stubs.place_of(ino)) else { continue };
+            self.renumbered.insert(ino);
+            if let Some(number) = self.number_at(&place)? {
+                stand_ins.insert(number, ino);
+            }
+        }
+        Ok(stand_ins)
+    }
+
+    fn move_to_base(&mut self, to: Base, changes: &[Change], renew: bool) -> Result<(), FsError> {
         self.layout += 1;
         self.revive_changed(changes)?;
         let relinked = self.relinked(&to)?;
@@ -27,8 +48,11 @@ impl State {
             None => 0,
         };
         if !relinked.is_empty() {
-            self.rebase_links(relinked, renew)?;
+            let unlinked = self.rebase_links(relinked, renew)?;
             self.reread_directories(renew)?;
+            for (ino, names) in unlinked {
+                self.leave_one_name(ino, names, renew)?;
+            }
         }
         self.rebase_directories(changes)?;
         // What comes from another time is not what is held, wherever it lies.
@@ -41,6 +65,10 @@ impl State {
         }
         for change in changes {
             self.rebase_path(change, renew)?;
+        }
+        // Not before: what comes back to a place may just have lost another one.
+        for change in changes.iter().filter(|change| renew && change.after.is_some()) {
+            self.bring_back(&change.path)?;
         }
         let relabelled = self.relabelled(changes);
         self.labels_changed(&[relabelled, moved].concat());
@@ -84,42 +112,86 @@ impl State {
     }
 
     /// Files in memory whose records in the link table differ take the new ones. Where they are children is
-    /// found anew: names of a file with several are not known from it.
+    /// found anew: names of a file with several are not known from it. Returns those that have no record any more, with
+    /// the names that they had.
     fn rebase_links(
         &mut self,
         mut differing: InoMap<Option<LinkedFile>>,
         renew: bool,
-    ) -> Result<(), FsError> {
+    ) -> Result<InoMap<Vec<Place>>, FsError> {
         differing.retain(|ino, _| self.inodes.contains_key(ino));
-        self.forget_names(|child| differing.contains_key(&child));
+        let mut names = self.forget_names(|child| differing.contains_key(&child));
+        let mut unlinked = InoMap::default();
         for (ino, after) in differing {
             let Some(file) = after else {
-                self.inode_mut(ino)?.linked = false;
-                self.lose_place(ino, renew)?;
+                unlinked.insert(ino, names.remove(&ino).unwrap_or_default());
                 continue;
             };
             let ctime = self.record(&link_key(LinkId(ino.0)))?.and_then(|record| record.ctime);
             let ctime = ctime.unwrap_or(file.entry.meta.mtime);
             let new = Inode { linked: true, names: file.names, ..Inode::from_entry(file.entry, ctime) };
+            self.nameless.remove(&ino);
+            self.abandoned.remove(&ino);
             self.replace_inode(ino, new, renew)?;
         }
+        Ok(unlinked)
+    }
+
+    /// A file that had several names has one of them in the base, or none.
+    fn leave_one_name(&mut self, ino: Ino, names: Vec<Place>, renew: bool) -> Result<(), FsError> {
+        self.inode_mut(ino)?.linked = false;
+        for place in names {
+            if let Some(entry) = self.own_entry(&place)?
+                && self.number_at(&place)? == Some(ino)
+                && self.has_kind(ino, Some(&entry))
+            {
+                return self.put_back(place, ino, entry, renew);
+            }
+        }
+        self.lose_place(ino, renew)
+    }
+
+    /// An inode in memory is at this place in the base, and nothing in memory is there.
+    fn put_back(&mut self, place: Place, ino: Ino, entry: Entry, renew: bool) -> Result<(), FsError> {
+        let ctime = self.place_ctime(&place)?.unwrap_or(entry.meta.mtime);
+        let mut new = Inode::from_entry(entry, ctime);
+        new.place = Some(place.clone());
+        self.directory_mut(place.parent)?.children.insert(place.name.clone(), ino);
+        self.nameless.remove(&ino);
+        self.abandoned.remove(&ino);
+        self.replace_inode(ino, new, renew)?;
+        self.tell(None, Seen::Name { parent: place.parent, name: place.name });
         Ok(())
     }
 
-    /// Takes children out of all directories in memory; they are looked up again when they are needed.
-    fn forget_names(&mut self, is_meant: impl Fn(Ino) -> bool) {
+    /// What the base has at a place, unless that is a file with several names.
+    fn own_entry(&self, place: &Place) -> Result<Option<Entry>, FsError> {
+        let Ok(directory) = self.directory(place.parent) else { return Ok(None) };
+        let slot: Option<Slot> = map::get(&self.objects, directory.base, place.name.as_bytes())?;
+        Ok(match slot {
+            Some(Slot::Own(entry)) => Some(entry),
+            Some(Slot::Link(_)) | None => None,
+        })
+    }
+
+    /// Takes children out of all directories in memory; they are looked up again when they are needed. Returns where
+    /// each was.
+    fn forget_names(&mut self, is_meant: impl Fn(Ino) -> bool) -> InoMap<Vec<Place>> {
         let mut forgotten = Vec::new();
+        let mut names: InoMap<Vec<Place>> = InoMap::default();
         for (parent, inode) in self.inodes.iter_mut() {
             if let Body::Directory(directory) = &mut inode.body {
                 directory.children.retain(|name, child| {
                     if is_meant(*child) {
                         forgotten.push(Seen::Name { parent: *parent, name: name.clone() });
+                        names.entry(*child).or_default().push(Place::new(*parent, name.clone()));
                     }
                     !is_meant(*child)
                 });
             }
         }
         forgotten.into_iter().for_each(|seen| self.tell(None, seen));
+        names
     }
 
     /// A name can stand for a linked file where it stood for the same one alone, or the other way round, and
@@ -227,6 +299,25 @@ impl State {
         }
     }
 
+    /// After a step in time, what was removed is there again under its number. If programs still have it open, it is in
+    /// memory without a name, and gets its name back.
+    fn bring_back(&mut self, path: &TreePath) -> Result<(), FsError> {
+        let Some((parent, name)) = path.split_last() else { return Ok(()) };
+        let Some(parent) = self.loaded(&parent).filter(|ino| self.directory(*ino).is_ok()) else {
+            return Ok(());
+        };
+        let place = Place::new(parent, name);
+        if !self.directory(parent)?.children.contains_key(&place.name)
+            && let Some(entry) = self.own_entry(&place)?
+            && let Some(ino) = self.number_at(&place)?
+            && self.is_nameless(ino)
+            && self.has_kind(ino, Some(&entry))
+        {
+            return self.put_back(place, ino, entry, true);
+        }
+        Ok(())
+    }
+
     /// Gives an inode in memory another state; says whether its contents did change and handles are stale.
     fn replace_inode(&mut self, ino: Ino, new: Inode, renew: bool) -> Result<bool, FsError> {
         let old = self.inode(ino)?;
@@ -257,6 +348,7 @@ impl State {
         (inode.place, inode.names) = (None, 0);
         if renew {
             inode.replaced = self.moment;
+            self.abandoned.insert(ino);
         }
         self.tell(None, if renew { Seen::Replaced(ino) } else { Seen::Attributes(ino) });
         self.drop_if_unused(ino)

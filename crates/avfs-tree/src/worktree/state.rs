@@ -1,6 +1,6 @@
 //! The tree in memory: inodes loaded on demand from the head snapshot, with what changed since.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// Where bytes of files without a name go.
     pub spill: Option<Arc<LogFile>>,
     pub watchers: Watchers,
+    /// Names that doors which never wait do not look up yet.
+    pub preparing: HashSet<Place>,
     /// What the doors with rules know of the tree.
     pub views: Views,
     /// Counts what may change where inodes stand among rules, beside the making of names.
@@ -52,6 +54,13 @@ pub(crate) struct State {
     pub dirty: InoSet,
     /// The inodes that live through open handles alone.
     pub nameless: InoSet,
+    /// Those of them that lost their names by a step in time: every handle on them is stale, so that their numbers can be
+    /// had by what the base has under them.
+    pub abandoned: InoSet,
+    /// The inodes that were loaded under another number than the base gives them: an inode without a name has that one.
+    pub renumbered: InoSet,
+    /// While the tree is moved to another base: the renumbered inodes, by the numbers that they have in the base.
+    pub stand_ins: InoMap<Ino>,
     /// Bytes in files with several names.
     pub linked_bytes: u64,
     pub links: ChangedLinks,
@@ -94,6 +103,7 @@ impl State {
             journaled: InoSet::default(),
             spill: None,
             watchers: Watchers::new(),
+            preparing: HashSet::new(),
             views: Views::default(),
             layout: 0,
             asked: 0,
@@ -103,6 +113,9 @@ impl State {
             stubs: Stubs::default(),
             dirty: InoSet::default(),
             nameless: InoSet::default(),
+            abandoned: InoSet::default(),
+            renumbered: InoSet::default(),
+            stand_ins: InoMap::default(),
             linked_bytes,
             links: ChangedLinks::default(),
             freed: BTreeSet::new(),
@@ -189,10 +202,16 @@ impl State {
                     Some(ino) => ino,
                     None => self.number_of(place)?,
                 };
+                if !self.nameless.is_empty() && self.number_at(place)? != Some(ino) {
+                    self.renumbered.insert(ino);
+                }
                 let ctime = record.and_then(|record| record.ctime).unwrap_or(entry.meta.mtime);
                 let mut inode = Inode::from_entry(entry, ctime);
                 inode.place = Some(place.clone());
                 inode.holds = self.stubs.take_holds(ino);
+                if let Some(abandoned) = self.take_abandoned(ino) {
+                    (inode.holds, inode.replaced) = (abandoned.holds, abandoned.replaced);
+                }
                 self.inodes.insert(ino, inode);
                 ino
             }
@@ -203,10 +222,25 @@ impl State {
 
     /// The number of an entry that is not loaded.
     pub fn number_of(&self, place: &Place) -> Result<Ino, FsError> {
+        if !self.abandoned.is_empty()
+            && let Some(ino) = self.number_at(place)?.filter(|ino| self.abandoned.contains(ino))
+        {
+            return Ok(ino);
+        }
         match self.place_record(place)?.and_then(|record| record.ino) {
             Some(ino) => Ok(ino),
             None => self.free_number(place),
         }
+    }
+
+    fn take_abandoned(&mut self, ino: Ino) -> Option<Inode> {
+        if !self.abandoned.remove(&ino) {
+            return None;
+        }
+        self.nameless.remove(&ino);
+        // Where it stands among rules has to be found out again.
+        self.layout += 1;
+        self.inodes.remove(&ino)
     }
 
     pub fn load_link(&mut self, link: LinkId) -> Result<Ino, FsError> {
@@ -282,7 +316,7 @@ impl State {
                 recorded.unwrap_or_else(|| Ino::derived(place.parent, &place.name, 0))
             }
         };
-        Ok(Some(number))
+        Ok(Some(self.stand_ins.get(&number).copied().unwrap_or(number)))
     }
 
     /// The change time that the base gives to a place, if it is not the modification time.
@@ -458,6 +492,7 @@ impl State {
             self.nameless.insert(ino);
         } else {
             self.nameless.remove(&ino);
+            self.abandoned.remove(&ino);
             self.inodes.remove(&ino);
             self.freed.insert(ino);
         }

@@ -50,6 +50,10 @@ impl Stubs {
         self.by_number.iter().map(|(ino, stub)| (ino, stub.place()))
     }
 
+    pub fn place_of(&self, ino: Ino) -> Option<Place> {
+        self.by_number.get(ino).map(|stub| stub.place())
+    }
+
     pub fn contains(&self, ino: Ino) -> bool {
         self.by_number.get(ino).is_some()
     }

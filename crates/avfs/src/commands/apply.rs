@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use agentvfs::Task;
-use agentvfs::apply::{Application, ApplyOptions, HunkNumber, OnConflict, Plan, Selection};
+use agentvfs::apply::{Application, ApplyOptions, Guarded, HunkNumber, OnConflict, Plan, Selection};
 use anyhow::Result;
 use avfs_core::{BadName, TreePath};
 use clap::ValueEnum;
@@ -27,6 +27,7 @@ use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::ignored::IgnoredArgs;
+use crate::listing::shown;
 use crate::progress::Progress;
 
 /// Bring a task's changes into its directory
@@ -37,7 +38,11 @@ unless --conflicts says what to do. Everything is applied or nothing is, and
 `avfs undo` takes it back. On a terminal, avfs shows what it would do and asks.
 Files that git ignores are not applied, unless they are named or --ignored is
 given, and are never in conflict.
-Ends with status 1 if there are conflicts: left, marked, or in the way.
+Files that programs of this machine run without being asked (hooks, settings of
+editors, .envrc) and directories that git would take for a repository are left
+out, unless --allow names them or you agree when asked.
+Ends with status 1 if there are conflicts (left, marked, or in the way), or if
+such files are left out.
 
 Examples:
   avfs apply task-1
@@ -45,6 +50,7 @@ Examples:
   avfs apply task-1 src --hunks README.md:1,3
   avfs apply task-1 --conflicts mark
   avfs apply task-1 --to ../web-copy
+  avfs apply task-1 --allow .vscode/settings.json
   avfs apply task-1 --commits
   avfs apply task-1 --branch fix -m 'Fix the login'")]
 pub struct ApplyArgs {
@@ -85,6 +91,10 @@ pub struct MannerArgs {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+
+    /// Also this file that programs of this machine run, or what is below this directory; without it, it is left out
+    #[arg(long, value_name = "PATH", value_parser = vault_path())]
+    allow: Vec<TreePath>,
 
     /// List every file: no line for a directory with many
     #[arg(long, visible_alias = "no-fold")]
@@ -139,7 +149,7 @@ pub fn run(context: &mut Context<'_>, args: &ApplyArgs) -> Result<ExitStatus> {
     let (task, paths) = context.task_and_paths(args.task.as_deref(), &args.paths)?;
     if args.git.is_wanted() {
         let directory = args.manner.to.as_deref().unwrap_or(task.root());
-        return git::run(context, &task, directory, &paths, &args.git);
+        return git::run(context, &task, directory, &paths, &args.manner.allow, &args.git);
     }
     let mut selection = Selection { paths, ..Selection::default() };
     for Hunks { path, numbers } in &args.hunks {
@@ -187,6 +197,7 @@ fn options(context: &Context<'_>, task: &Task, manner: &MannerArgs) -> Result<Ap
         task: Some(task.vault_name().clone()),
         conflicts: manner.on_conflict(),
         rules: task.rules()?,
+        allowed: manner.allow.clone(),
         ..ApplyOptions::default()
     })
 }
@@ -198,6 +209,7 @@ pub fn carry_out(
     plan: Plan,
     manner: &MannerArgs,
 ) -> Result<ExitStatus> {
+    let plan = ask_for_guarded(context, plan, manner)?;
     let asks = plan.conflicts.is_empty() && asks(context, &plan, manner);
     if asks && !agrees(context, task, &plan, manner)? {
         return Ok(ExitStatus::No);
@@ -228,8 +240,33 @@ impl MannerArgs {
 }
 
 fn asks(context: &Context<'_>, plan: &Plan, manner: &MannerArgs) -> bool {
-    let can_ask = !context.out.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal();
-    can_ask && !manner.yes && !plan.is_empty()
+    can_ask(context, manner) && !plan.is_empty()
+}
+
+fn can_ask(context: &Context<'_>, manner: &MannerArgs) -> bool {
+    let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    is_terminal && !context.out.is_json() && !manner.yes
+}
+
+/// How many guarded paths are asked for one by one; more are left out, and have to be named.
+const ASKED: usize = 20;
+
+/// What the host would run is asked for by its name, before everything else.
+fn ask_for_guarded(context: &mut Context<'_>, plan: Plan, manner: &MannerArgs) -> Result<Plan> {
+    if !can_ask(context, manner) || !plan.conflicts.is_empty() || plan.guarded.len() > ASKED {
+        return Ok(plan);
+    }
+    let mut allowed = Vec::new();
+    for Guarded { path, reason } in plan.guarded.clone() {
+        let shown = shown(&path, false);
+        if confirm(context.out, format_args!("Apply {shown} too? It is left out: {reason}."), false)? {
+            allowed.push(path);
+        }
+    }
+    match allowed.is_empty() {
+        true => Ok(plan),
+        false => Ok(plan.allowing(allowed).map_err(agentvfs::Error::from)?),
+    }
 }
 
 /// On a terminal the user sees what would be done before it is.

@@ -7,6 +7,7 @@ pub mod in_place;
 mod list;
 mod rules;
 mod show;
+mod wrapped;
 
 use agentvfs::approvals::{Approval, ApprovalId};
 use agentvfs::{Store, Vault};

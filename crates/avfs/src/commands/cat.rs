@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::json::{PathField, byte_field};
 use crate::printer::Printer;
 use crate::rule_args::RuleArgs;
+use crate::size::HumanSize;
 use crate::view::View;
 
 /// Print files
@@ -47,6 +48,9 @@ pub struct CatArgs {
 /// How much of a file is in memory at a time.
 const PIECE: u64 = 1 << 20;
 
+/// How much one JSON object holds of all files together: it is in memory as a whole, and holes cost nothing to make.
+const JSON_MAX: u64 = 64 << 20;
+
 byte_field!(ContentField, content, content_bytes_hex);
 
 #[derive(Serialize)]
@@ -69,6 +73,7 @@ pub fn run(context: &mut Context<'_>, args: &CatArgs) -> Result<ExitStatus> {
     let sizes = args.paths.iter().map(|path| file_size(&view, path)).collect::<Result<Vec<_>>>()?;
     let files = args.paths.iter().zip(sizes);
     if context.out.is_json() {
+        check_fits(files.clone(), args)?;
         let files = files.map(|(path, size)| body(&view, path, size, args)).collect::<Result<_>>()?;
         context.out.object("cat", &CatBody { files })?;
         return Ok(ExitStatus::Success);
@@ -95,9 +100,39 @@ fn file_size(view: &View, path: &TreePath) -> Result<u64> {
     }
 }
 
+fn check_fits<'a>(files: impl Iterator<Item = (&'a TreePath, u64)>, args: &CatArgs) -> Result<()> {
+    // Which bytes the lines are is known only when they are read.
+    if args.lines.is_some() {
+        return Ok(());
+    }
+    let wanted = files.map(|(_, size)| {
+        let Range { start, end } = wanted_bytes(size, args);
+        end.saturating_sub(start)
+    });
+    match wanted.fold(0, u64::saturating_add) {
+        wanted if wanted > JSON_MAX => Err(too_large()),
+        _ => Ok(()),
+    }
+}
+
+fn too_large() -> anyhow::Error {
+    let most = HumanSize(JSON_MAX);
+    let message = format!("a JSON object holds at most {most} of files, and more was asked for");
+    let hint = "ask for parts with --bytes, or leave --json out".to_owned();
+    Failure::new("too-large", ExitStatus::BadInput, message).hint(Some(hint)).into()
+}
+
+fn wanted_bytes(size: u64, args: &CatArgs) -> Range<u64> {
+    let Range { start, end } = args.bytes.clone().unwrap_or(0..size);
+    start..end.min(size)
+}
+
 fn body(view: &View, path: &TreePath, size: u64, args: &CatArgs) -> Result<FileBody> {
     let mut content = Vec::new();
     pieces(view, path, size, args, |piece| {
+        if (content.len() + piece.len()) as u64 > JSON_MAX {
+            return Err(too_large());
+        }
         content.extend_from_slice(piece);
         Ok(())
     })?;
@@ -118,12 +153,12 @@ fn pieces(
     args: &CatArgs,
     mut take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let Range { start, end } = args.bytes.clone().unwrap_or(0..size);
+    let Range { start, end } = wanted_bytes(size, args);
     let mut lines = args.lines.clone().map(LineFilter::new);
     let mut buffer = vec![0; PIECE.min(size) as usize];
     let mut offset = start;
-    while offset < end.min(size) {
-        let wanted = (end.min(size) - offset).min(PIECE) as usize;
+    while offset < end {
+        let wanted = (end - offset).min(PIECE) as usize;
         let len = view.read_at(path, offset, &mut buffer[..wanted])?;
         let piece = &buffer[..len];
         match &mut lines {

@@ -28,7 +28,6 @@ use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::of_library;
 use crate::front::{self, Side, Worker};
-use crate::network_args::announce;
 use crate::unreached::{self, Unreached};
 
 pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
@@ -59,11 +58,15 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         // By the time that it waits, the user has answered or does not want to.
         request.asking = Asking::Wait(Some(Duration::ZERO));
     }
-    announce(context.out, &request.published.iter().map(PublishedBody::from).collect::<Vec<_>>());
-    if let Some(gap) = memory_gap(&request.limits).filter(|_| manner == Manner::Through) {
+    // Of the usual limit, which nobody asked for, the envelope says it.
+    if manner == Manner::Through
+        && args.memory.is_some()
+        && let Some(gap) = memory_gap(&request.limits)
+    {
         context.out.talk(gap);
     }
     let undo = context.undo_command(&vault)?;
+    let published: Vec<PublishedBody> = request.published.iter().map(PublishedBody::from).collect();
     let telling = RefCell::new(Telling::new(context.out, manner, undo.clone()));
     let door = HostDoor { home, vault: vault.name()?.to_string(), rules: request.rules.clone() };
     let mut lingering = Lingering::default();
@@ -71,7 +74,12 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
         &worker,
         Some(&door),
         |running| vault.exec(&request, running),
-        &mut |event| telling.borrow_mut().event(event),
+        &mut |event| {
+            if let Event::Started = event {
+                telling.borrow_mut().announce(&published);
+            }
+            telling.borrow_mut().event(event);
+        },
         &mut |id, cancel| match asks_here {
             true => asked_here(vault.store(), id, cancel),
             false => telling.borrow_mut().waiting(id),

@@ -125,7 +125,7 @@ fn prune_tasks(context: &mut Context<'_>, args: &PruneArgs) -> Result<ExitStatus
     if context.out.is_json() {
         context.out.object("prune-tasks", &TasksBody { dry_run: args.dry_run, tasks: names })?;
     } else if names.is_empty() {
-        context.out.talk("no task is done with");
+        context.out.talk("there is no applied or unchanged task to throw away");
     }
     Ok(ExitStatus::Success)
 }

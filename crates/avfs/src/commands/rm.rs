@@ -33,7 +33,7 @@ pub struct RmArgs {
 }
 
 pub fn run(context: &mut Context<'_>, args: &RmArgs) -> Result<ExitStatus> {
-    let (removed, changed) = context.change("rm", &describe(&args.paths), |open| {
+    let (removed, changed) = context.remove("rm", &describe(&args.paths), |open| {
         let mut removed = Vec::new();
         for path in &args.paths {
             if args.force && !open.exists(path)? {

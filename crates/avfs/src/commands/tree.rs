@@ -1,5 +1,7 @@
 //! `avfs tree`: directories as a picture.
 
+use std::iter::Peekable;
+
 use agentvfs::{EntryName, Found};
 use anyhow::Result;
 use avfs_core::TreePath;
@@ -43,6 +45,12 @@ pub struct TreeArgs {
     pub rules: RuleArgs,
 }
 
+/// In front of what is below the last entry of a directory, and below another one.
+const LAST: &str = "    ";
+const MORE: &str = "│   ";
+
+type Entries<'a> = Peekable<Box<dyn Iterator<Item = Result<(EntryName, Found)>> + 'a>>;
+
 #[derive(Serialize)]
 struct TreeBody {
     #[serde(flatten)]
@@ -60,7 +68,7 @@ pub fn run(context: &mut Context<'_>, args: &TreeArgs) -> Result<ExitStatus> {
     if !drawing.out.is_json() {
         drawing.out.line(painted(drawing.out, &top, args.path.to_string()))?;
     }
-    drawing.below(&args.path, &top, "", 1)?;
+    drawing.below(&args.path, &top)?;
     let Drawing { directories, files, entries, out, .. } = drawing;
     if out.is_json() {
         out.object("tree", &TreeBody { path: (&args.path).into(), entries, directories, files })?;
@@ -86,34 +94,61 @@ struct Drawing<'a> {
     entries: Vec<EntryBody>,
 }
 
-impl Drawing<'_> {
-    /// Draws what is in a directory, behind the lines of those above. A path is at most 4095 bytes long, and
-    /// so the recursion ends long before the stack does.
-    fn below(&mut self, path: &TreePath, directory: &Found, lines: &str, level: usize) -> Result<()> {
-        let view = self.view;
+impl<'a> Drawing<'a> {
+    /// Draws what is below a directory. Trees can be deeper than any stack: the directories on the way to the one that
+    /// is drawn are in a list.
+    fn below(&mut self, path: &TreePath, top: &Found) -> Result<()> {
+        let mut open = vec![self.entries_of(path, top)?];
+        // The path of the last of them, and the lines in front of its entries.
+        let (mut path, mut lines) = (path.clone(), String::new());
+        while let Some(directory) = open.last_mut() {
+            let Some(item) = directory.next() else {
+                open.pop();
+                if let Some((above, _)) = path.split_last().filter(|_| !open.is_empty()) {
+                    path = above;
+                    lines.truncate(lines.len() - width_of_last(&lines));
+                }
+                continue;
+            };
+            let (name, found) = item?;
+            let is_last = directory.peek().is_none();
+            let (branch, space) = if is_last { ("└── ", LAST) } else { ("├── ", MORE) };
+            path.push(&name);
+            self.draw(&path, &name, &found, &lines, branch)?;
+            let is_entered =
+                found.entry.is_directory() && self.args.levels.is_none_or(|levels| open.len() < levels);
+            match is_entered {
+                true => {
+                    open.push(self.entries_of(&path, &found)?);
+                    lines.push_str(space);
+                }
+                false => path = path.split_last().map(|(above, _)| above).unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a directory that are drawn.
+    fn entries_of(&self, path: &TreePath, directory: &Found) -> Result<Entries<'a>> {
         let (all, only_directories) = (self.args.all, self.args.directories);
-        let shown = view.list(path, directory)?.filter(|item| match item {
+        let shown = self.view.list(path, directory)?.filter(move |item| match item {
             Ok((name, found)) => {
                 (all || !name.as_bytes().starts_with(b"."))
                     && (!only_directories || found.entry.is_directory())
             }
             Err(_) => true,
         });
-        let mut shown = shown.peekable();
-        while let Some(item) = shown.next() {
-            let (name, found) = item?;
-            let path = path.join(&name);
-            let (branch, space) =
-                if shown.peek().is_some() { ("├── ", "│   ") } else { ("└── ", "    ") };
-            self.draw(&path, &name, &found, &format!("{lines}{branch}"))?;
-            if found.entry.is_directory() && self.args.levels.is_none_or(|levels| level < levels) {
-                self.below(&path, &found, &format!("{lines}{space}"), level + 1)?;
-            }
-        }
-        Ok(())
+        Ok((Box::new(shown.map(|item| Ok(item?))) as Box<dyn Iterator<Item = _>>).peekable())
     }
 
-    fn draw(&mut self, path: &TreePath, name: &EntryName, found: &Found, lines: &str) -> Result<()> {
+    fn draw(
+        &mut self,
+        path: &TreePath,
+        name: &EntryName,
+        found: &Found,
+        lines: &str,
+        branch: &str,
+    ) -> Result<()> {
         match found.entry.is_directory() {
             true => self.directories += 1,
             false => self.files += 1,
@@ -124,9 +159,14 @@ impl Drawing<'_> {
         }
         let name = painted(self.out, found, name.to_string());
         match target(found) {
-            Some(target) => self.out.line(format_args!("{lines}{name} -> {}", printable(target)))?,
-            None => self.out.line(format_args!("{lines}{name}"))?,
+            Some(target) => self.out.line(format_args!("{lines}{branch}{name} -> {}", printable(target)))?,
+            None => self.out.line(format_args!("{lines}{branch}{name}"))?,
         }
         Ok(())
     }
+}
+
+/// How many bytes of the lines belong to the directory that was entered last.
+fn width_of_last(lines: &str) -> usize {
+    if lines.ends_with(MORE) { MORE.len() } else { LAST.len() }
 }

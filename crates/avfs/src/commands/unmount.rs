@@ -38,17 +38,17 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
     let dir = whole_name(&args.dir);
     // Before anything that is dead is cleaned up.
     let shown = agentvfs::mount::vault_at(&dir)?;
-    let store = context.store()?;
-    store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
-    let found = store.mounts()?.into_iter().find(|known| known.mount.dir == dir);
-    let (vault, left) = match (found, shown) {
-        (Some(KnownMount { vault, .. }), _) => {
-            let left = end(&store.vault(vault.as_str())?, &dir, args.force)?;
-            (vault.to_string(), left)
+    let (vault, left) = match by_its_owner(context, args, &dir, shown) {
+        Ok(ended) => ended,
+        Err(error) => {
+            // Its disk may be dead or read-only. What is mounted is the kernel's to take away.
+            if is_about_the_store(&error) && agentvfs::mount::is_here(&dir)? {
+                agentvfs::mount::unmount(&dir, args.force)?;
+                let shown = dir.display();
+                context.out.warn(format_args!("{shown} is unmounted; what was not stored yet may be lost"));
+            }
+            return Err(error);
         }
-        // It was of a process that died.
-        (None, Some(vault)) if agentvfs::mount::vault_at(&dir)?.is_none() => (vault, Unmounted::Wholly),
-        (None, _) => return Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into()),
     };
     if context.out.is_json() {
         let lingers = left == Unmounted::Here;
@@ -59,6 +59,37 @@ pub fn run(context: &mut Context<'_>, args: &UnmountArgs) -> Result<ExitStatus> 
         warn_if_it_lingers(context, args, left);
     }
     Ok(ExitStatus::Success)
+}
+
+/// Has the process that serves a mount end it. Returns whose mount it was.
+fn by_its_owner(
+    context: &Context<'_>,
+    args: &UnmountArgs,
+    dir: &Path,
+    shown: Option<String>,
+) -> Result<(String, Unmounted)> {
+    let store = context.store()?;
+    store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
+    let found = store.mounts()?.into_iter().find(|known| known.mount.dir == dir);
+    match (found, shown) {
+        (Some(KnownMount { vault, .. }), _) => {
+            let left = end(&store.vault(vault.as_str())?, dir, args.force)?;
+            Ok((vault.to_string(), left))
+        }
+        // It was of a process that died.
+        (None, Some(vault)) if agentvfs::mount::vault_at(dir)?.is_none() => Ok((vault, Unmounted::Wholly)),
+        // On a disk that is read-only, mounts cannot be written down.
+        (None, Some(vault)) if store.is_read_only() => {
+            agentvfs::mount::unmount(dir, args.force)?;
+            Ok((vault, Unmounted::Wholly))
+        }
+        (None, _) => Err(Error::from(MountError::NotMounted { path: args.dir.clone() }).into()),
+    }
+}
+
+/// Whether it is the store that cannot be used, so that nobody could ask the owner.
+fn is_about_the_store(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Host { .. } | Error::Store(_)))
 }
 
 /// Who asked for it by force knows.

@@ -234,7 +234,7 @@ fn paged(sandbox: &Sandbox, line: &str, pager: &str) -> String {
     let mut script = Command::new("script");
     let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
     script.args(["-qec", &format!("{program} {line}"), "/dev/null"]).stdin(Stdio::null());
-    script.env_clear().env("HOME", sandbox.path("home")).env("PATH", "/usr/bin:/bin");
+    script.env_clear().env("HOME", sandbox.path("home")).env("PATH", "/usr/bin:/bin").current_dir("/");
     let output = script.env("TERM", "xterm").env("AVFS_PAGER", pager).output().unwrap();
     String::from_utf8_lossy(&output.stdout).replace('\r', "")
 }

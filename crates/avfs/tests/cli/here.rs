@@ -127,6 +127,25 @@ fn in_a_project_without_tasks_the_chosen_vault_counts_if_it_was_used_last() {
 }
 
 #[test]
+fn in_a_project_without_tasks_every_command_names_the_chosen_vault() {
+    let sandbox = Sandbox::new();
+    sandbox.good("vault create site --use");
+    let (repository, plain) = (project(&sandbox, "web", &[]), project(&sandbox, "plain", &[]));
+    fs::create_dir(repository.directory.join(".git")).unwrap();
+    let told = "on vault 'site', chosen with `avfs vault use`: this project has no task\n";
+    for line in ["write thing one", "diff", "ls", "mkdir more"] {
+        let talk = repository.talk(line);
+        assert_eq!(talk.matches(told).count(), 1, "{line}: {talk}");
+        let talk = plain.talk(line.replace("more", "other").as_str());
+        assert!(!talk.contains("on vault"), "{line}: {talk}");
+    }
+    assert!(repository.talk("undo").contains(" in vault 'site': "), "it names what it undid");
+    assert!(!repository.talk("ls --vault site").contains("on vault"), "named by a flag");
+    let elsewhere = project(&sandbox, "api", &["fix"]);
+    assert!(!elsewhere.talk("ls").contains("on vault"), "a task of this project");
+}
+
+#[test]
 fn a_redo_ends_with_the_next_change() {
     let sandbox = Sandbox::new();
     let web = project(&sandbox, "web", &["fix"]);

@@ -20,6 +20,7 @@ mod query;
 mod rules;
 mod sandbox;
 mod seed;
+mod sizes;
 mod tasks;
 mod trouble;
 mod upkeep;

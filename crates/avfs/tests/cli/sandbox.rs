@@ -83,7 +83,7 @@ impl Sandbox {
         let program = assert_cmd::cargo::cargo_bin!("avfs").display().to_string();
         let mut script = Command::new("script");
         script.args(["-qec", &format!("{program} {line}"), "/dev/null"]);
-        script.env_clear().env("HOME", self.path("home")).env("PATH", "/usr/bin:/bin");
+        script.env_clear().env("HOME", self.path("home")).env("PATH", "/usr/bin:/bin").current_dir("/");
         let output = script.env("NO_COLOR", "1").write_stdin(answer).output().unwrap();
         String::from_utf8_lossy(&output.stdout).replace('\r', "")
     }

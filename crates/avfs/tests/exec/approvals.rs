@@ -5,7 +5,8 @@ mod asker;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
-use asker::{ASKS, Answer, Asker};
+use asker::ASKS;
+pub use asker::{Answer, Asker};
 use serde_json::Value;
 
 use crate::schema::assert_event;
@@ -291,7 +292,10 @@ fn a_request_is_shown_with_everything_and_nothing_steers_the_terminal() {
     let shown = asker.good(&["approvals", "show", &id]);
     assert!(shown.chars().all(|c| c == '\n' || c.is_ascii_graphic() || c == ' '), "{shown:?}");
     for part in [
-        r"command: curl 'https://x/\u{1b}[2K\u{202e}\u{200b}\n'",
+        "command: (44 characters, 2 lines)\n",
+        r"  | curl 'https://x/\u{1b}[2K\u{202e}\u{200b}\n",
+        "given: reads and writes the files of the vault",
+        r"is not known before it runs",
         "directory: /workspace/src",
         r"variable: A=\u{1b}]0;t\u{7}",
         "input: 4 bytes, BLAKE3 ",
@@ -301,7 +305,7 @@ fn a_request_is_shown_with_everything_and_nothing_steers_the_terminal() {
         "vault: web at ",
         "does: host_escape_risk",
         r"it holds the character \u{1b}",
-        "always: ",
+        "once only: ",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
@@ -482,18 +486,14 @@ fn what_is_allowed_in_a_session_is_allowed_there_alone() {
         assert_eq!((run(&session).status, asker.runs()), (0, round));
     }
     let tell = |line: &str| asker.good(&["session", "exec", &session, "-c", line]);
-    // What would make other things of the same words: each is asked for anew, and holds again once it is as it was.
-    for (change, back) in [
-        ("export OTHER=1", "unset OTHER"),
-        ("f() { :; }", "unset -f f"),
-        ("shopt -s nullglob", "shopt -u nullglob"),
-    ] {
-        tell(change);
-        let changed = run(&session);
-        assert_eq!(changed.status, 121, "{change}: {}", changed.envelope);
-        assert!(changed.message().contains("state of the shell"), "{}", changed.message());
-        tell(back);
-    }
+    // Another value is another request, and what the person has allowed holds again once it is as it was.
+    tell("export OTHER=1");
+    let changed = run(&session);
+    assert_eq!(changed.status, 121, "{}", changed.envelope);
+    assert!(changed.message().contains("environment"), "{}", changed.message());
+    tell("unset OTHER");
+    // Nothing else of the shell reaches the command.
+    tell("shopt -s nullglob; g() { :; }");
     assert_eq!((run(&session).status, asker.runs()), (0, 3));
     tell("cd /tmp");
     assert_eq!(run(&session).status, 121, "in another directory");

@@ -5,12 +5,14 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail where it stands")]
 
 mod approvals;
+mod capabilities;
 mod runs;
 mod schema;
 
 mod changes;
 mod command_line;
 mod envelopes;
+mod inner_door;
 mod session;
 mod together;
 mod walls;

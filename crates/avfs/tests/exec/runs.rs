@@ -16,6 +16,9 @@ mutating = \"allow\"
 destructive = \"allow\"
 networked = \"allow\"
 host_escape_risk = \"allow\"
+[network]
+allow = [\"host\"]
+publish = [\"0:5173\"]
 ";
 
 /// A vault `work`, and where its runs come from.

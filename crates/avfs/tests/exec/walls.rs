@@ -278,6 +278,10 @@ fn memory_is_bounded_for_all_processes_together() {
         "{:#}",
         answer.value
     );
+    let policy = runs.path("everything.toml").display().to_string();
+    let words = ["exec", "--policy", &policy, "--memory", "100M", "-c", eat];
+    let ended = crate::program::end_of(runs.ground.command(&words), b"");
+    assert!(ended.err.contains("they used more memory than --memory allows"), "{}", ended.err);
     // Each keeps what it has until all of them have it.
     let kept = "/usr/bin/python3 -c 'b = bytearray(60 << 20); import time; time.sleep(5)'";
     let several = format!("for i in 1 2 3 4; do {kept} & done; wait");

@@ -142,11 +142,14 @@ fn links_lead_nowhere_and_rules_hold_for_users() {
 }
 
 #[test]
-fn what_does_not_hold_of_a_limit_on_memory_is_said_at_the_start() {
+fn what_does_not_hold_of_a_limit_on_memory_is_said_if_one_is_asked_for() {
     let runs = Runs::new();
     let by = runs.run(&[], "true").result("limits_by").clone();
-    let words = ["exec", "--policy", &runs.policy, "-c", "true"];
-    let ended = end_of(runs.user.command(&runs.user.program(), &words), b"");
-    let lines = ended.err.lines().filter(|line| line.starts_with("memory is limited for each process alone"));
-    assert_eq!(lines.count(), usize::from(by == "rlimits"), "{by}: {}", ended.err);
+    for (flags, is_asked) in [(vec!["--memory", "1G"], true), (vec![], false)] {
+        let words = [vec!["exec", "--policy", &runs.policy], flags, vec!["-c", "true"]].concat();
+        let ended = end_of(runs.user.command(&runs.user.program(), &words), b"");
+        let lines =
+            ended.err.lines().filter(|line| line.starts_with("memory is limited for each process alone"));
+        assert_eq!(lines.count(), usize::from(by == "rlimits" && is_asked), "{by}: {}", ended.err);
+    }
 }

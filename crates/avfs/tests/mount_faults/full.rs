@@ -4,11 +4,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Command;
 
 use avfs_testkit::{SmallDisk, noise};
 use rustix::io::Errno;
 
-use crate::ground::{Ground, Mount};
+use crate::ground::{Ground, Mount, is_mounted};
 
 const DISK: u64 = 64 << 20;
 /// More than what is left: a checkpoint needs as much room again as what is written.
@@ -103,6 +104,110 @@ fn a_killed_server_on_a_full_disk_loses_nothing_that_was_synced() {
         ground.unmount(mount);
         ground.assert_sound();
     });
+}
+
+/// Takes every byte that is left.
+fn take_all_room(disk: &Path) {
+    let mut ballast = File::options().create(true).append(true).open(disk.join("the rest")).unwrap();
+    for piece in [1 << 20, 4096, 1] {
+        while ballast.write_all(&vec![1; piece]).is_ok() {}
+    }
+    let room = rustix::fs::statvfs(disk).unwrap();
+    assert_eq!(room.f_bavail, 0, "there is room left");
+}
+
+/// Whether something was accepted; if not, because there is no room.
+#[track_caller]
+fn is_accepted<T>(result: io::Result<T>) -> bool {
+    let refused = result.err().map(|error| error.raw_os_error());
+    assert!(refused.is_none_or(|errno| errno == Some(Errno::NOSPC.raw_os_error())), "{refused:?}");
+    refused.is_none()
+}
+
+fn end_by_command(ground: &Ground, mount: &Mount) {
+    let ended = ground.ended(&["unmount", &mount.dir.display().to_string()]);
+    assert_eq!(ended.status.code(), Some(7), "{}", ended.err);
+    assert!(ended.err.contains("stays in its journal"), "{}", ended.err);
+}
+
+fn end_by_the_kernel(_: &Ground, mount: &Mount) {
+    assert!(Command::new("umount").arg(&mount.dir).status().unwrap().success());
+}
+
+fn check_accepted_operations(disk: &Path, end: fn(&Ground, &Mount)) {
+    let ground = Ground::with_home(&disk.join("store"));
+    ground.avfs(&["vault", "create", "work", "--use"]);
+    ["moved", "removed", "emptied"].iter().for_each(|name| drop(ground.avfs(&["write", name, "text"])));
+    let mount = ground.mount("work", "place");
+    take_all_room(disk);
+    fs::remove_file(mount.path("removed")).unwrap();
+    File::options().write(true).open(mount.path("emptied")).unwrap().set_len(0).unwrap();
+    let is_moved = is_accepted(fs::rename(mount.path("moved"), mount.path("there")));
+    // More than the buffer of the journal holds.
+    let made: Vec<bool> = (0..400)
+        .map(|number| {
+            let name = format!("made-{number}");
+            let file = File::create(mount.path(&name)).and_then(|mut file| file.write_all(&[b'a'; 1000]));
+            let is_made = is_accepted(file);
+            if !is_made && mount.path(&name).exists() {
+                fs::remove_file(mount.path(&name)).unwrap();
+            }
+            is_made
+        })
+        .collect();
+    // What was kept for removals may have become room for others.
+    take_all_room(disk);
+    end(&ground, &mount);
+    mount.await_server_end();
+    assert!(!is_mounted(&mount.dir));
+    fs::remove_file(disk.join("the rest")).unwrap();
+    let mount = ground.mount("work", "place");
+    assert!(!mount.path("removed").exists(), "what was removed is there again");
+    assert_eq!(fs::metadata(mount.path("emptied")).unwrap().len(), 0);
+    assert_eq!(mount.path("there").exists(), is_moved);
+    assert_eq!(mount.path("moved").exists(), !is_moved);
+    for (number, is_made) in made.into_iter().enumerate() {
+        let found = fs::read(mount.path(&format!("made-{number}"))).ok();
+        assert_eq!(found, is_made.then(|| vec![b'a'; 1000]), "file {number}");
+    }
+    ground.unmount(mount);
+    ground.assert_sound();
+}
+
+#[test]
+fn accepted_operations_on_a_full_disk_survive_an_unmount() {
+    let name = "full::accepted_operations_on_a_full_disk_survive_an_unmount";
+    SmallDisk::with(name, DISK, |disk| check_accepted_operations(disk, end_by_command));
+}
+
+#[test]
+fn accepted_operations_on_a_full_disk_survive_a_plain_umount() {
+    let name = "full::accepted_operations_on_a_full_disk_survive_a_plain_umount";
+    SmallDisk::with(name, DISK, |disk| check_accepted_operations(disk, end_by_the_kernel));
+}
+
+#[test]
+fn commands_that_take_away_work_without_a_byte_of_room() {
+    let name = "full::commands_that_take_away_work_without_a_byte_of_room";
+    let removals: [&[&str]; 5] = [
+        &["rm", "file"],
+        &["checkpoint", "delete", "kept"],
+        &["prune"],
+        &["vault", "delete", "work", "--yes"],
+        &["gc"],
+    ];
+    for words in removals {
+        SmallDisk::with(name, DISK, |disk| {
+            let ground = Ground::with_home(&disk.join("store"));
+            ground.avfs(&["vault", "create", "work", "--use"]);
+            ground.avfs(&["write", "file", "text"]);
+            ground.avfs(&["checkpoint", "save", "kept"]);
+            take_all_room(disk);
+            ground.avfs(words);
+            fs::remove_file(disk.join("the rest")).unwrap();
+            ground.assert_sound();
+        });
+    }
 }
 
 #[test]

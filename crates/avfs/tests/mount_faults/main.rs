@@ -8,6 +8,7 @@
 
 mod busy;
 mod doors;
+mod dying;
 mod full;
 mod ground;
 mod holder;

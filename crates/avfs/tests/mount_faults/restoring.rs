@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -275,4 +276,139 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
+}
+
+const NAMES: [&str; 9] = [
+    "linked",
+    "linked-and-known-by-the-other-name",
+    "linked-and-written",
+    "linked-and-removed",
+    "removed",
+    "removed-and-made",
+    "replaced",
+    "moved",
+    "in/a-directory",
+];
+
+fn opened(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+/// Does to files, between a checkpoint and the way back to it, what their names say. The descriptors that are returned
+/// stay open.
+fn do_to_files(mount: &Mount) -> Vec<File> {
+    let path = |name: &str| mount.path(name);
+    let link = |name: &str| fs::hard_link(path(name), path(&format!("{name}-too"))).unwrap();
+    NAMES.iter().filter(|name| name.starts_with("linked")).for_each(|name| link(name));
+    fs::write(path("linked-and-written"), "other").unwrap();
+    let mut held: Vec<File> = NAMES.iter().map(|name| opened(&path(name))).collect();
+    held.push(opened(&path("linked-and-known-by-the-other-name-too")));
+    held.push(File::open(path("in")).unwrap());
+    for name in
+        ["removed", "removed-and-made", "in/a-directory", "linked-and-removed", "linked-and-removed-too"]
+    {
+        fs::remove_file(path(name)).unwrap();
+    }
+    fs::remove_dir(path("in")).unwrap();
+    fs::write(path("removed-and-made"), "made").unwrap();
+    fs::write(path("temporary"), "temporary").unwrap();
+    fs::rename(path("temporary"), path("replaced")).unwrap();
+    fs::rename(path("moved"), path("moved-away")).unwrap();
+    held
+}
+
+/// Whether a descriptor and a path are the same file, for the mount and for the vault.
+#[track_caller]
+fn assert_same_file(ground: &Ground, file: &File, mount: &Mount, name: &str, when: &str) {
+    let (held, found) = (file.metadata().unwrap(), fs::metadata(mount.path(name)).unwrap());
+    assert_eq!((held.ino(), held.nlink()), (found.ino(), found.nlink()), "{name} {when}");
+    let text = format!("{when:7.7}");
+    file.write_all_at(text.as_bytes(), 0).unwrap();
+    let read = fs::read_to_string(mount.path(name)).unwrap();
+    assert!(read.starts_with(&text), "{name} {when}: what was written through the descriptor is lost");
+    assert!(ground.avfs(&["cat", name]).starts_with(&text), "{name} {when}: it is lost in the vault");
+}
+
+/// What was open and is there again: as long as the contents are the same, it is the same file.
+#[track_caller]
+fn assert_removed_file_lives_on(held: &[File], mount: &Mount) {
+    for (name, file) in NAMES.iter().zip(held) {
+        match *name {
+            "linked" | "removed" => {
+                let found = fs::metadata(mount.path(name)).unwrap();
+                assert_eq!(file.metadata().unwrap().ino(), found.ino(), "{name}");
+                file.write_all_at(b"BEFORE", 0).unwrap();
+                assert_eq!(fs::read(mount.path(name)).unwrap(), b"BEFORE the checkpoint", "{name}");
+            }
+            "linked-and-written" => {
+                let late = file.write_all_at(b"late", 0).unwrap_err();
+                assert_eq!(late.raw_os_error(), Some(Errno::STALE.raw_os_error()), "{name}");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn file_that_is_opened_after_a_restore_stays_the_one_at_its_path() {
+    for way in WAYS {
+        let ground = Ground::with_vault("work");
+        let mount = ground.mount("work", "place");
+        fs::create_dir(mount.path("in")).unwrap();
+        NAMES.iter().for_each(|name| fs::write(mount.path(name), "before the checkpoint").unwrap());
+        let number = |name: &str| fs::metadata(mount.path(name)).unwrap().ino();
+        let numbers = NAMES.map(number);
+        ground.avfs(&["checkpoint", "save", "base"]);
+        let held = do_to_files(&mount);
+        prepare(&ground, way);
+        ground.avfs(way);
+        for (name, before) in NAMES.iter().zip(numbers) {
+            assert_eq!(number(name), before, "{name} has another number after {way:?}");
+        }
+        if way != ["undo"] {
+            assert_removed_file_lives_on(&held, &mount);
+        }
+        let files = NAMES.map(|name| opened(&mount.path(name)));
+        let check_all = |when: &str| {
+            for (name, file) in NAMES.iter().zip(&files) {
+                assert_same_file(&ground, file, &mount, name, when);
+            }
+        };
+        // Not written to before: then the vault would know the number.
+        ground.avfs(&[&["chmod", "640"], &NAMES[..]].concat());
+        check_all("chmod");
+        NAMES.iter().for_each(|name| drop(ground.avfs_given(&["write", "-a", name], b"more")));
+        check_all("append");
+        NAMES.iter().for_each(|name| drop(ground.avfs(&["mv", name, &format!("{name}.2")])));
+        for (name, file) in NAMES.iter().zip(&files) {
+            assert_same_file(&ground, file, &mount, &format!("{name}.2"), "moved");
+        }
+        drop((held, files));
+        ground.unmount(mount);
+        ground.assert_sound();
+    }
+}
+
+/// The number of a file that was removed is not free as long as some program has it open; who makes a file of the same
+/// name elsewhere does not know that.
+#[test]
+fn file_that_a_command_makes_where_an_open_one_was_removed_stays_the_one_at_its_path() {
+    let ground = Ground::with_vault("work");
+    let mount = ground.mount("work", "place");
+    fs::write(mount.path("a"), "removed").unwrap();
+    let removed = opened(&mount.path("a"));
+    fs::remove_file(mount.path("a")).unwrap();
+    ground.avfs(&["write", "a", "made by a command"]);
+    let made = opened(&mount.path("a"));
+    ground.avfs(&["chmod", "640", "a"]);
+    assert_same_file(&ground, &made, &mount, "a", "chmod");
+    ground.avfs(&["mv", "a", "b"]);
+    assert_same_file(&ground, &made, &mount, "b", "moved");
+    let mut text = [0; 7];
+    removed.read_exact_at(&mut text, 0).unwrap();
+    assert_eq!(&text, b"removed", "the removed one is as it was");
+    assert_eq!(removed.metadata().unwrap().nlink(), 0);
+    drop((removed, made));
+    ground.unmount(mount);
+    ground.assert_sound();
 }

@@ -3,7 +3,7 @@
 use crate::pane::Pane;
 use crate::project::Project;
 
-const QUESTION: &str = "allow it [o]nce, for the [s]ession";
+const QUESTION: &str = "allow it [o]nce";
 
 /// Reaches nothing, and is asked for: it says itself where programs are.
 const ASKED: &str = "--vault work exec -c 'PATH=/usr/bin:/bin echo it ran'";
@@ -47,4 +47,33 @@ fn nobody_is_asked_where_there_is_no_terminal() {
     assert!(!screen.contains(QUESTION), "{screen}");
     let pane = Pane::start(&project, &format!("--json {ASKED}"), 120, 50);
     assert!(!pane.wait_for("ended with 121").contains(QUESTION));
+}
+
+#[test]
+fn network_of_a_run_is_asked_for_in_place_and_named_above_the_question() {
+    let project = Project::usual();
+    // A command that is longer than the screen.
+    let words = "word ".repeat(2000);
+    let line = format!("--vault work exec --net a.example -- touch {words}");
+    let pane = Pane::start(&project, &line, 100, 40);
+    let screen = pane.wait_for("allow it [o]nce, for the [s]ession, [a]lways");
+    assert!(screen.contains("command of (10005 characters), network a.example"), "{screen}");
+    pane.press("d Enter");
+    pane.wait_for("ended with 122");
+}
+
+#[test]
+fn session_that_asks_for_a_network_is_answered_in_place() {
+    let project = Project::usual();
+    let start = "--vault work session start --net a.example";
+    let pane = Pane::start(&project, start, 120, 50);
+    let screen = pane.wait_for(QUESTION);
+    assert!(screen.contains("command: (a session)") && screen.contains("network: a.example"), "{screen}");
+    pane.press("o Enter");
+    pane.wait_for("ended with 0");
+    project.avfs("session stop --all").assert().success();
+    let pane = Pane::start(&project, start, 120, 50);
+    pane.wait_for(QUESTION);
+    pane.press("q Enter");
+    pane.wait_for("ended with 121");
 }

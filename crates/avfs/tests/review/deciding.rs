@@ -103,18 +103,29 @@ fn a_split_hunk_is_applied_change_by_change() {
 }
 
 #[test]
-fn files_that_the_host_runs_are_pointed_out_first() {
+fn files_that_the_host_runs_are_asked_for_by_their_names() {
     let project = Project::new(&[("a", b"a\n")], |task| {
         task.write_bytes(&path(".envrc"), b"rm -rf ~\n").unwrap();
     });
     let pane = Pane::start(&project, "review work", 120, 24);
     pane.wait_for("new file");
     pane.press("A Enter y");
+    pane.wait_for("Apply .envrc too?");
+    pane.press("n Enter");
+    let screen = pane.wait_for("ended with 1");
+    assert!(screen.contains("warning: left out .envrc: "), "{screen}");
+    assert_eq!(project.read(".envrc"), None);
+
+    let pane = Pane::start(&project, "review work", 120, 24);
+    pane.wait_for("new file");
+    pane.press("A Enter y");
+    pane.wait_for("Apply .envrc too?");
+    pane.press("y Enter");
     let screen = pane.wait_for("Apply task 'work' to ");
     assert!(screen.contains("warning: look at .envrc: "), "{screen}");
-    pane.press("n Enter");
-    pane.wait_for("ended with 1");
-    assert_eq!(project.read(".envrc"), None);
+    pane.press("y Enter");
+    pane.wait_for("ended with 0");
+    assert_eq!(project.read(".envrc").unwrap(), "rm -rf ~\n");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! git inside of a run: in a repository, a worktree and a submodule. Nothing of the user's own changes before it is said.
 
+mod large;
+
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -145,6 +148,33 @@ fn the_index_of_the_host_is_valid_in_a_run_and_stays_so() {
         let expected = format!("{owner}\n{owner}\nwork.txt\n");
         assert_eq!(user.run("one", script).0, expected, "root: {is_root}");
     }
+}
+
+#[test]
+fn packing_by_the_user_takes_no_objects_from_a_task_that_has_listed_them() {
+    let project = with_repository();
+    let user = root(&project, "web");
+    sh(&project, "web", "for n in $(seq 30); do echo $n >f$n; done; git add -A; git commit -qm many");
+    // What git has is listed, and nothing of it read, when the user packs it and removes what was packed.
+    let script =
+        "ls -R .git/objects .git/refs >/dev/null; cat .git/refs/heads/main >/dev/null; echo ready; read go
+        for try in $(seq 300); do ls .git/objects/pack/*.idx >/dev/null 2>&1 && break; sleep 0.1; done
+        git archive HEAD >/dev/null; git log --format=%s; git status --short";
+    let mut command = project.avfs(&["run", "--name", "one", "--", "sh", "-euc", script]);
+    command.current_dir(&user.place).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut output = BufReader::new(running.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    sh(&project, "web", "git gc -q --prune=now");
+    running.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert!(running.wait().unwrap().success(), "{rest}");
+    assert_eq!(rest, "many\nfirst\n");
+    // What the user packed is no work of the task.
+    assert_eq!(user.commits("one"), ("unchanged".into(), 0));
 }
 
 #[test]

@@ -69,6 +69,19 @@ fn an_agent_speaks_https_with_the_hosts_of_its_profile_and_no_other() {
     good(&mut project.avfs(&["tasks"]));
 }
 
+#[test]
+fn network_of_a_run_that_a_person_types_is_granted_by_typing_it_and_noted() {
+    let project = Project::new();
+    let run = ["run", "--name", "open", "--net", "a.example", "--publish", "0:8000", "--", "true"];
+    good(&mut project.avfs(&run));
+    good(&mut project.avfs(&["run", "--name", "shut", "--net", "none", "--", "true"]));
+    let noted = |task: &str| good(&mut project.avfs(&["audit", "--vault", task]));
+    let (open, shut) = (noted("open"), noted("shut"));
+    let given = "[write, network a.example, publishes 127.0.0.1:0:8000, bubblewrap ";
+    assert!(open.contains(given) && open.contains("]: true"), "{open}");
+    assert!(shut.contains("[write, network none, bubblewrap "), "{shut}");
+}
+
 fn said(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -138,7 +151,10 @@ fn a_port_inside_is_published_until_the_program_ends() {
 fn a_session_publishes_its_ports_and_tells_what_its_commands_did_not_reach() {
     let project = Project::new();
     good(&mut project.avfs(&["run", "--name", "work", "--", "touch", "file"]));
-    let start = ["session", "start", "--json", "--vault", "work", "--publish", "0:8000"];
+    let policy = project.home().join("grants.toml");
+    fs::write(&policy, "[network]\npublish = [\"0:8000\"]\n").unwrap();
+    let policy = policy.to_str().unwrap();
+    let start = ["session", "start", "--json", "--vault", "work", "--policy", policy, "--publish", "0:8000"];
     let body: serde_json::Value = serde_json::from_str(&good(&mut project.avfs(&start))).unwrap();
     let (id, at) = (body["id"].as_str().unwrap(), body["published"][0]["at"].as_str().unwrap());
     good(&mut project.avfs(&["session", "exec", id, "-c", "python3 -m http.server 8000 >/dev/null 2>&1 &"]));

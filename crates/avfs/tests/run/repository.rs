@@ -62,3 +62,81 @@ fn without_hidden_paths_and_commits_nothing_is_said_of_them() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "API_TOKEN=Zk38vnQ0pLw2\n", "{said}");
     assert!(!said.contains("hidden") && !said.contains("commit"), "{said}");
 }
+
+/// With a hook and settings of an editor that another branch has in other versions, and a package that ships some.
+fn with_hooks() -> Project {
+    let project = Project::new();
+    let script = "git init -q -b main; mkdir .husky .vscode; echo a >a; echo main >.husky/pre-commit; echo '{}' >.vscode/settings.json
+        echo node_modules >.gitignore; git add -A; git commit -qm first
+        git checkout -qb other; echo other >.husky/pre-commit; echo '[]' >.vscode/settings.json; git commit -qam other
+        git checkout -q main; mkdir -p node_modules/iconv-lite/.idea; echo x >node_modules/iconv-lite/.idea/vcs.xml
+        find . -path ./.git -prune -o -type f -exec touch -d 2020-01-01 {} +; git update-index -q --refresh";
+    let mut sh = Command::new("bash");
+    good(sh.args(["-euc", script]).current_dir(project.root()).env("HOME", project.home()));
+    project
+}
+
+fn git(project: &Project, words: &[&str]) -> String {
+    good(Command::new("git").args(words).current_dir(project.root()).env("HOME", project.home()))
+}
+
+#[test]
+fn git_works_on_tracked_hooks_and_settings_in_a_task() {
+    let project = with_hooks();
+    let script = "git checkout -q other; cat .husky/pre-commit; echo fix >>a; git commit -qam fix; git show --format= --name-only
+        echo x >>.vscode/settings.json; git stash -q; git stash pop -q; git checkout -q .; git status --porcelain";
+    let printed = good(&mut project.avfs(&["run", "--name", "one", "--", "sh", "-euc", script]));
+    assert_eq!(printed, "other\na\n");
+    good(&mut project.avfs(&["apply", "one", "--commits"]));
+    assert_eq!(git(&project, &["show", "--format=", "--name-only", "avfs/one"]), "a\n");
+}
+
+#[test]
+fn packages_with_settings_of_editors_can_be_removed_and_installed_again() {
+    let project = with_hooks();
+    let script = "rm -rf node_modules; mkdir -p node_modules/iconv-lite/.idea; echo y >node_modules/iconv-lite/.idea/vcs.xml";
+    good(&mut project.avfs(&["run", "--name", "one", "--", "sh", "-euc", script]));
+}
+
+#[test]
+fn a_change_of_a_hook_is_left_out_and_told_until_it_is_named() {
+    let project = with_hooks();
+    let script = "echo evil >>.husky/pre-commit; echo more >>a; git commit -qam evil";
+    good(&mut project.avfs(&["run", "--name", "one", "--", "sh", "-euc", script]));
+    let refused = project.avfs(&["apply", "one", "--commits"]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(4), "{said}");
+    assert!(said.contains("changes /.husky/pre-commit (git runs it as a hook)"), "{said}");
+    assert!(said.contains("`avfs apply one --commits --allow .husky/pre-commit`"), "{said}");
+
+    let applied = project.avfs(&["apply", "one"]).output().unwrap();
+    let said = String::from_utf8(applied.stderr).unwrap();
+    assert_eq!(applied.status.code(), Some(1), "{said}");
+    assert!(said.contains("left out .husky/pre-commit: git runs it as a hook"), "{said}");
+    assert!(said.contains("`avfs apply one --allow .husky/pre-commit` brings one"), "{said}");
+    let read = |name: &str| std::fs::read_to_string(project.root().join(name)).unwrap();
+    assert_eq!((read(".husky/pre-commit"), read("a")), ("main\n".into(), "a\nmore\n".into()));
+
+    good(&mut project.avfs(&["apply", "one", "--allow", ".husky/pre-commit"]));
+    assert_eq!(read(".husky/pre-commit"), "main\nevil\n");
+    good(&mut project.avfs(&["apply", "one", "--commits", "--allow", ".husky/pre-commit"]));
+}
+
+#[test]
+fn a_directory_that_git_would_take_for_a_repository_is_left_out() {
+    let project = with_hooks();
+    let script = "mkdir -p docs/objects docs/refs; touch docs/objects/.k docs/refs/.k; echo ref: refs/heads/main >docs/HEAD
+        printf '[core]\n\trepositoryformatversion=0\n\tbare=false\n\tworktree=.\n\tfsmonitor=touch RAN; false\n' >docs/config
+        echo text >docs/text";
+    good(&mut project.avfs(&["run", "--name", "one", "--", "sh", "-euc", script]));
+    let applied = project.avfs(&["apply", "one"]).output().unwrap();
+    let said = String::from_utf8(applied.stderr).unwrap();
+    assert!(said.contains("left out docs: git would take it for a repository"), "{said}");
+    let docs = project.root().join("docs");
+    let mut status = Command::new("git");
+    good(status.args(["status", "--porcelain"]).current_dir(&docs).env("HOME", project.home()));
+    let mut names: Vec<_> =
+        std::fs::read_dir(&docs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["text"]);
+}

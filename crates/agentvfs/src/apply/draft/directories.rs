@@ -44,30 +44,40 @@ impl Draft {
 
     /// Has a directory be there, with those above it. `false`: something else is in the way.
     pub(super) fn ensure_directory(&mut self, path: &TreePath) -> Result<bool, ApplyError> {
-        if path.is_root() || self.there.contains(path) {
-            return Ok(true);
+        let (mut at, mut missing) = (path.clone(), Vec::new());
+        while let Some((parent, _)) = at.split_last().filter(|_| !self.there.contains(&at)) {
+            match self.is_directory_there(&at)? {
+                Some(true) => {
+                    self.there.insert(at);
+                    break;
+                }
+                Some(false) => return Ok(false),
+                None => missing.push(at),
+            }
+            at = parent;
         }
+        while let Some(path) = missing.pop() {
+            let mode = self.readers.1.find(&path)?.entry.meta.mode & 0o1777;
+            self.push(&path, Action::MakeDirectory { mode, owner: None }, Deed::DirectoryAdded)?;
+            self.there.insert(path);
+        }
+        Ok(true)
+    }
+
+    /// `None`: there is nothing. What is in the way is a conflict.
+    fn is_directory_there(&mut self, path: &TreePath) -> Result<Option<bool>, ApplyError> {
         match self.look(path)? {
-            Look::There(here) if here.print == Print::Directory => {}
+            Look::There(here) if here.print == Print::Directory => Ok(Some(true)),
             Look::There(here) => {
                 let kind = ConflictKind::Kinds { here: here.print.kind(), there: Print::Directory.kind() };
                 if !self.plan.conflicts.iter().chain(&self.plan.settled).any(|known| known.path == *path) {
                     self.settle(path, Verdict::Conflict(kind, None))?;
                 }
-                return Ok(false);
+                Ok(Some(false))
             }
-            Look::NoWay => return Ok(false),
-            Look::Nothing => {
-                let parent = path.split_last().map(|(parent, _)| parent).unwrap_or_default();
-                if !self.ensure_directory(&parent)? {
-                    return Ok(false);
-                }
-                let mode = self.readers.1.find(path)?.entry.meta.mode & 0o1777;
-                self.push(path, Action::MakeDirectory { mode, owner: None }, Deed::DirectoryAdded)?;
-            }
+            Look::NoWay => Ok(Some(false)),
+            Look::Nothing => Ok(None),
         }
-        self.there.insert(path.clone());
-        Ok(true)
     }
 
     /// A directory on both sides: its mode.

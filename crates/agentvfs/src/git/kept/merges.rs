@@ -1,11 +1,9 @@
-//! Merges and what is hidden: a merge may make of a hidden file what a clean merge makes of it, and nothing else. To take
+//! Merges and what is hidden or guarded: a merge may make of such a file what a clean merge makes of it, and nothing else. To take
 //! one parent's version where the other parent alone has changed it deletes a key, or brings an old one back.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use avfs_core::TreePath;
-
-use super::{Change, DIFFERENCES, Hiding, MARK, parse_change};
+use super::{Change, DIFFERENCES, Found, MARK, Watch, parse_change};
 use crate::git::error::GitError;
 use crate::git::names::ObjectName;
 use crate::git::program::GIVING;
@@ -20,16 +18,16 @@ struct Merge {
     parents: Vec<ObjectName>,
 }
 
-/// What the new merges make of hidden paths that a clean merge does not.
+/// What the new merges make of hidden or guarded paths that a clean merge does not.
 pub(super) fn changes(
     suspects: &Quarantine,
     tip: &ObjectName,
     known: &[ObjectName],
-    hiding: &mut Hiding<'_>,
-) -> Result<Vec<(Change, TreePath)>, GitError> {
+    watch: &mut Watch<'_>,
+) -> Result<Vec<(Change, Found)>, GitError> {
     let merges = merges(suspects, tip, known)?;
     let mut found = Vec::new();
-    for ((at, raw), changed) in changed(suspects, &merges, hiding)? {
+    for ((at, raw), changed) in changed(suspects, &merges, watch)? {
         let merge = &merges[at];
         let before: Vec<String> = (0..merge.parents.len())
             .map(|parent| changed.before.get(&parent).unwrap_or(&changed.after).clone())
@@ -40,7 +38,7 @@ pub(super) fn changes(
         let is_new = !before.contains(&changed.after);
         let change =
             Change { commit: Some(merge.commit.clone()), path: raw, before, after: changed.after, is_new };
-        found.push((change, changed.path));
+        found.push((change, changed.why));
     }
     Ok(found)
 }
@@ -62,9 +60,9 @@ fn merges(suspects: &Quarantine, tip: &ObjectName, known: &[ObjectName]) -> Resu
     Ok(listed.split(|byte| *byte == b'\n').filter_map(merge).collect())
 }
 
-/// A hidden path that a merge has in another version than some of its parents.
+/// A hidden or guarded path that a merge has in another version than some of its parents.
 struct Changed {
-    path: TreePath,
+    why: Found,
     /// By the number of the parent, where it is another one.
     before: HashMap<usize, String>,
     after: String,
@@ -73,7 +71,7 @@ struct Changed {
 /// By the number of the merge, and the path.
 type AllChanged = BTreeMap<(usize, Vec<u8>), Changed>;
 
-fn changed(suspects: &Quarantine, merges: &[Merge], hiding: &mut Hiding<'_>) -> Result<AllChanged, GitError> {
+fn changed(suspects: &Quarantine, merges: &[Merge], watch: &mut Watch<'_>) -> Result<AllChanged, GitError> {
     let mut all = AllChanged::new();
     if merges.is_empty() {
         return Ok(all);
@@ -100,9 +98,9 @@ fn changed(suspects: &Quarantine, merges: &[Merge], hiding: &mut Hiding<'_>) -> 
             Some(&MARK) => now = next.next(),
             Some(b':') => {
                 let (Some(raw), Some((at, parent))) = (parts.next(), now) else { break };
-                let Some(path) = hiding.hides(raw)? else { continue };
                 let Some(change) = parse_change(part, raw, None) else { continue };
-                let of = || Changed { path, before: HashMap::new(), after: change.after };
+                let Some(why) = watch.finds(raw, &change.after)? else { continue };
+                let of = || Changed { why, before: HashMap::new(), after: change.after };
                 let one = all.entry((*at, raw.to_vec())).or_insert_with(of);
                 one.before.extend(change.before.into_iter().map(|before| (*parent, before)));
             }

@@ -66,13 +66,13 @@ pub(in crate::rules) const RUN_BY_GIT: &[&str] = &[
     ".git/modules/**/hooks/",
     ".git/worktrees/*/{config,config.worktree,commondir,gitdir,info/attributes}",
     ".git/worktrees/*/hooks/",
+];
+
+/// Files of a project that hooks, editors, shells, debuggers and agents run, or that name what they run.
+pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
     ".gitconfig",
     ".config/git/",
     ".husky/",
-];
-
-/// Editors, shells, debuggers and agents run these, or what they name.
-pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
     ".vscode/{tasks,settings,launch,extensions,mcp}.json",
     "*.code-workspace",
     ".idea/",
@@ -90,6 +90,12 @@ pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
     ".{xprofile,xinitrc,xsession}",
     ".config/{fish,autostart,systemd}/",
     ".tmux.conf",
-    ".{vimrc,nvimrc,exrc,gvimrc,lvimrc,nvim.lua,dir-locals.el}",
+    ".{vimrc,nvimrc,exrc,gvimrc,lvimrc,nvim.lua}",
     ".{gdbinit,lldbinit,pdbrc}",
 ];
+
+/// The same, and read for every file below their directory: in a package as well as anywhere else.
+pub(in crate::rules) const RUN_FOR_FILES_BELOW: &[&str] = &[".dir-locals.el"];
+
+/// Run by the host too. No rule makes it readable: it is hidden with `.env*`, unless git tracks it and it holds no secret.
+pub(in crate::rules) const RUN_AND_HIDDEN: &[&str] = &[".envrc"];

@@ -117,6 +117,86 @@ fn what_tools_of_the_host_run_is_not_writable() {
     }
 }
 
+#[test]
+fn installed_packages_may_have_files_that_tools_of_the_host_run_elsewhere() {
+    let packages = [
+        "/node_modules/iconv-lite/.idea/workspace.xml",
+        "/node_modules/iconv-lite/.idea",
+        "/web/node_modules/x/.vscode/settings.json",
+        "/node_modules/x/.husky/pre-commit",
+        "/.venv/lib/python3.12/site-packages/x/.devcontainer/a",
+    ];
+    check(&preset(Preset::Development), Level::Write, &packages);
+    check(&preset(Preset::AgentSafe), Level::Read, &packages);
+    for rules in BOTH.map(preset) {
+        let protected = [
+            "/.husky/node_modules/x/.idea/y",
+            "/.idea/node_modules/x/tasks.json",
+            "/node_modules/x/.git/config",
+            "/node_modules/x/.git/hooks/pre-commit",
+            "/node_modules/x/.dir-locals.el",
+        ];
+        check(&rules, Level::Read, &protected);
+    }
+}
+
+#[test]
+fn names_that_the_host_runs_are_known_without_a_preset() {
+    for name in [
+        "/.husky/pre-commit",
+        "/a/.vscode/tasks.json",
+        "/.idea",
+        "/.envrc",
+        "/a/.dir-locals.el",
+        "/.gitconfig",
+        "/.git/config",
+        "/node_modules/x/.dir-locals.el",
+    ] {
+        assert!(Preset::names_run_by_host(&path(name)), "{name}");
+    }
+    for name in ["/src/main.rs", "/.vscode/notes.md", "/.env", "/node_modules/iconv-lite/.idea/a", "/"] {
+        assert!(!Preset::names_run_by_host(&path(name)), "{name}");
+    }
+}
+
+#[test]
+fn links_that_bring_files_to_names_that_the_host_runs_are_known() {
+    let leads = |link: &str, target: &str| Preset::leads_to_run_by_host(&path(link), target.as_bytes());
+    for (link, target) in [
+        ("/.vscode", "tools"),
+        ("/a/.config", "../conf"),
+        ("/.claude", "/elsewhere"),
+        ("/web", "node_modules/evil"),
+        ("/packages/web", "../node_modules/evil"),
+        ("/web", "/home/ada/src/node_modules/evil"),
+    ] {
+        assert!(leads(link, target), "{link} -> {target}");
+    }
+    for (link, target) in [
+        ("/current", "releases/2"),
+        ("/a/b", "../../../outside"),
+        ("/src/editor", "../.vscode"),
+        ("/node_modules/a", "../packages/a"),
+        ("/node_modules/.bin/x", "../x/cli.js"),
+        ("/bin/tool", "/usr/bin/tool"),
+    ] {
+        assert!(!leads(link, target), "{link} -> {target}");
+    }
+}
+
+#[test]
+fn rules_about_files_of_a_project_are_told_apart_from_those_about_git() {
+    let about: Vec<Rule> =
+        Preset::Development.rules().into_iter().filter(Preset::is_about_project_files_run).collect();
+    let rules = Preset::Development.rules().into_iter().filter(|rule| !about.contains(rule)).collect();
+    let rules = Rules::new(rules).unwrap();
+    check(&rules, Level::Write, &["/.husky/pre-commit", "/.idea", "/.vscode/tasks.json", "/.dir-locals.el"]);
+    check(&rules, Level::Read, &["/.git/config", "/.git/hooks/pre-commit"]);
+    check(&rules, Level::None, &["/.env", "/.envrc", "/.ssh/x", "/.husky/.env"]);
+    let own = Rule::parse("**/.husky/=read").unwrap();
+    assert!(!Preset::is_about_project_files_run(&own), "a rule of the user is the user's");
+}
+
 /// What `git add`, `commit`, `rebase`, `stash` and `worktree add` write.
 const WRITTEN_BY_GIT: &[&str] = &[
     ".git",

@@ -132,6 +132,7 @@ const NOT_ASKING: &[(&str, &str)] = &[
     ("never_waiting", "says how a door asks, not what"),
     ("objects", "is the owner's business"),
     ("occupied_space", "says nothing where something may be hidden"),
+    ("prepare_name", "is the owner's business"),
     ("release", "gives back what is known already"),
     ("rules", "is about the rules themselves"),
     ("owes", "is the owner's business"),

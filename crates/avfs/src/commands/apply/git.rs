@@ -90,11 +90,13 @@ pub fn run(
     task: &Task,
     into: &Path,
     paths: &[TreePath],
+    allowed: &[TreePath],
     args: &GitArgs,
 ) -> Result<ExitStatus> {
     let branch = branch(task, args)?;
     if args.commits {
-        let bring = Bring { branch, of: args.of.clone(), update: args.update };
+        let allowed = allowed.to_vec();
+        let bring = Bring { branch, of: args.of.clone(), update: args.update, allowed };
         let submodules = task.bring_submodules(into, &bring)?;
         let brought = match task.bring_commits(into, &bring) {
             Err(Error::Git(GitError::NoCommits)) if !submodules.is_empty() => None,
@@ -107,6 +109,7 @@ pub fn run(
             branch,
             message: args.message.clone().unwrap_or_else(|| default_message(task)),
             paths: paths.to_vec(),
+            allowed: allowed.to_vec(),
             time: store.now(),
             author: store.actor().name.clone(),
         };

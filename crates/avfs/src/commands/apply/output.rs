@@ -1,10 +1,12 @@
 //! What an apply did, or would do, as text and JSON.
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
-use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, KeptCopy, Note, Plan, Pointed, Reason};
+use agentvfs::apply::{Applied, AppliedFile, Conflict, Deed, Guarded, KeptCopy, Note, Plan, Pointed, Reason};
 use agentvfs::{IgnoredSummary, Task};
 use anyhow::Result;
+use avfs_core::TreePath;
 use serde::Serialize;
 
 use crate::escape::printable_path;
@@ -40,6 +42,8 @@ pub struct ApplyBody {
     notes: Vec<NoteBody>,
     /// What is left out because it is ignored.
     ignored: IgnoredBody,
+    /// What is left out because this machine would run it.
+    guarded: Vec<GuardedBody>,
     kept: Vec<KeptBody>,
 }
 
@@ -89,6 +93,21 @@ struct NoteBody {
 }
 
 #[derive(Clone, Serialize)]
+struct GuardedBody {
+    #[serde(flatten)]
+    path: PathField,
+    guard: &'static str,
+    reason: String,
+}
+
+impl From<&Guarded> for GuardedBody {
+    fn from(file: &Guarded) -> GuardedBody {
+        let reason = file.reason.to_string();
+        GuardedBody { path: (&file.path).into(), guard: file.reason.as_str(), reason }
+    }
+}
+
+#[derive(Clone, Serialize)]
 pub struct KeptBody {
     #[serde(flatten)]
     path: PathField,
@@ -121,6 +140,7 @@ impl ApplyBody {
             pointed: plan.pointed.iter().map(pointed).collect(),
             notes: plan.notes.iter().map(note).collect(),
             ignored: (&plan.ignored).into(),
+            guarded: plan.guarded.iter().map(GuardedBody::from).collect(),
             kept: Vec::new(),
         }
     }
@@ -139,10 +159,11 @@ pub fn show_dry_run(out: &mut Printer, task: &Task, plan: &Plan, all: bool) -> R
                 show_conflicts(out, plan)
             })?;
             tell_notes(out, &plan.pointed, &plan.notes, &plan.ignored);
+            tell_guarded(out, task.name().as_str(), &plan.guarded);
             tell_in_one_line(out, task, plan);
         }
     }
-    match plan.conflicts.is_empty() {
+    match plan.conflicts.is_empty() && plan.guarded.is_empty() {
         true => Ok(ExitStatus::Success),
         false => Ok(ExitStatus::No),
     }
@@ -189,13 +210,54 @@ fn show_conflicts(out: &mut Printer, plan: &Plan) -> Result<()> {
 }
 
 fn tell_notes(out: &mut Printer, pointed: &[Pointed], notes: &[Note], ignored: &IgnoredSummary) {
-    for file in pointed {
-        out.warn(format_args!("look at {}: {}", shown(&file.path, false), file.reason));
+    for line in pointed_lines(pointed) {
+        out.warn(line);
     }
     // That git keeps its own files to itself is nothing new: of its work, commits are told.
     let is_known = |note: &&Note| note.reason == Reason::Git && note.path.components().count() == 1;
     notes.iter().filter(|note| !is_known(note)).for_each(|note| out.talk(note));
     tell_ignored(out, ignored);
+}
+
+/// So many files of one directory that are pointed out for one reason are one line.
+const ALIKE: usize = 4;
+
+/// One line for each file that is pointed out, or for many of one directory, those first that stand alone: what matters is
+/// not found among twenty that are alike.
+fn pointed_lines(pointed: &[Pointed]) -> Vec<String> {
+    let mut groups: BTreeMap<(TreePath, &str), Vec<&Pointed>> = BTreeMap::new();
+    for file in pointed {
+        let above = file.path.split_last().map(|(above, _)| above).unwrap_or_default();
+        groups.entry((above, file.reason)).or_default().push(file);
+    }
+    let (many, few): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(_, files)| files.len() >= ALIKE);
+    let mut alone: Vec<&Pointed> = few.into_iter().flat_map(|(_, files)| files).collect();
+    alone.sort_by(|a, b| a.path.cmp(&b.path));
+    let alone =
+        alone.into_iter().map(|file| format!("look at {}: {}", shown(&file.path, false), file.reason));
+    let many = many.into_iter().map(|((above, reason), files)| {
+        format!("look at {} ({} files): {reason}", shown(&above, true), files.len())
+    });
+    alone.chain(many).collect()
+}
+
+/// How many paths that are left out are told.
+const GUARDED: usize = 20;
+
+/// What is left out because this machine would run it, and how it is brought all the same.
+fn tell_guarded(out: &mut Printer, task: &str, guarded: &[Guarded]) {
+    for Guarded { path, reason } in guarded.iter().take(GUARDED) {
+        out.warn(format_args!("left out {}: {reason}", shown(path, false)));
+    }
+    if guarded.len() > GUARDED {
+        out.warn(format_args!("left out {} more such files", guarded.len() - GUARDED));
+    }
+    if let Some(first) = guarded.first() {
+        let path = crate::unreached::quoted(&[shown(&first.path, false)]);
+        out.talk(format_args!(
+            "look at them with `avfs diff {task}`; `avfs apply {task} --allow {path}` brings one"
+        ));
+    }
 }
 
 /// How the files of an apply are listed.
@@ -242,6 +304,7 @@ pub struct Summary {
     notes: Vec<Note>,
     settled: Vec<Conflict>,
     ignored: IgnoredSummary,
+    guarded: Vec<Guarded>,
     task: String,
     directory: String,
 }
@@ -254,6 +317,7 @@ impl Summary {
             notes: plan.notes.clone(),
             settled: plan.settled.clone(),
             ignored: plan.ignored.clone(),
+            guarded: plan.guarded.clone(),
             task: task.name().to_string(),
             directory: printable_path(plan.directory()),
         }
@@ -261,7 +325,10 @@ impl Summary {
 
     /// What the command ends with.
     pub fn status(&self) -> ExitStatus {
-        if self.settled.is_empty() { ExitStatus::Success } else { ExitStatus::No }
+        match self.settled.is_empty() && self.guarded.is_empty() {
+            true => ExitStatus::Success,
+            false => ExitStatus::No,
+        }
     }
 
     pub fn into_body(self, applied: &Applied) -> ApplyBody {
@@ -284,6 +351,7 @@ impl Summary {
             list(out, &applied.files, how == List::Every)?;
             tell_notes(out, &self.pointed, &self.notes, &self.ignored);
         }
+        tell_guarded(out, &self.task, &self.guarded);
         for conflict in &self.settled {
             out.warn(format_args!("both sides changed {conflict}"));
         }
@@ -301,5 +369,26 @@ impl Summary {
             None => out.talk("there is nothing to apply"),
         }
         Ok(status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_files_alike_are_one_line_behind_those_that_stand_alone() {
+        let pointed =
+            |path: &str, reason| Pointed { path: TreePath::parse(path.as_bytes()).unwrap(), reason };
+        let mut files: Vec<Pointed> =
+            (0..14).map(|n| pointed(&format!("bin/{n:02}"), "it became executable")).collect();
+        files.push(pointed("bin/build.rs", "cargo runs it when it builds"));
+        files.push(pointed("web/run", "it became executable"));
+        let expected = [
+            "look at bin/build.rs: cargo runs it when it builds",
+            "look at web/run: it became executable",
+            "look at bin/ (14 files): it became executable",
+        ];
+        assert_eq!(pointed_lines(&files), expected);
     }
 }

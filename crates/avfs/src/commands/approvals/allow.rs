@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::body::{ApprovalBody, RuleBody};
-use super::find;
+use super::{find, wrapped};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
@@ -18,7 +18,8 @@ use crate::exit::ExitStatus;
 the vault. --session holds for the same request by the same principal, whatever the vault holds, for 8 hours.
 --always saves a rule with the vault, which holds for runs that reach no other hosts; `avfs approvals rules` takes it
 back. --rule saves other words of the command instead, down to its subcommand. --policy saves it at the end of a
-policy file instead, where it holds for any network that is given.
+policy file instead, with its network. Where a word of the command means a file of the vault, or a program that is not
+known before it runs, only --once is possible.
 
 Examples:
   avfs approvals allow a1-5f0c21d8
@@ -76,7 +77,9 @@ pub fn run(context: &mut Context<'_>, args: &AllowArgs) -> Result<ExitStatus> {
         context.out.object("approval-allowed", &body)?;
         return Ok(ExitStatus::Success);
     }
-    context.out.talk(format_args!("allowed: {}", approval.binding.command.shown()));
+    for row in wrapped::rows("allowed", &approval.binding.command.shown(), wrapped::width()) {
+        context.out.talk(row);
+    }
     for rule in saved {
         context.out.talk(format_args!("saved: {}", rule.name()));
     }

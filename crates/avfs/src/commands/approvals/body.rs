@@ -1,7 +1,9 @@
 //! An approval in JSON.
 
 use agentvfs::Store;
-use agentvfs::approvals::{Approval, ApprovalState, AskedCommand, AskedLimits, AskedNetwork, Input, Raw};
+use agentvfs::approvals::{
+    Approval, ApprovalState, AskedCommand, AskedLimits, AskedNetwork, FoundProgram, Input, NamedProgram, Raw,
+};
 use agentvfs::exec::boundary::classify::{Classes, Part};
 use agentvfs::exec::boundary::policy::PrefixRule;
 use anyhow::Result;
@@ -43,6 +45,11 @@ pub struct ApprovalBody {
     isolation: String,
     principal: Option<String>,
     session: Option<String>,
+    /// Variables of the session's shell that the command does not have.
+    left_out: Vec<String>,
+    programs: Vec<ProgramBody>,
+    /// Why it can be allowed for one run only.
+    once_only: Option<String>,
     policy: String,
     head: String,
     digest: String,
@@ -63,6 +70,26 @@ struct VariableBody {
     name: NameField,
     #[serde(flatten)]
     value: ValueField,
+}
+
+/// A program that the command names, and where it is.
+#[derive(Serialize)]
+struct ProgramBody {
+    name: String,
+    found: &'static str,
+    path: Option<WordBody>,
+}
+
+impl ProgramBody {
+    fn of(program: &NamedProgram) -> ProgramBody {
+        let (found, path) = match &program.found {
+            FoundProgram::Builtin => ("builtin", None),
+            FoundProgram::Installed(path) => ("installed", Some(path)),
+            FoundProgram::InVault(path) => ("vault", Some(path)),
+            FoundProgram::Unknown => ("unknown", None),
+        };
+        ProgramBody { name: program.name.clone(), found, path: path.map(word) }
+    }
 }
 
 /// A rule that would be saved, or was.
@@ -115,6 +142,9 @@ impl ApprovalBody {
             isolation: binding.isolation.clone(),
             principal: binding.principal.clone(),
             session: binding.session.clone(),
+            left_out: binding.left_out.clone(),
+            programs: binding.programs.iter().map(ProgramBody::of).collect(),
+            once_only: binding.once_only(),
             policy: binding.policy.clone(),
             head: binding.head.to_string(),
             digest: binding.digest(),
@@ -167,6 +197,7 @@ fn command(command: &AskedCommand) -> (Vec<WordBody>, &'static str) {
     match command {
         AskedCommand::Argv(words) => (words.iter().map(word).collect(), "argv"),
         AskedCommand::Shell(line) => (vec![WordBody::new(line.as_bytes())], "shell"),
+        AskedCommand::Session => (Vec::new(), "session"),
     }
 }
 

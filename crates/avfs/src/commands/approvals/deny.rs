@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::body::ApprovalBody;
-use super::find;
+use super::{find, wrapped};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 
@@ -32,6 +32,8 @@ pub fn run(context: &mut Context<'_>, args: &DenyArgs) -> Result<ExitStatus> {
         context.out.object("approval-denied", &ApprovalBody::of(&store, &approval)?)?;
         return Ok(ExitStatus::Success);
     }
-    context.out.talk(format_args!("denied: {}", approval.binding.command.shown()));
+    for row in wrapped::rows("denied", &approval.binding.command.shown(), wrapped::width()) {
+        context.out.talk(row);
+    }
     Ok(ExitStatus::Success)
 }

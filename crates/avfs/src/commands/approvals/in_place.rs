@@ -5,18 +5,21 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use agentvfs::Store;
-use agentvfs::approvals::{Allowance, Approval, ApprovalId, ApprovalState, SavePlace};
+use agentvfs::approvals::{Allowance, Approval, ApprovalId, ApprovalState, AskedNetwork, SavePlace};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{QueueSelector, tcflush};
 
-use super::show::show;
+use super::show::{RulesShown, show};
+use super::wrapped;
 use crate::printer::{Manner, Printer};
 use crate::settings::ColorWhen;
 
 /// How soon an answer from elsewhere, and the end of the command, are noticed.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// A command that is no longer is repeated above the question.
+const COMMAND_REPEATED: usize = 60;
 /// No answer is longer.
 const ANSWER_MAX: usize = 4096;
 
@@ -47,19 +50,24 @@ pub fn ask(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bo
     let manner = Manner { color: ColorWhen::Never, json: false, quiet: false, paged: false };
     let mut out = Printer::to(Box::new(io::stderr()), Box::new(io::stderr()), manner);
     out.line("this command needs your approval")?;
-    show(&mut out, store, &approval)?;
+    show(&mut out, store, &approval, RulesShown::Counted)?;
     out.flush()?;
-    let can_save = !approval.rules_to_save()?.is_empty();
+    // A long command has pushed the rest off the screen: what counts stands right above the question, too.
+    out.line(summary(&approval))?;
+    out.flush()?;
+    let is_fixed = approval.binding.once_only().is_none();
+    let can_save = is_fixed && !approval.rules_to_save()?.is_empty();
     // Keys that were pressed before the question was there are no answer to it.
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
     loop {
+        let session = if is_fixed { ", for the [s]ession" } else { "" };
         let always = if can_save { ", [a]lways" } else { "" };
-        write!(io::stderr(), "allow it [o]nce, for the [s]ession{always}; [d]eny, [q]uit, [?] help: ")?;
+        write!(io::stderr(), "allow it [o]nce{session}{always}; [d]eny, [q]uit, [?] help: ")?;
         let Some(line) = typed(store, id, is_cancelled)? else {
             writeln!(io::stderr())?;
             return Ok(());
         };
-        let told = match read_answer(&line, can_save) {
+        let told = match read_answer(&line, is_fixed, can_save) {
             Some(Answer::Once) => allow(store, &approval, &Allowance::Once),
             Some(Answer::Session) => allow(store, &approval, &Allowance::Session),
             Some(Answer::Always) => {
@@ -82,6 +90,26 @@ pub fn ask(store: &Store, id: &ApprovalId, is_cancelled: &dyn Fn(Duration) -> bo
     }
 }
 
+fn summary(approval: &Approval) -> String {
+    let binding = &approval.binding;
+    let command = wrapped::visible(&binding.command.shown());
+    let is_short = command.chars().count() <= COMMAND_REPEATED && !command.contains("\\n");
+    let command = match is_short {
+        true => command,
+        false => format!("command of {}", wrapped::length(&binding.command.shown())),
+    };
+    let network = match &binding.network {
+        AskedNetwork::None => "no network".to_owned(),
+        AskedNetwork::Host => "everything that this machine reaches".to_owned(),
+        AskedNetwork::Hosts(hosts) => format!("network {}", wrapped::visible(&hosts.join(", "))),
+    };
+    let published = match binding.published.is_empty() {
+        true => String::new(),
+        false => format!(", published {}", binding.published.join(", ")),
+    };
+    format!("{}: {command}, {network}{published}", approval.id)
+}
+
 fn allow(store: &Store, approval: &Approval, allowance: &Allowance) -> Result<()> {
     let (_, saved) = store.allow(&approval.id, allowance)?;
     saved.iter().try_for_each(|rule| say(format_args!("saved: {}", rule.name())))
@@ -91,10 +119,10 @@ fn say(text: impl Display) -> Result<()> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
 
-fn read_answer(line: &str, can_save: bool) -> Option<Answer> {
+fn read_answer(line: &str, is_fixed: bool, can_save: bool) -> Option<Answer> {
     match line.trim().to_ascii_lowercase().as_str() {
         "o" | "once" => Some(Answer::Once),
-        "s" | "session" => Some(Answer::Session),
+        "s" | "session" if is_fixed => Some(Answer::Session),
         "a" | "always" if can_save => Some(Answer::Always),
         "d" | "deny" => Some(Answer::Deny),
         "q" | "quit" => Some(Answer::Later),
@@ -132,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_a_letter_or_a_word_and_nothing_else_is_one() {
-        let check = |line, expected| assert_eq!(read_answer(line, true), expected, "{line:?}");
+        let check = |line, expected| assert_eq!(read_answer(line, true, true), expected, "{line:?}");
         check("o\n", Some(Answer::Once));
         check(" ONCE ", Some(Answer::Once));
         check("session\n", Some(Answer::Session));
@@ -142,6 +170,7 @@ mod tests {
         for none in ["", "\n", "y\n", "yes\n", "oo\n", "o d\n"] {
             check(none, None);
         }
-        assert_eq!(read_answer("a\n", false), None, "there is nothing to save");
+        assert_eq!(read_answer("a\n", true, false), None, "there is nothing to save");
+        assert_eq!(read_answer("s\n", false, false), None, "what it means is not fixed");
     }
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::body::ApprovalBody;
-use super::vault_name;
+use super::{vault_name, wrapped};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::printer::HEADING;
@@ -27,6 +27,9 @@ pub struct ListArgs {
     #[arg(short, long)]
     all: bool,
 }
+
+/// How many rows a command may have in the list.
+const ROWS: usize = 4;
 
 #[derive(Serialize)]
 struct ListBody {
@@ -68,7 +71,16 @@ fn show_table(
     for (name, approval) in rows {
         let age = Age { then: approval.created, now }.to_string();
         let (state, command) = (approval.state.as_str(), approval.binding.command.shown());
-        out.line(format_args!("{:<id$}  {state:<8}  {age:<14}  {name:<vault$}  {command}", approval.id))?;
+        let before = id + vault + 30;
+        let (rows, left) = wrapped::beginning(&command, wrapped::width().saturating_sub(before), ROWS);
+        let mut rows = rows.into_iter();
+        let first = rows.next().unwrap_or_default();
+        out.line(format_args!("{:<id$}  {state:<8}  {age:<14}  {name:<vault$}  {first}", approval.id))?;
+        rows.try_for_each(|row| out.line(format_args!("{:before$}{row}", "")))?;
+        if left > 0 {
+            let id = &approval.id;
+            out.line(format_args!("{:before$}… {left} characters more: avfs approvals show {id}", ""))?;
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use agentvfs::approvals::{AskedNetwork, SavedRule};
 use anyhow::Result;
 use serde::Serialize;
 
+use super::wrapped;
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::time::show_rfc3339;
@@ -76,7 +77,7 @@ pub fn run(context: &mut Context<'_>, args: &RulesArgs) -> Result<ExitStatus> {
         };
         context.out.line(format_args!(
             "{number}  {}, network {network}, {}",
-            saved.name(),
+            wrapped::visible(&saved.name()),
             saved.approval
         ))?;
     }

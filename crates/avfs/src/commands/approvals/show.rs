@@ -1,14 +1,17 @@
 //! `avfs approvals show`: everything that an approval would hold for.
 
 use agentvfs::Store;
-use agentvfs::approvals::{Approval, ApprovalState, AskedNetwork, Preview, Raw, Scope};
+use agentvfs::approvals::{
+    Approval, ApprovalState, AskedCommand, AskedNetwork, Binding, FoundProgram, NamedProgram, Preview, Raw,
+    Scope,
+};
 use agentvfs::exec::Lingering;
-use agentvfs::exec::boundary::classify::Classes;
+use agentvfs::exec::boundary::classify::{Classes, named_parameters, named_variables};
 use anyhow::Result;
 use serde::Serialize;
 
 use super::body::ApprovalBody;
-use super::{find, vault_name};
+use super::{find, vault_name, wrapped};
 use crate::commands::exec::supervised;
 use crate::context::Context;
 use crate::escape::{printable, printable_line, printable_text};
@@ -16,6 +19,10 @@ use crate::exit::ExitStatus;
 use crate::front::{self, Side, Worker};
 use crate::printer::{HEADING, PrintError, Printer};
 use crate::time::show_rfc3339;
+
+/// Variables that every run has.
+const OF_THE_SANDBOX: [&str; 10] =
+    ["HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "PATH", "LANG", "PWD", "AVFS_VAULT", "TERM"];
 
 /// Show what is asked, exactly, and what an answer would hold for
 #[derive(Debug, clap::Args)]
@@ -72,7 +79,7 @@ fn show_all(context: &mut Context<'_>, args: &ShowArgs, worker: Option<&Worker>)
         context.out.object("approval", &body)?;
         return Ok(ExitStatus::Success);
     }
-    show(context.out, &store, &approval)?;
+    show(context.out, &store, &approval, RulesShown::All)?;
     if let Some(preview) = preview {
         show_preview(context.out, &preview)?;
     }
@@ -104,11 +111,35 @@ impl From<Preview> for PreviewBody {
     }
 }
 
+/// How many rules are listed above a question. More of them push the command off the screen.
+const RULES_ABOVE_QUESTION: usize = 8;
+
+/// How the rules of a view are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesShown {
+    All,
+    /// A long list is counted.
+    Counted,
+}
+
+fn show_view(out: &mut Printer, approval: &Approval, shown: RulesShown) -> Result<()> {
+    let rules: Vec<&String> = approval.binding.rules.iter().flatten().collect();
+    if shown == RulesShown::Counted && rules.len() > RULES_ABOVE_QUESTION {
+        let told = format!("{} of them: `avfs approvals show {}` lists them", rules.len(), approval.id);
+        return Ok(line(out, "rules", &told)?);
+    }
+    for rule in rules {
+        line(out, "rule", &printable(rule.as_bytes()))?;
+    }
+    Ok(())
+}
+
 /// Tells everything that an approval would hold for.
-pub fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()> {
+pub fn show(out: &mut Printer, store: &Store, approval: &Approval, rules: RulesShown) -> Result<()> {
     let binding = &approval.binding;
     line(out, "approval", &format!("{}, {}", approval.id, state(approval)))?;
     line(out, "command", &binding.command.shown())?;
+    show_programs(out, binding)?;
     line(out, "vault", &format!("{} at {}", vault_name(store, approval)?, binding.head))?;
     for (key, value) in [("directory", Some(&binding.cwd)), ("part", binding.path.as_ref())] {
         value.into_iter().try_for_each(|value| line(out, key, &raw(value)))?;
@@ -122,12 +153,15 @@ pub fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()>
     for (name, value) in &binding.inherited {
         line(out, "inherited", &format!("{}={}", raw(name), raw(value)))?;
     }
+    if !binding.left_out.is_empty() {
+        let told = "with them, words would mean other programs";
+        line(out, "left out", &format!("{} of the session's shell: {told}", binding.left_out.join(", ")))?;
+    }
     line(out, "input", &input(approval))?;
+    line(out, "given", &given(store, approval)?)?;
     line(out, "network", &network(&binding.network))?;
     binding.published.iter().try_for_each(|one| line(out, "published", &printable(one.as_bytes())))?;
-    for rule in binding.rules.iter().flatten() {
-        line(out, "rule", &printable(rule.as_bytes()))?;
-    }
+    show_view(out, approval, rules)?;
     for (key, value) in [("principal", &binding.principal), ("session", &binding.session)] {
         value.iter().try_for_each(|value| line(out, key, &printable(value.as_bytes())))?;
     }
@@ -142,9 +176,67 @@ pub fn show(out: &mut Printer, store: &Store, approval: &Approval) -> Result<()>
     show_rules(out, approval)
 }
 
+/// A key and its value, all of it: what is longer than the terminal is wide goes on in rows below.
 fn line(out: &mut Printer, key: &str, value: &str) -> Result<(), PrintError> {
+    let mut rows = wrapped::rows(key, value, wrapped::width()).into_iter();
+    let first = rows.next().unwrap_or_default();
+    let value = first.strip_prefix(&format!("{key}:")).unwrap_or_default();
     let key = out.paint(HEADING, format!("{key}:"));
-    out.line(format_args!("{key} {value}"))
+    out.line(format_args!("{key}{value}"))?;
+    rows.try_for_each(|row| out.line(row))
+}
+
+/// Which program each word means, and which names of a line have no value.
+fn show_programs(out: &mut Printer, binding: &Binding) -> Result<()> {
+    for NamedProgram { name, found } in &binding.programs {
+        // What could not be read is named by its text, which is escaped.
+        let name = match found {
+            FoundProgram::Unknown => printable_line(name.as_bytes()),
+            _ => printable(name.as_bytes()),
+        };
+        let told = match found {
+            FoundProgram::Builtin => format!("{name} is part of the shell"),
+            FoundProgram::Installed(path) => format!("{name} is {}", raw(path)),
+            FoundProgram::InVault(path) => {
+                format!("{name} is {}, a file of the vault, which runs can change", raw(path))
+            }
+            FoundProgram::Unknown => format!("{name} is not known before it runs"),
+        };
+        line(out, "program", &told)?;
+    }
+    let AskedCommand::Shell(text) = &binding.command else { return Ok(()) };
+    let is_set = |name: &str| {
+        let given = binding.env.iter().chain(&binding.inherited).map(|(own, _)| own);
+        given.chain(binding.passed.iter().map(|(own, _)| own)).any(|own| own.as_bytes() == name.as_bytes())
+            || OF_THE_SANDBOX.contains(&name)
+    };
+    let unset = named_variables(text).into_iter().filter(|name| !is_set(name)).map(|name| format!("${name}"));
+    let unset: Vec<String> = unset.chain(named_parameters(text)).collect();
+    if !unset.is_empty() {
+        line(out, "not set", &format!("{} when the line begins", unset.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// What a run is given beside its network.
+fn given(store: &Store, approval: &Approval) -> Result<String> {
+    let binding = &approval.binding;
+    let stays = binding.session.is_some() || binding.command == AskedCommand::Session;
+    let reads = binding.read_only || !stays && approval.classification().classes.is_read_only();
+    let view = if reads { "reads the files of the vault" } else { "reads and writes the files of the vault" };
+    let place = match store.vault_by_id(binding.vault).own_path()? {
+        Some(path) if binding.isolation == "bubblewrap" => {
+            format!(", at their own path {}", printable(path.as_os_str().as_encoded_bytes()))
+        }
+        _ => String::new(),
+    };
+    let home = binding.home.as_ref().map(|home| format!(", with tools and caches of {}", raw(home)));
+    let shell = match (&binding.command, &binding.session) {
+        (AskedCommand::Session, _) => ", for every command of the session",
+        (_, Some(_)) => ", in a fresh shell with the variables and in the directory shown here",
+        (_, None) => "",
+    };
+    Ok(format!("{view}{place}{}{shell}", home.unwrap_or_default()))
 }
 
 fn raw(raw: &Raw) -> String {
@@ -189,7 +281,7 @@ fn limits(approval: &Approval) -> String {
     let (binding, limits) = (&approval.binding, &approval.binding.limits);
     let limit = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {value}"));
     let mut parts: Vec<String> = [
-        limit("milliseconds", limits.timeout_ms),
+        limits.timeout_ms.map(|milliseconds| format!("{milliseconds} milliseconds")),
         limit("memory", limits.memory_bytes),
         limit("processes", limits.pids),
         limit("processor seconds", limits.cpu_seconds),
@@ -207,7 +299,9 @@ fn show_parts(out: &mut Printer, approval: &Approval) -> Result<()> {
     let found = approval.classification();
     line(out, "does", &classes(found.classes))?;
     for part in &found.parts {
-        out.line(format_args!("  {} ({}): {}", part.text, classes(part.classes), part.reason))?;
+        let told = format!("{} ({}): {}", part.text, classes(part.classes), part.reason);
+        let (rows, _) = wrapped::beginning(&told, wrapped::width().saturating_sub(2), usize::MAX);
+        rows.iter().try_for_each(|row| out.line(format_args!("  {row}")))?;
     }
     Ok(())
 }
@@ -231,6 +325,13 @@ fn show_earlier(out: &mut Printer, approval: &Approval) -> Result<()> {
 
 /// The rules that `--always` saves, or that there are none.
 fn show_rules(out: &mut Printer, approval: &Approval) -> Result<()> {
+    if let Some(reason) = approval.binding.once_only() {
+        return Ok(line(out, "once only", &reason)?);
+    }
+    if approval.binding.network != AskedNetwork::None {
+        let told = "for the session and for always, it has this network whatever the files that it runs hold by then";
+        line(out, "note", told)?;
+    }
     let rules = approval.rules_to_save()?;
     if rules.is_empty() {
         return Ok(line(out, "always", "nothing can be saved for it: allow it once or for a session")?);
@@ -238,7 +339,8 @@ fn show_rules(out: &mut Printer, approval: &Approval) -> Result<()> {
     line(out, "always", "would save")?;
     for rule in rules {
         for text in printable_text(rule.to_toml().as_bytes()).lines() {
-            out.line(format_args!("  {text}"))?;
+            let (rows, _) = wrapped::beginning(text, wrapped::width().saturating_sub(2), usize::MAX);
+            rows.iter().try_for_each(|row| out.line(format_args!("  {row}")))?;
         }
     }
     Ok(())

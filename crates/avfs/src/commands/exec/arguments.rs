@@ -26,8 +26,8 @@ use crate::unreached::{quoted, typed};
     after_help = "A task, and the vault of a project, is at the path of its directory, any other vault at \
 /workspace, seen through the rules, and nothing else of this machine can be changed. Compilers and caches of \
 tools are there as in `avfs run`. What the command may do is decided first: reading is allowed and gets a vault that cannot be \
-written to; changing is allowed after a checkpoint; what needs the network or might reach the host takes an \
-approval: on a terminal you are asked right there, otherwise a person gives it with `avfs approvals allow`, and the same \
+written to; changing is allowed after a checkpoint; a network or a port that the policy does not grant, and what might reach the \
+host, takes an approval, whatever the command is: on a terminal you are asked right there, otherwise a person gives it with `avfs approvals allow`, and the same \
 command runs then. `avfs policy check` tells \
 without running anything.
 
@@ -66,7 +66,7 @@ pub struct ExecArgs {
     timeout: Option<u64>,
     /// Memory for all its processes together, such as 512M
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
-    memory: Option<u64>,
+    pub memory: Option<u64>,
     /// How many processes it may have at a time
     #[arg(long, value_name = "N")]
     pids: Option<u64>,
@@ -120,7 +120,10 @@ impl ExecArgs {
             None => Command::Argv(self.command.clone()),
         };
         let network = self.network.network(Network::None);
-        let published = if self.dry_run { Vec::new() } else { self.network.publish(&network)? };
+        let published = match self.dry_run {
+            true => self.network.published_unopened(),
+            false => self.network.publish(&network)?,
+        };
         self.env.warn(context.out);
         warn_of_proxies(context.out, &network);
         let cwd = match (&self.cwd, &self.path) {

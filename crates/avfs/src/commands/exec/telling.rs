@@ -4,12 +4,13 @@ use std::io::Write;
 
 use agentvfs::approvals::ApprovalId;
 use agentvfs::exec::boundary::Event;
-use agentvfs::exec::{CheckpointBody, Envelope};
+use agentvfs::exec::{CheckpointBody, Envelope, PublishedBody};
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::commands::apply::Part;
 use crate::json;
+use crate::network_args::announce;
 use crate::printer::{PrintError, Printer};
 use crate::unreached;
 
@@ -80,6 +81,11 @@ impl<'a> Telling<'a> {
         if let Err(error) = told {
             self.failed.get_or_insert(error);
         }
+    }
+
+    /// The ports of a run that has begun.
+    pub fn announce(&mut self, published: &[PublishedBody]) {
+        announce(self.out, published);
     }
 
     /// A run waits for somebody.
@@ -159,6 +165,14 @@ impl<'a> Telling<'a> {
         }
         if result.timed_out {
             self.out.warn("it took too long and was ended");
+        }
+        if result.limits_hit.contains(&"memory") {
+            self.out.warn(
+                "it, or some of its processes, were killed: they used more memory than --memory allows",
+            );
+        }
+        if result.limits_hit.contains(&"pids") {
+            self.out.warn("some of its processes could not be started because --pids allows no more");
         }
         match result.changed_files.len() {
             0 => {}

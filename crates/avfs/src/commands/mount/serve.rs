@@ -80,7 +80,11 @@ enum Start {
 fn open_or_ask(plan: &Plan) -> Result<Result<OpenVault, u32>> {
     let start = Instant::now();
     loop {
-        let busy = match plan.vault.open() {
+        let opened = match plan.options.is_read_only() {
+            true => plan.vault.open_to_read(),
+            false => plan.vault.open(),
+        };
+        let busy = match opened {
             Ok(open) => return Ok(Ok(open)),
             Err(busy @ Error::Busy { .. }) => busy,
             Err(error) => return Err(error.into()),
@@ -157,7 +161,10 @@ struct Log {
 
 impl Log {
     fn open(plan: &Plan) -> Result<Log> {
-        let place = log_place(plan);
+        let place = match plan.vault.store().is_read_only() {
+            true => PathBuf::from("/dev/null"),
+            false => log_place(plan),
+        };
         let host = |source| Error::Host { action: "opening", place: place.display().to_string(), source };
         if std::fs::metadata(&place).is_ok_and(|log| log.len() > LOG_MAX) {
             std::fs::remove_file(&place).map_err(host)?;

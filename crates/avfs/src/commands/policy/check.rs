@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use agentvfs::exec::ExecRequest;
-use agentvfs::exec::boundary::Network;
 use agentvfs::exec::boundary::classify::{Classification, Command, classify};
-use agentvfs::exec::boundary::network::NetworkChoice;
+use agentvfs::exec::boundary::network::{NetworkChoice, Publish};
 use agentvfs::exec::boundary::policy::{Decision, Policy};
+use agentvfs::exec::boundary::{Capabilities, Network};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -31,9 +31,12 @@ pub struct CheckArgs {
     /// Decide by this policy file
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// What it would be allowed to reach: rules that were saved with the vault hold for the network that was asked for
+    /// The network that it would ask for
     #[arg(long, value_name = "none|host|[+]HOST,…")]
     net: Vec<NetworkChoice>,
+    /// A port inside that it would ask to be reached by
+    #[arg(long, value_name = "[[ADDRESS:]HOSTPORT:]PORT")]
+    publish: Vec<Publish>,
     /// A line for a shell
     #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
     line: Option<String>,
@@ -57,6 +60,8 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
     };
     let found = classify(&command);
     let network = NetworkChoice::all(&args.net, Network::None);
+    let asked = Capabilities { write: true, network: network.clone(), published: args.publish.clone() };
+    let asked = asked.narrowed_by(found.classes);
     let policy = match (context.vault_if_chosen()?, given) {
         (Some(vault), policy) => {
             vault.policy_here(&ExecRequest { policy, network, ..ExecRequest::new(command) })?
@@ -65,7 +70,7 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
         (None, None) => in_store(context)?,
     };
     // Whether there is somebody to ask is known when it is run.
-    let decision = policy.decide(&found, true);
+    let decision = policy.decide_for(&found, &asked, true);
     report(context, &found, &decision)?;
     Ok(ExitStatus::Success)
 }

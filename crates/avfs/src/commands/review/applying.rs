@@ -63,7 +63,7 @@ pub fn conflicts(plan: &Plan) -> Option<String> {
 /// Does it. Files that programs of the host run by themselves are pointed out first: who has looked only at their
 /// differences may not know.
 pub fn finish(context: &mut Context<'_>, task: &Task, plan: Plan) -> Result<ExitStatus> {
-    let manner = match plan.pointed.is_empty() {
+    let manner = match plan.pointed.is_empty() && plan.guarded.is_empty() {
         true => MannerArgs::unasked(),
         false => MannerArgs::default(),
     };

@@ -142,7 +142,7 @@ fn add_group(
 
 fn add_tree(rows: &mut Vec<TreeRow>, leaves: &[Leaf], depth: usize, wanted: &HashMap<Fold, bool>) {
     let mut all = Vec::new();
-    add(&mut all, leaves, 0, depth);
+    add(&mut all, leaves, depth);
     unfolded(all, wanted, rows);
 }
 
@@ -165,23 +165,40 @@ impl Leaf {
     }
 }
 
-fn add(rows: &mut Vec<TreeRow>, leaves: &[Leaf], level: usize, depth: usize) {
-    for group in
-        leaves.chunk_by(|a, b| a.directory(level).is_some() && a.directory(level) == b.directory(level))
-    {
-        match group[0].directory(level) {
-            None => rows.extend(group.iter().map(|leaf| file_row(leaf, level, depth))),
+/// Trees can be deeper than any stack: what is still to be added is in a list, the next at its end.
+fn add(rows: &mut Vec<TreeRow>, leaves: &[Leaf], depth: usize) {
+    let mut waiting = branches(leaves, 0, depth);
+    while let Some(Branch { leaves, level, depth }) = waiting.pop() {
+        match leaves[0].directory(level) {
+            None => rows.extend(leaves.iter().map(|leaf| file_row(leaf, level, depth))),
             Some(_) => {
-                let end = shared(group, level);
-                let names = group[0].names[level..end].iter().map(ToString::to_string);
+                let end = shared(leaves, level);
+                let names = leaves[0].names[level..end].iter().map(ToString::to_string);
                 let name = names.collect::<Vec<_>>().join("/") + "/";
-                let files = group.iter().map(|leaf| leaf.file).collect();
-                let fold = Fold::Directory(group[0].above(end));
+                let files = leaves.iter().map(|leaf| leaf.file).collect();
+                let fold = Fold::Directory(leaves[0].above(end));
                 rows.push(TreeRow::Directory { depth, name, files, fold, is_folded: false });
-                add(rows, group, end, depth + 1);
+                waiting.extend(branches(leaves, end, depth + 1));
             }
         }
     }
+}
+
+/// Leaves that go the same way from a level on.
+struct Branch<'a> {
+    leaves: &'a [Leaf],
+    level: usize,
+    depth: usize,
+}
+
+/// The branches of these leaves, the first at the end.
+fn branches(leaves: &[Leaf], level: usize, depth: usize) -> Vec<Branch<'_>> {
+    let is_one =
+        |a: &Leaf, b: &Leaf| a.directory(level).is_some() && a.directory(level) == b.directory(level);
+    let mut branches: Vec<_> =
+        leaves.chunk_by(is_one).map(|leaves| Branch { leaves, level, depth }).collect();
+    branches.reverse();
+    branches
 }
 
 fn file_row(leaf: &Leaf, level: usize, depth: usize) -> TreeRow {

@@ -66,6 +66,11 @@ pub fn run(context: &mut Context<'_>, args: &ExplainArgs) -> Result<ExitStatus> 
         None => without_rules()?,
     };
     let reader = in_force.vault.map(|vault| vault.reader()).transpose()?;
+    // A label of something hidden would tell a run that it is there.
+    let reader = match context.is_alone() {
+        true => reader.map(|reader| reader.through(rules.clone())),
+        false => reader,
+    };
     let explained: Vec<Explanation> =
         args.paths.iter().map(|path| explain(&rules, path, reader.as_ref())).collect::<Result<_>>()?;
     if context.out.is_json() {

@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::commands::approvals::in_place;
-use crate::commands::exec::{Manner, Telling};
+use crate::commands::exec::{Manner, Telling, of_error};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::unreached::{self, Unreached};
@@ -140,10 +140,8 @@ fn printable(text: &str) -> String {
 fn status(envelope: &Value) -> ExitStatus {
     let result = &envelope["result"];
     match envelope["error"]["code"].as_str() {
-        Some("denied_by_policy") => ExitStatus::PolicyDenies,
-        Some("approval_required") => ExitStatus::ApprovalNeeded,
         Some("session_busy") => ExitStatus::Busy,
-        Some(_) => ExitStatus::Refused,
+        Some(code) => of_error(code),
         None if result["timed_out"] == true => ExitStatus::TimedOut,
         None => {
             let signaled = result["signal"].as_u64().map(|signal| 128 + signal);

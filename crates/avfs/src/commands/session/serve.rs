@@ -13,7 +13,7 @@ use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::commands::exec::HostDoor;
+use crate::commands::exec::{HostDoor, of_error};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 
@@ -50,6 +50,9 @@ pub fn in_background(vault: &Vault, request: SessionRequest, door: HostDoor) -> 
 fn told(error: SessionError) -> anyhow::Error {
     match error {
         SessionError::Library(error) => error.into(),
+        SessionError::Refused(body) => {
+            Failure::new(refusal_code(&body.code), of_error(&body.code), body.message).hint(body.hint).into()
+        }
         SessionError::Launch(error) => {
             let status = match error {
                 LaunchError::NoBubblewrap { .. } | LaunchError::CannotIsolate { .. } => {
@@ -65,6 +68,15 @@ fn told(error: SessionError) -> anyhow::Error {
             let text = avfs_core::with_causes(&error);
             Failure::new(error.code(), status, text).hint(error.hint().map(str::to_owned)).into()
         }
+    }
+}
+
+/// The codes with which what a session asks for is not granted.
+fn refusal_code(code: &str) -> &'static str {
+    match code {
+        "approval_required" => "approval_required",
+        "approval_denied" => "approval_denied",
+        _ => "denied_by_policy",
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use agentvfs::exec::boundary::classify;
+use agentvfs::exec::boundary::network::Published;
 use agentvfs::exec::boundary::{Limits, Network};
 use agentvfs::exec::{CheckpointMode, ExecRequest, IsolationChoice, PublishedBody};
 use agentvfs::session::{SessionRecord, SessionRequest};
@@ -14,6 +15,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::serve;
+use crate::commands::approvals::in_place;
 use crate::commands::exec::{self, HostDoor, checkpoint_mode, policy};
 use crate::context::Context;
 use crate::env_args::EnvArgs;
@@ -28,7 +30,8 @@ use crate::size::parse_size;
 #[command(
     after_help = "The id of the session is printed; `avfs session exec ID` runs commands in it. What the vault \
 looks like, what can be reached and how much may be used up is fixed now and holds for all of them; what each of them \
-may do is decided one by one.
+may do is decided one by one. A network or a port that the policy does not grant takes an approval (status 121), on a \
+terminal right here.
 
 The session lives in a process of its own, until `avfs session stop`, until its shell ends (`exit`), or until nobody \
 has used it for a while. The vault can be used meanwhile, by others too.
@@ -95,7 +98,8 @@ struct SessionBody<'a> {
 pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     let vault = context.whole_vault()?;
     if args.background_child {
-        let request = args.request(context, &vault)?;
+        let published = args.network.publish(&args.network.network(Network::None))?;
+        let request = args.request(context, &vault, published)?;
         let (home, rules) = (context.home()?.to_owned(), request.exec.rules.clone());
         let door = HostDoor { home, vault: vault.name()?.to_string(), rules };
         return serve::in_background(&vault, request, door);
@@ -103,6 +107,9 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     // What is wrong with it is told once, by the process that has the session.
     args.env.warn(context.out);
     warn_of_proxies(context.out, &args.network.network(Network::None));
+    if in_place::is_possible(context.out) {
+        ask_first(context, args, &vault)?;
+    }
     let said = start_process()?;
     let Some(id) = said.text.strip_prefix(serve::READY).map(str::trim) else {
         // It has told the user in our place; what it said for programs comes from here.
@@ -122,11 +129,24 @@ pub fn run(context: &mut Context<'_>, args: &StartArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
+/// Asks the person at this terminal what the process in the background cannot ask.
+fn ask_first(context: &Context<'_>, args: &StartArgs, vault: &Vault) -> Result<()> {
+    let request = args.request(context, vault, args.network.published_unopened())?;
+    match vault.question_of_session(&request)? {
+        Some(id) => in_place::ask(vault.store(), &id, &|_| false),
+        None => Ok(()),
+    }
+}
+
 impl StartArgs {
-    fn request(&self, context: &Context<'_>, vault: &Vault) -> Result<SessionRequest> {
+    fn request(
+        &self,
+        context: &Context<'_>,
+        vault: &Vault,
+        published: Vec<Published>,
+    ) -> Result<SessionRequest> {
         let none = classify::Command::Shell(String::new());
         let network = self.network.network(Network::None);
-        let published = self.network.publish(&network)?;
         let cwd = match &self.cwd {
             Some(given) => Some(given.clone()),
             None => start_directory(vault)?,

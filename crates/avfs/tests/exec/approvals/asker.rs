@@ -51,6 +51,15 @@ impl Answer {
     }
 }
 
+/// A test that fails leaves no session behind.
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if self.store().join("sessions").exists() {
+            let _ = self.avfs(&["session", "stop", "--all"]).output();
+        }
+    }
+}
+
 impl Asker {
     pub fn new() -> Asker {
         let asker = Asker { root: tempfile::tempdir().unwrap() };
@@ -110,6 +119,13 @@ impl Asker {
     #[track_caller]
     pub fn exec(&self, words: &[&str]) -> Answer {
         Answer::of(&self.command(words).output().unwrap())
+    }
+
+    /// `avfs session exec --json` with these words.
+    #[track_caller]
+    pub fn session(&self, session: &str, words: &[&str]) -> Answer {
+        let words = [&["session", "exec", session, "--json"], words].concat();
+        Answer::of(&self.avfs(&words).output().unwrap())
     }
 
     /// With the bytes of a file as standard input.

@@ -1,0 +1,242 @@
+//! What keeps git fast in a run of a large task: its index is made ready while the run begins, and git asks what changed
+//! instead of looking at every file (`crate::git::fsmonitor`).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use avfs_core::rules::Rules;
+use avfs_core::{EntryName, SnapshotId, Timestamp, TreePath};
+use avfs_exec::Plan;
+use avfs_exec::plan::PROGRAMS;
+use avfs_tree::{FsError, NameInPreparation, NewEntry, NewerEntries, Place, SetAttr, WorkTree};
+
+use super::changes::sees;
+use super::door::{DoorReply, InnerDoor};
+use super::workspace::Workspace;
+use crate::error::Result;
+use crate::git::fsmonitor::{self, PreparedIndex};
+use crate::git::{GitStop, add_setting, is_in_repository};
+use crate::task::Task;
+use crate::vault::Vault;
+
+const INDEX: &str = ".git/index";
+/// The name of an index that is not in its place yet, and the one that keeps git from writing another.
+const MADE: &str = "avfs-index.new";
+const LOCK: &str = "index.lock";
+
+/// How far back a state is looked for that git names.
+const HISTORY: usize = 500;
+/// With more changed paths, git may as well look at everything.
+const CHANGED_MAX: usize = 50_000;
+/// The kernel's clock for files may be behind by this.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Answers git's questions in one run, and passes on all others.
+pub(super) struct GitMonitor<'a> {
+    vault: &'a Vault,
+    project: &'a Path,
+    workspace: &'a Workspace,
+    door: &'a dyn InnerDoor,
+    rules: Option<Rules>,
+    /// What the run begins with.
+    began: SnapshotId,
+    /// What git has to look at itself when it names the state that the run began with.
+    doubtful: Mutex<Vec<TreePath>>,
+    /// What the user changed on the host before anybody looked in the task.
+    newer: Arc<NewerEntries>,
+    stop: GitStop,
+}
+
+impl<'a> GitMonitor<'a> {
+    /// `None`: git looks at the files itself, because there are few of them, or because another process serves them.
+    pub fn of(
+        task: &'a Task,
+        workspace: &'a Workspace,
+        door: Option<&'a dyn InnerDoor>,
+        rules: Option<Rules>,
+        began: SnapshotId,
+    ) -> Option<GitMonitor<'a>> {
+        let tree = workspace.tree()?;
+        let index = tree.resolve(&index_path()).ok()?;
+        let mut beginning = [0; 12];
+        tree.read(index.ino, 0, &mut beginning).ok()?;
+        if !fsmonitor::is_large(&beginning) {
+            return None;
+        }
+        let since = SystemTime::now() - TICK;
+        Some(GitMonitor {
+            vault: task.vault(),
+            project: task.root(),
+            workspace,
+            door: door?,
+            rules,
+            began,
+            doubtful: Mutex::default(),
+            newer: task.vault().store().objects().note_newer(timestamp(since)),
+            stop: GitStop::default(),
+        })
+    }
+
+    /// Tells git inside how to ask.
+    pub fn set_up(&self, plan: &mut Plan) {
+        let asking = format!("{PROGRAMS}/avfs {}", fsmonitor::QUESTION);
+        add_setting(&mut plan.env, fsmonitor::SETTING, &asking);
+    }
+
+    /// Does something while the index is being made ready. Programs that look for the index meanwhile wait for it.
+    pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
+        std::thread::scope(|scope| {
+            if let Some(held) = self.hold_index() {
+                scope.spawn(move || {
+                    // Without it git looks at the files, as everywhere else.
+                    let _ = self.prepare();
+                    drop(held);
+                });
+            }
+            let done = work();
+            self.stop.stop();
+            done
+        })
+    }
+
+    fn hold_index(&self) -> Option<NameInPreparation> {
+        let tree = self.workspace.tree()?;
+        let (parent, name) = index_path().split_last()?;
+        Some(tree.prepare_name(Place::new(tree.resolve(&parent).ok()?.ino, name)))
+    }
+
+    fn index(&self) -> Result<Vec<u8>> {
+        let reader = self.vault.reader_at(self.began)?;
+        reader.read(&index_path()).map(|bytes| bytes.to_vec()).map_err(|error| self.vault.read_error(error))
+    }
+
+    fn prepare(&self) -> Result<()> {
+        let Some(tree) = self.workspace.tree() else { return Ok(()) };
+        let index = self.index()?;
+        if fsmonitor::asks(&index) {
+            // git has asked before, in another run of the task.
+            return Ok(());
+        }
+        let found = tree.resolve(&index_path())?;
+        let prepared = PreparedIndex::make(
+            self.project,
+            &index,
+            system_time(found.meta.mtime),
+            self.began,
+            self.rules.as_ref(),
+            &self.stop,
+        )?;
+        if let Some(prepared) = prepared {
+            *self.doubtful.lock().unwrap_or_else(PoisonError::into_inner) = prepared.doubtful.clone();
+            install(tree, &prepared)?;
+        }
+        Ok(())
+    }
+
+    /// What git is told that asks with this token.
+    fn changed_since(&self, token: &OsStr) -> Result<Vec<u8>> {
+        let now = self.workspace.settle()?;
+        let changed = match fsmonitor::state_of(token.as_bytes()) {
+            Some(state) if self.is_own(state)? => self.changes(state, now)?,
+            _ => None,
+        };
+        Ok(fsmonitor::answer(now, changed.as_deref()))
+    }
+
+    /// Only states of this task are told about.
+    fn is_own(&self, state: SnapshotId) -> Result<bool> {
+        let is_known = || Ok(self.vault.history(None, HISTORY)?.iter().any(|entry| entry.snapshot == state));
+        if state == self.began { Ok(true) } else { is_known() }
+    }
+
+    /// `None`: too much to be told.
+    fn changes(&self, state: SnapshotId, now: SnapshotId) -> Result<Option<Vec<Vec<u8>>>> {
+        let (before, after) = (self.vault.snapshot(state)?.root, self.vault.snapshot(now)?.root);
+        let changes = self.vault.changed_paths(&before, &after)?;
+        let mut changed: Vec<TreePath> = changes.into_iter().map(|change| change.path).collect();
+        if state == self.began {
+            changed.extend(self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        }
+        // git takes a path without a name for a mistake; nothing of the topmost directory itself is tracked.
+        changed.retain(|path| {
+            !path.is_root()
+                && !is_in_repository(path)
+                && self.rules.as_ref().is_none_or(|rules| sees(rules, path))
+        });
+        let mut told: Vec<Vec<u8>> = changed.iter().map(|path| path.as_bytes().to_vec()).collect();
+        told.extend(self.newer.paths());
+        Ok((told.len() <= CHANGED_MAX).then_some(told))
+    }
+}
+
+impl InnerDoor for GitMonitor<'_> {
+    fn answer(&self, words: &[OsString]) -> DoorReply {
+        match words {
+            [question, version, token] if question == fsmonitor::QUESTION && version == "2" => {
+                match self.changed_since(token) {
+                    Ok(stdout) => DoorReply { stdout, ..DoorReply::default() },
+                    // git looks at everything.
+                    Err(error) => DoorReply {
+                        status: 1,
+                        stderr: format!("error: {}\n", avfs_core::with_causes(&error)).into_bytes(),
+                        ..DoorReply::default()
+                    },
+                }
+            }
+            _ => self.door.answer(words),
+        }
+    }
+}
+
+fn timestamp(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
+}
+
+fn system_time(time: Timestamp) -> SystemTime {
+    let since = Duration::new(u64::try_from(time.seconds).unwrap_or_default(), time.nanos);
+    SystemTime::UNIX_EPOCH + since
+}
+
+fn index_path() -> TreePath {
+    TreePath::parse(INDEX.as_bytes()).expect("a good path")
+}
+
+/// Puts an index into its place, as git would: nobody finds half of it, and one that git wrote meanwhile stays.
+fn install(tree: &WorkTree, prepared: &PreparedIndex) -> Result<(), FsError> {
+    let path = index_path();
+    let (parent, name) = path.split_last().expect("it is in a directory");
+    let name_of = |text: &str| EntryName::new(text.as_bytes()).expect("a good name");
+    let (made, lock) = (name_of(MADE), name_of(LOCK));
+    let before = tree.resolve(&path)?;
+    let git = tree.resolve(&parent)?;
+    let new = NewEntry::file(before.meta.mode).owned_by(before.meta.uid, before.meta.gid);
+    let ino = tree.create(git.ino, &made, new.clone())?.ino;
+    let written = || {
+        for (number, piece) in prepared.bytes.chunks(1 << 20).enumerate() {
+            tree.write(ino, (number as u64) << 20, piece)?;
+        }
+        let mtime = Some(timestamp(prepared.written));
+        tree.set_attr(ino, SetAttr { mtime, ..SetAttr::default() })?;
+        tree.create(git.ino, &lock, new).map(drop)
+    };
+    let replaced = written().and_then(|()| {
+        let now = tree.lookup(git.ino, &name)?;
+        let is_same = (now.ino, now.meta.mtime) == (before.ino, before.meta.mtime);
+        let moved = match is_same {
+            true => tree.rename(Place::new(git.ino, made.clone()), Place::new(git.ino, name)),
+            false => Err(FsError::Exists),
+        };
+        tree.unlink(git.ino, &lock).and(moved)
+    });
+    if replaced.is_err() {
+        // It may be gone with its repository.
+        let _ = tree.unlink(git.ino, &made);
+    }
+    let mtime = Some(git.meta.mtime);
+    tree.set_attr(git.ino, SetAttr { mtime, ..SetAttr::default() })?;
+    replaced
+}

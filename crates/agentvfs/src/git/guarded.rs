@@ -1,0 +1,161 @@
+//! Commits and files that would bring what the host runs: they come over only if the user named their paths.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use avfs_core::spelling::folded;
+use avfs_core::{EntryName, TreePath};
+use avfs_tree::{ReadError, TreeReader};
+
+use super::error::GitError;
+use super::names::ObjectName;
+use super::quarantine::Quarantine;
+use super::work::Work;
+use crate::apply::{GuardReason, is_deciding, is_part};
+
+/// A commit that changes what the host runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardedChange {
+    pub commit: ObjectName,
+    /// What the user has to name, from the root of the project.
+    pub path: TreePath,
+    pub reason: GuardReason,
+}
+
+impl fmt::Display for GuardedChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} changes {} ({})", &self.commit.as_str()[..7], self.path, self.reason)
+    }
+}
+
+/// What git takes a directory for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Ordinary,
+    Repository,
+    Candidate,
+}
+
+/// Tells which paths of a piece of work are guarded.
+pub(super) struct Guards<'a> {
+    work: &'a Work,
+    /// Commits that may have a `HEAD` that is no file of the work.
+    commits: Option<(&'a Quarantine, &'a ObjectName)>,
+    kinds: HashMap<TreePath, Kind>,
+}
+
+impl<'a> Guards<'a> {
+    pub(super) fn of_files(work: &'a Work) -> Guards<'a> {
+        Guards { work, commits: None, kinds: HashMap::new() }
+    }
+
+    pub(super) fn of_commits(work: &'a Work, suspects: &'a Quarantine, tip: &'a ObjectName) -> Guards<'a> {
+        Guards { work, commits: Some((suspects, tip)), kinds: HashMap::new() }
+    }
+
+    /// Why a path, from the root of the project, is guarded, and what the user has to name. `target` is that of a
+    /// symbolic link.
+    pub(super) fn guard(
+        &mut self,
+        path: &TreePath,
+        target: Option<&[u8]>,
+    ) -> Result<Option<(TreePath, GuardReason)>, GitError> {
+        let by_link = || target.and_then(|target| GuardReason::of_link(path, target));
+        if let Some(reason) = GuardReason::of_name(path).or_else(by_link) {
+            return Ok(Some((path.clone(), reason)));
+        }
+        let mut above = TreePath::root();
+        for name in path.components() {
+            let part = folded(name.as_bytes());
+            let kind = match is_part(&part) {
+                true => self.kind_of(&above)?,
+                false => Kind::Ordinary,
+            };
+            match kind {
+                Kind::Repository if is_deciding(&part) => {
+                    return Ok(Some((path.clone(), GuardReason::InRepository)));
+                }
+                Kind::Candidate => {
+                    let named = if above.is_root() { path.clone() } else { above };
+                    return Ok(Some((named, GuardReason::NewRepository)));
+                }
+                Kind::Ordinary | Kind::Repository => {}
+            }
+            above.push(&name);
+        }
+        Ok(None)
+    }
+
+    fn kind_of(&mut self, directory: &TreePath) -> Result<Kind, GitError> {
+        if let Some(kind) = self.kinds.get(directory) {
+            return Ok(*kind);
+        }
+        let base = self.work.base().unrestricted();
+        let has = |reader: &TreeReader, part: &[u8]| is_there(reader, &directory.join(&name(part)), false);
+        let kind = if is_there(&base, &directory.join(&name(b"HEAD")), true)? {
+            let is_whole = has(&base, b"commondir")? || (has(&base, b"objects")? && has(&base, b"refs")?);
+            if is_whole { Kind::Repository } else { Kind::Candidate }
+        } else if self.comes_with_head(directory)? {
+            Kind::Candidate
+        } else {
+            Kind::Ordinary
+        };
+        self.kinds.insert(directory.clone(), kind);
+        Ok(kind)
+    }
+
+    /// Whether there is a `HEAD` in it after the work: in any spelling, because the branch may be checked out anywhere.
+    fn comes_with_head(&self, directory: &TreePath) -> Result<bool, GitError> {
+        if is_there(self.work.head(), &directory.join(&name(b"HEAD")), true)? {
+            return Ok(true);
+        }
+        let Some((suspects, tip)) = self.commits else { return Ok(false) };
+        let files = self.work.files();
+        let below = match files.is_root() {
+            true => directory.as_bytes(),
+            false => match directory.as_bytes().strip_prefix(files.as_bytes()) {
+                Some(below) => below.strip_prefix(b"/").unwrap_or(below),
+                None => return Ok(false),
+            },
+        };
+        suspects.has_head_in(tip, below)
+    }
+}
+
+fn is_there(reader: &TreeReader, path: &TreePath, as_file: bool) -> Result<bool, GitError> {
+    match reader.find(path) {
+        Ok(found) => Ok(!as_file || !found.entry.is_directory()),
+        Err(error @ ReadError::Object { .. }) => Err(error.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+fn name(bytes: &[u8]) -> EntryName {
+    EntryName::new(bytes).expect("this is a name")
+}
+
+impl Quarantine {
+    /// Where a symbolic link leads, by a version of it: `120000 NAME`.
+    pub(super) fn target_of(&self, version: &str) -> Result<Option<Vec<u8>>, GitError> {
+        let Some(name) = version.strip_prefix("120000 ") else { return Ok(None) };
+        let git = self.git("looking at a symbolic link").args(["cat-file", "blob", name]);
+        git.output().map(Some).map_err(GitError::refused)
+    }
+
+    /// Whether a directory of a commit has a file `HEAD`, in any spelling.
+    fn has_head_in(&self, commit: &ObjectName, directory: &[u8]) -> Result<bool, GitError> {
+        use std::os::unix::ffi::OsStrExt;
+        let git = self.git("looking up a directory").args(["ls-tree", "-z", "--full-tree", commit.as_str()]);
+        let git = match directory {
+            b"" => git,
+            directory => git.arg("--").arg(std::ffi::OsStr::from_bytes(&[directory, b"/"].concat())),
+        };
+        let listed = git.output().map_err(GitError::refused)?;
+        // `MODE TYPE NAME\tPATH`
+        Ok(listed.split(|byte| *byte == 0).any(|line| {
+            let Some(at) = line.iter().position(|byte| *byte == b'\t') else { return false };
+            let own = line[at + 1..].rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            folded(own) == b"head" && !line.starts_with(b"040000")
+        }))
+    }
+}

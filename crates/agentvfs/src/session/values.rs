@@ -1,0 +1,113 @@
+//! What the shell of a session holds that an approved command needs: the values of variables, as the shell tells them.
+//!
+//! The shell is the agent's and may tell anything. What it tells is shown to the person who is asked, and is what the
+//! command runs with, in a shell of its own; so that there is nothing to gain by a lie.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use avfs_exec::classify::{Command, named_variables, steers_programs};
+
+/// How many variables are carried over, and how many bytes of them: what a person can look through.
+const MOST: usize = 64;
+const MOST_BYTES: usize = 32 << 10;
+
+/// Variables of the shell itself, and those that the sandbox sets for each run anew.
+const NOT_CARRIED: [&str; 8] =
+    ["_", "PWD", "OLDPWD", "SHLVL", "AVFS_VAULT", "AVFS_DOOR", "AVFS_TASK", "NODE_USE_ENV_PROXY"];
+
+/// The values that a command is run with.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Values {
+    /// Those that differ from what the session was started with.
+    pub carried: Vec<(OsString, OsString)>,
+    /// Names that are left out, because with them words would mean other programs.
+    pub left_out: Vec<String>,
+}
+
+/// What the shell is told to print: what it exports, and the variables that the command names, each with a NUL behind it.
+/// Turned round, so that `set -e` does not care.
+pub(super) fn question(command: &Command) -> Vec<u8> {
+    let mut text = "! { \\builtin command /usr/bin/env -0".to_owned();
+    if let Command::Shell(line) = command {
+        for name in named_variables(line).into_iter().take(MOST) {
+            text.push_str(&format!(
+                "; [[ ${{{name}+x}} ]] && \\builtin printf '%s=%s\\0' {name} \"${{{name}}}\""
+            ));
+        }
+    }
+    text.push_str("; }");
+    text.into_bytes()
+}
+
+impl Values {
+    /// Of a shell that did not tell, or told too much.
+    pub(super) fn unknown() -> Values {
+        Values { carried: Vec::new(), left_out: vec!["all variables of its shell".to_owned()] }
+    }
+
+    /// Reads what the shell told; `None` if it is too much for anybody to look through.
+    pub(super) fn read(told: &[u8], start: &[(OsString, OsString)]) -> Option<Values> {
+        let mut last = BTreeMap::new();
+        for entry in told.split(|byte| *byte == 0) {
+            let Some(at) = entry.iter().position(|byte| *byte == b'=') else { continue };
+            let (name, value) = (&entry[..at], &entry[at + 1..]);
+            if is_name(name) {
+                last.insert(name.to_vec(), value.to_vec());
+            }
+        }
+        let mut values = Values::default();
+        let mut bytes = 0;
+        for (name, value) in last {
+            let text = String::from_utf8_lossy(&name).into_owned();
+            let was = start.iter().rev().find(|(own, _)| own.as_bytes() == name);
+            let is_proxy = text.to_ascii_lowercase().ends_with("_proxy");
+            if NOT_CARRIED.contains(&&*text)
+                || is_proxy
+                || was.is_some_and(|(_, own)| own.as_bytes() == value)
+            {
+                continue;
+            }
+            if steers_programs(&text) {
+                values.left_out.push(text);
+                continue;
+            }
+            bytes += name.len() + value.len();
+            values.carried.push((OsStr::from_bytes(&name).to_owned(), OsString::from_vec(value)));
+        }
+        let fits = values.carried.len() + values.left_out.len() <= MOST && bytes <= MOST_BYTES;
+        fits.then_some(values)
+    }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    let is_first = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    name.first().is_some_and(is_first)
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shell_values_are_carried_if_they_differ_and_steer_nothing() {
+        let start = [("LANG".into(), "C".into()), ("PATH".into(), "/usr/bin".into())];
+        let told = b"LANG=C\0PATH=/tmp/evil\0URL=https://a\nb\0BASH_FUNC_curl%%=() { :\n}\0LD_PRELOAD=x\0\
+                     BASH_ENV=x\0HTTPS_PROXY=x\0_=y\0no equals sign\0URL=https://c\0";
+        let values = Values::read(told, &start).unwrap();
+        assert_eq!(values.carried, [("URL".into(), "https://c".into())]);
+        assert_eq!(values.left_out, ["BASH_ENV", "LD_PRELOAD", "PATH"]);
+        let flood: Vec<u8> = (0..100).flat_map(|number| format!("V{number}=x\0").into_bytes()).collect();
+        assert_eq!(Values::read(&flood, &start), None);
+        assert_eq!(Values::read(format!("A={}\0", "x".repeat(MOST_BYTES)).as_bytes(), &start), None);
+    }
+
+    #[test]
+    fn shell_is_asked_for_the_variables_that_a_line_names() {
+        let text = |line: &str| String::from_utf8(question(&Command::Shell(line.to_owned()))).unwrap();
+        assert!(text("curl $URL").contains("[[ ${URL+x} ]]"));
+        assert_eq!(text("curl x"), "! { \\builtin command /usr/bin/env -0; }");
+    }
+}

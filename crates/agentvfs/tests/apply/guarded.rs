@@ -1,0 +1,206 @@
+//! What the host would run is applied only if the user names it.
+
+use agentvfs::apply::{ApplyOptions, Plan, Selection};
+
+use crate::scene::{Scene, options, path};
+
+/// The paths that are left out, with the reasons.
+fn guarded(plan: &Plan) -> Vec<String> {
+    plan.guarded.iter().map(|file| format!("{} {}", file.path, file.reason.as_str())).collect()
+}
+
+fn plan_allowing(scene: &Scene, named: &[&str]) -> Plan {
+    let allowed = named.iter().map(|named| path(named)).collect();
+    scene.plan_with(&Selection::default(), &ApplyOptions { allowed, ..options() }).unwrap()
+}
+
+fn only(paths: &[&str]) -> Selection {
+    Selection { paths: paths.iter().map(|text| path(text)).collect(), ..Selection::default() }
+}
+
+/// Everything that makes a directory a repository for git, with settings that run a program.
+const REPOSITORY: [(&str, &str); 4] = [
+    ("HEAD", "ref: refs/heads/main\n"),
+    ("objects/.k", ""),
+    ("refs/.k", ""),
+    ("config", "[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch RAN; false\n"),
+];
+
+/// Whether git on the host takes a directory for a repository of its own.
+fn is_repository(scene: &Scene, directory: &str) -> bool {
+    let mut git = std::process::Command::new("git");
+    let place = scene.project.join(directory);
+    git.args(["rev-parse", "--git-dir"]).current_dir(&place).env("GIT_CEILING_DIRECTORIES", &scene.project);
+    git.output().unwrap().status.success()
+}
+
+#[test]
+fn files_that_the_host_runs_are_left_out_until_they_are_named() {
+    let scene = Scene::new(&[(".husky/pre-commit", "old"), (".vscode/settings.json", "{}"), ("a", "x")]);
+    scene.task_writes(".husky/pre-commit", "evil");
+    scene.task_removes(".vscode/settings.json");
+    scene.task_writes(".envrc", "evil");
+    scene.task_writes("web/.idea/workspace.xml", "evil");
+    scene.task_writes("a", "y");
+    let plan = scene.plan();
+    let expected = [
+        "/.envrc run-by-host",
+        "/.husky/pre-commit run-by-host",
+        "/.vscode/settings.json run-by-host",
+        "/web/.idea/workspace.xml run-by-host",
+    ];
+    assert_eq!(guarded(&plan), expected);
+    plan.carry_out().unwrap();
+    assert_eq!((scene.read(".husky/pre-commit"), scene.read("a")), ("old".into(), "y".into()));
+    assert!(scene.has(".vscode/settings.json") && !scene.has(".envrc") && !scene.has("web/.idea"));
+
+    let plan = plan_allowing(&scene, &[".husky/pre-commit", "web/.idea"]);
+    assert_eq!(guarded(&plan), ["/.envrc run-by-host", "/.vscode/settings.json run-by-host"]);
+    plan.carry_out().unwrap();
+    assert_eq!(scene.read(".husky/pre-commit"), "evil");
+    assert_eq!(scene.read("web/.idea/workspace.xml"), "evil");
+    assert!(!scene.has(".envrc"));
+    // Everything is not a name, and what is here already is no change.
+    assert_eq!(guarded(&plan_allowing(&scene, &["/"])).len(), 2);
+}
+
+#[test]
+fn selecting_a_path_is_not_agreeing_to_have_it_run() {
+    let scene = Scene::new(&[("a", "x")]);
+    scene.task_writes(".husky/pre-commit", "evil");
+    let plan = scene.plan_with(&only(&[".husky/pre-commit"]), &options()).unwrap();
+    assert_eq!(guarded(&plan), ["/.husky/pre-commit run-by-host"]);
+    plan.carry_out().unwrap();
+    assert!(!scene.has(".husky"));
+}
+
+#[test]
+fn links_that_bring_files_to_names_that_the_host_runs_are_left_out() {
+    let scene = Scene::new(&[("a", "x"), ("tools/old", "x")]);
+    scene.task_writes("tools/tasks.json", "evil");
+    scene.task_does(|open| {
+        open.symlink(b"tools", &path(".vscode")).unwrap();
+        open.symlink(b"tools", &path(".VSCODE")).unwrap();
+        open.symlink(b"tools", &path("plain")).unwrap();
+    });
+    let plan = scene.plan();
+    assert_eq!(guarded(&plan), ["/.VSCODE run-by-host", "/.vscode run-by-host"]);
+    plan.carry_out().unwrap();
+    assert!(scene.has("plain") && scene.has("tools/tasks.json") && !scene.has(".vscode"));
+}
+
+#[test]
+fn packages_may_have_settings_of_editors() {
+    let scene = Scene::new(&[("a", "x")]);
+    scene.task_writes("node_modules/iconv-lite/.idea/a.xml", "x");
+    let options = ApplyOptions { with_ignored: true, ..options() };
+    let plan = scene.plan_with(&Selection::default(), &options).unwrap();
+    assert_eq!(guarded(&plan), [] as [String; 0]);
+    plan.carry_out().unwrap();
+    assert!(scene.has("node_modules/iconv-lite/.idea/a.xml"));
+}
+
+#[test]
+fn a_directory_that_git_takes_for_a_repository_is_left_out_until_it_is_named() {
+    let scene = Scene::new(&[("a", "x")]);
+    for (part, text) in REPOSITORY {
+        scene.task_writes(&format!("docs/{part}"), text);
+    }
+    scene.task_writes("docs/hooks/pre-commit", "evil");
+    scene.task_writes("docs/readme.md", "about");
+    let plan = scene.plan();
+    assert_eq!(guarded(&plan), ["/docs new-repository"]);
+    plan.carry_out().unwrap();
+    assert_eq!(scene.read("docs/readme.md"), "about");
+    assert!(!is_repository(&scene, "docs"));
+    let plan = plan_allowing(&scene, &["docs"]);
+    assert_eq!(guarded(&plan), [] as [String; 0]);
+    plan.carry_out().unwrap();
+    assert!(is_repository(&scene, "docs"), "the test knows what a repository is");
+}
+
+#[test]
+fn a_repository_does_not_arrive_in_parts() {
+    for last in 0..REPOSITORY.len() {
+        let scene = Scene::new(&[("a", "x")]);
+        let mut parts = REPOSITORY.to_vec();
+        parts.rotate_left(last);
+        for (part, text) in parts {
+            scene.task_writes(&format!("docs/{part}"), text);
+            scene.plan_with(&only(&["docs"]), &options()).unwrap().carry_out().unwrap();
+            let one = scene.plan_with(&only(&[&format!("docs/{part}")]), &options());
+            if let Ok(plan) = one {
+                plan.carry_out().unwrap();
+            }
+            assert!(!is_repository(&scene, "docs"), "{part} came {last}");
+        }
+    }
+}
+
+#[test]
+fn what_is_here_already_does_not_become_a_repository() {
+    let parts = [("docs/HEAD", "ref: refs/heads/main\n"), ("docs/refs/.k", ""), ("docs/objects/.k", "")];
+    for missing in 0..parts.len() {
+        let here: Vec<(&str, &str)> =
+            parts.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, part)| *part).collect();
+        let scene = Scene::new(&here);
+        scene.task_writes(parts[missing].0, parts[missing].1);
+        scene.task_writes("docs/config", REPOSITORY[3].1);
+        scene.apply().unwrap();
+        assert!(!is_repository(&scene, "docs"), "{} came last", parts[missing].0);
+    }
+}
+
+#[test]
+fn a_repository_is_not_made_by_renaming_or_by_a_place_for_the_rest() {
+    let scene = Scene::new(&[
+        ("a", "x"),
+        ("old/refs/.k", ""),
+        ("old/objects/.k", ""),
+        ("old/h", "ref: refs/heads/m\n"),
+    ]);
+    scene.task_does(|open| {
+        open.rename(&path("old/h"), &path("old/HEAD")).unwrap();
+        open.rename(&path("old"), &path("new")).unwrap();
+    });
+    scene.apply().unwrap();
+    assert!(!is_repository(&scene, "new"));
+
+    let scene = Scene::new(&[("a", "x"), ("far/refs/.k", ""), ("far/objects/.k", "")]);
+    scene.task_writes("far/config", REPOSITORY[3].1);
+    scene.task_writes("near/HEAD", "ref: refs/heads/main\n");
+    scene.task_writes("near/commondir", "../far\n");
+    assert_eq!(guarded(&scene.plan()), ["/near new-repository"]);
+    scene.apply().unwrap();
+    assert!(!is_repository(&scene, "near"));
+}
+
+#[test]
+fn settings_and_hooks_of_a_bare_repository_are_left_out() {
+    let here =
+        [("HEAD", "ref: refs/heads/main\n"), ("refs/.k", ""), ("objects/.k", ""), ("config", "[core]\n")];
+    let scene = Scene::new(&here);
+    scene.task_writes("config", "[core]\n\tfsmonitor = evil\n");
+    scene.task_writes("hooks/post-receive", "evil");
+    scene.task_writes("refs/heads/main", "1234");
+    let plan = scene.plan();
+    assert_eq!(guarded(&plan), ["/config in-repository", "/hooks/post-receive in-repository"]);
+    plan.carry_out().unwrap();
+    assert_eq!(scene.read("config"), "[core]\n");
+    assert_eq!(scene.read("refs/heads/main"), "1234");
+    plan_allowing(&scene, &["config"]).carry_out().unwrap();
+    assert_eq!(scene.read("config"), "[core]\n\tfsmonitor = evil\n");
+    assert!(!scene.has("hooks"));
+}
+
+#[test]
+fn a_directory_called_hooks_or_config_is_ordinary_without_a_repository() {
+    let scene = Scene::new(&[("src/hooks/use.ts", "x"), ("config/app.toml", "x")]);
+    scene.task_writes("src/hooks/use.ts", "y");
+    scene.task_writes("config/app.toml", "y");
+    scene.task_writes("src/index", "y");
+    let plan = scene.plan();
+    assert_eq!(guarded(&plan), [] as [String; 0]);
+    plan.carry_out().unwrap();
+    assert_eq!((scene.read("src/hooks/use.ts"), scene.read("config/app.toml")), ("y".into(), "y".into()));
+}

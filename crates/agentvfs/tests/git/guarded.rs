@@ -1,0 +1,119 @@
+//! Tracked files that the host runs: git in a task writes them as any other, and no commit brings a change of one that the
+//! user has not named.
+
+use agentvfs::git::{Bring, GitError, HostRepository};
+use agentvfs::rules::Preset;
+use agentvfs::transfer::{DirectoryExport, export_directory};
+use agentvfs::{Error, NewTask, Store, Task, TreePath};
+
+use crate::ground::{Ground, branch, commit, sh};
+
+/// A hook and settings of an editor, which another branch has in other versions, with one more hook.
+fn ground() -> Ground {
+    Ground::with(
+        "git init -q --template= -b main; mkdir .husky .vscode
+         echo a >a; echo main >.husky/pre-commit; echo '{}' >.vscode/settings.json; git add -A; git commit -qm first
+         git checkout -qb other; echo other >.husky/pre-commit; echo more >.husky/pre-push; echo '[]' >.vscode/settings.json
+         git add -A; git commit -qm other; git checkout -q main
+         find . -path ./.git -prune -o -type f -exec touch -d 2020-01-01 {} +; git update-index -q --refresh",
+    )
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text.as_bytes()).unwrap()
+}
+
+/// A task in which a script has worked, with its files and its repository.
+fn worked(ground: &Ground, store: &Store, script: &str) -> Task {
+    let new = NewTask { rules: Some(Preset::Development.rules()), ..NewTask::default() };
+    let task = store.project(&ground.path("host")).unwrap().new_task(&new).unwrap();
+    sh(&ground.path(""), "rm -rf task");
+    let reader = task.vault().reader().unwrap();
+    let to = ground.path("task");
+    export_directory(&reader, &TreePath::root(), &to, &DirectoryExport::default(), &()).unwrap();
+    ground.in_task(script);
+    let open = task.vault().begin().unwrap();
+    for entry in [".git", ".husky", ".vscode", "a", "docs"].map(path) {
+        let _ = open.remove(&entry, true);
+        let from = to.join(std::str::from_utf8(entry.as_bytes()).unwrap());
+        if from.is_dir() {
+            open.import_directory(&from, &entry, &()).unwrap();
+        } else if from.exists() {
+            open.write_bytes(&entry, &std::fs::read(from).unwrap()).unwrap();
+        }
+    }
+    open.commit("work", "").unwrap();
+    task
+}
+
+fn bring(ground: &Ground, task: &Task, allowed: &[&str]) -> Result<(), Error> {
+    let allowed = allowed.iter().map(|text| path(text)).collect();
+    let bring = Bring { branch: branch("brought"), of: None, update: false, allowed };
+    task.bring_commits(&ground.path("host"), &bring).map(drop)
+}
+
+#[test]
+fn rules_of_a_task_let_git_write_what_it_tracks() {
+    let (ground, store) = (ground(), Store::in_memory());
+    let task = worked(&ground, &store, "true");
+    let rules = task.rules().unwrap().unwrap();
+    let level = |text: &str| rules.explain(&path(text), |_| Default::default()).level.to_string();
+    assert_eq!(level(".husky/pre-commit"), "write");
+    assert_eq!(level(".vscode/tasks.json"), "write");
+    assert_eq!(level(".git/config"), "read");
+    assert_eq!(level(".git/hooks/pre-commit"), "read");
+    assert_eq!(level(".env"), "none");
+}
+
+#[test]
+fn a_commit_on_another_branch_keeps_what_that_branch_has() {
+    let (ground, store) = (ground(), Store::in_memory());
+    let script =
+        "git checkout -q other; echo fix >>a; git commit -qam fix; git merge -q main; git stash -q || true";
+    let task = worked(&ground, &store, script);
+    bring(&ground, &task, &[]).unwrap();
+    assert_eq!(ground.in_host("git show --format= --name-only brought"), "a");
+    assert_eq!(ground.in_host("git show brought:.husky/pre-commit"), "other");
+}
+
+#[test]
+fn commits_that_change_what_the_host_runs_are_refused_with_the_list_until_named() {
+    let store = Store::in_memory();
+    for (script, expected, named) in [
+        ("echo evil >>.husky/pre-commit; git commit -qam evil", "/.husky/pre-commit (git runs it as a hook)", ".husky"),
+        ("git rm -q .vscode/settings.json; git commit -qm gone", "/.vscode/settings.json (", ".vscode/settings.json"),
+        ("echo evil >.husky/new; git add -A; git commit -qm one; git rm -q .husky/new; git commit -qm two",
+         "/.husky/new (git runs it as a hook)", ".husky/new"),
+        ("git checkout -q other; git merge -q -s ours main -m x; git checkout -q main; git merge -q --no-ff --no-commit other
+          echo evil >.husky/pre-commit; git add -A; git commit -qm merged", "/.husky/pre-commit (", ".husky/pre-commit"),
+        ("git rm -rq .vscode; mkdir tools; echo evil >tools/tasks.json; ln -s tools .vscode; git add -A; git commit -qm link",
+         "/.vscode (it leads to files", ".vscode"),
+        ("mkdir -p docs/objects docs/refs; touch docs/objects/k docs/refs/k; echo ref: refs/heads/main >docs/HEAD
+          printf '[core]\\n\\tfsmonitor = evil\\n' >docs/config; git add -A; git commit -qm repository",
+         "/docs (git would take it for a repository", "docs"),
+    ] {
+        let ground = ground();
+        let task = worked(&ground, &store, script);
+        let before = ground.state();
+        let error = bring(&ground, &task, &[]).unwrap_err();
+        assert_eq!(error.code(), "guarded-changed", "{script}: {error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(error.hint().unwrap().contains("--commits --allow "), "{:?}", error.hint());
+        assert!(matches!(error, Error::Git(GitError::ChangesGuarded { .. })));
+        assert_eq!(ground.state(), before);
+        bring(&ground, &task, &[named]).unwrap();
+    }
+}
+
+#[test]
+fn a_commit_made_of_files_leaves_out_what_the_host_runs() {
+    let (ground, store) = (ground(), Store::in_memory());
+    let script = "echo evil >.husky/pre-commit; echo more >>a; mkdir -p docs/refs docs/objects
+        touch docs/refs/k docs/objects/k; echo ref: refs/heads/main >docs/HEAD; echo x >docs/config; echo x >docs/text";
+    let task = worked(&ground, &store, script);
+    let host = HostRepository::open(&ground.path("host")).unwrap();
+    let made = commit(&task.git_work().unwrap(), &host).unwrap();
+    assert_eq!(ground.in_host("git show --format= --name-only avfs/files"), "a\ndocs/text");
+    let left: Vec<String> = made.left_out.iter().map(|left| left.path.to_string()).collect();
+    assert_eq!(left, ["/.husky/pre-commit", "/docs/HEAD", "/docs/config", "/docs/objects/k", "/docs/refs/k"]);
+}

@@ -150,11 +150,20 @@ pub struct Home {
     pub at: PathBuf,
     /// The directory of the host that is there; `None`: an empty one, which ends with the run.
     pub shows: Option<PathBuf>,
+    /// Directories of what it shows that are at another path as well.
+    pub also: Vec<AlsoAt>,
+}
+
+/// A directory in the home that is at a second path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlsoAt {
+    pub below: PathBuf,
+    pub at: PathBuf,
 }
 
 impl Default for Home {
     fn default() -> Self {
-        Self { at: HOME.into(), shows: None }
+        Self { at: HOME.into(), shows: None, also: Vec::new() }
     }
 }
 
@@ -246,6 +255,9 @@ impl Plan {
         check_path("the working directory", &self.cwd)?;
         for toolchain in &self.toolchains {
             check_path("a toolchain", &toolchain.at)?;
+        }
+        for also in &self.home.also {
+            check_path("a cache", &also.at)?;
         }
         if let Some(path) = &self.also_at {
             check_path("the project's path", path)?;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use avfs_core::rules::{Level, Pattern, Rule, Rules};
 use avfs_exec::plan::{
-    HOME, Home, HostCache, INSPECTED_BYTES, Link, OwnPaths, UNPRIVILEGED, caches, is_inspected, is_secret,
-    tool_settings,
+    AlsoAt, HOME, Home, HostCache, INSPECTED_BYTES, Link, OwnPaths, UNPRIVILEGED, caches, is_inspected,
+    is_secret, tool_settings,
 };
 use avfs_fuse::mounting::{self, Unmount};
 use avfs_fuse::transport::{Serving, ServingOptions};
@@ -146,7 +146,11 @@ impl HomeView {
 
     /// As a plan has it.
     pub(crate) fn shown(&self) -> Home {
-        Home { at: self.share.at.clone(), shows: Some(self.mountpoint.clone()) }
+        let also =
+            self.share.caches.iter().filter_map(|cache| {
+                Some(AlsoAt { below: cache.below_home.clone(), at: cache.also_at.clone()? })
+            });
+        Home { at: self.share.at.clone(), shows: Some(self.mountpoint.clone()), also: also.collect() }
     }
 
     /// The copies that the run has changed, which end with it.

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::credentials::holds_credential;
+use super::layout::can_have_cache;
 
 /// One directory of a cache, or a file that tools keep beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct HostCache {
     pub below_home: PathBuf,
     /// The directory of the host, without links on the way; `None`: the host has none.
     pub from: Option<PathBuf>,
+    /// Its own path outside of the home, where it is inside as well.
+    pub also_at: Option<PathBuf>,
 }
 
 /// Caches of one tool.
@@ -89,7 +92,26 @@ const IN_CACHE_HOME: &[&str] = &[
     "zig",
 ];
 
-/// In the order in which a place is looked for: one that a variable names comes before the usual ones.
+/// Sources of dependencies. Builds remember their paths: if these were others inside, everything would be built again. So
+/// they keep the paths that the user's variables say.
+struct Sources {
+    /// The variable of the cache.
+    cache: &'static str,
+    /// Where in it they are.
+    parts: &'static [&'static str],
+    /// The variable that names them inside. That of the cache may name more, which would have to be written to.
+    variable: &'static str,
+    /// What the value of that variable adds to the path of the cache.
+    below: &'static str,
+}
+
+const SOURCES: &[Sources] = &[
+    Sources { cache: "CARGO_HOME", parts: &["registry", "git"], variable: "CARGO_HOME", below: "" },
+    Sources { cache: "GOMODCACHE", parts: &[""], variable: "GOMODCACHE", below: "" },
+    Sources { cache: "GOPATH", parts: &["pkg/mod"], variable: "GOMODCACHE", below: "pkg/mod" },
+];
+
+/// The more particular ones come first.
 const KNOWN: &[Known] = &[
     known(
         Some("CARGO_HOME"),
@@ -154,22 +176,33 @@ const SETTINGS: &[&str] = &[
 /// The caches of the user whose home on the host is `home`, and whose environment is `caller`.
 pub fn caches(home: &Path, caller: &[(OsString, OsString)]) -> Vec<HostCache> {
     let mut found: Vec<HostCache> = Vec::new();
-    for Known { variable, usual, parts } in KNOWN {
-        let named = variable.and_then(|name| variable_path(caller, name));
+    let named = |known: &Known| known.variable.and_then(|name| variable_path(caller, name));
+    // What a variable names comes before the usual places, which may be the same ones inside.
+    let mut known: Vec<(&Known, Option<PathBuf>)> = KNOWN.iter().map(|known| (known, named(known))).collect();
+    known.sort_by_key(|(_, named)| named.is_none());
+    for (Known { variable, usual, parts }, named) in known {
         // A place outside of the home is shown where the tool looks for it without the variable.
         let inside =
             named.as_deref().and_then(|path| path.strip_prefix(home).ok()).unwrap_or(Path::new(usual));
         let from = named.clone().unwrap_or_else(|| home.join(usual));
         for part in *parts {
-            let below_home = if part.is_empty() { inside.to_owned() } else { inside.join(part) };
+            let below_home = joined(inside, part);
             if below_home.as_os_str().is_empty() || found.iter().any(|other| overlap(other, &below_home)) {
                 continue;
             }
-            let from = if part.is_empty() { from.clone() } else { from.join(part) };
-            found.push(HostCache { below_home, from: directory(&from, home) });
+            let path = joined(&from, part);
+            let from = directory(&path, home);
+            let holds_sources = variable.is_some_and(|name| is_sources(name, part));
+            let is_elsewhere = holds_sources && from.is_some() && !path.starts_with(home);
+            let also_at = (is_elsewhere && can_have_cache(&path)).then_some(path);
+            found.push(HostCache { below_home, from, also_at });
         }
     }
     found
+}
+
+fn is_sources(cache: &str, part: &str) -> bool {
+    SOURCES.iter().any(|sources| sources.cache == cache && sources.parts.contains(&part))
 }
 
 /// The settings of tools that can be shown, below the home.
@@ -182,13 +215,26 @@ pub fn tool_settings(home: &Path) -> Vec<PathBuf> {
     SETTINGS.iter().filter(is_plain).map(PathBuf::from).collect()
 }
 
-/// The variables that name a place below the home, which is at the same path inside.
-pub(super) fn variables(home: &Path, caller: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+/// The variables that name a place which is at the same path inside: one below the home, or sources that are shown there.
+pub(super) fn variables(
+    home: &Path,
+    shown: &[HostCache],
+    caller: &[(OsString, OsString)],
+) -> Vec<(OsString, OsString)> {
     let named = KNOWN.iter().filter_map(|known| known.variable);
     let kept = named.filter_map(|name| Some((name, variable_path(caller, name)?)));
-    kept.filter(|(_, path)| path.strip_prefix(home).is_ok_and(|below| !below.as_os_str().is_empty()))
-        .map(|(name, path)| (name.into(), path.into()))
-        .collect()
+    let in_home =
+        kept.filter(|(_, path)| path.strip_prefix(home).is_ok_and(|below| !below.as_os_str().is_empty()));
+    let of_sources = SOURCES.iter().filter_map(|sources| {
+        let path = variable_path(caller, sources.cache)?;
+        let is_shown = |part: &&str| shown.iter().any(|cache| cache.also_at == Some(joined(&path, part)));
+        sources.parts.iter().any(is_shown).then(|| (sources.variable, joined(&path, sources.below)))
+    });
+    in_home.chain(of_sources).map(|(name, path)| (name.into(), path.into())).collect()
+}
+
+fn joined(path: &Path, part: &str) -> PathBuf {
+    if part.is_empty() { path.to_owned() } else { path.join(part) }
 }
 
 fn variable_path(caller: &[(OsString, OsString)], name: &str) -> Option<PathBuf> {
@@ -247,6 +293,30 @@ mod tests {
         std::fs::create_dir_all(disk.join("huggingface")).unwrap();
         std::os::unix::fs::symlink(&place, disk.join("uv")).unwrap();
         assert_eq!(from(&found(&home, &[]), ".cache/uv"), None);
+    }
+
+    #[test]
+    fn sources_keep_the_paths_that_builds_remember() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let (home, disk) = (place.join("home"), place.join("disk"));
+        for directory in ["home", "disk/cargo/registry", "disk/go/pkg/mod", "disk/npm/_cacache"] {
+            std::fs::create_dir_all(place.join(directory)).unwrap();
+        }
+        let pair = |name: &str, path: &str| (OsString::from(name), disk.join(path).into_os_string());
+        let caller = [pair("CARGO_HOME", "cargo"), pair("GOPATH", "go"), pair("npm_config_cache", "npm")];
+        let all = caches(&home, &caller);
+        let also: Vec<&Path> = all.iter().filter_map(|cache| cache.also_at.as_deref()).collect();
+        assert_eq!(also, [disk.join("cargo/registry"), disk.join("go/pkg/mod")]);
+        let from = |below: &str| all.iter().find(|cache| cache.below_home == Path::new(below)).unwrap();
+        assert_eq!(
+            from("go/pkg/mod").from,
+            Some(disk.join("go/pkg/mod")),
+            "and not what the home would have"
+        );
+        assert_eq!(from(".npm/_cacache").from, Some(disk.join("npm/_cacache")));
+        let env = variables(&home, &all, &caller);
+        assert_eq!(env, [pair("CARGO_HOME", "cargo"), pair("GOMODCACHE", "go/pkg/mod")]);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub fn environment(
     let allowed = caller.iter().filter(|(name, value)| is_inherited(name, value));
     // An environment that is activated is one that is there.
     let activated = caller.iter().filter(|(name, value)| name == "VIRTUAL_ENV" && own.has(Path::new(value)));
-    let of_caches = own.home.map(|home| variables(home, caller)).unwrap_or_default();
+    let of_caches = own.home.map(|home| variables(home, own.caches, caller)).unwrap_or_default();
     let of_caller = allowed.chain(activated).chain(&of_caches);
     for (name, value) in of_caller.chain(of_toolchains).chain([&path]).chain(given) {
         set(&mut env, name, value);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn variables_that_name_what_is_inside_come_along() {
-        let caches = [HostCache { below_home: ".local/share/pnpm".into(), from: None }];
+        let caches = [HostCache { below_home: ".local/share/pnpm".into(), from: None, also_at: None }];
         let home = Some(Path::new("/home/ada"));
         let own = OwnPaths { home, caches: &caches, ..project("/home/ada/web") };
         let caller = pairs(&[

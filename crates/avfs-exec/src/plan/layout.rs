@@ -104,6 +104,7 @@ pub(crate) fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
     let mut steps = system(host);
     steps.extend(etc(plan, host));
     steps.extend(private(plan));
+    steps.extend(caches(plan));
     steps.extend(toolchains(plan));
     steps.push(Step::ReadOnly { from: inside.to_owned(), at: INSIDE.into() });
     let session = plan.session.iter();
@@ -122,6 +123,13 @@ pub(crate) fn layout(plan: &Plan, host: &Path, inside: &Path) -> Layout {
 /// Whether `path` holds something that the sandbox has of its own. What is below it may be free.
 pub fn is_around_own(path: &Path) -> bool {
     SYSTEM.iter().chain(&PRIVATE).any(|place| Path::new(place).starts_with(path))
+}
+
+/// Whether a cache of the host can be shown at its own path. Below the system's directories it has a place to be mounted on,
+/// because the host has it there.
+pub(super) fn can_have_cache(path: &Path) -> bool {
+    let is_own = ["/etc", "/proc", "/dev", "/sys", "/run", "/boot", "/workspace", "/nix", "/var/run"];
+    !is_around_own(path) && !is_own.iter().any(|place| path.starts_with(place))
 }
 
 /// Whether a project cannot be shown at `path`.
@@ -172,6 +180,12 @@ fn home(plan: &Plan) -> Step {
         Some(from) => Step::Writable { from, at },
         None => Step::Private { at, mode: 0o700, bytes: plan.limits.private_bytes },
     }
+}
+
+/// Caches in the home that are at a path outside of it as well.
+fn caches(plan: &Plan) -> Vec<Step> {
+    let shown = plan.home.shows.iter().flat_map(|home| plan.home.also.iter().map(move |also| (home, also)));
+    shown.map(|(home, also)| Step::Writable { from: home.join(&also.below), at: also.at.clone() }).collect()
 }
 
 fn toolchains(plan: &Plan) -> Vec<Step> {
@@ -233,6 +247,7 @@ fn access(plan: &Plan) -> Vec<(PathBuf, Access)> {
     access.extend(["/dev", "/proc"].map(|at| (at.into(), Access::Use)));
     let private = [Path::new("/tmp"), &plan.home.at, Path::new("/dev/shm")];
     access.extend(private.map(|at| (at.to_owned(), Access::Write)));
+    access.extend(plan.home.also.iter().map(|also| (also.at.clone(), Access::Write)));
     // Pipes can be written to where nothing can be changed.
     access.extend(plan.session.iter().map(|_| (SESSION.into(), Access::Use)));
     if !plan.read_only {

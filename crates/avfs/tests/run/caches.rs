@@ -275,6 +275,25 @@ fn an_unchanged_crate_is_not_built_again_inside() {
 }
 
 #[test]
+fn sources_outside_of_the_home_are_at_their_own_path_and_what_is_beside_them_is_not() {
+    let project = project();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let cargo = elsewhere.path().canonicalize().unwrap().join("cargo");
+    fs::create_dir_all(cargo.join("registry/src")).unwrap();
+    fs::write(cargo.join("registry/src/lib.rs"), "one\n").unwrap();
+    fs::write(cargo.join("credentials.toml"), "token = \"hush-hush\"\n").unwrap();
+    let script =
+        "echo two >>$CARGO_HOME/registry/src/lib.rs; cat ~/.cargo/registry/src/lib.rs; ls $CARGO_HOME";
+    for words in [&["run", "--name", "one", "--", "bash", "-c"][..], &["exec", "--vault", "web/one", "-c"]] {
+        let mut inside = project.avfs(&[words, &[script]].concat());
+        let told = good(inside.env("CARGO_HOME", &cargo));
+        let twos = "two\n".repeat(if words[0] == "run" { 1 } else { 2 });
+        assert_eq!(told, format!("one\n{twos}registry\n"));
+    }
+    assert_eq!(fs::read_to_string(cargo.join("registry/src/lib.rs")).unwrap(), "one\n");
+}
+
+#[test]
 fn runs_exec_sessions_and_setup_have_the_project_at_its_own_path() {
     let project = project();
     fs::create_dir(project.root().join("src")).unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{Home, Link, Network, PlanError, Toolchain};
+use crate::plan::{AlsoAt, Home, Link, Network, PlanError, Toolchain};
 
 fn host() -> tempfile::TempDir {
     let host = tempfile::tempdir().unwrap();
@@ -113,6 +113,21 @@ fn a_toolchain_that_two_entries_share_is_shown_once() {
 }
 
 #[test]
+fn a_cache_at_a_second_path_can_be_written_there_and_toolchains_come_over_it() {
+    let also = vec![AlsoAt { below: ".cargo/registry".into(), at: "/usr/local/cargo/registry".into() }];
+    let home = Home { at: "/home/me".into(), shows: Some("/srv/home".into()), also };
+    let plan = Plan { home, ..plan() };
+    let layout = layout(&plan, Path::new("/"), Path::new("/inside"));
+    let at = PathBuf::from("/usr/local/cargo/registry");
+    let step = Step::Writable { from: "/srv/home/.cargo/registry".into(), at: at.clone() };
+    assert!(layout.steps.contains(&step));
+    assert!(layout.access.contains(&(at, Access::Write)));
+    for taken in ["/", "/usr", "/etc/cargo", "/run/x", "/tmp"] {
+        assert!(!can_have_cache(Path::new(taken)), "{taken}");
+    }
+}
+
+#[test]
 fn the_root_is_sealed_last() {
     let steps = steps_of(&plan());
     assert_eq!(steps.last(), Some(&Step::Seal { at: "/".into() }));
@@ -120,7 +135,7 @@ fn the_root_is_sealed_last() {
 
 #[test]
 fn links_are_the_sandbox_s_own_and_never_in_what_is_shown_of_the_host() {
-    let home = Home { at: "/home/me".into(), shows: Some("/srv/home".into()) };
+    let home = Home { at: "/home/me".into(), shows: Some("/srv/home".into()), ..Home::default() };
     let with = |at: &str| Plan {
         also_at: Some("/srv/repository/tree".into()),
         links: vec![Link { at: at.into(), to: "/srv/repository/tree/.git".into() }],

@@ -160,15 +160,23 @@ impl<'a> GitMonitor<'a> {
         if state == self.began {
             changed.extend(self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         }
-        // git takes a path without a name for a mistake; nothing of the topmost directory itself is tracked.
-        changed.retain(|path| {
-            !path.is_root()
-                && !is_in_repository(path)
-                && self.rules.as_ref().is_none_or(|rules| sees(rules, path))
-        });
+        changed.retain(|path| self.is_told(path));
         let mut told: Vec<Vec<u8>> = changed.iter().map(|path| path.as_bytes().to_vec()).collect();
-        told.extend(self.newer.paths());
+        // A directory in which names were made or removed ends with a slash.
+        let newer = self.newer.paths().into_iter().filter(|path| {
+            let plain = path.strip_suffix(b"/").unwrap_or(path);
+            TreePath::parse(plain).is_ok_and(|path| self.is_told(&path))
+        });
+        told.extend(newer);
         Ok((told.len() <= CHANGED_MAX).then_some(told))
+    }
+
+    /// git takes a path without a name for a mistake; nothing of the topmost directory itself is tracked. What is hidden is
+    /// not named.
+    fn is_told(&self, path: &TreePath) -> bool {
+        !path.is_root()
+            && !is_in_repository(path)
+            && self.rules.as_ref().is_none_or(|rules| sees(rules, path))
     }
 }
 

@@ -4,7 +4,7 @@
 //! index is large, git inside gets `core.fsmonitor`, a command that asks the inner door, and the task's index is made
 //! ready on the host, where the files are at hand: by git itself, in a copy of the index. In it, what git found as the
 //! index knows it is marked as looked at, and the untracked files of each directory are noted.
-//! The reasons are in [0024](../../../../docs/decisions/0026-git-asks-what-changed.md).
+//! The reasons are in [0026](../../../../docs/decisions/0026-git-asks-what-changed.md).
 //!
 //! A token of git's is a snapshot of the task: what changed since is the difference of two trees.
 

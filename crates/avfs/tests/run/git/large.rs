@@ -110,8 +110,11 @@ fn states_of_other_vaults_are_not_told_about(user: &User<'_>) {
 
 fn the_user_changes_files_during_a_run(user: &User<'_>) {
     // git hears of what the user did when somebody has looked.
-    let script =
-        format!("{BOTH}echo ready; read go; git status --short; ls -R . >/dev/null; both; echo done");
+    let script = format!(
+        r#"{BOTH}echo ready; read go; git status --short; ls -R . >/dev/null; both
+        token=$(avfs fsmonitor 2 unknown | head -z -n 1 | tr -d '\0')
+        avfs fsmonitor 2 "$token" | tr '\0' '\n' | tail -n +2 | grep d030; echo done"#
+    );
     let mut command = user.project.avfs(&["run", "--name", "meanwhile", "--", "bash", "-euc", &script]);
     command.current_dir(&user.place).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = command.spawn().unwrap();
@@ -120,13 +123,13 @@ fn the_user_changes_files_during_a_run(user: &User<'_>) {
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
     let change = "echo late >>src/d010/f01000; rm src/d020/f02000; echo late >src/d030/late; \
-                  mv src/d040/f04000 src/d041";
+                  echo late >src/d030/.env; mv src/d040/f04000 src/d041";
     sh(user.project, "web", change);
     running.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
     assert!(running.wait().unwrap().success(), "{rest}");
-    assert!(rest.ends_with("done\n"), "{rest}");
+    assert!(rest.ends_with("\nsrc/d030/\nsrc/d030/late\ndone\n"), "what is hidden is not named: {rest}");
     sh(user.project, "web", "git checkout -q .; git clean -qfd");
 }
 

@@ -76,6 +76,12 @@ impl Store {
         if !self.mark(live, go_on)? || !self.mark_from(&kept, named.iter().copied(), live, go_on)? {
             return Ok(Collected::default());
         }
+        // A promise that was seen before writers were held back may have been kept since.
+        let promised: Vec<ObjectId> = kept.ids().filter(|id| live.contains(id)).collect();
+        let since = promised.into_iter().flat_map(|id| kept.needed_by(id));
+        if !self.mark_from(&kept, since, live, go_on)? {
+            return Ok(Collected::default());
+        }
         let unneeded: Vec<ObjectId> = kept.ids().filter(|id| !live.contains(id)).collect();
         // Whatever is removed takes a little room first.
         self.embedded().into_iter().for_each(EmbeddedStore::use_reserve);

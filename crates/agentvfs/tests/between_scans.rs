@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentvfs::{CheckpointName, Error, ErrorKind, RetentionPolicy, Store, StoreOptions, Vault};
+use agentvfs::{CheckpointName, Error, ErrorKind, Limits, RetentionPolicy, Store, StoreOptions, Vault};
 use avfs_core::ObjectId;
 use avfs_store::{
     CommitError, EmbeddedStore, NewObject, Object, ObjectStore, OpenOptions, Pin, RefEdit, RefKey, RefRange,
@@ -99,6 +99,20 @@ fn collect_at_once(store: &Store) -> Result<(), Error> {
     collect(store)
 }
 
+/// Looks at what a source has promised, which is stored by that.
+fn look(store: &Store) -> Result<(), Error> {
+    let vault = store.vault("promised")?;
+    let text = vault.reader()?.read(&path("/deep/data"));
+    match text.map_err(|source| Error::Read { vault: "promised".into(), source }) {
+        Ok(text) => assert_eq!(text, "of the source"),
+        // Who collects keeps others from storing.
+        Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
+        Err(error) => panic!("{error}"),
+    }
+    store.objects().commit_kept()?;
+    Ok(())
+}
+
 fn change(store: &Store) -> Result<(), Error> {
     try_write(&store.vault("main")?, "another")?;
     store.vault("other")?.rename(&name("renamed"))
@@ -138,9 +152,14 @@ fn try_write(vault: &Vault, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A store with two vaults that have objects of their own, states that were replaced and checkpoints.
-fn fill(home: &Path) {
+/// A store with two vaults that have objects of their own, states that were replaced and checkpoints, and one on a
+/// directory at which nobody has looked yet.
+fn fill(home: &Path, source: &Path) {
     let store = Store::open(home).unwrap();
+    std::fs::create_dir(source.join("deep")).unwrap();
+    std::fs::write(source.join("deep/data"), "of the source").unwrap();
+    let source = store.source_for(source).unwrap();
+    store.create_vault_on(&name("promised"), source, Limits::default()).unwrap();
     for vault in ["main", "other"] {
         let vault = store.create_vault(&name(vault)).unwrap();
         for text in ["one", "two", "three"] {
@@ -176,6 +195,7 @@ fn work_while(template: &Path, work: Work, others: Work, step: usize) -> bool {
     // Nothing that is needed was taken away.
     let store = Store::open(home.path()).unwrap();
     check(&store).unwrap();
+    look(&store).unwrap();
     for vault in store.vaults().unwrap().vaults {
         assert!(!store.vault(vault.name.as_str()).unwrap().history(None, 1).unwrap().is_empty(), "{vault:?}");
     }
@@ -198,8 +218,10 @@ fn copy(from: &Path, to: &Path) {
 #[track_caller]
 fn assert_undisturbed(work: Work) {
     let template = tempfile::tempdir().unwrap();
-    fill(template.path());
-    let others: [(&str, Work); 5] = [
+    let source = tempfile::tempdir().unwrap();
+    fill(template.path(), source.path());
+    let others: [(&str, Work); 6] = [
+        ("looked at a promise", look),
         ("forked and deleted a vault", fork_and_delete),
         ("replaced a vault", replace),
         ("deleted a vault and collected", delete_and_collect),

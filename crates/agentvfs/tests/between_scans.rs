@@ -264,3 +264,32 @@ fn list_beside_others_has_no_unreadable_vault() {
 fn collection_beside_others_misses_no_object_and_takes_none_that_is_needed() {
     assert_undisturbed(collect);
 }
+
+/// What tests above do step by step, by chance: each worker has a store of its own, as a process has.
+#[test]
+fn upkeep_beside_busy_workers_finds_no_damage() {
+    let home = tempfile::tempdir().unwrap();
+    let source = tempfile::tempdir().unwrap();
+    fill(home.path(), source.path());
+    let work = &|worker: usize| {
+        for round in 0..25 {
+            let store = Store::open(home.path()).unwrap();
+            let fork = name(&format!("fork-{worker}"));
+            let fork = store.vault("main").unwrap().fork(&[fork]).unwrap().remove(0);
+            write(&fork, "/file", format!("{round} of {worker}"));
+            write(&store.vault("other").unwrap(), &format!("/{worker}"), format!("{round} of {worker}"));
+            fork.delete(true).unwrap();
+        }
+    };
+    let look_after = |works: &[Work]| {
+        for _ in 0..25 {
+            works.iter().for_each(|work| work(&Store::open(home.path()).unwrap()).unwrap());
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..3).for_each(|worker| _ = scope.spawn(move || work(worker)));
+        scope.spawn(|| look_after(&[check, count, prune]));
+        scope.spawn(|| look_after(&[collect]));
+    });
+    check(&Store::open(home.path()).unwrap()).unwrap();
+}

@@ -77,20 +77,31 @@ pub(crate) fn entries(refs: &dyn RefStore, id: VaultId, after: u64, limit: usize
 }
 
 /// Checks that a log is whole: numbered without a gap, each entry the one that its hash names and following
-/// the one before, up to `head`; and, if `expect` is given, that an entry has that hash.
+/// the one before, up to the end that `head` reads; and, if `expect` is given, that an entry has that hash.
+///
+/// Others may append meanwhile. An entry and the end that it moves are one commit, so the end is read after the
+/// entries: it is where they end, or further on by entries that can be read by then.
 pub(crate) fn verify(
     refs: &dyn RefStore,
     log: &str,
     id: VaultId,
-    head: &AuditHead,
+    head: &dyn Fn() -> Result<AuditHead>,
     expect: Option<&str>,
 ) -> Result<u64> {
     let broken = |seq, reason| Error::AuditBroken { log: log.to_owned(), seq, reason };
     let mut end = AuditHead::default();
+    let mut last = AuditHead::default();
     let mut seen = false;
     loop {
         let page = entries(refs, id, end.seq, 10_000)?;
         if page.is_empty() {
+            if last.seq > end.seq {
+                return Err(broken(end.seq + 1, "it is missing"));
+            }
+            last = head()?;
+            if last.seq > end.seq {
+                continue;
+            }
             break;
         }
         for entry in page {
@@ -108,8 +119,8 @@ pub(crate) fn verify(
             end = AuditHead { seq, hash: entry.hash };
         }
     }
-    if end != *head {
-        return Err(broken(head.seq, "the end of the log is not where the vault says"));
+    if end != last {
+        return Err(broken(last.seq, "the end of the log is not where the vault says"));
     }
     match expect {
         Some(_) if !seen => Err(broken(end.seq, "no entry has the expected hash")),

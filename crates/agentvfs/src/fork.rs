@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use avfs_store::{EmbeddedStore, RefEdit, RefRange};
+use avfs_store::{CommitError, EmbeddedStore, RefEdit, RefRange};
 use avfs_tree::Limits;
 
 use crate::approvals::keys;
@@ -150,14 +150,19 @@ impl Store {
             }
             let edits: Vec<RefEdit> =
                 rows.into_iter().map(|(key, value)| RefEdit::delete(key, value)).collect();
-            self.refs().commit(&edits)?;
+            match self.refs().commit(&edits) {
+                // Who deleted the vault is removing them too.
+                Ok(()) | Err(CommitError::Conflict { .. }) => {}
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
         }
     }
 
     /// Removes the histories that deletions were kept from removing.
     pub(crate) fn forget_deleted_vaults(&self) -> Result<()> {
-        let alive: HashSet<VaultId> = self.vault_records()?.into_iter().map(|record| record.id).collect();
+        // The counter first: a vault that is made after it was read has a higher number.
         let last = record::read::<u64>(self.refs(), key::VAULT_COUNTER)?.map_or(0, |(last, _)| last);
+        let alive: HashSet<VaultId> = self.vault_records()?.into_iter().map(|record| record.id).collect();
         (1..=last).map(VaultId).filter(|id| !alive.contains(id)).try_for_each(|id| self.forget_history(id))
     }
 }

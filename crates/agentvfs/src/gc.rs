@@ -41,8 +41,13 @@ impl Store {
         let mut live = HashSet::new();
         for _ in 0..ATTEMPTS {
             let is_full = !self.recover_all()?;
-            if !self.mark(&mut live, go_on)? {
-                return Ok(Collected::default());
+            match self.mark(&mut live, go_on) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Collected::default()),
+                // Another collection may have taken what was deleted since: nothing goes while this one has the lock,
+                // and what is missing then is damage.
+                Err(error) if error.kind() == ErrorKind::Corrupt => {}
+                Err(error) => return Err(error),
             }
             let exclusive = embedded.exclusive(PATIENCE)?;
             // An owner that has stored objects for its journal holds a pin, so it is not there now; but
@@ -53,7 +58,7 @@ impl Store {
                 let collected = self.finish_collection(&exclusive, &named, &mut live, go_on)?;
                 drop(exclusive);
                 // Looking into vaults may keep promises, and that waits for as long as writers are held back.
-                self.prune_search_index()?;
+                self.prune_search_index();
                 return Ok(collected);
             }
         }
@@ -69,6 +74,12 @@ impl Store {
     ) -> Result<Collected> {
         let kept = self.objects().all_kept()?;
         if !self.mark(live, go_on)? || !self.mark_from(&kept, named.iter().copied(), live, go_on)? {
+            return Ok(Collected::default());
+        }
+        // A promise that was seen before writers were held back may have been kept since.
+        let promised: Vec<ObjectId> = kept.ids().filter(|id| live.contains(id)).collect();
+        let since = promised.into_iter().flat_map(|id| kept.needed_by(id));
+        if !self.mark_from(&kept, since, live, go_on)? {
             return Ok(Collected::default());
         }
         let unneeded: Vec<ObjectId> = kept.ids().filter(|id| !live.contains(id)).collect();
@@ -116,7 +127,11 @@ impl Store {
     fn named_in_journals(&self, vaults: &[Vault]) -> Result<Option<Vec<Needed>>> {
         let mut named = Vec::new();
         for vault in vaults {
-            let record = vault.record()?.0;
+            let record = match vault.record() {
+                Ok((record, _)) => record,
+                Err(Error::UnknownVault { .. }) => continue,
+                Err(error) => return Err(error),
+            };
             let Some(place) = vault.journal_place(&record.head) else { continue };
             // Nobody replays a journal while it is read.
             match self.own_at_once(vault.id(), record.name.as_str()) {
@@ -143,16 +158,18 @@ impl Store {
 
     /// Removes documents from the search index that no vault has any more. It can be built anew, so a
     /// failure here is not one of the collection.
-    fn prune_search_index(&self) -> Result<()> {
-        let Some(home) = self.home().filter(|home| home.join(SEARCH_INDEX).exists()) else { return Ok(()) };
-        let mut live = Vec::new();
-        for record in self.vault_records()? {
-            live.push(Vault::new(self.clone(), record.id).reader_at(record.head.snapshot)?);
-        }
+    fn prune_search_index(&self) {
+        let Some(home) = self.home().filter(|home| home.join(SEARCH_INDEX).exists()) else { return };
+        let Ok(records) = self.vault_records() else { return };
+        let readers = records.iter().map(|record| {
+            let vault = Vault::new(self.clone(), record.id);
+            vault.reader_at(record.head.snapshot)
+        });
+        // One that cannot be read, be it because it was deleted meanwhile, would lose its documents.
+        let Ok(live) = readers.collect::<Result<Vec<_>>>() else { return };
         if let Ok(index) = SearchIndex::open(home) {
             let _ = index.prune(&live);
         }
-        Ok(())
     }
 
     /// Adds everything that is needed; what is in the set already, is there with all its parts.

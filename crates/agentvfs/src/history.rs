@@ -1,7 +1,7 @@
 //! The history of a vault: every state it had, what made it, and the names given to some of them.
 
 use avfs_core::{NodeId, SnapshotId, Timestamp, TreePath};
-use avfs_store::{RefEdit, RefRange};
+use avfs_store::{RefEdit, RefKey, RefRange};
 use avfs_tree::{Found, ReadError};
 
 use crate::error::{Error, Result};
@@ -70,7 +70,7 @@ impl Vault {
         found.iter().map(|(key, bytes)| self.history_entry(key, bytes)).collect()
     }
 
-    fn history_entry(&self, key: &str, bytes: &[u8]) -> Result<HistoryEntry> {
+    pub(crate) fn history_entry(&self, key: &str, bytes: &[u8]) -> Result<HistoryEntry> {
         let record: HistoryRecord = record::decode(key, bytes)?;
         let seq = key::seq_of(key);
         let seq =
@@ -198,12 +198,16 @@ impl Vault {
 
     /// The checkpoints of the vault, oldest first.
     pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        let found = self.store().refs().scan(&RefRange::prefix(key::checkpoints(self.id())))?;
+        self.decode_checkpoints(&found)
+    }
+
+    pub(crate) fn decode_checkpoints(&self, rows: &[(RefKey, Vec<u8>)]) -> Result<Vec<Checkpoint>> {
         let prefix = key::checkpoints(self.id());
-        let found = self.store().refs().scan(&RefRange::prefix(prefix.clone()))?;
         let mut checkpoints = Vec::new();
-        for (key, bytes) in found {
+        for (key, bytes) in rows {
             let name = CheckpointName::new(key.strip_prefix(&prefix).unwrap_or_default())?;
-            checkpoints.push(checkpoint(name, record::decode(&key, &bytes)?));
+            checkpoints.push(checkpoint(name, record::decode(key, bytes)?));
         }
         checkpoints.sort_by(|a, b| (a.seq, a.time, &a.name).cmp(&(b.seq, b.time, &b.name)));
         Ok(checkpoints)

@@ -6,7 +6,7 @@ use avfs_core::{NodeId, ObjectId, Retention, SnapshotId, Timestamp};
 use avfs_store::RefEdit;
 use avfs_tree::walk_needed;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history::Checkpoint;
 use crate::name::{CheckpointName, VaultName};
 use crate::record::key;
@@ -66,10 +66,13 @@ impl Store {
     /// says which. The present state, named checkpoints and fork bases always stay. Their objects go with the next
     /// collection.
     pub fn prune(&self, policy: &RetentionPolicy, dry_run: bool) -> Result<Pruned> {
-        let roots = self.roots()?;
-        let mut kept: Vec<Kept> = roots.iter().map(|roots| thin(roots, policy, self.now())).collect();
         let allowed_bytes = self.allowed_bytes(policy)?;
-        let held_bytes = self.cut_to_share(&roots, &mut kept, allowed_bytes)?;
+        let (roots, kept, held_bytes) = self.while_nothing_goes(|| {
+            let roots = self.roots()?;
+            let mut kept: Vec<Kept> = roots.iter().map(|roots| thin(roots, policy, self.now())).collect();
+            let held_bytes = self.cut_to_share(&roots, &mut kept, allowed_bytes)?;
+            Ok((roots, kept, held_bytes))
+        })?;
         let mut pruned = Pruned { vaults: Vec::new(), held_bytes, allowed_bytes };
         for (roots, kept) in roots.iter().zip(&kept) {
             let removed: Vec<u64> = gone(&roots.history, &kept.history).map(|entry| entry.seq).collect();
@@ -78,7 +81,11 @@ impl Store {
             if !dry_run {
                 let vault = Vault::new(self.clone(), roots.record.id);
                 self.making_room(|| vault.forget_entries(&removed))?;
-                self.making_room(|| vault.forget_checkpoints(&checkpoints))?;
+                match self.making_room(|| vault.forget_checkpoints(&checkpoints)) {
+                    // Deleted meanwhile, with all that it had.
+                    Err(Error::UnknownVault { .. }) => {}
+                    forgotten => forgotten?,
+                }
             }
             let kept = (roots.history.len() - removed.len()) as u64;
             pruned.vaults.push(PrunedVault { name: roots.record.name.clone(), removed, kept, checkpoints });

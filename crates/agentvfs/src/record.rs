@@ -202,6 +202,8 @@ pub(crate) mod key {
     pub const CURRENT_VAULT: &str = "setting/current-vault";
     pub const NAMES: &str = "name/";
     pub const VAULTS: &str = "vault/";
+    pub const HISTORIES: &str = "history/";
+    pub const CHECKPOINTS: &str = "checkpoint/";
     pub const PROJECTS: &str = "project/";
 
     pub fn name(name: &str) -> String {
@@ -217,19 +219,19 @@ pub(crate) mod key {
     }
 
     pub fn histories(id: VaultId) -> String {
-        format!("history/{id}/")
+        format!("{HISTORIES}{id}/")
     }
 
     pub fn history(id: VaultId, seq: u64) -> String {
-        format!("history/{id}/{seq:012}")
+        format!("{HISTORIES}{id}/{seq:012}")
     }
 
     pub fn checkpoints(id: VaultId) -> String {
-        format!("checkpoint/{id}/")
+        format!("{CHECKPOINTS}{id}/")
     }
 
     pub fn checkpoint(id: VaultId, name: &CheckpointName) -> String {
-        format!("checkpoint/{id}/{name}")
+        format!("{CHECKPOINTS}{id}/{name}")
     }
 
     /// The policy of a vault; of number 0, that of the store.

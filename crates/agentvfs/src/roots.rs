@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 
 use avfs_core::{Content, NodeId, SnapshotId};
-use avfs_store::RefRange;
+use avfs_store::{RefKey, RefRange};
 use avfs_tree::Needed;
+use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Checkpoint, HistoryEntry};
 use crate::record::{self, VaultId, VaultRecord, key};
 use crate::store::Store;
 use crate::vault::Vault;
-
-/// How often names and vaults are compared before their difference counts as damage.
-const LOOKS: u32 = 20;
 
 /// Everything that one vault refers to.
 #[derive(Clone, Debug)]
@@ -22,6 +20,8 @@ pub(crate) struct VaultRoots {
     /// The present state, named checkpoints, the base of the fork and what is mounted: what stays until it is deleted
     /// by name or unmounted.
     pub lasting: BTreeSet<(SnapshotId, Option<NodeId>)>,
+    /// The checkpoints that people named, oldest first.
+    pub checkpoints: Vec<Checkpoint>,
     /// The history, newest first.
     pub history: Vec<HistoryEntry>,
     /// The checkpoints that runs saved by themselves, newest first.
@@ -63,40 +63,31 @@ pub(crate) fn needed(
 }
 
 impl Store {
-    /// The roots of every vault. A store with vault ids but no readable vault is not one to collect.
+    /// The roots of every vault, all as of one moment: whoever makes and deletes vaults meanwhile changes nothing of
+    /// it. Each vault has a name and each name a vault; a store in which they differ is not one to collect.
+    ///
+    /// What others delete may also be collected while the caller looks at it; [`Store::while_nothing_goes`] is for that.
     pub(crate) fn roots(&self) -> Result<Vec<VaultRoots>> {
-        let records = self.named_records()?;
-        records.into_iter().map(|record| self.vault_roots(record)).collect()
-    }
-
-    /// The record of every vault, each of which has a name and each name a vault. Names and vaults are two
-    /// scans: what was made or deleted in between shows as a difference that another look does not find.
-    fn named_records(&self) -> Result<Vec<VaultRecord>> {
-        let mut named = self.named_ids()?;
-        for _ in 0..LOOKS {
-            let records = self.vault_records()?;
-            let again = self.named_ids()?;
-            let mut ids: Vec<VaultId> = records.iter().map(|record| record.id).collect();
-            ids.sort_unstable();
-            if ids == named || ids == again {
-                return Ok(records);
-            }
-            named = again;
+        let ranges = [key::NAMES, key::VAULTS, key::CHECKPOINTS, key::HISTORIES].map(RefRange::prefix);
+        let mut found = self.refs().scan_many(&ranges)?.into_iter();
+        let [names, records, checkpoints, histories] =
+            std::array::from_fn(|_| found.next().unwrap_or_default());
+        let named = decode_all::<VaultId>(&names)?;
+        let records = decode_all::<VaultRecord>(&records)?;
+        let of_records: BTreeSet<VaultId> = records.iter().map(|record| record.id).collect();
+        if named.len() != records.len() || !named.iter().all(|id| of_records.contains(id)) {
+            let reason = "names and vaults do not match".into();
+            return Err(Error::DamagedRecord { key: key::VAULTS.into(), reason });
         }
-        let reason = "names and vaults do not match".into();
-        Err(Error::DamagedRecord { key: key::VAULTS.into(), reason })
+        let roots = records.into_iter().map(|record| {
+            let checkpoints = rows_below(&checkpoints, &key::checkpoints(record.id));
+            let history = rows_below(&histories, &key::histories(record.id));
+            self.vault_roots(record, checkpoints, history)
+        });
+        roots.collect()
     }
 
-    /// The vaults that names stand for, in order.
-    fn named_ids(&self) -> Result<Vec<VaultId>> {
-        let names = self.refs().scan(&RefRange::prefix(key::NAMES))?;
-        let ids = names.iter().map(|(key, bytes)| record::decode(key, bytes));
-        let mut ids = ids.collect::<Result<Vec<VaultId>>>()?;
-        ids.sort_unstable();
-        Ok(ids)
-    }
-
-    fn vault_roots(&self, record: VaultRecord) -> Result<VaultRoots> {
+    fn vault_roots(&self, record: VaultRecord, checkpoints: &[Row], history: &[Row]) -> Result<VaultRoots> {
         let vault = Vault::new(self.clone(), record.id);
         let mut lasting = BTreeSet::from([(record.head.snapshot, record.head.inodes)]);
         lasting.extend(record.parent.map(|parent| (parent.snapshot, None)));
@@ -105,16 +96,38 @@ impl Store {
         lasting.extend(task.and_then(|task| task.applied).map(|applied| (applied, None)));
         lasting.extend(vault.mounted_states()?.into_iter().map(|snapshot| (snapshot, None)));
         let (mut automatic, checkpoints): (Vec<_>, Vec<_>) =
-            vault.checkpoints()?.into_iter().partition(|point| point.automatic);
+            vault.decode_checkpoints(checkpoints)?.into_iter().partition(|point| point.automatic);
         automatic.reverse();
         lasting.extend(checkpoints.iter().map(|point| (point.snapshot, point.inodes)));
         let conflicts = checkpoints.iter().filter_map(|point| point.conflicts).chain(record.head.conflicts);
         lasting.extend(conflicts.map(|conflicts| (conflicts, None)));
-        let mut history = Vec::new();
-        vault.for_each_entry(|entry| {
-            history.push(entry);
-            Ok(true)
-        })?;
-        Ok(VaultRoots { record, lasting, history, automatic })
+        let history = history.iter().rev().map(|(key, bytes)| vault.history_entry(key, bytes));
+        let history = history.collect::<Result<Vec<_>>>()?;
+        Ok(VaultRoots { record, lasting, checkpoints, history, automatic })
     }
+
+    /// Looks at what vaults need. What others delete may be collected under one's eyes and then seems to be missing:
+    /// it is looked at again, with a pin that lets nothing go, before it counts as damage.
+    pub(crate) fn while_nothing_goes<T>(&self, mut look: impl FnMut() -> Result<T>) -> Result<T> {
+        match look() {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let _pin = self.objects().store().pin()?;
+                look()
+            }
+            looked => looked,
+        }
+    }
+}
+
+type Row = (RefKey, Vec<u8>);
+
+fn decode_all<T: DeserializeOwned>(rows: &[Row]) -> Result<Vec<T>> {
+    rows.iter().map(|(key, bytes)| record::decode(key, bytes)).collect()
+}
+
+/// Those of sorted rows whose keys begin so.
+fn rows_below<'a>(rows: &'a [Row], prefix: &str) -> &'a [Row] {
+    let from = rows.partition_point(|(key, _)| key.as_str() < prefix);
+    let count = rows[from..].partition_point(|(key, _)| key.starts_with(prefix));
+    &rows[from..from + count]
 }

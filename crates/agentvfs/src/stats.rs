@@ -41,6 +41,11 @@ impl Store {
     /// Counts what each vault needs, its history included. Walks all that is stored.
     pub fn stats(&self) -> Result<StoreStats> {
         self.settle_owners(&self.vault_records()?);
+        self.while_nothing_goes(|| self.count())
+    }
+
+    fn count(&self) -> Result<StoreStats> {
+        // Before the roots: what others store meanwhile is not garbage.
         let sizes = self.object_sizes()?;
         let roots = self.roots()?;
         let kept = self.objects().all_kept()?;
@@ -52,7 +57,11 @@ impl Store {
             seen.iter().for_each(|id| *times_needed.entry(*id).or_default() += 1);
             needed_by.push(seen);
         }
-        let size = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
+        let since = match times_needed.keys().all(|id| sizes.contains_key(id)) {
+            true => HashMap::new(),
+            false => self.object_sizes()?,
+        };
+        let size = |id: &ObjectId| sizes.get(id).or_else(|| since.get(id)).copied().unwrap_or(0);
         let mut vaults = Vec::new();
         for (roots, seen) in roots.iter().zip(&needed_by) {
             let (unique, shared): (Vec<_>, Vec<_>) = seen.iter().partition(|id| times_needed[id] == 1);

@@ -394,7 +394,8 @@ impl Vault {
     /// Checks the audit log; returns how many entries it has.
     pub fn verify_audit(&self, expect: Option<&str>) -> Result<u64> {
         self.check_unrestricted("its audit log")?;
-        let record = self.record()?.0;
-        audit::verify(self.store.refs(), record.name.as_str(), self.id, &record.audit, expect)
+        let name = self.name()?;
+        let head = || Ok(self.record()?.0.audit);
+        audit::verify(self.store.refs(), name.as_str(), self.id, &head, expect)
     }
 }

@@ -122,8 +122,13 @@ impl RefEdit {
 pub trait RefStore: Send + Sync {
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Returns the refs of each range, in the order of ranges and all as of one moment.
+    fn scan_many(&self, ranges: &[RefRange]) -> Result<Vec<Vec<(RefKey, Vec<u8>)>>, StoreError>;
+
     /// Returns the refs of a range, all as of one moment.
-    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError>;
+    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
+        Ok(self.scan_many(std::slice::from_ref(range))?.pop().unwrap_or_default())
+    }
 
     /// Makes all edits or none, and returns when they survive a power loss. Every object put through this
     /// store before is durable before the edits are. A ref that is not what an edit expects fails the

@@ -303,8 +303,10 @@ impl RefStore for EmbeddedStore {
         self.database.read("reading refs", |connection| refs::read(connection, key))
     }
 
-    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
-        self.database.read("reading refs", |connection| refs::scan(connection, range))
+    fn scan_many(&self, ranges: &[RefRange]) -> Result<Vec<Vec<(RefKey, Vec<u8>)>>, StoreError> {
+        self.database.read("reading refs", |connection| {
+            ranges.iter().map(|range| refs::scan(connection, range)).collect()
+        })
     }
 
     fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError> {

@@ -22,6 +22,29 @@ struct Contents {
     refs: BTreeMap<RefKey, Vec<u8>>,
 }
 
+impl Contents {
+    fn scan(&self, range: &RefRange) -> Vec<(RefKey, Vec<u8>)> {
+        let limit = range.limit.unwrap_or(usize::MAX);
+        let within = |pair: &(&RefKey, &Vec<u8>)| pair.0.starts_with(&range.prefix);
+        let owned = |(key, value): (&RefKey, &Vec<u8>)| (key.clone(), value.clone());
+        let prefix = Bound::Included(range.prefix.as_str());
+        if range.reverse {
+            let all = self.refs.range::<str, _>((prefix, Bound::Unbounded)).take_while(within);
+            let mut found: Vec<_> = all
+                .take_while(|(key, _)| range.after.as_ref().is_none_or(|after| *key < after))
+                .map(owned)
+                .collect();
+            found.reverse();
+            found.truncate(limit);
+            return found;
+        }
+        let start = range.after.as_deref().filter(|after| *after >= range.prefix.as_str());
+        let start = start.map_or(prefix, Bound::Excluded);
+        let rest = self.refs.range::<str, _>((start, Bound::Unbounded));
+        rest.take_while(within).take(limit).map(owned).collect()
+    }
+}
+
 impl MemoryStore {
     pub fn new() -> MemoryStore {
         MemoryStore::default()
@@ -78,26 +101,9 @@ impl RefStore for MemoryStore {
         Ok(MemoryStore::read(self).refs.get(key).cloned())
     }
 
-    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
+    fn scan_many(&self, ranges: &[RefRange]) -> Result<Vec<Vec<(RefKey, Vec<u8>)>>, StoreError> {
         let contents = MemoryStore::read(self);
-        let limit = range.limit.unwrap_or(usize::MAX);
-        let within = |pair: &(&RefKey, &Vec<u8>)| pair.0.starts_with(&range.prefix);
-        let owned = |(key, value): (&RefKey, &Vec<u8>)| (key.clone(), value.clone());
-        let prefix = Bound::Included(range.prefix.as_str());
-        if range.reverse {
-            let all = contents.refs.range::<str, _>((prefix, Bound::Unbounded)).take_while(within);
-            let mut found: Vec<_> = all
-                .take_while(|(key, _)| range.after.as_ref().is_none_or(|after| *key < after))
-                .map(owned)
-                .collect();
-            found.reverse();
-            found.truncate(limit);
-            return Ok(found);
-        }
-        let start = range.after.as_deref().filter(|after| *after >= range.prefix.as_str());
-        let start = start.map_or(prefix, Bound::Excluded);
-        let rest = contents.refs.range::<str, _>((start, Bound::Unbounded));
-        Ok(rest.take_while(within).take(limit).map(owned).collect())
+        Ok(ranges.iter().map(|range| contents.scan(range)).collect())
     }
 
     fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError> {

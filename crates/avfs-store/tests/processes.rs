@@ -129,7 +129,7 @@ fn sweeps_keep_everything_live_while_another_process_writes() {
     while child.await_acknowledged(4) == 4 {
         put(&store, &noise(9_000_000 + swept, 5000)).unwrap();
         store.sync().unwrap();
-        let exclusive = store.exclusive(Duration::from_secs(10)).unwrap();
+        let exclusive = store.exclusive(Duration::from_secs(60)).unwrap();
         let live = live_objects(&store);
         let report = exclusive.sweep(&live, &mut || true).unwrap();
         swept += report.removed_objects;
@@ -146,7 +146,11 @@ fn sweeps_keep_everything_live_while_another_process_writes() {
 fn a_sweep_killed_thirty_times_keeps_everything_live_and_is_done_in_the_end() {
     let home = tempfile::tempdir().unwrap();
     let mut killed_inside = 0;
-    for life in 0..30 {
+    let mut lives = 0;
+    // On a busy machine a sweep may be done before the signal comes, even thirty times.
+    while lives < 30 || (killed_inside == 0 && lives < 1_000) {
+        let life = lives;
+        lives += 1;
         fill_three_packs(home.path(), life);
         let mut child = start(home.path(), SWEEPER, 0);
         // One step removes rows, each of the others clears a pack: death comes somewhere in the last one.
@@ -161,7 +165,7 @@ fn a_sweep_killed_thirty_times_keeps_everything_live_and_is_done_in_the_end() {
     let live = live_objects(&store);
     let report = store.exclusive(Duration::ZERO).unwrap().sweep(&live, &mut || true).unwrap();
     assert!(report.finished);
-    assert_eq!(assert_rounds_are_whole(&store), 90);
+    assert_eq!(assert_rounds_are_whole(&store) as u64, 3 * lives);
     assert_eq!(store.usage().unwrap().objects, live.len() as u64);
 }
 

@@ -185,3 +185,65 @@ fn a_row_of_a_pack_that_is_damaged_stops_the_sweep() {
     sweep(&store, &ids);
     assert_eq!(store.get_many(&ids).unwrap().len(), 10, "a pack that rows point at is no leftover");
 }
+
+/// Two packs of a store, the second one with nothing but dead objects in it.
+fn two_packs(home: &Path) -> Vec<ObjectId> {
+    let first = open(home);
+    let live = fill(&first, 0..10);
+    // The first pack is in use, so this goes to another one.
+    fill(&open(home), 10..40);
+    live
+}
+
+#[test]
+fn scrub_finds_no_damage_in_a_pack_that_is_swept_meanwhile() {
+    let home = tempfile::tempdir().unwrap();
+    let live = two_packs(home.path());
+    let mut sweeps = Vec::new();
+    let report = open(home.path()).scrub(&mut |_, _| {
+        if sweeps.is_empty() {
+            sweeps.push(sweep(&open(home.path()), &live).removed_packs);
+        }
+    });
+    assert_eq!((report.unwrap().findings, sweeps), (vec![], vec![1]));
+}
+
+#[test]
+fn scrub_finds_no_damage_in_a_pack_that_took_the_number_of_a_swept_one() {
+    let home = tempfile::tempdir().unwrap();
+    let live = two_packs(home.path());
+    let keeps_the_first_pack = open(home.path());
+    fill(&keeps_the_first_pack, 40..41);
+    let mut swept = false;
+    let report = open(home.path()).scrub(&mut |_, _| {
+        if !std::mem::replace(&mut swept, true) {
+            sweep(&open(home.path()), &live);
+            fill(&open(home.path()), 100..150);
+        }
+    });
+    let report = report.unwrap();
+    assert_eq!((report.findings, report.objects), (vec![], 60));
+}
+
+#[test]
+fn scrub_waits_for_a_sweep_before_it_calls_something_damaged() {
+    let home = tempfile::tempdir().unwrap();
+    two_packs(home.path());
+    let pack = home.path().join("packs").join(
+        std::fs::read_dir(home.path().join("packs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .max()
+            .unwrap(),
+    );
+    let mut bytes = std::fs::read(&pack).unwrap();
+    bytes[500] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    let options = OpenOptions { busy_timeout: Duration::ZERO, ..OpenOptions::default() };
+    let store = EmbeddedStore::open(home.path(), options).unwrap();
+    let sweeper = open(home.path());
+    let sweeping = sweeper.exclusive(Duration::ZERO).unwrap();
+    assert!(matches!(store.scrub(&mut |_, _| {}), Err(StoreError::Busy { .. })));
+    drop(sweeping);
+    assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings.len(), 2);
+}

@@ -78,9 +78,9 @@ impl<S: RefStore> RefStore for CountingStore<S> {
         self.inner.read(key)
     }
 
-    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
-        let found = self.inner.scan(range)?;
-        add(&self.refs_touched, found.len());
+    fn scan_many(&self, ranges: &[RefRange]) -> Result<Vec<Vec<(RefKey, Vec<u8>)>>, StoreError> {
+        let found = self.inner.scan_many(ranges)?;
+        add(&self.refs_touched, found.iter().map(Vec::len).sum());
         Ok(found)
     }
 

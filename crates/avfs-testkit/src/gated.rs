@@ -79,8 +79,8 @@ impl<S: RefStore> RefStore for GatedStore<S> {
         self.inner.read(key)
     }
 
-    fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
-        self.inner.scan(range)
+    fn scan_many(&self, ranges: &[RefRange]) -> Result<Vec<Vec<(RefKey, Vec<u8>)>>, StoreError> {
+        self.inner.scan_many(ranges)
     }
 
     fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError> {

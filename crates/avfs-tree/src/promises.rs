@@ -24,6 +24,7 @@ pub use newer::NewerEntries;
 
 use crate::inodes::{Ino, InodeRecord};
 use crate::objects::{ObjectError, ObjectWriter, Objects};
+use crate::reach::{Needed, kept_parts};
 use crate::source::{Listed, ListedKind, Source, SourceError, Sources, Taken};
 
 /// Where refs say what promises were kept as.
@@ -119,6 +120,11 @@ pub struct AllKept(HashMap<ObjectId, Kept>);
 impl AllKept {
     pub(crate) fn get(&self, id: ObjectId) -> Option<&Kept> {
         self.0.get(&id)
+    }
+
+    /// What a promise was kept as needs.
+    pub fn needed_by(&self, id: ObjectId) -> Vec<Needed> {
+        self.get(id).map(kept_parts).unwrap_or_default()
     }
 
     /// The promises themselves.

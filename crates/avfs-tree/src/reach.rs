@@ -87,7 +87,7 @@ pub fn walk_needed(
 }
 
 /// What a promise was kept as.
-fn kept_parts(kept: &Kept) -> Vec<Needed> {
+pub(crate) fn kept_parts(kept: &Kept) -> Vec<Needed> {
     let parts = match kept {
         Kept::Directory(kept) => [kept.entries.map(Needed::Directory), kept.numbers.map(Needed::Inodes)],
         Kept::File(content) => [Needed::of_content(*content), None],

@@ -38,6 +38,46 @@ fn everything_comes_back_as_it_was() {
 }
 
 #[test]
+fn apply_after_an_undo_does_the_same_as_the_first_one() {
+    let project = tempfile::tempdir().unwrap();
+    let files = [
+        ("gone", "x"),
+        ("dir/deep/one", "1"),
+        ("dir/two", "2"),
+        ("from", "a text that is known by what it says\n"),
+        ("moved/below", "another one that is known\n"),
+        ("run", "x"),
+    ];
+    for (target, at) in [("gone", "pointer"), ("run", "turned")] {
+        std::os::unix::fs::symlink(target, project.path().join(at)).unwrap();
+    }
+    let scene = Scene::with_project(project.path(), &files);
+    scene.task_removes("gone");
+    scene.task_removes("dir");
+    scene.task_removes("pointer");
+    scene.task_removes("turned");
+    scene.task_does(|open| {
+        open.rename(&path("from"), &path("to")).unwrap();
+        open.rename(&path("moved"), &path("elsewhere")).unwrap();
+        open.set_mode(&path("run"), 0o755).unwrap();
+        open.symlink(b"to", &path("turned")).unwrap();
+    });
+    let before = survey_contents(&scene.project);
+    let first = scene.apply().unwrap();
+    let applied = survey_contents(&scene.project);
+    assert_ne!(applied, before);
+    let mut last = first.id.unwrap();
+    for _ in 0..3 {
+        scene.store.undo_apply(last, false).unwrap();
+        assert_eq!(survey_contents(&scene.project), before);
+        let again = scene.apply().unwrap();
+        assert_eq!(again.files, first.files);
+        assert_eq!(survey_contents(&scene.project), applied);
+        last = again.id.unwrap();
+    }
+}
+
+#[test]
 fn taking_an_undo_back_does_the_apply_again() {
     let scene = busy_scene();
     let anywhere = |_: &std::path::Path| true;

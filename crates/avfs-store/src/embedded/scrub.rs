@@ -6,7 +6,7 @@ use std::fmt;
 use avfs_core::ObjectId;
 use rusqlite::Connection;
 
-use crate::door::StoreError;
+use crate::door::{ObjectStore, StoreError};
 use crate::embedded::EmbeddedStore;
 use crate::embedded::failure::{DATABASE, database};
 use crate::embedded::index::{self, PackRow};
@@ -74,7 +74,21 @@ struct Claims {
 
 impl EmbeddedStore {
     /// Reads and verifies every committed byte. `progress` hears of bytes done and bytes in total.
+    ///
+    /// Others may work meanwhile, and a sweep may move or remove what is being read. So what looks damaged is
+    /// read again from the start with a pin, while nothing can be removed.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport, StoreError> {
+        let report = self.scrub_once(progress)?;
+        if report.findings.is_empty() {
+            return Ok(report);
+        }
+        let _pin = self.pin()?;
+        // A pack of the same name may be another file by now.
+        self.shelf.forget_all();
+        self.scrub_once(progress)
+    }
+
+    fn scrub_once(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport, StoreError> {
         let mut report = ScrubReport { findings: self.scrub_log()?, ..ScrubReport::default() };
         let claims = self.database.read("checking the database", |connection| {
             Ok(check_database(connection, &mut report.findings)

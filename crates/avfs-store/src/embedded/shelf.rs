@@ -64,6 +64,10 @@ impl Shelf {
         self.open().remove(&number);
     }
 
+    pub(crate) fn forget_all(&self) {
+        self.open().clear();
+    }
+
     pub(crate) fn open_to_read(&self, number: u32) -> io::Result<Arc<dyn DiskFile>> {
         if let Some(file) = self.open().get(&number) {
             return Ok(file.clone());

@@ -116,7 +116,14 @@ impl Store {
     }
 
     fn create_with_root(&self, name: &VaultName, root: Root, action: &str, limits: Limits) -> Result<Vault> {
-        let deed = Deed { actor: &self.actor().name, action, detail: "", undoes: None, since: None };
+        let deed = Deed {
+            actor: &self.actor().name,
+            action,
+            detail: "",
+            undoes: None,
+            since: None,
+            task_base: None,
+        };
         let snapshot = self.put_snapshot(root, Vec::new(), &deed)?;
         self.create_with_snapshot(name, snapshot, action, limits)
     }
@@ -188,6 +195,7 @@ impl Store {
             action: seed.action.clone(),
             undoes: None,
             since: None,
+            task_base: seed.task.as_ref().map(|task| task.base),
         };
         let record = VaultRecord {
             id,

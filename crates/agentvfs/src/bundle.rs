@@ -232,8 +232,9 @@ impl Store {
                 return Err(Error::VaultExists { name: name.to_string() });
             }
             let id = VaultId(self.take_ids(edits, 1)?);
-            // Its parent, if it had one, is a vault of another store.
-            let mut record = VaultRecord { id, name: name.clone(), parent: None, ..bundle.record.clone() };
+            // Its parent, if it had one, is a vault of another store, and so is the project of a task.
+            let mut record =
+                VaultRecord { id, name: name.clone(), parent: None, task: None, ..bundle.record.clone() };
             record.head.journal = 0;
             edits.push(RefEdit::create(key::name(name.as_str()), record::encode(&id)));
             edits.push(RefEdit::create(key::vault(id), record::encode(&record)));

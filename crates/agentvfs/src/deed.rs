@@ -1,5 +1,7 @@
 //! What is done to a vault, in the words of its history, and how it reaches a tree that others use.
 
+use avfs_core::SnapshotId;
+
 /// One thing that was done: what the history and the audit log say of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deed<'a> {
@@ -10,6 +12,8 @@ pub(crate) struct Deed<'a> {
     pub undoes: Option<u64>,
     /// The entry after which it began, if snapshots were taken meanwhile.
     pub since: Option<u64>,
+    /// For a task: what it is compared with from now on, if that is another state than before.
+    pub task_base: Option<SnapshotId>,
 }
 
 impl Deed<'_> {

@@ -24,6 +24,7 @@ pub struct HistoryEntry {
     pub since: Option<u64>,
     pub(crate) inodes: Option<NodeId>,
     pub(crate) conflicts: Option<SnapshotId>,
+    pub(crate) task_base: Option<SnapshotId>,
 }
 
 impl HistoryEntry {
@@ -49,6 +50,7 @@ pub struct Checkpoint {
     pub automatic: bool,
     pub(crate) inodes: Option<NodeId>,
     pub(crate) conflicts: Option<SnapshotId>,
+    pub(crate) task_base: Option<SnapshotId>,
 }
 
 /// One version in the history of a path.
@@ -85,6 +87,7 @@ impl Vault {
             since: record.since,
             inodes: record.inodes,
             conflicts: record.conflicts,
+            task_base: record.task_base,
         })
     }
 
@@ -182,6 +185,7 @@ impl Vault {
                 seq: record.seq,
                 message: message.map(str::to_owned),
                 automatic,
+                task_base: record.task.as_ref().map(|task| task.base),
             };
             edits.push(RefEdit::create(checkpoint_key.clone(), record::encode(&new)));
             record.last_checkpoint = Some(LastCheckpoint {
@@ -258,6 +262,7 @@ fn checkpoint(name: CheckpointName, record: CheckpointRecord) -> Checkpoint {
         automatic: record.automatic,
         inodes: record.inodes,
         conflicts: record.conflicts,
+        task_base: record.task_base,
     }
 }
 

@@ -18,7 +18,7 @@ use avfs_core::{Entry, Root, SnapshotId, Timestamp, TreePath};
 use avfs_tree::{Base, ReadError, TreeReader};
 
 use crate::conflicts::{OpenConflict, OpenConflicts, SideLinks};
-use crate::deed::Landing;
+use crate::deed::{Deed, Landing};
 use crate::error::{Error, Result};
 use crate::git::is_in_repository;
 use crate::name::VaultName;
@@ -111,7 +111,7 @@ impl Vault {
             return Ok(report);
         }
         check_growth(&before.root.totals, &state.root.totals, open.limits())?;
-        report.saved = Some(self.land_merge(open, state, parents, &report)?);
+        report.saved = Some(self.land_merge(open, state, parents, &report, None)?);
         Ok(report)
     }
 
@@ -121,11 +121,12 @@ impl Vault {
         state: Base,
         parents: Vec<SnapshotId>,
         report: &MergeReport,
+        task_base: Option<SnapshotId>,
     ) -> Result<Saved> {
         let present = open.record().head;
         let new = report.sources.iter().filter(|source| parents.contains(&source.snapshot));
         let detail = new.map(|source| source.vault.to_string()).collect::<Vec<_>>().join(" ");
-        let deed = self.deed("merge", &detail, None);
+        let deed = Deed { task_base, ..self.deed("merge", &detail, None) };
         let mut conflicts = OpenConflicts::read(self, present.conflicts)?;
         conflicts.add(report.conflicts.clone());
         let conflicts = conflicts.store(self, &deed)?;

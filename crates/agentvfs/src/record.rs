@@ -172,6 +172,9 @@ pub(crate) struct HistoryRecord {
     /// What was done since this entry is one thing, and is taken back together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
+    /// Of a task: the state of its project that this one is compared with. Unknown in records of older versions.
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub task_base: Option<SnapshotId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,6 +195,9 @@ pub(crate) struct CheckpointRecord {
     /// A run saved it, and it is thinned out like an automatic snapshot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub automatic: bool,
+    /// As in the history.
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub task_base: Option<SnapshotId>,
 }
 
 pub(crate) mod key {

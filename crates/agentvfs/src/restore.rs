@@ -4,7 +4,7 @@ mod names;
 mod paths;
 
 use avfs_core::diff::{Change, diff_trees};
-use avfs_core::{NodeId, Root, Totals, TreePath};
+use avfs_core::{NodeId, Root, SnapshotId, Totals, TreePath};
 use avfs_tree::{Base, Limits, ReadError, SetAttr, WorkTree};
 
 use crate::birth::check_limits;
@@ -41,6 +41,7 @@ impl Vault {
     /// Goes to a state whose objects are held.
     fn restore_state(&self, open: &OpenVault, to: &Head, deed: &Deed<'_>) -> Result<Restored> {
         let present = open.record().head;
+        let deed = &Deed { task_base: self.task_base_of(to.snapshot)?, ..*deed };
         let (before, target) = (self.base_of(&present)?, self.base_of(to)?);
         let changed = self.changed_paths(&before.root, &target.root)?;
         if changed.is_empty() && deed.undoes.is_none() && present.conflicts == to.conflicts {
@@ -54,6 +55,24 @@ impl Vault {
         let head = Head { snapshot, inodes, journal: present.journal, conflicts: to.conflicts };
         let saved = open.advance(head, deed, Landing::Whole)?;
         Ok(Restored { saved: Some(saved), changed: count })
+    }
+
+    /// What a state of a task is compared with. Behind a `sync` it is another one: what the user did came in with it, and
+    /// without it, it would look as if the task had removed that.
+    fn task_base_of(&self, snapshot: SnapshotId) -> Result<Option<SnapshotId>> {
+        if self.record()?.0.task.is_none() {
+            return Ok(None);
+        }
+        let mut found = None;
+        self.for_each_entry(|entry| {
+            found = entry.task_base.filter(|_| entry.snapshot == snapshot);
+            Ok(found.is_none())
+        })?;
+        if found.is_none() {
+            let named = self.checkpoints()?.into_iter().find(|point| point.snapshot == snapshot);
+            found = named.and_then(|point| point.task_base);
+        }
+        Ok(found)
     }
 
     pub(crate) fn changed_paths(&self, before: &Root, after: &Root) -> Result<Vec<Change>> {

@@ -44,8 +44,16 @@ impl VaultRoots {
         let automatic = self.automatic.iter().map(|point| (point.snapshot, point.inodes));
         let conflicts = self.history.iter().filter_map(|entry| entry.conflicts);
         let conflicts = conflicts.chain(self.automatic.iter().filter_map(|point| point.conflicts));
-        let conflicts = conflicts.map(|conflicts| (conflicts, None));
-        self.lasting.iter().copied().chain(history).chain(automatic).chain(conflicts)
+        let beside = conflicts.chain(self.task_bases()).map(|snapshot| (snapshot, None));
+        self.lasting.iter().copied().chain(history).chain(automatic).chain(beside)
+    }
+
+    /// What earlier states of a task are compared with, should one of them come back. A vault that is no task any more was
+    /// brought from elsewhere without them.
+    fn task_bases(&self) -> impl Iterator<Item = SnapshotId> + '_ {
+        let history = self.history.iter().filter_map(|entry| entry.task_base);
+        let automatic = self.automatic.iter().filter_map(|point| point.task_base);
+        history.chain(automatic).filter(|_| self.record.task.is_some())
     }
 
     pub fn lasting(&self) -> impl Iterator<Item = Needed> + '_ {
@@ -101,6 +109,8 @@ impl Store {
         lasting.extend(checkpoints.iter().map(|point| (point.snapshot, point.inodes)));
         let conflicts = checkpoints.iter().filter_map(|point| point.conflicts).chain(record.head.conflicts);
         lasting.extend(conflicts.map(|conflicts| (conflicts, None)));
+        let bases = checkpoints.iter().filter_map(|point| point.task_base).filter(|_| task.is_some());
+        lasting.extend(bases.map(|base| (base, None)));
         let history = history.iter().rev().map(|(key, bytes)| vault.history_entry(key, bytes));
         let history = history.collect::<Result<Vec<_>>>()?;
         Ok(VaultRoots { record, lasting, checkpoints, history, automatic })

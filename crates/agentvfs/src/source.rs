@@ -94,7 +94,14 @@ impl Store {
         let root = Root { directory: Entry { meta, kind }, links: None, totals: avfs_core::Promise::BELOW };
         let shown = avfs_core::printable(directory.as_os_str().as_encoded_bytes());
         let action = format!("start from {shown}");
-        let deed = Deed { actor: &self.actor().name, action: &action, detail: "", undoes: None, since: None };
+        let deed = Deed {
+            actor: &self.actor().name,
+            action: &action,
+            detail: "",
+            undoes: None,
+            since: None,
+            task_base: None,
+        };
         self.put_snapshot(root, Vec::new(), &deed)
     }
 

@@ -264,6 +264,9 @@ impl Vault {
             }
             (current.head, current.nameless) = (head, record.nameless.clone());
             current.seq += 1;
+            if let (Some(task), Some(base)) = (&mut current.task, deed.task_base) {
+                task.base = base;
+            }
             edits.push(self.history_edit(&current, deed));
             edits.push(self.audit_edit(&mut current, deed, Some(head.snapshot)));
             edits.push(RefEdit::replace(key::vault(self.id), bytes, record::encode(&current)));
@@ -283,6 +286,7 @@ impl Vault {
             action: deed.line(),
             undoes: deed.undoes,
             since: deed.since,
+            task_base: record.task.as_ref().map(|task| task.base),
         };
         RefEdit::create(key::history(self.id, record.seq), record::encode(&entry))
     }
@@ -305,7 +309,7 @@ impl Vault {
     }
 
     pub(crate) fn deed<'a>(&'a self, action: &'a str, detail: &'a str, undoes: Option<u64>) -> Deed<'a> {
-        Deed { actor: &self.store.actor().name, action, detail, undoes, since: None }
+        Deed { actor: &self.store.actor().name, action, detail, undoes, since: None, task_base: None }
     }
 
     /// Says that everything behind entry `since` is one thing that was done, which is taken back together.

@@ -5,7 +5,7 @@
 use std::fs;
 
 use agentvfs::apply::{Application, ApplyOptions, Plan, Selection};
-use agentvfs::{ClashDetail, MergeOptions, NewTask, Store, TaskName, TaskState, TreePath};
+use agentvfs::{CheckpointName, ClashDetail, MergeOptions, NewTask, Store, TaskName, TaskState, TreePath};
 use tempfile::TempDir;
 
 struct Fixture {
@@ -426,4 +426,31 @@ fn tasks_of_one_project_that_began_at_different_times_are_merged() {
     let other = elsewhere.new_task(&NewTask::default()).unwrap();
     let refused = two.vault().merge(&[other.vault()], &MergeOptions::default());
     assert_eq!(refused.err().unwrap().code(), "not-related");
+}
+
+#[test]
+fn going_back_behind_a_sync_leaves_the_users_work_to_the_user() {
+    let fixture = Fixture::new();
+    let mut task = fixture.task(Some("one"));
+    write(&task, "/new", b"of the task");
+    let before = task.vault().save_checkpoint(&CheckpointName::new("before").unwrap(), None).unwrap();
+    fs::write(fixture.root().join("mine"), "of the user").unwrap();
+    fs::write(fixture.root().join("src/main.rs"), "fn mine() {}\n").unwrap();
+    task.sync(&MergeOptions::default()).unwrap();
+    let check = |what: &str| {
+        fixture.store.collect_garbage(&mut |_| true).unwrap();
+        let task = fixture.store.task("web-app/one").unwrap();
+        assert_eq!(work(&task).0, ["A /new"], "{what}");
+        let applied: Vec<String> =
+            plan(&fixture, &task, &[]).files.iter().map(|file| file.path.to_string()).collect();
+        assert_eq!(applied, ["/new"], "{what}");
+    };
+    check("synced");
+    task.vault().undo().unwrap();
+    check("undone");
+    task.vault().redo().unwrap();
+    check("redone");
+    let to = task.vault().revision(before.name.as_str()).unwrap();
+    task.vault().restore(&to, "before").unwrap();
+    check("restored");
 }

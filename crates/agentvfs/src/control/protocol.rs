@@ -68,6 +68,8 @@ pub(crate) struct Adopt {
     pub undoes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
+    #[serde(with = "optional_snapshot_id", default, skip_serializing_if = "Option::is_none")]
+    pub task_base: Option<SnapshotId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflicts: Option<ConflictsEdit>,
     /// The state wins as a whole.
@@ -96,6 +98,7 @@ impl Adopt {
             detail: deed.detail.to_owned(),
             undoes: deed.undoes,
             since: deed.since,
+            task_base: deed.task_base,
             conflicts: Some(edit).filter(|edit| edit.before != edit.after),
             exact: landing.is_exact(),
             renew: landing.renews(),
@@ -110,6 +113,7 @@ impl Adopt {
             detail: &self.detail,
             undoes: self.undoes,
             since: self.since,
+            task_base: self.task_base,
         }
     }
 

@@ -62,7 +62,8 @@ impl Task {
         let (state, mut report) = merging.report(&before)?;
         if !options.dry_run && !changed.changes.is_empty() {
             crate::restore::check_growth(&before.root.totals, &state.root.totals, open.limits())?;
-            report.saved = Some(vault.land_merge(open, state, vec![present.snapshot], &report)?);
+            report.saved =
+                Some(vault.land_merge(open, state, vec![present.snapshot], &report, Some(theirs))?);
         }
         Ok(report)
     }

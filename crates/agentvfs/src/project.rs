@@ -40,7 +40,7 @@ pub(crate) struct Begun {
     pub(crate) head: Head,
     pub(crate) rules: Option<Vec<Rule>>,
     /// What the rules hide of what git tracks, and of other files by their contents.
-    hidden: Vec<HiddenFile>,
+    pub(crate) hidden: Vec<HiddenFile>,
 }
 
 impl Store {

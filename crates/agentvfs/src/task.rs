@@ -2,6 +2,7 @@
 
 mod changes;
 mod held_work;
+mod untouched;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -265,6 +265,24 @@ fn a_task_in_a_worktree_goes_on_is_copied_synced_and_thrown_away() {
 }
 
 #[test]
+fn a_task_that_waits_begins_with_the_directory_of_its_first_run() {
+    let project = with_worktree();
+    for place in ["web", "side"] {
+        let user = root(&project, place);
+        // What is hidden and tracked is left out of the index when the task is made.
+        sh(&project, place, "echo key >id_rsa; echo old >file; git add -A; git commit -qm before");
+        user.good(&["task", "new", "--name", "waiting"]);
+        sh(&project, place, "echo mine >file; echo mine >mine; git add -A; git commit -qm of-the-user");
+        let status =
+            ["run", "--task", "waiting", "--", "sh", "-c", "git status --short; git log -1 --format=%s"];
+        assert_eq!(user.good(&status).0, "of-the-user\n", "{place}");
+        user.good(&["run", "--task", "waiting", "--", "sh", "-c", "echo work >work"]);
+        sh(&project, place, "echo last >last; git add -A; git commit -qm last");
+        assert_eq!(user.good(&status).0, "?? work\nof-the-user\n", "it has begun, {place}");
+    }
+}
+
+#[test]
 fn git_in_a_workspace_of_a_worktree_stays_in_the_workspace() {
     let project = with_worktree();
     let user = root(&project, "side");

@@ -171,7 +171,7 @@ impl RunArgs {
         profile: &Profile,
     ) -> Result<(Task, Option<Made>)> {
         if let Some(name) = &self.task {
-            return Ok((context.task_store()?.here(here)?.task(name)?, None));
+            return Ok((context.task_store()?.here(here)?.task(name)?.beginning_now()?, None));
         }
         let words: Vec<String> = command.iter().map(|word| crate::escape::printable_os(word)).collect();
         let wanted = WantedTask {

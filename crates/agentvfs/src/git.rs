@@ -57,6 +57,7 @@ pub use inside::{Setting, settings_inside, variables};
 pub use kept::HiddenChange;
 pub use made::MadeBranch;
 pub(crate) use made::MadeRecord;
+pub(crate) use names::blob_sha1;
 pub use names::{ObjectName, RefName};
 pub(crate) use place::Place;
 pub use place::{is_in_repository, outside_directory};

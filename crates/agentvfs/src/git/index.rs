@@ -24,13 +24,15 @@ pub(super) struct Tracked<'a> {
     pub(super) is_submodule: bool,
     /// git does not look for it among the files: a sparse checkout leaves it out.
     pub(super) is_left_out: bool,
+    /// The name of the version that was committed or added; empty if that is not known.
+    pub(super) object: &'a [u8],
     stat: &'a [u8],
 }
 
 impl<'a> Tracked<'a> {
     /// One of which nothing else is known.
     pub(super) fn unknown(path: &'a [u8], is_submodule: bool, is_left_out: bool) -> Tracked<'a> {
-        Tracked { path, is_submodule, is_left_out, stat: &[] }
+        Tracked { path, is_submodule, is_left_out, object: &[], stat: &[] }
     }
 
     /// Whether a file is the one that git knows, by what it notes of files. In doubt it is not.
@@ -90,6 +92,7 @@ impl Index {
         let mut last = Vec::new();
         for _ in 0..count {
             let stat = self.bytes.get(at..at + 40)?;
+            let object = self.bytes.get(at + 40..at + 40 + hash)?;
             let flags = short(&self.bytes, at + 40 + hash)?;
             let mut name = at + 42 + hash;
             let mut is_left_out = false;
@@ -112,7 +115,7 @@ impl Index {
                 _ => at + ((name + length - at) / 8 + 1) * 8,
             };
             let is_submodule = number(stat, 24)? & 0o170_000 == GITLINK;
-            told(Tracked { path: &last, is_submodule, is_left_out, stat });
+            told(Tracked { path: &last, is_submodule, is_left_out, object, stat });
         }
         Some(at)
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use avfs_core::{TreePath, printable};
+use sha1::{Digest, Sha1};
 
 /// The full name of a ref, such as `refs/heads/main`, that git would accept.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,6 +140,14 @@ impl ObjectFormat {
             ObjectFormat::Sha256 => "sha256",
         }
     }
+}
+
+/// What git calls a file with these contents, in repositories that name objects by SHA-1.
+pub(crate) fn blob_sha1(contents: &[u8]) -> [u8; 20] {
+    let mut hasher = Sha1::new();
+    hasher.update(format!("blob {}\0", contents.len()));
+    hasher.update(contents);
+    hasher.finalize().into()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::hidden::Levels;
 use super::host::HostRepository;
 use super::index::{Index, Tracked};
+use super::names::blob_sha1;
 use super::place::Place;
 use super::secret::{self, Secret};
 use crate::transfer::beneath::Beneath;
@@ -93,10 +94,20 @@ struct Sorting<'a> {
     sorted: Sorted,
 }
 
-/// A tracked path that may be hidden, and whether its file is as it was committed or added.
+/// A tracked path that may be hidden.
 struct Suspect {
     path: TreePath,
+    /// By what git notes of its file, it is as it was committed or added.
     is_version: bool,
+    /// The name of what was committed or added.
+    object: Vec<u8>,
+}
+
+impl Suspect {
+    /// Whether its file is as it was committed or added. Right after a clone, git's notes leave that open.
+    fn is_version(&self, contents: &[u8]) -> bool {
+        self.is_version || self.object == blob_sha1(contents)
+    }
 }
 
 impl Sorting<'_> {
@@ -146,7 +157,7 @@ impl Sorting<'_> {
             } else {
                 let found = self.host(&path).symlink_metadata();
                 let is_version = found.is_ok_and(|found| tracked.is_version(&found, index));
-                suspects.push(Suspect { path, is_version });
+                suspects.push(Suspect { path, is_version, object: tracked.object.to_vec() });
             }
         };
         match Index::read(&place.own) {
@@ -248,7 +259,7 @@ impl Sorting<'_> {
 fn judged(suspect: &Suspect, contents: &[u8]) -> Option<Secret> {
     let path = suspect.path.as_bytes();
     let text = String::from_utf8_lossy(contents);
-    let is_of_tests = suspect.is_version && secret::is_for_tests(path);
+    let is_of_tests = secret::is_for_tests(path) && suspect.is_version(contents);
     match secret::certain(&text) {
         Some(token @ Secret::Token(_)) => Some(token),
         _ if is_of_tests => None,

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use avfs_core::spelling::is_git_directory;
 use avfs_core::{EntryKind, TreePath};
 use avfs_tree::Objects;
-use sha1::{Digest, Sha1};
 
 use super::binary::write_binary;
 use super::changes::{FileChange, Side, Status};
@@ -13,6 +12,7 @@ use super::file::{Body, FileDiff, Loaded};
 use super::lines::{Hunk, HunkLineKind};
 use super::quote::{quoted, quoted_with_end};
 use super::{PatchError, PatchOptions};
+use crate::git::blob_sha1;
 
 /// What a patch holds, and what it cannot hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,10 +141,7 @@ fn git_blob(loaded: &Loaded) -> String {
         Loaded::Nothing | Loaded::Unread { .. } => return "0".repeat(40),
         Loaded::Bytes(bytes) => bytes,
     };
-    let mut hasher = Sha1::new();
-    hasher.update(format!("blob {}\0", bytes.len()));
-    hasher.update(bytes);
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    blob_sha1(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn write_names(out: &mut dyn Write, change: &FileChange) -> io::Result<()> {

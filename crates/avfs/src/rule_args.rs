@@ -77,6 +77,18 @@ impl RuleArgs {
         Ok(Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?))
     }
 
+    /// The same for a task: single rules alone come on top of those that it has without flags.
+    pub fn read_on_top_of(&self, usual: &[Rule]) -> Result<Chosen> {
+        let is_list = !self.preset.is_empty() || !self.rules.is_empty() || self.fixed.is_some();
+        match self.read()? {
+            Chosen::These(single) if !is_list => {
+                let list = usual.iter().chain(single.list()).cloned().collect();
+                Ok(Chosen::These(Rules::new(list).map_err(agentvfs::Error::from)?))
+            }
+            chosen => Ok(chosen),
+        }
+    }
+
     /// The rules for a vault: those of the flags, or the ones that are stored with it. `None`: all of it is seen.
     pub fn list_for(&self, vault: &Vault) -> Result<Option<Vec<Rule>>> {
         match self.read()? {

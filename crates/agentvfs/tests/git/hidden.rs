@@ -152,7 +152,8 @@ fn a_key_of_tests_is_known_by_its_contents_where_the_index_leaves_it_open() {
 #[test]
 fn what_differs_from_what_was_committed_is_nobodys_test_key() {
     let ground = ground();
-    ground.in_host(&format!("(printf -- '{KEY}'; echo) >tests/key.pem; echo 'TOKEN=Zk38vnQ0pLw2' >.env.test"));
+    ground
+        .in_host(&format!("(printf -- '{KEY}'; echo) >tests/key.pem; echo 'TOKEN=Zk38vnQ0pLw2' >.env.test"));
     let hidden = hidden_in(&ground.path("host"), &Preset::Development.rules(), Extent::Everything).unwrap();
     let found: Vec<String> = hidden.files.iter().map(|file| file.path.to_string()).collect();
     assert_eq!(found, ["/.env", "/.env.production", "/.env.test", "/certs/server.pem", "/tests/key.pem"]);

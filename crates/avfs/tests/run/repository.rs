@@ -1,5 +1,6 @@
 //! A project that is a git repository.
 
+use std::fs;
 use std::process::Command;
 
 use crate::project::{Project, good};
@@ -52,6 +53,18 @@ fn git_stays_clean_beside_hidden_files_and_no_commit_that_changes_them_comes_hom
     assert_eq!(good(kept.env("HOME", project.home())), "work.txt\n");
     let hidden = good(&mut project.avfs(&["rules", "hidden"]));
     assert_eq!(hidden, ".env  a password or key, tracked: `git show` prints it all the same\n");
+}
+
+#[test]
+fn a_single_rule_comes_on_top_of_those_of_the_task() {
+    let project = repository();
+    fs::create_dir(project.root().join("private")).unwrap();
+    fs::write(project.root().join("private/plan"), "x").unwrap();
+    let list = ["--", "sh", "-c", "ls -A | grep -x -e .env -e private; test -d .git"];
+    let hide = [&["run", "--name", "one", "--rule", "private/=none"], &list[..]].concat();
+    assert_eq!(good(&mut project.avfs(&hide)), "");
+    let again = [&["run", "--task", "one", "--rule", "/.git/=read"], &list[..]].concat();
+    assert_eq!(good(&mut project.avfs(&again)), "", "those of the task hold on");
 }
 
 #[test]

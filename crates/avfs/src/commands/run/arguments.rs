@@ -188,11 +188,12 @@ impl RunArgs {
     /// The rules that a new task was made with; for one that goes on, those of the flags, if there are any. What git tracks
     /// is opened in both cases, unless it is a key or a credential.
     fn rules_for(&self, task: &Task) -> Result<Option<Vec<Rule>>> {
-        match self.rules.read()? {
+        let usual = task.rules()?.map(|rules| rules.list().to_vec());
+        match self.rules.read_on_top_of(usual.as_deref().unwrap_or_default())? {
             Chosen::These(rules) if self.task.is_some() => {
                 Ok(Some(with_tracked_opened(task.root(), rules.list())))
             }
-            Chosen::Stored | Chosen::These(_) => Ok(task.rules()?.map(|rules| rules.list().to_vec())),
+            Chosen::Stored | Chosen::These(_) => Ok(usual),
             Chosen::Everything => Ok(None),
         }
     }

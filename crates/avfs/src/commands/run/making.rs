@@ -66,9 +66,10 @@ impl WantedTask<'_> {
 
 /// The rules of the flags, or the usual ones.
 pub fn given_rules(flags: &RuleArgs) -> Result<Option<Vec<Rule>>> {
-    match flags.read()? {
+    let usual = rules::preset("--preset", PRESET)?.rules();
+    match flags.read_on_top_of(&usual)? {
         Chosen::Everything => Ok(None),
         Chosen::These(rules) => Ok(Some(rules.list().to_vec())),
-        Chosen::Stored => Ok(Some(rules::preset("--preset", PRESET)?.rules())),
+        Chosen::Stored => Ok(Some(usual)),
     }
 }

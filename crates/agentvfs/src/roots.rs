@@ -80,10 +80,11 @@ impl Store {
         let mut found = self.refs().scan_many(&ranges)?.into_iter();
         let [names, records, checkpoints, histories] =
             std::array::from_fn(|_| found.next().unwrap_or_default());
-        let named = decode_all::<VaultId>(&names)?;
         let records = decode_all::<VaultRecord>(&records)?;
-        let of_records: BTreeSet<VaultId> = records.iter().map(|record| record.id).collect();
-        if named.len() != records.len() || !named.iter().all(|id| of_records.contains(id)) {
+        let mut named = decode_all::<VaultId>(&names)?;
+        named.sort_unstable();
+        // Their keys are sorted by number.
+        if !named.iter().eq(records.iter().map(|record| &record.id)) {
             let reason = "names and vaults do not match".into();
             return Err(Error::DamagedRecord { key: key::VAULTS.into(), reason });
         }

@@ -96,7 +96,7 @@ fn changes_of_background_jobs_are_told_apart() {
     let log = session.home.good("log --json");
     assert!(log.contains("exec"), "{log}");
     let job = Session::start("");
-    job.envelope("sleep 0.2 && echo x > late & :");
+    job.envelope("sleep 2 && echo x > late & :");
     ground::await_that("the file is there", || {
         job.home.avfs().args(["stat", "late"]).output().unwrap().status.success()
     });

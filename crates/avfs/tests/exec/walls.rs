@@ -282,9 +282,13 @@ fn memory_is_bounded_for_all_processes_together() {
     let words = ["exec", "--policy", &policy, "--memory", "100M", "-c", eat];
     let ended = crate::program::end_of(runs.ground.command(&words), b"");
     assert!(ended.err.contains("they used more memory than --memory allows"), "{}", ended.err);
-    // Each keeps what it has until all of them have it.
-    let kept = "/usr/bin/python3 -c 'b = bytearray(60 << 20); import time; time.sleep(5)'";
-    let several = format!("for i in 1 2 3 4; do {kept} & done; wait");
+    // Each keeps what it has until all of them have it, or one is killed.
+    let kept = "import glob, os, sys, time
+b = bytearray(60 << 20)
+open('has' + sys.argv[1], 'w').close()
+while len(glob.glob('has*')) < 4 and not os.path.exists('over'): time.sleep(0.05)";
+    let several =
+        format!("for i in 1 2 3 4; do (/usr/bin/python3 -c \"{kept}\" $i || touch over) & done; wait");
     let answer = runs.free(&["--memory", "150M"], &several);
     assert_eq!(answer.result("limits_hit"), &serde_json::json!(["memory"]), "{:#}", answer.value);
 }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use avfs_core::{ObjectId, ObjectKind};
-use avfs_store::{EmbeddedStore, Finding, ObjectStore, OpenOptions, RefEdit, RefRange, RefStore, StoreError};
+use avfs_store::{
+    EmbeddedStore, Finding, ObjectStore, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError,
+};
 use avfs_testkit::{noise, put};
 use tempfile::TempDir;
 
@@ -26,6 +28,17 @@ fn sample(objects: u64) -> (TempDir, Vec<ObjectId>) {
     drop(store);
     fold(home.path());
     (home, ids)
+}
+
+/// How new the refs of these tests are.
+fn age(key: &str, value: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(value).ok()?;
+    key.strip_prefix("vault/").and_then(|_| text.strip_prefix("version ")?.parse().ok())
+}
+
+/// The same store without its second copy of refs.
+fn without_copy(home: &TempDir) {
+    fs::remove_file(home.path().join("refs.log")).unwrap();
 }
 
 fn fold(dir: &Path) {
@@ -120,6 +133,7 @@ fn flipped_bits_of_the_database_never_serve_wrong_objects_or_refs() {
 #[test]
 fn a_flipped_bit_in_a_ref_is_damage_with_the_name_of_the_ref() {
     let (home, _) = sample(1);
+    without_copy(&home);
     replace(&home.path().join("store.db"), b"value 7", b"value 6");
     let store = open(home.path());
     let error = store.read("vault/0007").unwrap_err();
@@ -129,8 +143,189 @@ fn a_flipped_bit_in_a_ref_is_damage_with_the_name_of_the_ref() {
     let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
     assert_eq!(report.lost_refs[0].key, b"vault/0007");
     assert_eq!(store.read("vault/0007").unwrap(), None);
-    assert_eq!(store.scan(&RefRange::prefix("")).unwrap().len(), 19);
+    assert_eq!(store.scan(&RefRange::prefix("vault/")).unwrap().len(), 19);
+    assert!(store.read(REBUILT).unwrap().is_some(), "what may be collected now is not decided yet");
     assert_eq!(findings(&store), []);
+}
+
+#[test]
+fn a_damaged_ref_comes_back_from_the_second_copy() {
+    for flipped in [(&b"value 7"[..], &b"value 6"[..]), (b"vault/0007", b"vault/0017")] {
+        let (home, _) = sample(1);
+        replace(&home.path().join("store.db"), flipped.0, flipped.1);
+        let store = open(home.path());
+        let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
+        assert_eq!((report.restored_refs, report.has_lost_refs()), (1, false));
+        assert_eq!(store.read("vault/0007").unwrap(), Some(b"value 7".to_vec()));
+        assert_eq!((store.read(REBUILT).unwrap(), findings(&store)), (None, vec![]));
+    }
+}
+
+#[test]
+fn refs_of_a_damaged_database_come_from_the_second_copy() {
+    for damage in [Damage::Header, Damage::Removed, Damage::Emptied, Damage::Zeroed] {
+        let (home, ids) = sample(30);
+        damage.to(&home.path().join("store.db"));
+        let refused = EmbeddedStore::open(home.path(), OpenOptions::default()).err();
+        assert!(matches!(refused, Some(StoreError::Damaged { .. })), "{damage:?}: {refused:?}");
+        let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
+        assert_eq!((report.refs, report.has_lost_refs()), (20, false), "{damage:?}");
+        let store = open(home.path());
+        assert_eq!(store.scan(&RefRange::prefix("vault/")).unwrap().len(), 20, "{damage:?}");
+        assert_eq!(store.get_many(&ids).unwrap().len(), 30);
+        assert_eq!(findings(&store), []);
+    }
+}
+
+#[test]
+fn refs_are_taken_out_of_the_pages_of_a_database_without_a_header() {
+    let (home, _) = sample(200);
+    let store = open(home.path());
+    store.commit(&[RefEdit::create("vault/long", noise(1, 9000))]).unwrap();
+    drop(store);
+    fold(home.path());
+    let store = open(home.path());
+    store.commit(&[RefEdit::replace("vault/0007", "value 7", "in the log")]).unwrap();
+    drop(store);
+    without_copy(&home);
+    let path = home.path().join("store.db");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[..100].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
+    assert_eq!((report.refs, report.may_lack_refs), (21, true));
+    let store = open(home.path());
+    assert_eq!(store.scan(&RefRange::prefix("vault/")).unwrap().len(), 21);
+    assert_eq!(store.read("vault/long").unwrap(), Some(noise(1, 9000)));
+    assert_eq!(store.read("vault/0007").unwrap(), Some(b"in the log".to_vec()));
+    assert!(store.read(REBUILT).unwrap().is_some());
+}
+
+#[test]
+fn any_flipped_bit_of_the_database_costs_no_ref() {
+    let (home, ids) = sample(60);
+    let files = ["store.db", "refs.log"].map(|name| home.path().join(name));
+    let whole = files.clone().map(|path| fs::read(path).unwrap());
+    for bit in (0..whole[0].len() * 8).step_by(1201) {
+        flip(&files[0], bit);
+        let options = OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+        let repaired = EmbeddedStore::open(home.path(), options).and_then(|store| {
+            let exclusive = store.exclusive(Duration::ZERO)?;
+            exclusive.repair()
+        });
+        let report = repaired.unwrap_or_else(|_| EmbeddedStore::rebuild(home.path(), age).unwrap());
+        assert!(!report.has_lost_refs(), "bit {bit}: {report:?}");
+        let store = open(home.path());
+        assert_eq!(store.scan(&RefRange::prefix("vault/")).unwrap().len(), 20, "bit {bit}");
+        assert_eq!(store.get_many(&ids).unwrap().len(), 60, "bit {bit}");
+        drop(store);
+        for (path, bytes) in files.iter().zip(&whole) {
+            fs::write(path, bytes).unwrap();
+        }
+        for leftover in ["store.db-wal", "store.db-shm", "store.db-wal.sum"] {
+            _ = fs::remove_file(home.path().join(leftover));
+        }
+    }
+}
+
+#[test]
+fn commits_that_a_removed_log_has_lost_are_named_and_come_back() {
+    let home = tempfile::tempdir().unwrap();
+    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    store.commit(&[RefEdit::create("vault/1", "version 1")]).unwrap();
+    drop(store);
+    fold(home.path());
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    store.commit(&[RefEdit::replace("vault/1", "version 1", "version 2")]).unwrap();
+    drop(store);
+    for name in ["store.db-wal", "store.db-shm"] {
+        fs::remove_file(home.path().join(name)).unwrap();
+    }
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    assert_eq!(store.read("vault/1").unwrap(), Some(b"version 1".to_vec()));
+    assert_eq!(findings(&store), [Finding::LostCommits { keys: vec!["vault/1".to_owned()] }]);
+    let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
+    assert_eq!((report.restored_refs, report.has_lost_refs()), (1, false));
+    assert_eq!(store.read("vault/1").unwrap(), Some(b"version 2".to_vec()));
+}
+
+#[test]
+fn a_copy_that_is_behind_takes_nothing_back() {
+    let home = tempfile::tempdir().unwrap();
+    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    store
+        .commit(&[RefEdit::create("vault/1", "version 1"), RefEdit::create("vault/2", "version 1")])
+        .unwrap();
+    let old = fs::read(home.path().join("refs.log")).unwrap();
+    store.commit(&[RefEdit::replace("vault/1", "version 1", "version 2")]).unwrap();
+    store.commit(&[RefEdit::delete("vault/2", "version 1")]).unwrap();
+    fs::write(home.path().join("refs.log"), old).unwrap();
+    assert_eq!(findings(&store), []);
+    let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
+    assert_eq!((report.refs, report.has_lost_refs()), (1, false));
+    assert_eq!(store.read("vault/1").unwrap(), Some(b"version 2".to_vec()));
+}
+
+#[test]
+fn a_damaged_copy_is_found_and_written_again() {
+    let (home, _) = sample(1);
+    let store = open(home.path());
+    for n in 0..5 {
+        store.commit(&[RefEdit::create(format!("more/{n}"), "x")]).unwrap();
+    }
+    let path = home.path().join("refs.log");
+    let whole = fs::read(&path).unwrap();
+    let mut found = 0;
+    for bit in (0..whole.len() * 8).step_by(37) {
+        flip(&path, bit);
+        found += findings(&store).len();
+        store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
+        assert_eq!(store.scan(&RefRange::prefix("")).unwrap().len(), 25, "bit {bit}");
+        fs::write(&path, &whole).unwrap();
+    }
+    assert!(found > 50, "{found}");
+}
+
+#[test]
+fn a_copy_that_has_grown_is_written_anew() {
+    let (home, _) = sample(1);
+    let store = open(home.path());
+    let mut value = noise(0, 30_000);
+    store.commit(&[RefEdit::create("large", value.clone())]).unwrap();
+    for n in 1..50 {
+        let next = noise(n, 30_000);
+        store.commit(&[RefEdit::replace("large", value, next.clone())]).unwrap();
+        value = next;
+    }
+    let length = || fs::metadata(home.path().join("refs.log")).unwrap().len();
+    assert!(length() > 1_400_000);
+    drop(store);
+    assert!(length() < 40_000, "{}", length());
+    fs::remove_file(home.path().join("store.db")).unwrap();
+    assert_eq!(EmbeddedStore::rebuild(home.path(), age).unwrap().refs, 21);
+    assert_eq!(open(home.path()).read("large").unwrap(), Some(value));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Header,
+    Removed,
+    Emptied,
+    Zeroed,
+}
+
+impl Damage {
+    fn to(self, path: &Path) {
+        let length = fs::read(path).unwrap().len();
+        match self {
+            Damage::Header => flip(path, 3),
+            Damage::Removed => fs::remove_file(path).unwrap(),
+            Damage::Emptied => fs::write(path, b"").unwrap(),
+            Damage::Zeroed => fs::write(path, vec![0; length]).unwrap(),
+        }
+    }
 }
 
 #[test]
@@ -202,8 +397,8 @@ fn a_lost_database_is_rebuilt_from_the_packs() {
     let (home, ids) = sample(50);
     fs::remove_file(home.path().join("store.db")).unwrap();
     flip(&pack(&home), 0);
-    let report = EmbeddedStore::rebuild(home.path()).unwrap();
-    assert_eq!((report.objects, report.headers, report.refs), (50, 1, 0));
+    let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
+    assert_eq!((report.objects, report.headers, report.refs), (50, 1, 20));
     let store = open(home.path());
     assert_eq!(store.get_many(&ids).unwrap().len(), 50);
     assert_eq!(findings(&store), []);
@@ -214,10 +409,10 @@ fn a_store_in_use_is_not_rebuilt() {
     let (home, _) = sample(5);
     let writer = open(home.path());
     put(&writer, b"takes the pack").unwrap();
-    assert!(matches!(EmbeddedStore::rebuild(home.path()), Err(StoreError::Busy { .. })));
+    assert!(matches!(EmbeddedStore::rebuild(home.path(), age), Err(StoreError::Busy { .. })));
     let _pin = open(home.path()).pin().unwrap();
     drop(writer);
-    assert!(matches!(EmbeddedStore::rebuild(home.path()), Err(StoreError::Busy { .. })));
+    assert!(matches!(EmbeddedStore::rebuild(home.path(), age), Err(StoreError::Busy { .. })));
     assert_eq!(findings(&open(home.path())), []);
 }
 
@@ -226,7 +421,7 @@ fn a_rebuild_that_was_killed_can_be_done_again() {
     let (home, _) = sample(5);
     fs::rename(home.path().join("store.db"), home.path().join("store.db.damaged")).unwrap();
     fs::write(home.path().join("store.db.new"), b"half a database").unwrap();
-    let report = EmbeddedStore::rebuild(home.path()).unwrap();
+    let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
     assert_eq!((report.objects, report.refs), (5, 20));
     assert_eq!(findings(&open(home.path())), []);
 }
@@ -239,7 +434,7 @@ fn a_torn_database_gives_back_its_objects_and_the_refs_it_can() {
     let end = bytes.len();
     bytes[end - 8192..].fill(0xff);
     fs::write(&path, bytes).unwrap();
-    let report = EmbeddedStore::rebuild(home.path()).unwrap();
+    let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
     assert_eq!((report.objects, report.refs), (500, 20));
     assert_eq!(open(home.path()).get_many(&ids).unwrap().len(), 500);
 }

@@ -14,7 +14,7 @@ use crate::door::StoreError;
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::layout::{Layout, sync_dir};
 use crate::embedded::pins::POLL;
-use crate::embedded::{reserve, wal};
+use crate::embedded::{ref_log, reserve, wal};
 
 /// The format this version writes, and the newest it reads: SQLite's `user_version`.
 pub const FORMAT: u32 = 1;
@@ -52,6 +52,7 @@ impl Database {
             create(layout)?;
         }
         wal::check(layout)?;
+        refuse_empty(layout)?;
         let database = Database { layout: layout.clone(), busy_timeout, idle: Mutex::new(Vec::new()) };
         let connection = database.connect()?;
         check_format(&connection, layout)?;
@@ -139,6 +140,7 @@ impl Database {
         if log <= LOG_WORTH_FOLDING {
             return;
         }
+        ref_log::sync(&self.layout);
         // What is not folded now stays in the log, which is as durable; so a failure changes nothing.
         _ = self.empty_log();
     }
@@ -179,6 +181,10 @@ fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> 
 fn check_format(connection: &Connection, layout: &Layout) -> Result<(), StoreError> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = pragma("application_id").map_err(database("reading the format"))?;
+    if application != APPLICATION && ref_log::is_there(layout) {
+        let detail = "it is not marked as a database of agentvfs".to_owned();
+        return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
+    }
     if application != APPLICATION {
         let reason = format!("its {DATABASE} is not a database of agentvfs");
         return Err(StoreError::Unsuitable { place: layout.dir().to_owned(), reason });
@@ -187,7 +193,23 @@ fn check_format(connection: &Connection, layout: &Layout) -> Result<(), StoreErr
     match found {
         FORMAT => Ok(()),
         0 => Err(StoreError::Damaged { place: DATABASE.to_owned(), detail: "it has no format".to_owned() }),
+        // The copy of refs says which version made the store.
+        _ if ref_log::is_there(layout) => {
+            let detail = format!("it says that its format is {found}, and {} has {FORMAT}", ref_log::COPY);
+            Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
+        }
         _ => Err(StoreError::Newer { place: layout.dir().to_owned(), found, supported: FORMAT }),
+    }
+}
+
+/// SQLite takes a file without bytes for a new database, and removes the log beside it.
+fn refuse_empty(layout: &Layout) -> Result<(), StoreError> {
+    match std::fs::metadata(layout.database()) {
+        Ok(info) if info.len() == 0 => {
+            let detail = "it is empty".to_owned();
+            Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -209,8 +231,8 @@ fn create_locked(layout: &Layout) -> Result<(), StoreError> {
     if layout.database().exists() {
         return Ok(());
     }
-    if !layout.pack_numbers()?.is_empty() {
-        let detail = "it is missing, but there are packs; a rebuild can make it anew".to_owned();
+    if !layout.pack_numbers()?.is_empty() || ref_log::is_there(layout) {
+        let detail = "it is missing, but the rest of the store is there".to_owned();
         return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
     }
     let draft = make_draft(layout, |_| Ok(()))?;

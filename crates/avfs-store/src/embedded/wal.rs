@@ -76,6 +76,11 @@ fn confirmed_damage(layout: &Layout) -> io::Result<Option<Damage>> {
     Ok(None)
 }
 
+/// The pages of a log up to its last commit, in their order, with their numbers from 1.
+pub(crate) fn committed_pages(log: Vec<u8>) -> Vec<(usize, Vec<u8>)> {
+    Log::new(log).map(|log| log.committed_pages()).unwrap_or_default()
+}
+
 /// Reads the log; `None` if it is missing or has no header yet.
 fn look(layout: &Layout) -> io::Result<Option<Log>> {
     match std::fs::read(layout.write_ahead_log()) {

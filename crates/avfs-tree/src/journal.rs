@@ -7,6 +7,7 @@
 //! known to have been synced is damage, and is reported.
 
 mod log;
+mod note;
 mod room;
 
 use std::fs::File;
@@ -22,6 +23,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::op::Op;
 pub(crate) use log::LogFile;
+pub(crate) use note::{Note, Origin, remove_note};
 pub(crate) use room::Need;
 use room::Room;
 
@@ -38,12 +40,23 @@ pub enum JournalError {
     Full { place: PathBuf },
     #[error("the journal {} is damaged at byte {position}", place.display())]
     Damaged { place: PathBuf, position: u64 },
+    #[error("the journal {} is missing, with the work that was synced to it", place.display())]
+    Missing { place: PathBuf },
+    #[error("the journal {} is not the one that was synced there", place.display())]
+    Replaced { place: PathBuf },
+    #[error("the journal {} was written by another version of agentvfs", place.display())]
+    Version { place: PathBuf },
+    /// The head is older than the journal, as after a repair that lost commits.
+    #[error("the journal {} goes on from a state that the vault does not have", place.display())]
+    Misfit { place: PathBuf },
     /// A write or a sync failed before: nothing more is promised until the tree is opened anew.
     #[error("the journal {} failed earlier", place.display())]
     Failed { place: PathBuf },
 }
 
 const MAGIC: &[u8; 8] = b"avfsjrn2";
+/// How the journals of all versions start.
+const FAMILY: &[u8] = b"avfsjrn";
 const SALT_LEN: usize = 8;
 const FILE_HEADER: u64 = (MAGIC.len() + SALT_LEN) as u64;
 /// Salt, payload length, checksum.
@@ -78,13 +91,13 @@ impl std::fmt::Debug for Journal {
 
 impl Journal {
     /// Makes a new journal. It is durable, with its directory, at the first sync.
-    pub fn create(place: &Path) -> Result<Journal, JournalError> {
+    pub(crate) fn create(place: &Path, origin: Origin) -> Result<Journal, JournalError> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
         let file = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600).open(place);
         let file = file.map_err(|source| io_error("creating", place, source))?;
         let salt = random_salt(place)?;
-        let log = Arc::new(LogFile::new(file, place, 0));
+        let log = Arc::new(LogFile::new(file, place, 0).noted(salt, origin));
         Ok(Journal::beginning(log, salt))
     }
 
@@ -255,12 +268,39 @@ impl Journal {
     /// sealed.
     pub(crate) fn recover<E: From<JournalError>>(
         place: &Path,
-        mut replay: impl FnMut(&Arc<LogFile>, Op, u64) -> Result<(), E>,
+        replay: impl FnMut(&Arc<LogFile>, Op, u64) -> Result<(), E>,
     ) -> Result<(Journal, bool), E> {
-        let mut journal = Journal::open_existing(place)?;
-        if journal.log.written() == 0 {
-            return Ok((journal, false));
+        let Some(mut journal) = Journal::open_existing(place)? else {
+            return Ok((Journal::begin_again(place)?, false));
+        };
+        let (position, sealed) = journal.replay(replay)?;
+        let file = &journal.log.file;
+        // Its maker may have died before the name was synced.
+        let cut = file.set_len(position).and_then(|()| file.sync_all()).and_then(|()| sync_parent(place));
+        cut.map_err(|source| io_error("cutting", place, source))?;
+        journal.log.written.store(position, Ordering::Release);
+        journal.log.note_durable(position);
+        journal.reaches(position);
+        Ok((journal, sealed))
+    }
+
+    /// The same without changing anything.
+    pub(crate) fn rehearse<E: From<JournalError>>(
+        place: &Path,
+        replay: impl FnMut(&Arc<LogFile>, Op, u64) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        match Journal::open_existing(place)? {
+            Some(journal) => journal.replay(replay).map(|(_, sealed)| sealed),
+            None => Ok(false),
         }
+    }
+
+    /// Calls `replay` with each operation; returns where the last record ends, and whether it is the seal.
+    fn replay<E: From<JournalError>>(
+        &self,
+        mut replay: impl FnMut(&Arc<LogFile>, Op, u64) -> Result<(), E>,
+    ) -> Result<(u64, bool), E> {
+        let journal = self;
         let (mut position, mut sealed) = (FILE_HEADER, false);
         while let Some(payload) = journal.record_at(position)? {
             let end = position + (RECORD_HEADER + payload.len()) as u64;
@@ -277,19 +317,14 @@ impl Journal {
             position = end;
         }
         journal.check_tail(position)?;
-        let file = &journal.log.file;
-        // Its maker may have died before the name was synced.
-        let cut = file.set_len(position).and_then(|()| file.sync_all()).and_then(|()| sync_parent(place));
-        cut.map_err(|source| io_error("cutting", place, source))?;
-        journal.log.written.store(position, Ordering::Release);
-        journal.log.durable.store(position, Ordering::Release);
-        journal.reaches(position);
-        Ok((journal, sealed))
+        Ok((position, sealed))
     }
 
-    fn open_existing(place: &Path) -> Result<Journal, JournalError> {
+    /// Opens a journal; `None` if nothing was ever synced to it.
+    fn open_existing(place: &Path) -> Result<Option<Journal>, JournalError> {
         let file = File::options().read(true).write(true).open(place);
         let file = file.map_err(|source| io_error("opening", place, source))?;
+        let note = Note::read(place);
         let written = file.metadata().map_err(|source| io_error("reading", place, source))?.len();
         let mut header = [0u8; FILE_HEADER as usize];
         let mut salt = [0u8; SALT_LEN];
@@ -299,14 +334,45 @@ impl Journal {
             salt.copy_from_slice(&header[MAGIC.len()..]);
         }
         if written < FILE_HEADER || is_all_zeros(&file, written, place)? {
-            // Nothing was ever synced, or the header would be there: the journal starts anew. Its header waits for the
-            // first operation, because the disk may be full.
-            file.set_len(0).map_err(|source| io_error("cutting", place, source))?;
-            return Ok(Journal::beginning(Arc::new(LogFile::new(file, place, 0)), random_salt(place)?));
+            // Nothing was ever synced, or the header would be there.
+            return match note {
+                Some(_) => Err(JournalError::Damaged { place: place.to_owned(), position: 0 }),
+                None => Ok(None),
+            };
         }
-        let log = Arc::new(LogFile::new(file, place, written));
+        let origin = note.map(|note| note.origin).unwrap_or_default();
+        let log = Arc::new(LogFile::new(file, place, written).noted(salt, origin));
         let journal = Journal { buffer: Vec::new(), ..Journal::beginning(log, salt) };
-        if header[..MAGIC.len()] == *MAGIC { Ok(journal) } else { Err(journal.damaged(0)) }
+        let is_noted = note.map(|note| note.salt == salt);
+        match (&header[..MAGIC.len()] == MAGIC, is_noted) {
+            (true, None | Some(true)) => Ok(Some(journal)),
+            // A flipped bit in the salt: the records still have the right one.
+            (true, Some(false)) if note.is_some_and(|note| journal.has_salt(note.salt)) => {
+                Err(journal.damaged(0))
+            }
+            (true, Some(false)) => Err(JournalError::Replaced { place: place.to_owned() }),
+            (false, None) if header.starts_with(FAMILY) => {
+                Err(JournalError::Version { place: place.to_owned() })
+            }
+            (false, _) => Err(journal.damaged(0)),
+        }
+    }
+
+    /// Whether the first record has this salt.
+    fn has_salt(&self, salt: [u8; SALT_LEN]) -> bool {
+        let mut first = [0; SALT_LEN];
+        self.log.read(FILE_HEADER, &mut first).is_ok() && first == salt
+    }
+
+    /// A journal of which nothing was synced starts anew. Its header waits for the first operation, because the
+    /// disk may be full.
+    fn begin_again(place: &Path) -> Result<Journal, JournalError> {
+        let file = File::options().read(true).write(true).open(place);
+        let file = file.map_err(|source| io_error("opening", place, source))?;
+        file.set_len(0).map_err(|source| io_error("cutting", place, source))?;
+        let salt = random_salt(place)?;
+        let log = LogFile::new(file, place, 0).noted(salt, Origin::default());
+        Ok(Journal::beginning(Arc::new(log), salt))
     }
 
     /// The payload of the valid record at `position`, if there is one.
@@ -329,9 +395,12 @@ impl Journal {
         Ok((checksum(position, &[&payload]) == sum).then_some(payload))
     }
 
-    /// Behind the last record in sequence there may be what a crash tore; but if a later record says
+    /// Behind the last record in sequence there may be what a crash tore; but if the note or a later record says
     /// that this place had been synced, the file is damaged.
     fn check_tail(&self, end: u64) -> Result<(), JournalError> {
+        if Note::read(&self.log.place).is_some_and(|note| note.salt == self.salt && note.durable > end) {
+            return Err(self.damaged(end));
+        }
         let written = self.log.written();
         let mut tail = vec![0; (written - end.min(written)) as usize];
         self.log.read(end, &mut tail)?;
@@ -346,6 +415,24 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+/// Writes the header of a journal again whose records are those of its note; says whether that was so.
+pub(crate) fn mend_header(place: &Path) -> io::Result<bool> {
+    let Some(note) = Note::read(place) else { return Ok(false) };
+    let file = match File::options().read(true).write(true).open(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        file => file?,
+    };
+    let header = [&MAGIC[..], &note.salt].concat();
+    let (mut found, mut first) = (vec![0; header.len()], [0; SALT_LEN]);
+    let read = file.read_exact_at(&mut found, 0).and_then(|()| file.read_exact_at(&mut first, FILE_HEADER));
+    if read.is_err() || found == header || first != note.salt {
+        return Ok(false);
+    }
+    file.write_all_at(&header, 0)?;
+    file.sync_all()?;
+    Ok(true)
 }
 
 /// Whether a file holds nothing: what a crash leaves of one that was never synced.
@@ -454,7 +541,7 @@ mod tests {
 
     fn written(dir: &Path, syncs: bool) -> PathBuf {
         let place = dir.join("journal.1");
-        let mut journal = Journal::create(&place).unwrap();
+        let mut journal = Journal::create(&place, Origin::default()).unwrap();
         for op in operations() {
             journal.append(&op, b"abc").unwrap();
             if syncs {

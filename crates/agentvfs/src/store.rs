@@ -113,7 +113,8 @@ impl Store {
     }
 
     pub fn open_with(home: &Path, options: StoreOptions) -> Result<Store> {
-        let store = Arc::new(EmbeddedStore::open(home, options.store.clone())?);
+        let door = OpenOptions { ref_age: record::age, ..options.store.clone() };
+        let store = Arc::new(EmbeddedStore::open(home, door)?);
         let objects = Objects::new(store.clone());
         HostSources::install(&objects, Some(home));
         let place = Some(Embedded { home: home.to_owned(), store });

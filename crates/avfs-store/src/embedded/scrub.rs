@@ -114,6 +114,27 @@ impl EmbeddedStore {
         Ok(report)
     }
 
+    /// Whether SQLite finds nothing wrong with the database.
+    pub fn has_sound_database(&self) -> bool {
+        let mut findings = Vec::new();
+        let checked =
+            self.database.read("checking the database", |c| check_database(c, &mut findings).map(drop));
+        checked.is_ok() && !findings.iter().any(|finding| matches!(finding, Finding::Database { .. }))
+    }
+
+    /// Fails as damaged if the second copy of refs shows that the database has lost commits.
+    pub fn check_commits(&self) -> Result<(), StoreError> {
+        let copy = ref_log::read(self.shelf.layout());
+        let mut refs = Reading { to_the_end: true, ..Reading::default() };
+        self.database.read("reading refs", |c| refs.take_rows(c).map_err(database("reading refs")))?;
+        match compare_copy(&refs, &copy, self.options.ref_age) {
+            Some(lost @ Finding::LostCommits { .. }) => {
+                Err(StoreError::Damaged { place: DATABASE.to_owned(), detail: lost.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn scrub_log(&self) -> Result<Vec<Finding>, StoreError> {
         let layout = self.shelf.layout();
         let mut findings = match wal::check(layout) {

@@ -131,7 +131,7 @@ impl EmbeddedStore {
         options: OpenOptions,
     ) -> Result<EmbeddedStore, StoreError> {
         let layout = Layout::open(dir, options.create)?;
-        let database = Database::open(&layout, options.busy_timeout)?;
+        let database = Database::open(&layout, options.busy_timeout, options.ref_age)?;
         Ok(EmbeddedStore {
             shelf: Shelf::new(layout, disk),
             database,

@@ -31,8 +31,8 @@ fn sample(objects: u64) -> (TempDir, Vec<ObjectId>) {
 }
 
 /// How new the refs of these tests are.
-fn age(key: &str, value: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(value).ok()?;
+fn age(key: &str, value: Option<&[u8]>) -> Option<u64> {
+    let text = std::str::from_utf8(value?).ok()?;
     key.strip_prefix("vault/").and_then(|_| text.strip_prefix("version ")?.parse().ok())
 }
 
@@ -248,6 +248,32 @@ fn commits_that_a_removed_log_has_lost_are_named_and_come_back() {
     let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
     assert_eq!((report.restored_refs, report.has_lost_refs()), (1, false));
     assert_eq!(store.read("vault/1").unwrap(), Some(b"version 2".to_vec()));
+}
+
+#[test]
+fn objects_of_lost_commits_stay_until_they_are_indexed_again() {
+    let home = tempfile::tempdir().unwrap();
+    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    put(&store, b"known").unwrap();
+    store.commit(&[RefEdit::create("vault/1", "version 1")]).unwrap();
+    drop(store);
+    fold(home.path());
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    let id = put(&store, b"lost").unwrap();
+    store.commit(&[RefEdit::replace("vault/1", "version 1", "version 2")]).unwrap();
+    drop(store);
+    for name in ["store.db-wal", "store.db-shm"] {
+        fs::remove_file(home.path().join(name)).unwrap();
+    }
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    put(&store, b"does not take its place").unwrap();
+    store.sync().unwrap();
+    drop(store);
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    assert!(matches!(store.get(id), Err(StoreError::Missing { .. })));
+    store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
+    assert_eq!(&store.get(id).unwrap().bytes[..], b"lost");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::door::StoreError;
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::layout::{Layout, sync_dir};
 use crate::embedded::pins::POLL;
+use crate::embedded::salvage::{self, Reading, RefAge};
 use crate::embedded::{ref_log, reserve, wal};
 
 /// The format this version writes, and the newest it reads: SQLite's `user_version`.
@@ -41,23 +42,38 @@ const LOG_WORTH_FOLDING: u64 = 256 * 1024;
 pub(crate) struct Database {
     layout: Layout,
     busy_timeout: Duration,
+    ref_age: RefAge,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Database {
     /// Opens the database, made first if it is missing. One of a newer format is refused unchanged, and one
     /// whose log is damaged before SQLite drops what lies behind the damage.
-    pub(crate) fn open(layout: &Layout, busy_timeout: Duration) -> Result<Database, StoreError> {
+    pub(crate) fn open(
+        layout: &Layout,
+        busy_timeout: Duration,
+        ref_age: RefAge,
+    ) -> Result<Database, StoreError> {
         if !layout.database().exists() {
             create(layout)?;
         }
         wal::check(layout)?;
         refuse_empty(layout)?;
-        let database = Database { layout: layout.clone(), busy_timeout, idle: Mutex::new(Vec::new()) };
+        let database =
+            Database { layout: layout.clone(), busy_timeout, ref_age, idle: Mutex::new(Vec::new()) };
         let connection = database.connect()?;
         check_format(&connection, layout)?;
         database.give_back(connection);
         Ok(database)
+    }
+
+    /// The refs by which their second copy shows that the database has lost commits.
+    pub(crate) fn lost_commits(&self) -> Result<Vec<String>, StoreError> {
+        // Before the database, which is never behind it.
+        let copy = ref_log::read(&self.layout);
+        let mut refs = Reading::default();
+        self.read("reading refs", |connection| refs.take_rows(connection).map_err(database("reading refs")))?;
+        Ok(salvage::newer_in_copy(&refs.refs, &copy.refs, self.ref_age))
     }
 
     /// Runs `work` on a connection of its own.

@@ -79,7 +79,10 @@ impl Exclusive<'_> {
             index::for_each(connection, &mut |id, place| _ = rows.insert(id, place))?;
             Ok((rows, index::packs_lenient(connection)?.0))
         })?;
-        let plan = plan(&store.shelf, rows, &committed, &mut report)?;
+        // What lies behind the committed lengths belongs to commits that the database has lost.
+        let is_behind = !store.database.lost_commits()?.is_empty();
+        let committed = if is_behind { &[] } else { &committed[..] };
+        let plan = plan(&store.shelf, rows, committed, &mut report)?;
         let layout = store.shelf.layout();
         let copy = ref_log::read(layout);
         let refs = store.database.write("repairing", |connection| {

@@ -13,8 +13,8 @@ use crate::embedded::ref_log::{CopyState, RefLog};
 use crate::embedded::refs::{self, LostRef};
 
 /// Says how new a value of a ref is, for refs that count their changes. Of two values the one with the larger
-/// number is the newer.
-pub type RefAge = fn(&str, &[u8]) -> Option<u64>;
+/// number is the newer. For refs that are never removed, a ref that is not there has a number too.
+pub type RefAge = fn(&str, Option<&[u8]>) -> Option<u64>;
 
 type Refs = BTreeMap<RefKey, Vec<u8>>;
 
@@ -76,7 +76,7 @@ impl Reading {
 
     fn take_carved(&mut self, found: BTreeMap<RefKey, Vec<Vec<u8>>>, age: RefAge) {
         for (key, values) in found {
-            if let Some(newest) = values.into_iter().max_by_key(|value| age(&key, value)) {
+            if let Some(newest) = values.into_iter().max_by_key(|value| age(&key, Some(value))) {
                 self.refs.entry(key).or_insert(newest);
             }
         }
@@ -92,12 +92,12 @@ impl Reading {
 pub(crate) fn compare(database: &Refs, copy: &Refs, age: RefAge) -> Standing {
     let newer = |left: &Refs, right: &Refs| {
         left.iter().any(|(key, value)| {
-            let other = right.get(key).and_then(|other| age(key, other));
-            other.is_some_and(|other| age(key, value) > Some(other))
+            let other = age(key, right.get(key).map(Vec::as_slice));
+            other.is_some() && age(key, Some(value)) > other
         })
     };
     let has_more = |left: &Refs, right: &Refs| {
-        left.iter().any(|(key, value)| !right.contains_key(key) && age(key, value).is_some())
+        left.iter().any(|(key, value)| !right.contains_key(key) && age(key, Some(value)).is_some())
     };
     let standing = |database, copy| match (database, copy) {
         (false, false) => Standing::Same,
@@ -117,8 +117,8 @@ pub(crate) fn newer_in_copy(database: &Refs, copy: &Refs, age: RefAge) -> Vec<St
         return Vec::new();
     }
     let newer = copy.iter().filter(|(key, value)| {
-        let known = database.get(*key).map(|known| age(key, known));
-        age(key, value).is_some() && known.is_none_or(|known| known < age(key, value))
+        let known = age(key, database.get(*key).map(Vec::as_slice));
+        known < age(key, Some(value))
     });
     newer.map(|(key, _)| key.clone()).collect()
 }
@@ -144,7 +144,7 @@ fn union(database: Refs, copy: Refs, age: RefAge) -> Salvaged {
     let mut refs = database;
     let mut restored = 0;
     for (key, value) in copy {
-        let is_newer = refs.get(&key).is_none_or(|known| age(&key, &value) > age(&key, known));
+        let is_newer = refs.get(&key).is_none_or(|known| age(&key, Some(&value)) > age(&key, Some(known)));
         if is_newer {
             refs.insert(key, value);
             restored += 1;

@@ -124,15 +124,13 @@ impl EmbeddedStore {
 
     /// Fails as damaged if the second copy of refs shows that the database has lost commits.
     pub fn check_commits(&self) -> Result<(), StoreError> {
-        let copy = ref_log::read(self.shelf.layout());
-        let mut refs = Reading { to_the_end: true, ..Reading::default() };
-        self.database.read("reading refs", |c| refs.take_rows(c).map_err(database("reading refs")))?;
-        match compare_copy(&refs, &copy, self.options.ref_age) {
-            Some(lost @ Finding::LostCommits { .. }) => {
-                Err(StoreError::Damaged { place: DATABASE.to_owned(), detail: lost.to_string() })
-            }
-            _ => Ok(()),
+        let keys = self.database.lost_commits()?;
+        if keys.is_empty() {
+            return Ok(());
         }
+        let detail =
+            format!("it has lost commits, and {} has newer refs ({})", ref_log::COPY, keys.join(", "));
+        Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
     }
 
     fn scrub_log(&self) -> Result<Vec<Finding>, StoreError> {

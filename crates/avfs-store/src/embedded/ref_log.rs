@@ -267,9 +267,12 @@ fn write_whole(layout: &Layout, refs: &Refs) -> io::Result<()> {
     let draft = layout.dir().join("refs.log.new");
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all_at(&bytes, 0)?;
-    file.sync_all()?;
-    std::fs::rename(&draft, layout.ref_log())?;
+    let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| std::fs::rename(&draft, layout.ref_log())) {
+        // On a disk that is full, it would only be in the way.
+        _ = std::fs::remove_file(&draft);
+        return Err(error);
+    }
     sync_dir(layout.dir())
 }
 

@@ -166,6 +166,12 @@ impl Store {
         Ok(known)
     }
 
+    /// Lists of mounts that cannot be read. What they said is known to the owners, if those live.
+    pub fn unreadable_mount_lists(&self) -> Result<Vec<PathBuf>> {
+        let vaults = self.vault_records()?.into_iter().map(|record| Vault::new(self.clone(), record.id));
+        Ok(vaults.filter_map(|vault| vault.unreadable_mounts()).collect())
+    }
+
     /// Calls `take_away` with every mount whose owner is dead, and forgets those that it could take away.
     /// Nobody can own such a vault meanwhile.
     pub fn clean_up_mounts(&self, take_away: &mut dyn FnMut(&MountRecord) -> Result<()>) -> Result<()> {

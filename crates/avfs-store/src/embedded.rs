@@ -112,7 +112,9 @@ impl Drop for EmbeddedStore {
         if let Ok(appender) = self.appender.get_mut() {
             appender.give_up(&self.shelf, &self.database);
         }
-        ref_log::compact(self.shelf.layout());
+        if ref_log::is_overgrown(self.shelf.layout()) {
+            self.database.renew_copy();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -292,6 +293,33 @@ fn a_copy_that_is_behind_takes_nothing_back() {
     let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
     assert_eq!((report.refs, report.has_lost_refs()), (1, false));
     assert_eq!(store.read("vault/1").unwrap(), Some(b"version 2".to_vec()));
+}
+
+#[test]
+fn a_copy_that_lacks_the_removal_of_a_ref_is_no_proof_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let store = EmbeddedStore::open(home.path(), options()).unwrap();
+    let created = ["vault/1", "vault/2"].map(|key| RefEdit::create(key, "version 1"));
+    store.commit(&created).unwrap();
+    let copy = home.path().join("refs.log");
+    let before = fs::read(&copy).unwrap();
+    // Killed before the record of this commit was written.
+    let edits =
+        [RefEdit::delete("vault/2", "version 1"), RefEdit::replace("vault/1", "version 1", "version 2")];
+    store.commit(&edits).unwrap();
+    fs::write(&copy, before).unwrap();
+    store.commit(&[RefEdit::replace("vault/1", "version 2", "version 3")]).unwrap();
+    assert_eq!(findings(&store), []);
+    store.exclusive(Duration::ZERO).unwrap().sweep(&HashSet::new(), &mut || true).unwrap();
+    drop(store);
+    fs::remove_file(home.path().join("store.db")).unwrap();
+    let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
+    assert_eq!(
+        (report.refs, report.has_lost_refs()),
+        (1, false),
+        "the collection has written the copy again"
+    );
 }
 
 #[test]

@@ -566,6 +566,8 @@ mod tests {
         let whole = std::fs::read(&place).unwrap();
         for len in (0..whole.len()).rev() {
             std::fs::write(&place, &whole[..len]).unwrap();
+            // Nothing was synced.
+            remove_note(&place).unwrap();
             let found = replayed(&place).unwrap();
             assert_eq!(found, operations()[..found.len()], "cut at {len}");
         }

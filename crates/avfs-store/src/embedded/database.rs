@@ -73,7 +73,23 @@ impl Database {
         let copy = ref_log::read(&self.layout);
         let mut refs = Reading::default();
         self.read("reading refs", |connection| refs.take_rows(connection).map_err(database("reading refs")))?;
-        Ok(salvage::newer_in_copy(&refs.refs, &copy.refs, self.ref_age))
+        Ok(salvage::newer_in_copy(&refs.refs, &copy, self.ref_age))
+    }
+
+    /// Writes the second copy of refs anew if it lacks commits, or is mostly about values that were replaced since.
+    pub(crate) fn renew_copy(&self) {
+        // A failure leaves the copy as it was.
+        _ = self.write("renewing the copy of refs", |connection| {
+            let mut refs = Reading { to_the_end: true, ..Reading::default() };
+            refs.take_rows(connection).map_err(database("reading refs"))?;
+            let copy = ref_log::read(&self.layout);
+            let is_newest = salvage::newer_in_copy(&refs.refs, &copy, self.ref_age).is_empty();
+            if is_newest && refs.lost.is_empty() {
+                ref_log::replace(&self.layout, &refs.refs)
+                    .map_err(|e| io_failure("writing", ref_log::COPY, e))?;
+            }
+            Ok::<(), StoreError>(())
+        });
     }
 
     /// Runs `work` on a connection of its own.

@@ -106,18 +106,11 @@ pub(crate) fn replace(layout: &Layout, refs: &Refs) -> io::Result<()> {
     write_whole(layout, refs)
 }
 
-/// Writes the copy anew if most of it is about values that were replaced since.
-pub(crate) fn compact(layout: &Layout) {
-    let Ok(file) = File::open(layout.ref_log()) else { return };
-    let (Some(header), Ok(info)) = (read_header(&file), file.metadata()) else { return };
-    if info.len() < header.base.saturating_mul(4).saturating_add(GROWTH) {
-        return;
-    }
-    let Ok(_lock) = lock(layout) else { return };
-    let log = read(layout);
-    if log.state == CopyState::Whole {
-        _ = write_whole(layout, &log.refs);
-    }
+/// Whether most of the copy is about values that were replaced since it was written as a whole.
+pub(crate) fn is_overgrown(layout: &Layout) -> bool {
+    let Ok(file) = File::open(layout.ref_log()) else { return false };
+    let (Some(header), Ok(info)) = (read_header(&file), file.metadata()) else { return false };
+    info.len() >= header.base.saturating_mul(4).saturating_add(GROWTH)
 }
 
 /// Makes durable what was appended since the last time.

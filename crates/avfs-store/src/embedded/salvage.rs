@@ -88,8 +88,10 @@ impl Reading {
 }
 
 /// Compares by the refs that count their changes. A ref that one side alone has was made there, or removed on the
-/// other; and removals are counted by refs that both have.
-pub(crate) fn compare(database: &Refs, copy: &Refs, age: RefAge) -> Standing {
+/// other; and removals are counted by refs that both have. A copy that lacks a commit may lack a removal.
+pub(crate) fn compare(database: &Refs, copy: &RefLog, age: RefAge) -> Standing {
+    let copy_lacks_nothing = copy.state == CopyState::Whole;
+    let copy = &copy.refs;
     let newer = |left: &Refs, right: &Refs| {
         left.iter().any(|(key, value)| {
             let other = age(key, right.get(key).map(Vec::as_slice));
@@ -106,17 +108,17 @@ pub(crate) fn compare(database: &Refs, copy: &Refs, age: RefAge) -> Standing {
         (true, true) => Standing::Apart,
     };
     match standing(newer(database, copy), newer(copy, database)) {
-        Standing::Same => standing(has_more(database, copy), has_more(copy, database)),
+        Standing::Same => standing(has_more(database, copy), copy_lacks_nothing && has_more(copy, database)),
         decided => decided,
     }
 }
 
 /// The refs by which the copy shows that the database has lost commits.
-pub(crate) fn newer_in_copy(database: &Refs, copy: &Refs, age: RefAge) -> Vec<String> {
+pub(crate) fn newer_in_copy(database: &Refs, copy: &RefLog, age: RefAge) -> Vec<String> {
     if !matches!(compare(database, copy, age), Standing::DatabaseOlder | Standing::Apart) {
         return Vec::new();
     }
-    let newer = copy.iter().filter(|(key, value)| {
+    let newer = copy.refs.iter().filter(|(key, value)| {
         let known = age(key, database.get(*key).map(Vec::as_slice));
         known < age(key, Some(value))
     });
@@ -125,7 +127,7 @@ pub(crate) fn newer_in_copy(database: &Refs, copy: &Refs, age: RefAge) -> Vec<St
 
 /// Brings both together. `was_cut` says that the log of the database has lost commits.
 pub(crate) fn merge(database: Reading, copy: RefLog, was_cut: bool, age: RefAge) -> Salvaged {
-    let standing = compare(&database.refs, &copy.refs, age);
+    let standing = compare(&database.refs, &copy, age);
     if database.is_whole() && !was_cut && matches!(standing, Standing::Same | Standing::CopyOlder) {
         return Salvaged { refs: database.refs, is_complete: true, ..Salvaged::default() };
     }

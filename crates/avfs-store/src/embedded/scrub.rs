@@ -230,6 +230,6 @@ fn compare_copy(database: &Reading, copy: &RefLog, age: RefAge) -> Option<Findin
     if !is_read || copy.state == CopyState::Missing {
         return None;
     }
-    let keys = salvage::newer_in_copy(&database.refs, &copy.refs, age);
+    let keys = salvage::newer_in_copy(&database.refs, copy, age);
     (!keys.is_empty()).then_some(Finding::LostCommits { keys })
 }

@@ -61,9 +61,13 @@ impl Database {
         refuse_empty(layout)?;
         let database =
             Database { layout: layout.clone(), busy_timeout, ref_age, idle: Mutex::new(Vec::new()) };
+        let is_emptied = wal::is_emptied(layout);
         let connection = database.connect()?;
         check_format(&connection, layout)?;
         database.give_back(connection);
+        if is_emptied {
+            database.refuse_lost_commits()?;
+        }
         Ok(database)
     }
 
@@ -74,6 +78,17 @@ impl Database {
         let mut refs = Reading::default();
         self.read("reading refs", |connection| refs.take_rows(connection).map_err(database("reading refs")))?;
         Ok(salvage::newer_in_copy(&refs.refs, &copy, self.ref_age))
+    }
+
+    /// Fails as damaged if commits are lost, before anybody goes on from an older state.
+    fn refuse_lost_commits(&self) -> Result<(), StoreError> {
+        match self.lost_commits()?.is_empty() {
+            true => Ok(()),
+            false => {
+                let detail = "it is gone or empty, and commits that were in it are missing".to_owned();
+                Err(StoreError::Damaged { place: wal::LOG.to_owned(), detail })
+            }
+        }
     }
 
     /// Writes the second copy of refs anew if it lacks commits, or is mostly about values that were replaced since.
@@ -186,7 +201,12 @@ impl Database {
             connection.busy_timeout(self.busy_timeout).map_err(&fail)?;
             fold.map_err(&fail)
         })?;
-        if busy { Err(StoreError::Busy { what: wal::LOG.to_owned() }) } else { Ok(()) }
+        if busy {
+            return Err(StoreError::Busy { what: wal::LOG.to_owned() });
+        }
+        // The note is about what was in it.
+        _ = std::fs::remove_file(self.layout.log_note());
+        Ok(())
     }
 }
 

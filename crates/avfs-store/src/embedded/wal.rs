@@ -51,6 +51,13 @@ pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
     })
 }
 
+/// Whether the log is gone or empty, though the note says that it held commits. That alone proves nothing: SQLite
+/// empties the log once all of it is in the database.
+pub(crate) fn is_emptied(layout: &Layout) -> bool {
+    let length = std::fs::metadata(layout.write_ahead_log()).map_or(0, |info| info.len());
+    length < HEADER_LEN as u64 && note::read(layout).is_ok_and(|note| note.is_some())
+}
+
 /// Whether the note is there and damaged. Opening does without it then; a scrub says so.
 pub(crate) fn note_is_damaged(layout: &Layout) -> bool {
     // A note that is being written may be read half: only one that stays so is damaged.

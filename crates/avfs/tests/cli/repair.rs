@@ -32,6 +32,14 @@ fn flip(place: &Path, at: usize) {
     fs::write(place, bytes).unwrap();
 }
 
+/// The same without another look at the file: closing it would end the locks that this process has on it.
+fn flip_in_place(place: &Path, at: u64) {
+    let byte =
+        |byte: u8| format!("printf '\\{byte:03o}' | dd of={} bs=1 seek={at} conv=notrunc", place.display());
+    let done = std::process::Command::new("sh").args(["-c", &byte(b'i' ^ 2)]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
 fn check_whole(sandbox: &Sandbox, case: &str) {
     let state = |arguments: &str| sandbox.good(&format!("cat {arguments}")).trim().to_owned();
     assert_eq!(state("a"), "two", "{case}");
@@ -64,6 +72,18 @@ fn a_damaged_database_costs_no_vault_and_no_object() {
         check_whole(&sandbox, case);
         assert!(sandbox.store().join("store.db.damaged").exists() || case == "missing", "{case}");
     }
+}
+
+#[test]
+fn a_database_that_another_process_has_open_is_not_rebuilt() {
+    let sandbox = folded();
+    let store = sandbox.library();
+    store.vault_names().unwrap();
+    flip_in_place(&sandbox.store().join("store.db"), 3);
+    assert_eq!(sandbox.bad("fsck --repair"), (5, "store-busy".to_owned()));
+    drop(store);
+    assert!(sandbox.run("fsck --repair").starts_with("status 0\n"));
+    check_whole(&sandbox, "afterwards");
 }
 
 #[test]

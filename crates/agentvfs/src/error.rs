@@ -196,6 +196,8 @@ pub enum Error {
     NoCheckpoint { vault: String },
     #[error("{key} in the store is not readable: {reason}")]
     DamagedRecord { key: String, reason: String },
+    #[error("a repair may have lost refs, and collecting garbage would make that final")]
+    AfterRepair,
     #[error("the audit log of '{log}' is broken at entry {seq}: {reason}")]
     AuditBroken { log: String, seq: u64, reason: &'static str },
     #[error("{} is not a vault file: {reason}", place)]
@@ -395,6 +397,12 @@ impl Error {
             Error::Apply(ApplyError::BadHunks { .. }) => {
                 Some("`avfs diff --patch` shows the hunks, counted from 1 in each file".into())
             }
+            Error::AfterRepair => Some(
+                "look at `avfs vault list` and `avfs log` of each vault; `avfs gc --after-repair` accepts what is there".into(),
+            ),
+            _ if self.code() == "damaged-journal" => Some(
+                "`avfs fsck --repair` keeps what is whole of it; `avfs log` shows the states that are stored".into(),
+            ),
             _ if self.kind() == ErrorKind::Corrupt => {
                 Some("`avfs fsck` names everything that is affected".into())
             }

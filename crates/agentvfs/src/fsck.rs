@@ -1,7 +1,6 @@
 //! Checking a store: every byte of it, everything that vaults need, and which files are affected.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 
 use avfs_core::chunks::{ChunkNode, ChunkNodes};
 use avfs_core::map::{Node, Nodes};
@@ -9,10 +8,10 @@ use avfs_core::{
     ChunksId, Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, ObjectId, PromiseId, Slot,
     SnapshotId, TreePath,
 };
-use avfs_store::{EmbeddedStore, Finding, RepairReport};
+use avfs_store::{Finding, REBUILT};
 use avfs_tree::{Flaw, Kept, ObjectError, validate, walk_needed};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::VaultName;
 use crate::roots::VaultRoots;
 use crate::store::Store;
@@ -28,11 +27,27 @@ pub struct CheckReport {
     pub problems: Vec<String>,
     /// What cannot be read because of it.
     pub affected: Vec<Affected>,
+    /// An earlier repair may have lost refs, and nobody has accepted that yet.
+    pub may_lack_refs: bool,
 }
 
 impl CheckReport {
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty() && self.affected.is_empty()
+    }
+}
+
+/// An error that damage is the reason of is something that was found; any other one ends the check.
+fn found(checked: Result<()>, report: &mut CheckReport) -> Result<()> {
+    match checked {
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            let problem = avfs_core::with_causes(&error);
+            if !report.problems.contains(&problem) {
+                report.problems.push(problem);
+            }
+            Ok(())
+        }
+        checked => checked,
     }
 }
 
@@ -52,6 +67,7 @@ impl Store {
         let mut bad = HashSet::new();
         if let Some(embedded) = self.embedded() {
             let scrub = embedded.scrub(progress)?;
+            report.may_lack_refs = matches!(self.refs().read(REBUILT), Ok(Some(_)));
             (report.objects, report.bytes) = (scrub.objects, scrub.bytes);
             for finding in scrub.findings {
                 report.problems.push(finding.to_string());
@@ -60,12 +76,12 @@ impl Store {
                 }
             }
         }
-        let found = report.clone();
+        let before = report.clone();
         self.check_vaults(&bad, &mut report)?;
-        if report.problems.len() > found.problems.len() {
+        if report.problems.len() > before.problems.len() {
             // What others delete and collect under one's eyes seems to be missing. With a pin nothing goes.
             let _pin = self.objects().store().pin()?;
-            report = found;
+            report = before;
             self.check_vaults(&bad, &mut report)?;
         }
         Ok(report)
@@ -73,13 +89,14 @@ impl Store {
 
     /// Adds what is wrong with vaults and what they need. `bad` is known not to be intact.
     fn check_vaults(&self, bad: &HashSet<ObjectId>, report: &mut CheckReport) -> Result<()> {
-        match self.roots() {
-            Ok(roots) => self.check_needed(&roots, bad.clone(), report),
-            Err(error) => {
-                report.problems.push(avfs_core::with_causes(&error));
-                Ok(())
-            }
-        }
+        let roots = match self.roots() {
+            Ok(roots) => roots,
+            Err(error) => return found(Err(error), report),
+        };
+        let checked = self.check_needed(&roots, bad.clone(), report);
+        let checked = checked.and_then(|()| self.find_journal_flaws(&roots, report));
+        self.find_soft_flaws(&roots, report);
+        found(checked, report)
     }
 
     fn check_needed(
@@ -183,21 +200,30 @@ impl Store {
         }));
     }
 
-    /// Makes a store that cannot be opened because it is damaged fit to be opened again. No other process
-    /// may have it open.
-    pub fn rebuild(home: &Path) -> Result<RepairReport> {
-        Ok(EmbeddedStore::rebuild(home)?)
+    /// Adds journals that cannot be replayed. What an owner has is in its memory.
+    fn find_journal_flaws(&self, roots: &[VaultRoots], report: &mut CheckReport) -> Result<()> {
+        for VaultRoots { record, .. } in roots {
+            let vault = Vault::new(self.clone(), record.id);
+            let Some(place) = vault.journal_place(&record.head) else { continue };
+            if !vault.has_journal()? || self.is_read_only() {
+                continue;
+            }
+            let Ok(_ownership) = self.own_at_once(record.id, record.name.as_str()) else { continue };
+            // Without its base there is nothing to replay it on, and that was found before.
+            let Ok(base) = vault.base_of(&record.head) else { continue };
+            let flaw = place.flaw(self.objects(), &base);
+            let flaw = flaw.map(|flaw| flaw.map(|flaw| avfs_core::with_causes(&flaw)));
+            let problem = flaw.unwrap_or_else(|error| Some(avfs_core::with_causes(&error)));
+            report.problems.extend(problem.map(|problem| format!("vault '{}': {problem}", record.name)));
+        }
+        Ok(())
     }
 
-    /// Repairs what another copy can repair: index rows from packs, objects from intact copies.
-    pub fn repair(&self) -> Result<RepairReport> {
-        // Living owners let go of what they hold; whether there are any may be among what is damaged.
-        if let Ok(records) = self.vault_records() {
-            self.settle_owners(&records);
-        }
-        match self.embedded() {
-            Some(embedded) => Ok(embedded.exclusive(std::time::Duration::from_secs(30))?.repair()?),
-            None => Ok(RepairReport::default()),
+    fn find_soft_flaws(&self, roots: &[VaultRoots], report: &mut CheckReport) {
+        for VaultRoots { record, .. } in roots {
+            if let Some(list) = Vault::new(self.clone(), record.id).unreadable_mounts() {
+                report.problems.push(format!("{} is not readable", list.display()));
+            }
         }
     }
 }

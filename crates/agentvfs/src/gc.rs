@@ -37,6 +37,7 @@ impl Store {
     /// held back while what came since is added and the rest is removed.
     pub fn collect_garbage(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<Collected> {
         let Some(embedded) = self.embedded() else { return Ok(Collected::default()) };
+        self.check_collectable()?;
         self.forget_deleted_vaults()?;
         let mut live = HashSet::new();
         for _ in 0..ATTEMPTS {

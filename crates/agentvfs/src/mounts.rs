@@ -59,18 +59,38 @@ impl Vault {
         Some(owner::work_directory(self.store().home()?, self.id()).join(LIST))
     }
 
-    /// The mounts of the vault, also those that a killed process left behind.
+    /// The mounts of the vault, also those that a killed process left behind. Of a list that cannot be read the owner
+    /// knows the mounts, if there is one.
     pub fn mount_records(&self) -> Result<Vec<MountRecord>> {
-        let Some(list) = self.mount_list() else { return Ok(Vec::new()) };
-        let bytes = match std::fs::read(&list) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(failed("reading", &list, source)),
-        };
-        serde_json::from_slice(&bytes).map_err(|error| Error::DamagedRecord {
-            key: list.display().to_string(),
-            reason: error.to_string(),
-        })
+        Ok(self.listed_mounts()?.unwrap_or_else(|| self.mounts_of_owner()))
+    }
+
+    /// What the list says; `None` if it cannot be read.
+    fn listed_mounts(&self) -> Result<Option<Vec<MountRecord>>> {
+        let Some(list) = self.mount_list() else { return Ok(Some(Vec::new())) };
+        match std::fs::read(&list) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(Vec::new())),
+            Err(source) => Err(failed("reading", &list, source)),
+        }
+    }
+
+    fn mounts_of_owner(&self) -> Vec<MountRecord> {
+        let mounts = self.live_owner().ok().flatten().and_then(|owner| owner.mounts().ok());
+        mounts.unwrap_or_default().into_iter().map(|state| state.record).collect()
+    }
+
+    /// The list of mounts, if it is there and cannot be read.
+    pub(crate) fn unreadable_mounts(&self) -> Option<PathBuf> {
+        let is_unreadable = matches!(self.listed_mounts(), Ok(None));
+        self.mount_list().filter(|_| is_unreadable)
+    }
+
+    /// Throws a list away that cannot be read, and returns its name. It is soft: the owner writes it again.
+    pub(crate) fn drop_unreadable_mounts(&self) -> Result<Option<PathBuf>> {
+        let Some(list) = self.unreadable_mounts() else { return Ok(None) };
+        std::fs::remove_file(&list).map_err(|source| failed("removing", &list, source))?;
+        Ok(Some(list))
     }
 
     /// The earlier states that are mounted. One that is gone was not kept in time, and its mount is refused.
@@ -93,7 +113,7 @@ impl Vault {
             return Ok(());
         }
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut mounts = self.mount_records()?;
+        let mut mounts = self.listed_mounts()?.unwrap_or_default();
         mounts.retain(|known| known.dir != mount.dir);
         mounts.push(mount.clone());
         self.write_mounts(&mounts)
@@ -105,7 +125,7 @@ impl Vault {
             return Ok(());
         }
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut mounts = self.mount_records()?;
+        let mut mounts = self.listed_mounts()?.unwrap_or_default();
         let before = mounts.len();
         mounts.retain(|known| known.dir != dir);
         if mounts.len() == before { Ok(()) } else { self.write_mounts(&mounts) }
@@ -144,6 +164,12 @@ impl Store {
             known.extend(mounts.into_iter().map(|mount| KnownMount { vault: name.clone(), mount, alive }));
         }
         Ok(known)
+    }
+
+    /// Lists of mounts that cannot be read. What they said is known to the owners, if those live.
+    pub fn unreadable_mount_lists(&self) -> Result<Vec<PathBuf>> {
+        let vaults = self.vault_records()?.into_iter().map(|record| Vault::new(self.clone(), record.id));
+        Ok(vaults.filter_map(|vault| vault.unreadable_mounts()).collect())
     }
 
     /// Calls `take_away` with every mount whose owner is dead, and forgets those that it could take away.

@@ -281,6 +281,24 @@ pub(crate) fn read<T: DeserializeOwned>(refs: &dyn RefStore, key: &str) -> Resul
     }
 }
 
+/// How new a record is that counts its changes: every change of a vault has an entry in its audit log, and removing one has
+/// an entry in that of the store, which is never removed itself.
+pub(crate) fn age(key: &str, bytes: Option<&[u8]>) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Audited {
+        audit: AuditHead,
+    }
+    let is_lasting = key == key::STORE_AUDIT || key.starts_with("counter/");
+    let Some(bytes) = bytes else { return is_lasting.then_some(0) };
+    if key.starts_with(key::VAULTS) {
+        return serde_json::from_slice::<Audited>(bytes).ok().map(|record| record.audit.seq);
+    }
+    if key == key::STORE_AUDIT {
+        return serde_json::from_slice::<AuditHead>(bytes).ok().map(|head| head.seq);
+    }
+    is_lasting.then(|| serde_json::from_slice(bytes).ok()).flatten()
+}
+
 /// Ids as 64 hexadecimal digits.
 pub(crate) mod snapshot_id {
     use super::*;

@@ -95,7 +95,7 @@ impl Vault {
 
     fn steps_back(&self, text: &str, steps: &str) -> Result<Revision> {
         let Ok(steps) = steps.parse::<usize>() else { return Err(self.unknown(text)?) };
-        self.head()?;
+        self.catch_up_if_whole()?;
         let history = self.history(None, steps.saturating_add(1))?;
         match history.get(steps) {
             Some(entry) => Ok(self.revise(entry.snapshot)),

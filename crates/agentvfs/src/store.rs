@@ -124,7 +124,8 @@ impl Store {
         options: StoreOptions,
         before: impl FnOnce(Arc<EmbeddedStore>) -> Arc<dyn avfs_store::Store>,
     ) -> Result<Store> {
-        let store = Arc::new(EmbeddedStore::open(home, options.store.clone())?);
+        let door = OpenOptions { ref_age: record::age, ..options.store.clone() };
+        let store = Arc::new(EmbeddedStore::open(home, door)?);
         let objects = Objects::new(before(Arc::clone(&store)));
         HostSources::install(&objects, Some(home));
         let place = Some(Embedded { home: home.to_owned(), store });

@@ -18,6 +18,9 @@ use crate::through::Sight;
 /// How many owners in a row may end while they are asked something.
 const ENDING_OWNERS: usize = 5;
 
+/// The code of errors about a journal that cannot be replayed.
+const DAMAGED_JOURNAL: &str = "damaged-journal";
+
 /// What there is to know about a vault without walking it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VaultInfo {
@@ -92,8 +95,9 @@ impl Vault {
         found.ok_or_else(|| Error::UnknownVault { name: format!("number {}", self.id.0), similar: None })
     }
 
+    /// With a journal that cannot be replayed, of the last stored state.
     pub fn info(&self) -> Result<VaultInfo> {
-        self.catch_up()?;
+        self.catch_up_if_whole()?;
         let record = self.record()?.0;
         let mut all = vec![record.clone()];
         if let Some(parent) = record.parent {
@@ -183,6 +187,14 @@ impl Vault {
     fn catch_up(&self) -> Result<()> {
         let settled = self.settle_owner().map_err(|error| self.if_unstored(error))?;
         if settled || !self.is_abandoned()? { Ok(()) } else { self.begin().map(drop) }
+    }
+
+    /// The same for who looks at earlier states: those can be read whatever became of the journal.
+    pub(crate) fn catch_up_if_whole(&self) -> Result<()> {
+        match self.catch_up() {
+            Err(error) if error.code() == DAMAGED_JOURNAL => Ok(()),
+            caught_up => caught_up,
+        }
     }
 
     /// Has the owner take a snapshot, if one answers; returns whether one did.

@@ -8,6 +8,7 @@
 //! under `commit` alone, so that puts and reads go on meanwhile.
 
 mod appender;
+mod carve;
 mod database;
 mod disk;
 mod draft;
@@ -16,9 +17,11 @@ mod index;
 mod layout;
 mod pins;
 mod record;
+mod ref_log;
 mod refs;
 mod repair;
 mod reserve;
+mod salvage;
 mod scrub;
 mod shelf;
 mod survey;
@@ -44,13 +47,16 @@ use failure::io_failure;
 use layout::{Layout, pack_name};
 use pins::Pins;
 use record::{Place, open_record};
+use ref_log::Turn;
 use shelf::{Shelf, read_record};
 
 pub use database::FORMAT;
 #[doc(hidden)]
 pub use disk::{Access, Disk, DiskFile, HostDisk};
+pub use ref_log::CopyState;
 pub use refs::LostRef;
-pub use repair::RepairReport;
+pub use repair::{REBUILT, RepairReport};
+pub use salvage::RefAge;
 pub use scrub::{Finding, ScrubReport};
 pub use sweep::{Exclusive, LiveSet, SweepReport};
 pub use usage::Usage;
@@ -71,11 +77,18 @@ pub struct OpenOptions {
     pub cache_bytes: u64,
     /// How long a call waits for another process before it fails as busy.
     pub busy_timeout: Duration,
+    /// How new a ref is: by this the database and the second copy of its refs are compared.
+    pub ref_age: RefAge,
 }
 
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
-        OpenOptions { create: true, cache_bytes: 32 * 1024 * 1024, busy_timeout: Duration::from_secs(10) }
+        OpenOptions {
+            create: true,
+            cache_bytes: 32 * 1024 * 1024,
+            busy_timeout: Duration::from_secs(10),
+            ref_age: |_, _| None,
+        }
     }
 }
 
@@ -99,6 +112,9 @@ impl Drop for EmbeddedStore {
         if let Ok(appender) = self.appender.get_mut() {
             appender.give_up(&self.shelf, &self.database);
         }
+        if ref_log::is_overgrown(self.shelf.layout()) {
+            self.database.renew_copy();
+        }
     }
 }
 
@@ -117,7 +133,7 @@ impl EmbeddedStore {
         options: OpenOptions,
     ) -> Result<EmbeddedStore, StoreError> {
         let layout = Layout::open(dir, options.create)?;
-        let database = Database::open(&layout, options.busy_timeout)?;
+        let database = Database::open(&layout, options.busy_timeout, options.ref_age)?;
         Ok(EmbeddedStore {
             shelf: Shelf::new(layout, disk),
             database,
@@ -155,13 +171,22 @@ impl EmbeddedStore {
             return Ok(());
         }
         self.sync_packs(&batch)?;
+        let layout = self.shelf.layout();
+        let mut turn = None;
         self.database.write("committing", |connection| {
             index::insert(connection, &batch.rows)?;
             for (row, _) in &batch.packs {
                 index::set_pack(connection, *row)?;
             }
-            refs::apply(connection, edits)
+            refs::apply(connection, edits)?;
+            if edits.iter().any(|edit| edit.value != edit.expect) {
+                turn = Turn::take(layout, connection);
+            }
+            Ok::<(), CommitError>(())
         })?;
+        if let Some(turn) = turn {
+            turn.append(layout, edits);
+        }
         self.appender().settle(&batch);
         Ok(())
     }

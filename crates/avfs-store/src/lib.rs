@@ -15,7 +15,7 @@ pub use door::{
 #[doc(hidden)]
 pub use embedded::{Access, Disk, DiskFile, HostDisk};
 pub use embedded::{
-    EmbeddedStore, Exclusive, FORMAT, Finding, LiveSet, LogRepair, LostRef, OpenOptions, RepairReport,
-    ScrubReport, SweepReport, Usage,
+    CopyState, EmbeddedStore, Exclusive, FORMAT, Finding, LiveSet, LogRepair, LostRef, OpenOptions, REBUILT,
+    RefAge, RepairReport, ScrubReport, SweepReport, Usage,
 };
 pub use memory::MemoryStore;

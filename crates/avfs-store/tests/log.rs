@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use avfs_store::{EmbeddedStore, Finding, LogRepair, OpenOptions, RefEdit, RefRange, RefStore, StoreError};
+use avfs_store::{
+    EmbeddedStore, Finding, LogRepair, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError,
+};
 use avfs_testkit::{noise, put};
 use tempfile::TempDir;
 
@@ -45,7 +47,9 @@ fn commit(store: &EmbeddedStore, number: u64) {
 }
 
 fn refs(store: &EmbeddedStore) -> Refs {
-    store.scan(&RefRange::prefix("")).unwrap()
+    let mut refs = store.scan(&RefRange::prefix("")).unwrap();
+    refs.retain(|(key, _)| key != REBUILT);
+    refs
 }
 
 /// A closed store whose commits are all in the log.
@@ -194,13 +198,14 @@ fn a_rebuild_puts_a_flipped_bit_of_the_log_back_or_says_that_commits_are_lost() 
     for bit in bits(&home).into_iter().step_by(11) {
         flip(&log(&home), bit);
         assert!(matches!(open(home.path()), Err(StoreError::Damaged { .. })), "bit {bit}");
-        let report = EmbeddedStore::rebuild(home.path()).unwrap();
+        fs::remove_file(home.path().join("refs.log")).unwrap();
+        let report = EmbeddedStore::rebuild(home.path(), |_, _| None).unwrap();
         let store = open(home.path()).unwrap();
         assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
         match report.log {
             LogRepair::Mended => _ = (mended += 1, assert_eq!(refs(&store), expected, "bit {bit}")),
             LogRepair::Cut => _ = (cut += 1, assert!(expected.starts_with(&refs(&store)), "bit {bit}")),
-            LogRepair::Sound => panic!("bit {bit}"),
+            LogRepair::Sound | LogRepair::Restored => panic!("bit {bit}"),
         }
         drop(store);
         files.iter().zip(&before).for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
@@ -216,12 +221,22 @@ fn a_rebuild_says_when_it_had_to_cut_the_log_off() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 512].fill(0xa5);
     fs::write(log(&home), bytes).unwrap();
-    let report = EmbeddedStore::rebuild(home.path()).unwrap();
+    fs::remove_file(home.path().join("refs.log")).unwrap();
+    let report = EmbeddedStore::rebuild(home.path(), |_, _| None).unwrap();
     assert_eq!((report.log, report.objects), (LogRepair::Cut, COMMITS));
     let store = open(home.path()).unwrap();
     let left = refs(&store);
     assert!(!left.is_empty() && left.len() < expected.len() && expected.starts_with(&left));
     commit(&store, 100);
+    drop(store);
+
+    let (home, expected) = sample();
+    let mut bytes = fs::read(log(&home)).unwrap();
+    bytes[middle..middle + 512].fill(0xa5);
+    fs::write(log(&home), bytes).unwrap();
+    let report = EmbeddedStore::rebuild(home.path(), |_, _| None).unwrap();
+    assert_eq!((report.log, report.has_lost_refs()), (LogRepair::Restored, false));
+    assert_eq!(refs(&open(home.path()).unwrap()), expected, "the second copy has them all");
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! known to have been synced is damage, and is reported.
 
 mod log;
+mod note;
+mod recovery;
 mod room;
 
 use std::fs::File;
@@ -16,12 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use avfs_core::Reader;
 use avfs_core::codec::put_number;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::op::Op;
 pub(crate) use log::LogFile;
+pub(crate) use note::{Note, Origin, remove_note};
+pub(crate) use recovery::mend_header;
 pub(crate) use room::Need;
 use room::Room;
 
@@ -38,12 +41,23 @@ pub enum JournalError {
     Full { place: PathBuf },
     #[error("the journal {} is damaged at byte {position}", place.display())]
     Damaged { place: PathBuf, position: u64 },
+    #[error("the journal {} is missing, with the work that was synced to it", place.display())]
+    Missing { place: PathBuf },
+    #[error("the journal {} is not the one that was synced there", place.display())]
+    Replaced { place: PathBuf },
+    #[error("the journal {} was written by another version of agentvfs", place.display())]
+    Version { place: PathBuf },
+    /// The head is older than the journal, as after a repair that lost commits.
+    #[error("the journal {} goes on from a state that the vault does not have", place.display())]
+    Misfit { place: PathBuf },
     /// A write or a sync failed before: nothing more is promised until the tree is opened anew.
     #[error("the journal {} failed earlier", place.display())]
     Failed { place: PathBuf },
 }
 
 const MAGIC: &[u8; 8] = b"avfsjrn2";
+/// How the journals of all versions start.
+const FAMILY: &[u8] = b"avfsjrn";
 const SALT_LEN: usize = 8;
 const FILE_HEADER: u64 = (MAGIC.len() + SALT_LEN) as u64;
 /// Salt, payload length, checksum.
@@ -78,13 +92,13 @@ impl std::fmt::Debug for Journal {
 
 impl Journal {
     /// Makes a new journal. It is durable, with its directory, at the first sync.
-    pub fn create(place: &Path) -> Result<Journal, JournalError> {
+    pub(crate) fn create(place: &Path, origin: Origin) -> Result<Journal, JournalError> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
         let file = std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600).open(place);
         let file = file.map_err(|source| io_error("creating", place, source))?;
         let salt = random_salt(place)?;
-        let log = Arc::new(LogFile::new(file, place, 0));
+        let log = Arc::new(LogFile::new(file, place, 0).noted(salt, origin));
         Ok(Journal::beginning(log, salt))
     }
 
@@ -249,119 +263,6 @@ impl Journal {
     fn damaged(&self, position: u64) -> JournalError {
         JournalError::Damaged { place: self.log.place.clone(), position }
     }
-
-    /// Opens a journal that an earlier owner left: calls `replay` with each operation and the position
-    /// of its bytes, drops what a crash left behind the last one, and goes on from there. Says whether it was
-    /// sealed.
-    pub(crate) fn recover<E: From<JournalError>>(
-        place: &Path,
-        mut replay: impl FnMut(&Arc<LogFile>, Op, u64) -> Result<(), E>,
-    ) -> Result<(Journal, bool), E> {
-        let mut journal = Journal::open_existing(place)?;
-        if journal.log.written() == 0 {
-            return Ok((journal, false));
-        }
-        let (mut position, mut sealed) = (FILE_HEADER, false);
-        while let Some(payload) = journal.record_at(position)? {
-            let end = position + (RECORD_HEADER + payload.len()) as u64;
-            match payload.first() {
-                Some(&SYNC_TAG) => {}
-                Some(&SEAL_TAG) => sealed = true,
-                _ => {
-                    let mut reader = Reader::new(&payload);
-                    let op = Op::decode(&mut reader).map_err(|_| journal.damaged(position))?;
-                    let data = end - reader.len() as u64;
-                    replay(&journal.log, op, data)?;
-                }
-            }
-            position = end;
-        }
-        journal.check_tail(position)?;
-        let file = &journal.log.file;
-        // Its maker may have died before the name was synced.
-        let cut = file.set_len(position).and_then(|()| file.sync_all()).and_then(|()| sync_parent(place));
-        cut.map_err(|source| io_error("cutting", place, source))?;
-        journal.log.written.store(position, Ordering::Release);
-        journal.log.durable.store(position, Ordering::Release);
-        journal.reaches(position);
-        Ok((journal, sealed))
-    }
-
-    fn open_existing(place: &Path) -> Result<Journal, JournalError> {
-        let file = File::options().read(true).write(true).open(place);
-        let file = file.map_err(|source| io_error("opening", place, source))?;
-        let written = file.metadata().map_err(|source| io_error("reading", place, source))?.len();
-        let mut header = [0u8; FILE_HEADER as usize];
-        let mut salt = [0u8; SALT_LEN];
-        if written >= FILE_HEADER {
-            let read = file.read_exact_at(&mut header, 0);
-            read.map_err(|source| io_error("reading", place, source))?;
-            salt.copy_from_slice(&header[MAGIC.len()..]);
-        }
-        if written < FILE_HEADER || is_all_zeros(&file, written, place)? {
-            // Nothing was ever synced, or the header would be there: the journal starts anew. Its header waits for the
-            // first operation, because the disk may be full.
-            file.set_len(0).map_err(|source| io_error("cutting", place, source))?;
-            return Ok(Journal::beginning(Arc::new(LogFile::new(file, place, 0)), random_salt(place)?));
-        }
-        let log = Arc::new(LogFile::new(file, place, written));
-        let journal = Journal { buffer: Vec::new(), ..Journal::beginning(log, salt) };
-        if header[..MAGIC.len()] == *MAGIC { Ok(journal) } else { Err(journal.damaged(0)) }
-    }
-
-    /// The payload of the valid record at `position`, if there is one.
-    fn record_at(&self, position: u64) -> Result<Option<Vec<u8>>, JournalError> {
-        let mut header = [0u8; RECORD_HEADER];
-        let written = self.log.written();
-        if position + RECORD_HEADER as u64 > written {
-            return Ok(None);
-        }
-        self.log.read(position, &mut header)?;
-        let (salt, rest) = header.split_at(SALT_LEN);
-        let (len, sum) = rest.split_at(4);
-        let len = u64::from(u32::from_le_bytes([len[0], len[1], len[2], len[3]]));
-        let start = position + RECORD_HEADER as u64;
-        if salt != self.salt || start + len > written {
-            return Ok(None);
-        }
-        let mut payload = vec![0; len as usize];
-        self.log.read(start, &mut payload)?;
-        Ok((checksum(position, &[&payload]) == sum).then_some(payload))
-    }
-
-    /// Behind the last record in sequence there may be what a crash tore; but if a later record says
-    /// that this place had been synced, the file is damaged.
-    fn check_tail(&self, end: u64) -> Result<(), JournalError> {
-        let written = self.log.written();
-        let mut tail = vec![0; (written - end.min(written)) as usize];
-        self.log.read(end, &mut tail)?;
-        let candidates = tail.windows(SALT_LEN).enumerate().filter(|(_, window)| *window == self.salt);
-        for (offset, _) in candidates {
-            let Some(payload) = self.record_at(end + offset as u64)? else { continue };
-            let mut reader = Reader::new(&payload);
-            let is_sync = reader.byte() == Ok(SYNC_TAG);
-            if is_sync && reader.number().is_ok_and(|durable| durable > end) {
-                return Err(self.damaged(end));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether a file holds nothing: what a crash leaves of one that was never synced.
-fn is_all_zeros(file: &File, len: u64, place: &Path) -> Result<bool, JournalError> {
-    let mut piece = vec![0; 64 << 10];
-    let mut position = 0;
-    while position < len {
-        let part = (len - position).min(piece.len() as u64) as usize;
-        let read = file.read_exact_at(&mut piece[..part], position);
-        read.map_err(|source| io_error("reading", place, source))?;
-        if piece[..part].iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-        position += part as u64;
-    }
-    Ok(true)
 }
 
 /// Tells a torn or damaged record from a whole one; it is no protection against forgery.
@@ -410,7 +311,7 @@ fn io_error(action: &'static str, place: &Path, source: io::Error) -> JournalErr
 
 #[cfg(test)]
 mod tests {
-    use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, Meta, Timestamp};
+    use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, Meta, Reader, Timestamp};
     use avfs_testkit::fuzz;
 
     use super::*;
@@ -454,7 +355,7 @@ mod tests {
 
     fn written(dir: &Path, syncs: bool) -> PathBuf {
         let place = dir.join("journal.1");
-        let mut journal = Journal::create(&place).unwrap();
+        let mut journal = Journal::create(&place, Origin::default()).unwrap();
         for op in operations() {
             journal.append(&op, b"abc").unwrap();
             if syncs {
@@ -479,6 +380,8 @@ mod tests {
         let whole = std::fs::read(&place).unwrap();
         for len in (0..whole.len()).rev() {
             std::fs::write(&place, &whole[..len]).unwrap();
+            // Nothing was synced.
+            remove_note(&place).unwrap();
             let found = replayed(&place).unwrap();
             assert_eq!(found, operations()[..found.len()], "cut at {len}");
         }

@@ -29,5 +29,5 @@ pub use source::{Listed, ListedDirectory, ListedKind, Source, SourceError, Sourc
 pub use validate::{Flaw, validate};
 pub use worktree::{
     At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NameInPreparation, NewEntry,
-    Piece, Seen, SetAttr, Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
+    Piece, Seen, SetAside, SetAttr, Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
 };

@@ -5,6 +5,7 @@
 //! (storing what changed), committing the new head, and settling (noting that nothing differs any more).
 
 mod apply;
+mod aside;
 mod capture;
 mod change;
 mod copy;
@@ -20,6 +21,7 @@ mod promised;
 mod query;
 mod rebase;
 mod relabel;
+mod replay;
 mod state;
 mod still;
 mod stubs;
@@ -33,11 +35,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
 
+pub use aside::SetAside;
 use capture::Captured;
 pub use change::{NewEntry, SetAttr};
 use freeze::Frozen;
 pub use preparing::NameInPreparation;
 pub use query::Piece;
+use replay::{mark_of, replay_journals};
 pub use state::Base;
 use state::State;
 pub use still::{Still, Stored};
@@ -46,7 +50,7 @@ pub use watch::{Door, Seen, Watcher};
 
 use crate::error::{FsError, Wanted};
 use crate::inodes::Ino;
-use crate::journal::{Journal, JournalError, LogFile, Need};
+use crate::journal::{Journal, JournalError, LogFile, Need, Origin, remove_note};
 use crate::locks::LockTable;
 use crate::objects::{Fetched, ObjectWriter, Objects};
 use crate::op::Op;
@@ -299,7 +303,8 @@ impl WorkTree {
 
     /// Whether journals with operations that the head lacks were left in a directory.
     pub fn needs_recovery(place: &JournalPlace) -> Result<bool, FsError> {
-        Ok(journals_in(place)?.iter().any(|number| *number > place.included))
+        let left = place.listed()?;
+        Ok(left.journals.iter().chain(&left.notes).any(|number| *number > place.included))
     }
 
     /// A request that panicked must not take all others with it: what it left is used as it is.
@@ -419,8 +424,12 @@ impl WorkTree {
         }
         let mut place = self.journal_place();
         if let Some(place) = place.as_mut() {
+            let origin = match state.sealed.is_empty() && state.settling.is_none() {
+                true => Origin { base: mark_of(&state.base), follows: 0 },
+                false => Origin { base: 0, follows: place.included },
+            };
             place.included += 1;
-            state.journal = Some(Journal::create(&place.directory.join(journal_name(place.included)))?);
+            state.journal = Some(Journal::create(&place.path(place.included), origin)?);
         }
         Ok(())
     }
@@ -533,61 +542,10 @@ impl Drop for FrozenTree<'_> {
     }
 }
 
-/// A journal that cannot be removed is recognised by its number and removed at the next opening.
+/// A journal that cannot be removed is recognised by its number and removed at the next opening. The note goes first:
+/// alone it would say that its journal was lost.
 fn remove_journal(place: &std::path::Path) {
-    let _ = std::fs::remove_file(place);
-}
-
-fn journal_name(number: u64) -> String {
-    format!("journal.{number}")
-}
-
-/// The numbers of the journals in a directory, oldest first.
-fn journals_in(place: &JournalPlace) -> Result<Vec<u64>, FsError> {
-    let listing = match std::fs::read_dir(&place.directory) {
-        Ok(listing) => listing,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(journal_io(place, source)),
-    };
-    let mut numbers = Vec::new();
-    for entry in listing {
-        let name = entry.map_err(|source| journal_io(place, source))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("journal."));
-        numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    if remove_note(place).is_ok() {
+        let _ = std::fs::remove_file(place);
     }
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-fn journal_io(place: &JournalPlace, source: std::io::Error) -> FsError {
-    let place = place.directory.clone();
-    crate::journal::JournalError::Io { action: "listing", place, source }.into()
-}
-
-/// Does again what the journals say that the head does not contain; the last one stays open. Older ones, which
-/// a crash kept from being removed, are removed. Returns the number of the last one.
-fn replay_journals(state: &mut State, place: &JournalPlace) -> Result<u64, FsError> {
-    let path = |number: u64| place.directory.join(journal_name(number));
-    let (old, new): (Vec<u64>, Vec<u64>) =
-        journals_in(place)?.into_iter().partition(|number| *number <= place.included);
-    old.into_iter().for_each(|number| remove_journal(&path(number)));
-    let mut last = place.included;
-    let mut is_whole = true;
-    for number in new {
-        if !is_whole {
-            // Nothing in it was ever synced, or the one before would have been whole by then.
-            remove_journal(&path(number));
-            continue;
-        }
-        let (journal, sealed) =
-            Journal::recover(&path(number), |log, op, position| -> Result<(), FsError> {
-                state.apply(op, Data::Logged(Arc::clone(log), position))
-            })?;
-        (last, is_whole) = (number, sealed);
-        match sealed {
-            true => state.sealed.push(Arc::clone(journal.log())),
-            false => state.journal = Some(journal),
-        }
-    }
-    Ok(last)
 }

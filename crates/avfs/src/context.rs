@@ -84,14 +84,17 @@ impl<'a> Context<'a> {
         if let Some(store) = self.opened.get() {
             return Ok(store.clone());
         }
-        let home = self.home()?;
-        let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
-        let (retention, patience) = (self.retention(), self.settings.wait());
-        let options = StoreOptions { store, retention, patience, ..StoreOptions::default() };
-        let store = Store::open_with(home, options)?;
+        let store = Store::open_with(self.home()?, self.store_options())?;
         // Whatever a run left mounted that could not end as it should is gone before anybody looks.
         store.clear_away_runs();
         Ok(self.opened.get_or_init(|| store).clone())
+    }
+
+    /// How a store is opened, as the settings say.
+    pub fn store_options(&self) -> StoreOptions {
+        let store = OpenOptions { busy_timeout: self.settings.wait(), ..OpenOptions::default() };
+        let (retention, patience) = (self.retention(), self.settings.wait());
+        StoreOptions { store, retention, patience, ..StoreOptions::default() }
     }
 
     /// The store, for commands about tasks and their directories: what a killed apply left half done is finished or

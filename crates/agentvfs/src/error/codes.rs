@@ -80,6 +80,7 @@ impl Error {
             Error::HistoryThinned { .. } => "history-thinned",
             Error::NoCheckpoint { .. } => "no-checkpoint",
             Error::DamagedRecord { .. } => "damaged-record",
+            Error::AfterRepair => "after-repair",
             Error::AuditBroken { .. } => "audit-broken",
             Error::BadBundle { .. } => "bad-vault-file",
             Error::Host { source, .. } => host_code(source),
@@ -191,6 +192,7 @@ pub const CODES: &[(&str, ErrorKind)] = {
         ("quota-files", Full),
         ("disk-full", Full),
         ("damaged-journal", Corrupt),
+        ("after-repair", Conflict),
         ("journal-io", Internal),
         ("missing-object", Corrupt),
         ("corrupt", Corrupt),
@@ -258,7 +260,13 @@ fn fs_code(error: &FsError) -> &'static str {
         FsError::OverFiles { .. } => "quota-files",
         FsError::Object(source) => object_code(source),
         FsError::Journal(JournalError::Full { .. }) => "disk-full",
-        FsError::Journal(JournalError::Damaged { .. }) => "damaged-journal",
+        FsError::Journal(
+            JournalError::Damaged { .. }
+            | JournalError::Missing { .. }
+            | JournalError::Replaced { .. }
+            | JournalError::Version { .. }
+            | JournalError::Misfit { .. },
+        ) => "damaged-journal",
         FsError::Journal(JournalError::Io { .. } | JournalError::Failed { .. }) => "journal-io",
     }
 }

@@ -228,7 +228,7 @@ mod tests {
     fn what_is_put_into_a_pack_during_a_commit_that_it_fills_is_found_and_committed() {
         let home = tempfile::tempdir().unwrap();
         let layout = Layout::open(home.path(), true).unwrap();
-        let database = Database::open(&layout, Duration::from_secs(10)).unwrap();
+        let database = Database::open(&layout, Duration::from_secs(10), |_, _| None).unwrap();
         let shelf = Shelf::new(layout, Arc::new(HostDisk));
         let mut appender = Appender::default();
         let put = |appender: &mut Appender, bytes: &[u8]| {

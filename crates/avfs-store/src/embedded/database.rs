@@ -14,7 +14,8 @@ use crate::door::StoreError;
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::layout::{Layout, sync_dir};
 use crate::embedded::pins::POLL;
-use crate::embedded::{reserve, wal};
+use crate::embedded::salvage::{self, Reading, RefAge};
+use crate::embedded::{ref_log, reserve, wal};
 
 /// The format this version writes, and the newest it reads: SQLite's `user_version`.
 pub const FORMAT: u32 = 1;
@@ -41,22 +42,69 @@ const LOG_WORTH_FOLDING: u64 = 256 * 1024;
 pub(crate) struct Database {
     layout: Layout,
     busy_timeout: Duration,
+    ref_age: RefAge,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Database {
     /// Opens the database, made first if it is missing. One of a newer format is refused unchanged, and one
     /// whose log is damaged before SQLite drops what lies behind the damage.
-    pub(crate) fn open(layout: &Layout, busy_timeout: Duration) -> Result<Database, StoreError> {
+    pub(crate) fn open(
+        layout: &Layout,
+        busy_timeout: Duration,
+        ref_age: RefAge,
+    ) -> Result<Database, StoreError> {
         if !layout.database().exists() {
             create(layout)?;
         }
         wal::check(layout)?;
-        let database = Database { layout: layout.clone(), busy_timeout, idle: Mutex::new(Vec::new()) };
+        refuse_empty(layout)?;
+        let database =
+            Database { layout: layout.clone(), busy_timeout, ref_age, idle: Mutex::new(Vec::new()) };
+        let is_emptied = wal::is_emptied(layout);
         let connection = database.connect()?;
         check_format(&connection, layout)?;
         database.give_back(connection);
+        if is_emptied {
+            database.refuse_lost_commits()?;
+        }
         Ok(database)
+    }
+
+    /// The refs by which their second copy shows that the database has lost commits.
+    pub(crate) fn lost_commits(&self) -> Result<Vec<String>, StoreError> {
+        // Before the database, which is never behind it.
+        let copy = ref_log::read(&self.layout);
+        let mut refs = Reading::default();
+        self.read("reading refs", |connection| refs.take_rows(connection).map_err(database("reading refs")))?;
+        Ok(salvage::newer_in_copy(&refs.refs, &copy, self.ref_age))
+    }
+
+    /// Fails as damaged if commits are lost, before anybody goes on from an older state.
+    fn refuse_lost_commits(&self) -> Result<(), StoreError> {
+        match self.lost_commits()?.is_empty() {
+            true => Ok(()),
+            false => {
+                let detail = "it is gone or empty, and commits that were in it are missing".to_owned();
+                Err(StoreError::Damaged { place: wal::LOG.to_owned(), detail })
+            }
+        }
+    }
+
+    /// Writes the second copy of refs anew if it lacks commits, or is mostly about values that were replaced since.
+    pub(crate) fn renew_copy(&self) {
+        // A failure leaves the copy as it was.
+        _ = self.write("renewing the copy of refs", |connection| {
+            let mut refs = Reading { to_the_end: true, ..Reading::default() };
+            refs.take_rows(connection).map_err(database("reading refs"))?;
+            let copy = ref_log::read(&self.layout);
+            let is_newest = salvage::newer_in_copy(&refs.refs, &copy, self.ref_age).is_empty();
+            if is_newest && refs.lost.is_empty() {
+                ref_log::replace(&self.layout, &refs.refs)
+                    .map_err(|e| io_failure("writing", ref_log::COPY, e))?;
+            }
+            Ok::<(), StoreError>(())
+        });
     }
 
     /// Runs `work` on a connection of its own.
@@ -139,6 +187,7 @@ impl Database {
         if log <= LOG_WORTH_FOLDING {
             return;
         }
+        ref_log::sync(&self.layout);
         // What is not folded now stays in the log, which is as durable; so a failure changes nothing.
         _ = self.empty_log();
     }
@@ -152,7 +201,12 @@ impl Database {
             connection.busy_timeout(self.busy_timeout).map_err(&fail)?;
             fold.map_err(&fail)
         })?;
-        if busy { Err(StoreError::Busy { what: wal::LOG.to_owned() }) } else { Ok(()) }
+        if busy {
+            return Err(StoreError::Busy { what: wal::LOG.to_owned() });
+        }
+        // The note is about what was in it.
+        _ = std::fs::remove_file(self.layout.log_note());
+        Ok(())
     }
 }
 
@@ -179,6 +233,10 @@ fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> 
 fn check_format(connection: &Connection, layout: &Layout) -> Result<(), StoreError> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = pragma("application_id").map_err(database("reading the format"))?;
+    if application != APPLICATION && ref_log::is_there(layout) {
+        let detail = "it is not marked as a database of agentvfs".to_owned();
+        return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
+    }
     if application != APPLICATION {
         let reason = format!("its {DATABASE} is not a database of agentvfs");
         return Err(StoreError::Unsuitable { place: layout.dir().to_owned(), reason });
@@ -187,7 +245,23 @@ fn check_format(connection: &Connection, layout: &Layout) -> Result<(), StoreErr
     match found {
         FORMAT => Ok(()),
         0 => Err(StoreError::Damaged { place: DATABASE.to_owned(), detail: "it has no format".to_owned() }),
+        // The copy of refs says which version made the store: one bit of the number has flipped.
+        _ if (found ^ FORMAT).is_power_of_two() && ref_log::is_there(layout) => {
+            let detail = format!("it says that its format is {found}, and {} has {FORMAT}", ref_log::COPY);
+            Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
+        }
         _ => Err(StoreError::Newer { place: layout.dir().to_owned(), found, supported: FORMAT }),
+    }
+}
+
+/// SQLite takes a file without bytes for a new database, and removes the log beside it.
+fn refuse_empty(layout: &Layout) -> Result<(), StoreError> {
+    match std::fs::metadata(layout.database()) {
+        Ok(info) if info.len() == 0 => {
+            let detail = "it is empty".to_owned();
+            Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -209,8 +283,8 @@ fn create_locked(layout: &Layout) -> Result<(), StoreError> {
     if layout.database().exists() {
         return Ok(());
     }
-    if !layout.pack_numbers()?.is_empty() {
-        let detail = "it is missing, but there are packs; a rebuild can make it anew".to_owned();
+    if !layout.pack_numbers()?.is_empty() || ref_log::is_there(layout) {
+        let detail = "it is missing, but the rest of the store is there".to_owned();
         return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
     }
     let draft = make_draft(layout, |_| Ok(()))?;

@@ -48,6 +48,16 @@ impl Layout {
         self.dir.join("store.db-wal.sum")
     }
 
+    /// SQLite's index of the log.
+    pub(crate) fn shared_memory(&self) -> PathBuf {
+        self.dir.join("store.db-shm")
+    }
+
+    /// The second copy of refs.
+    pub(crate) fn ref_log(&self) -> PathBuf {
+        self.dir.join("refs.log")
+    }
+
     /// Room for making room.
     pub(crate) fn reserve(&self) -> PathBuf {
         self.dir.join("reserve")

@@ -74,14 +74,6 @@ pub(crate) fn apply(connection: &Connection, edits: &[RefEdit]) -> Result<(), Co
     Ok(())
 }
 
-/// Checks every ref and returns the keys of those that are damaged.
-pub(crate) fn damaged(connection: &Connection) -> Result<Vec<String>, StoreError> {
-    let mut damaged = Vec::new();
-    for_each(connection, &mut |entry| damaged.extend(entry.err().map(|lost| printable(&lost.key))))
-        .map_err(database(READING))?;
-    Ok(damaged)
-}
-
 /// Calls `visit` with every ref, sound or not, for as long as the database can be read.
 pub(crate) fn for_each(
     connection: &Connection,
@@ -133,11 +125,11 @@ fn raw(row: &Row<'_>, column: usize) -> Vec<u8> {
     value.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
 }
 
-fn printable(key: &[u8]) -> String {
+pub(crate) fn printable(key: &[u8]) -> String {
     String::from_utf8_lossy(key).escape_debug().to_string()
 }
 
-fn ref_sum(key: &[u8], value: &[u8]) -> i64 {
+pub(crate) fn ref_sum(key: &[u8], value: &[u8]) -> i64 {
     check_sum(&[key, value])
 }
 

@@ -1,13 +1,15 @@
 //! Making a damaged store sound again, from what the packs still hold.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use avfs_core::ObjectId;
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use crate::door::{RefKey, StoreError};
 use crate::embedded::database::{make_draft, move_in_place};
@@ -17,7 +19,9 @@ use crate::embedded::index::{self, PackRow};
 use crate::embedded::layout::{Layout, pack_name};
 use crate::embedded::pins::lock_exclusively;
 use crate::embedded::record::{PACK_HEADER, Place};
+use crate::embedded::ref_log;
 use crate::embedded::refs::{self, LostRef};
+use crate::embedded::salvage::{self, Reading, RefAge, Salvaged};
 use crate::embedded::shelf::{Shelf, place_name};
 use crate::embedded::survey::{Survey, survey};
 use crate::embedded::sweep::Exclusive;
@@ -25,6 +29,9 @@ use crate::embedded::wal::{self, LogRepair};
 
 /// The name under which a rebuild keeps the old database.
 const ASIDE: &str = "store.db.damaged";
+
+/// A ref that is there after a repair that may have lost refs. Collecting garbage would make that final.
+pub const REBUILT: &str = "setting/rebuilt";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
@@ -38,10 +45,16 @@ pub struct RepairReport {
     pub headers: u64,
     /// Objects that are gone, and where they were. Putting one again brings it back.
     pub lost: Vec<(ObjectId, String)>,
-    /// Refs that did not match their check sum and were removed.
+    /// Refs that did not match their check sum, and of which there is no other copy.
     pub lost_refs: Vec<LostRef>,
     /// Refs that are there now.
     pub refs: u64,
+    /// Those of them that were taken from damaged pages or from the second copy.
+    pub restored_refs: u64,
+    /// The database could not be read, and other refs may be lost than those that are named.
+    pub may_lack_refs: bool,
+    /// Every intact snapshot, whether a ref needs it or not.
+    pub snapshots: Vec<ObjectId>,
     pub log: LogRepair,
 }
 
@@ -66,17 +79,24 @@ impl Exclusive<'_> {
             index::for_each(connection, &mut |id, place| _ = rows.insert(id, place))?;
             Ok((rows, index::packs_lenient(connection)?.0))
         })?;
-        let plan = plan(&store.shelf, rows, &committed, &mut report)?;
-        store.database.write("repairing", |connection| {
-            let (sound, lost) = all_refs(connection)?;
+        // What lies behind the committed lengths belongs to commits that the database has lost.
+        let is_behind = !store.database.lost_commits()?.is_empty();
+        let committed = if is_behind { &[] } else { &committed[..] };
+        let plan = plan(&store.shelf, rows, committed, &mut report)?;
+        let layout = store.shelf.layout();
+        let copy = ref_log::read(layout);
+        let refs = store.database.write("repairing", |connection| {
+            let mut found = Reading { to_the_end: true, ..Reading::default() };
+            found.take_rows(connection).map_err(database("reading refs"))?;
+            let refs = report.take_refs(salvage::merge(found, copy, false, store.options.ref_age));
             clear_tables(connection)?;
-            report.refs = sound.len() as u64;
-            report.lost_refs = lost;
-            fill_tables(connection, &plan, &sound)
+            fill_tables(connection, &plan, &refs)?;
+            Ok::<_, StoreError>(refs)
         })?;
+        ref_log::replace(layout, &refs).map_err(|e| io_failure("writing", ref_log::COPY, e))?;
         // Whoever has the database open reads the log by an index in memory, so damage to it took nothing
         // back yet. Once all of it is in the database, there is nothing to lose.
-        if let Err(StoreError::Damaged { .. }) = wal::check(store.shelf.layout()) {
+        if let Err(StoreError::Damaged { .. }) = wal::check(layout) {
             store.database.empty_log()?;
             report.log = LogRepair::Mended;
         }
@@ -85,24 +105,61 @@ impl Exclusive<'_> {
 }
 
 impl crate::embedded::EmbeddedStore {
-    /// Builds a new database from the packs and from whatever refs the old one still gives, and puts it in
-    /// place when it is whole. The old one is kept as `store.db.damaged`. No other process may have the
-    /// store open.
-    pub fn rebuild(dir: &Path) -> Result<RepairReport, StoreError> {
+    /// Builds a new database from the packs, the second copy of refs and whatever refs the old database still
+    /// gives, and puts it in place when it is whole. The old one is kept as `store.db.damaged`. No other process
+    /// may have the store open.
+    pub fn rebuild(dir: &Path, age: RefAge) -> Result<RepairReport, StoreError> {
         let layout = Layout::open(dir, true)?;
         let _lock = lock_exclusively(&layout, Duration::ZERO)?;
+        refuse_in_use(&layout)?;
         let shelf = Shelf::new(layout.clone(), Arc::new(HostDisk) as Arc<dyn Disk>);
         for number in layout.pack_numbers()? {
             shelf.lock_file(number).ok_or_else(|| StoreError::Busy { what: pack_name(number) })?;
         }
         let log = wal::mend(&layout).map_err(|e| io_failure("mending", wal::LOG, e))?;
-        let sound = salvage_refs(&layout);
-        let mut report = RepairReport { refs: sound.len() as u64, log, ..RepairReport::default() };
+        let found = Reading::of_file(&salvage::old_database(&layout, ASIDE), age);
+        let mut report = RepairReport { log, ..RepairReport::default() };
+        let refs = salvage::merge(found, ref_log::read(&layout), log == LogRepair::Cut, age);
+        let refs = report.take_refs(refs);
         let plan = plan(&shelf, HashMap::new(), &[], &mut report)?;
-        let draft = make_draft(&layout, |connection| fill_tables(connection, &plan, &sound))?;
+        let draft = make_draft(&layout, |connection| fill_tables(connection, &plan, &refs))?;
         set_aside(&layout)?;
         move_in_place(&layout, &draft)?;
+        ref_log::replace(&layout, &refs).map_err(|e| io_failure("writing", ref_log::COPY, e))?;
         Ok(report)
+    }
+}
+
+impl RepairReport {
+    /// Whether a ref is or may be gone.
+    pub fn has_lost_refs(&self) -> bool {
+        self.may_lack_refs || !self.lost_refs.is_empty()
+    }
+
+    /// Notes what became of the refs, and returns those that are to be written.
+    fn take_refs(&mut self, salvaged: Salvaged) -> BTreeMap<RefKey, Vec<u8>> {
+        let mut refs = salvaged.refs;
+        (self.restored_refs, self.lost_refs) = (salvaged.restored, salvaged.lost);
+        self.may_lack_refs = !salvaged.is_complete;
+        self.refs = refs.len() as u64;
+        if salvaged.is_complete && self.log == LogRepair::Cut {
+            self.log = LogRepair::Restored;
+        }
+        if self.has_lost_refs() {
+            refs.insert(REBUILT.to_owned(), b"true".to_vec());
+        }
+        refs
+    }
+}
+
+/// Fails as busy if another process has the database open: it would go on with the file that is set aside. Every
+/// connection holds a lock on the shared memory.
+fn refuse_in_use(layout: &Layout) -> Result<(), StoreError> {
+    let shared = OpenOptions::new().read(true).write(true).open(layout.shared_memory());
+    let Ok(shared) = shared else { return Ok(()) };
+    match rustix::fs::fcntl_lock(&shared, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::AGAIN | Errno::ACCESS) => Err(StoreError::Busy { what: DATABASE.to_owned() }),
+        _ => Ok(()),
     }
 }
 
@@ -126,6 +183,7 @@ fn plan(
             continue;
         };
         plan.packs.push(pack);
+        report.snapshots.extend(&found.snapshots);
         for (id, place) in found.records {
             match rows.get(&id) == Some(&place) {
                 true => _ = (rows.remove(&id), good.insert(id, place)),
@@ -182,35 +240,14 @@ fn clear_tables(connection: &Connection) -> Result<(), StoreError> {
         .map_err(database("repairing"))
 }
 
-fn fill_tables(connection: &Connection, plan: &Plan, sound: &[(RefKey, Vec<u8>)]) -> Result<(), StoreError> {
+fn fill_tables(
+    connection: &Connection,
+    plan: &Plan,
+    refs: &BTreeMap<RefKey, Vec<u8>>,
+) -> Result<(), StoreError> {
     index::insert(connection, &plan.rows)?;
     plan.packs.iter().try_for_each(|pack| index::set_pack(connection, *pack))?;
-    sound.iter().try_for_each(|(key, value)| refs::write(connection, key, value))
-}
-
-type SoundRefs = Vec<(RefKey, Vec<u8>)>;
-
-fn all_refs(connection: &Connection) -> Result<(SoundRefs, Vec<LostRef>), StoreError> {
-    let (mut sound, mut lost) = (Vec::new(), Vec::new());
-    refs::for_each(connection, &mut |entry| match entry {
-        Ok(entry) => sound.push(entry),
-        Err(damaged) => lost.push(damaged),
-    })
-    .map_err(database("reading refs"))?;
-    Ok((sound, lost))
-}
-
-/// The refs that the old database still gives. A rebuild that was killed may have set it aside already.
-fn salvage_refs(layout: &Layout) -> SoundRefs {
-    let path = Some(layout.database()).filter(|path| path.exists());
-    let path = path.unwrap_or_else(|| layout.dir().join(ASIDE));
-    let mut sound = Vec::new();
-    if let Ok(old) = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
-        // What cannot be read ends it: the rest is what there is. The old files stay as they are.
-        _ = old.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-        _ = refs::for_each(&old, &mut |entry| sound.extend(entry.ok()));
-    }
-    sound
+    refs.iter().try_for_each(|(key, value)| refs::write(connection, key, value))
 }
 
 /// Moves the old database and its log out of the way.
@@ -223,7 +260,7 @@ fn set_aside(layout: &Layout) -> Result<(), StoreError> {
         }
     }
     // The shared memory is only an index of the log, and made anew; the note is about the old log.
-    _ = std::fs::remove_file(layout.dir().join(format!("{DATABASE}-shm")));
+    _ = std::fs::remove_file(layout.shared_memory());
     _ = std::fs::remove_file(layout.log_note());
     Ok(())
 }

@@ -12,7 +12,9 @@ use crate::embedded::failure::{DATABASE, database};
 use crate::embedded::index::{self, PackRow};
 use crate::embedded::layout::pack_name;
 use crate::embedded::record::{PACK_HEADER_LEN, Place};
+use crate::embedded::ref_log::{self, CopyState, RefLog};
 use crate::embedded::refs;
+use crate::embedded::salvage::{self, Reading, RefAge};
 use crate::embedded::shelf::place_name;
 use crate::embedded::survey::{Survey, survey};
 use crate::embedded::wal;
@@ -45,6 +47,10 @@ pub enum Finding {
     Ref { key: String },
     /// What SQLite itself finds wrong.
     Database { detail: String },
+    /// The second copy of refs.
+    Copy { detail: String },
+    /// The second copy has refs that are newer than those of the database.
+    LostCommits { keys: Vec<String> },
     /// The log of the database, or the note about it, is not what was committed.
     Log { place: String, detail: String },
 }
@@ -61,6 +67,15 @@ impl fmt::Display for Finding {
             Finding::PackRow { pack } => write!(f, "the row of {pack} in {DATABASE} is damaged"),
             Finding::Ref { key } => write!(f, "ref {key} in {DATABASE} is damaged"),
             Finding::Database { detail } => write!(f, "{DATABASE}: {detail}"),
+            Finding::Copy { detail } => write!(f, "{}: {detail}", ref_log::COPY),
+            Finding::LostCommits { keys } => {
+                write!(
+                    f,
+                    "{DATABASE} has lost commits: {} has newer refs ({})",
+                    ref_log::COPY,
+                    keys.join(", ")
+                )
+            }
             Finding::Log { place, detail } => write!(f, "{place}: {detail}"),
         }
     }
@@ -70,6 +85,7 @@ impl fmt::Display for Finding {
 struct Claims {
     rows: HashMap<u32, HashMap<ObjectId, Place>>,
     packs: Vec<PackRow>,
+    refs: Reading,
 }
 
 impl EmbeddedStore {
@@ -90,15 +106,19 @@ impl EmbeddedStore {
 
     fn scrub_once(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport, StoreError> {
         let mut report = ScrubReport { findings: self.scrub_log()?, ..ScrubReport::default() };
+        // Before the database, which is never behind it.
+        let copy = ref_log::read(self.shelf.layout());
         let claims = self.database.read("checking the database", |connection| {
             Ok(check_database(connection, &mut report.findings)
                 .unwrap_or_else(|error| give_up(error, &mut report.findings)))
-        })?;
+        });
+        let claims = claims.unwrap_or_else(|error| give_up(error, &mut report.findings));
+        report.findings.extend(compare_copy(&claims.refs, &copy, self.options.ref_age));
         let total = claims.packs.iter().map(|pack| pack.length).sum();
-        let Claims { mut rows, packs } = claims;
+        let Claims { mut rows, packs, .. } = claims;
         for pack in packs {
             let rows = rows.remove(&pack.number).unwrap_or_default();
-            self.scrub_pack(pack, rows, &mut report)?;
+            self.scrub_pack(pack, rows, &mut report);
             report.bytes += pack.length;
             progress(report.bytes, total);
         }
@@ -106,6 +126,25 @@ impl EmbeddedStore {
             report.findings.push(Finding::Object { id, place: place_name(place) });
         }
         Ok(report)
+    }
+
+    /// Whether SQLite finds nothing wrong with the database.
+    pub fn has_sound_database(&self) -> bool {
+        let mut findings = Vec::new();
+        let checked =
+            self.database.read("checking the database", |c| check_database(c, &mut findings).map(drop));
+        checked.is_ok() && !findings.iter().any(|finding| matches!(finding, Finding::Database { .. }))
+    }
+
+    /// Fails as damaged if the second copy of refs shows that the database has lost commits.
+    pub fn check_commits(&self) -> Result<(), StoreError> {
+        let keys = self.database.lost_commits()?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let detail =
+            format!("it has lost commits, and {} has newer refs ({})", ref_log::COPY, keys.join(", "));
+        Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
     }
 
     fn scrub_log(&self) -> Result<Vec<Finding>, StoreError> {
@@ -121,18 +160,13 @@ impl EmbeddedStore {
         Ok(findings)
     }
 
-    fn scrub_pack(
-        &self,
-        pack: PackRow,
-        mut rows: HashMap<ObjectId, Place>,
-        report: &mut ScrubReport,
-    ) -> Result<(), StoreError> {
+    fn scrub_pack(&self, pack: PackRow, mut rows: HashMap<ObjectId, Place>, report: &mut ScrubReport) {
         let found = match self.shelf.open_to_read(pack.number) {
             Ok(file) => survey(&*file, pack.number, pack.length).unwrap_or_default(),
             Err(_) => Survey { header_is_sound: true, ..Survey::default() },
         };
-        if found.length < pack.length && self.is_swept(pack.number)? {
-            return Ok(());
+        if found.length < pack.length && self.is_swept(pack.number).unwrap_or(false) {
+            return;
         }
         for (id, place) in &found.records {
             match rows.get(id) == Some(place) {
@@ -143,7 +177,6 @@ impl EmbeddedStore {
         report.findings.extend(pack_findings(pack, &found));
         let astray = rows.into_iter().map(|(id, place)| Finding::Object { id, place: place_name(place) });
         report.findings.extend(astray);
-        Ok(())
     }
 
     /// Whether a sweep removed the pack since the index was read.
@@ -177,7 +210,9 @@ fn check_database(connection: &Connection, findings: &mut Vec<Finding>) -> Resul
             findings.push(Finding::Database { detail });
         }
     }
-    findings.extend(refs::damaged(connection)?.into_iter().map(|key| Finding::Ref { key }));
+    let mut refs = Reading { to_the_end: true, ..Reading::default() };
+    refs.take_rows(connection).map_err(&fail)?;
+    findings.extend(refs.lost.iter().map(|lost| Finding::Ref { key: refs::printable(&lost.key) }));
     let (packs, damaged) = index::packs_lenient(connection)?;
     for number in damaged {
         let pack = u32::try_from(number).map_or_else(|_| format!("pack {number}"), pack_name);
@@ -187,7 +222,7 @@ fn check_database(connection: &Connection, findings: &mut Vec<Finding>) -> Resul
     index::for_each(connection, &mut |id, place| {
         rows.entry(place.pack).or_default().insert(id, place);
     })?;
-    Ok(Claims { rows, packs })
+    Ok(Claims { rows, packs, refs })
 }
 
 /// The database cannot be read to its end: say so; there is nothing to compare packs with.
@@ -197,5 +232,18 @@ fn give_up(error: StoreError, findings: &mut Vec<Finding>) -> Claims {
     if !seen.contains(&finding.to_string()) {
         findings.push(finding);
     }
-    Claims { rows: HashMap::new(), packs: Vec::new() }
+    Claims { rows: HashMap::new(), packs: Vec::new(), refs: Reading::default() }
+}
+
+/// What is wrong with the second copy, or with the database if the copy is right.
+fn compare_copy(database: &Reading, copy: &RefLog, age: RefAge) -> Option<Finding> {
+    if copy.state == CopyState::Damaged {
+        return Some(Finding::Copy { detail: "some of its records are not intact".to_owned() });
+    }
+    let is_read = database.to_the_end && database.lost.is_empty();
+    if !is_read || copy.state == CopyState::Missing {
+        return None;
+    }
+    let keys = salvage::newer_in_copy(&database.refs, copy, age);
+    (!keys.is_empty()).then_some(Finding::LostCommits { keys })
 }

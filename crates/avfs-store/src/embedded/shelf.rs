@@ -90,10 +90,16 @@ impl Shelf {
         let packs = database.with(index::packs)?;
         for pack in packs.iter().filter(|pack| pack.length < PACK_LIMIT && !avoid.contains(&pack.number)) {
             // A pack that cannot be opened or cut is left to fsck: it must not stop new work.
-            if let Some(locked) = self.lock(database, pack.number)?
-                && matches!(locked.file.length(), Ok(length) if length >= locked.length)
-                && locked.file.truncate(locked.length).is_ok()
-            {
+            let Some(locked) = self.lock(database, pack.number)? else { continue };
+            let is_ready = match locked.file.length() {
+                Ok(length) if length == locked.length => true,
+                // What a database that has lost commits does not know is all that is left of them.
+                Ok(length) if length > locked.length => {
+                    database.lost_commits()?.is_empty() && locked.file.truncate(locked.length).is_ok()
+                }
+                _ => false,
+            };
+            if is_ready {
                 return Ok(locked);
             }
         }

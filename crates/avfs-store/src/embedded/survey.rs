@@ -2,7 +2,7 @@
 
 use std::io;
 
-use avfs_core::ObjectId;
+use avfs_core::{ObjectId, ObjectKind};
 use bytes::Bytes;
 
 use crate::embedded::disk::DiskFile;
@@ -18,6 +18,8 @@ pub(crate) struct Survey {
     pub header_is_sound: bool,
     /// Every intact record, in the order of offsets.
     pub records: Vec<(ObjectId, Place)>,
+    /// The intact snapshots among them.
+    pub snapshots: Vec<ObjectId>,
     /// Stretches that hold no intact record: where, and how long.
     pub damage: Vec<(u64, u64)>,
     /// How far the file reaches, at most `end`.
@@ -41,7 +43,10 @@ pub(crate) fn survey(file: &dyn DiskFile, pack: u32, end: u64) -> io::Result<Sur
     let mut damaged_from = None;
     while at < bytes.len() {
         match intact_record(&bytes, pack, at) {
-            Some((id, place)) => {
+            Some((id, kind, place)) => {
+                if kind == ObjectKind::Snapshot {
+                    survey.snapshots.push(id);
+                }
                 if let Some(from) = damaged_from.take() {
                     survey.damage.push((from as u64, (at - from) as u64));
                 }
@@ -58,7 +63,7 @@ pub(crate) fn survey(file: &dyn DiskFile, pack: u32, end: u64) -> io::Result<Sur
     Ok(survey)
 }
 
-fn intact_record(bytes: &Bytes, pack: u32, at: usize) -> Option<(ObjectId, Place)> {
+fn intact_record(bytes: &Bytes, pack: u32, at: usize) -> Option<(ObjectId, ObjectKind, Place)> {
     let raw = bytes[at..].first_chunk::<HEADER_LEN>()?;
     let header = Header::decode(raw).ok()?;
     let end = at.checked_add(HEADER_LEN)?.checked_add(header.length as usize)?;
@@ -66,7 +71,7 @@ fn intact_record(bytes: &Bytes, pack: u32, at: usize) -> Option<(ObjectId, Place
         return None;
     }
     open_record(header.id, bytes.slice(at..end)).ok()?;
-    Some((header.id, Place { pack, offset: at as u64, length: header.length }))
+    Some((header.id, header.kind, Place { pack, offset: at as u64, length: header.length }))
 }
 
 /// Reads as much as the disk gives; what it does not give reads as zeros, which are no record.

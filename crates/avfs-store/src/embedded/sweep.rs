@@ -17,6 +17,7 @@ use crate::embedded::index::{self, PackRow};
 use crate::embedded::layout::pack_name;
 use crate::embedded::pins::lock_exclusively;
 use crate::embedded::record::{Header, PACK_HEADER_LEN, Place, open_record};
+use crate::embedded::ref_log::{self, CopyState};
 use crate::embedded::shelf::{LockedPack, PACK_LIMIT, read_record};
 use crate::embedded::{EmbeddedStore, reserve};
 
@@ -83,6 +84,9 @@ impl Exclusive<'_> {
     ) -> Result<SweepReport, StoreError> {
         self.store.use_reserve();
         let report = self.sweep_all(live, go_on);
+        if ref_log::read(self.store.shelf.layout()).state != CopyState::Whole {
+            self.store.database.renew_copy();
+        }
         reserve::keep(self.store.shelf.layout());
         report
     }

@@ -51,6 +51,13 @@ pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
     })
 }
 
+/// Whether the log is gone or empty, though the note says that it held commits. That alone proves nothing: SQLite
+/// empties the log once all of it is in the database.
+pub(crate) fn is_emptied(layout: &Layout) -> bool {
+    let length = std::fs::metadata(layout.write_ahead_log()).map_or(0, |info| info.len());
+    length < HEADER_LEN as u64 && note::read(layout).is_ok_and(|note| note.is_some())
+}
+
 /// Whether the note is there and damaged. Opening does without it then; a scrub says so.
 pub(crate) fn note_is_damaged(layout: &Layout) -> bool {
     // A note that is being written may be read half: only one that stays so is damaged.
@@ -74,6 +81,11 @@ fn confirmed_damage(layout: &Layout) -> io::Result<Option<Damage>> {
         }
     }
     Ok(None)
+}
+
+/// The pages of a log up to its last commit, in their order, with their numbers from 1.
+pub(crate) fn committed_pages(log: Vec<u8>) -> Vec<(usize, Vec<u8>)> {
+    Log::new(log).map(|log| log.committed_pages()).unwrap_or_default()
 }
 
 /// Reads the log; `None` if it is missing or has no header yet.

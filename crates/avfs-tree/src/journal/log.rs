@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{JournalError, io_error, sync_parent};
+use super::{JournalError, Note, Origin, SALT_LEN, io_error, sync_parent};
 
 /// The file of a journal. Extents of files refer to it, so it outlives the journal that wrote it, and its
 /// name in the directory, until the last of them is gone.
@@ -18,6 +18,8 @@ pub(crate) struct LogFile {
     /// Up to here a sync has succeeded.
     pub(super) durable: AtomicU64,
     failed: AtomicBool,
+    /// What the note beside it says; `None` if it has none.
+    noted: Option<([u8; SALT_LEN], Origin)>,
     /// One sync at a time: those who wait for it find their bytes durable and need none of their own.
     syncing: Mutex<()>,
 }
@@ -36,7 +38,21 @@ impl LogFile {
             written: AtomicU64::new(written),
             durable: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            noted: None,
             syncing: Mutex::new(()),
+        }
+    }
+
+    /// The same with a note beside it of how far it is durable.
+    pub(super) fn noted(self, salt: [u8; SALT_LEN], origin: Origin) -> LogFile {
+        LogFile { noted: Some((salt, origin)), ..self }
+    }
+
+    /// Everything up to here is durable from now on.
+    pub(super) fn note_durable(&self, durable: u64) {
+        self.durable.store(durable, Ordering::Release);
+        if let Some((salt, origin)) = self.noted {
+            Note { salt, durable, origin }.write(&self.place);
         }
     }
 
@@ -93,7 +109,7 @@ impl LogFile {
             self.failed.store(true, Ordering::Release);
             return Err(io_error("syncing", &self.place, source));
         }
-        self.durable.store(written, Ordering::Release);
+        self.note_durable(written);
         Ok(())
     }
 

@@ -1,24 +1,25 @@
 //! Journals that nobody has replayed: how large they are, what they name, and dropping them unread.
 
 use crate::error::FsError;
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError, remove_note};
 use crate::op::Op;
 use crate::reach::Needed;
 
-use super::{JournalPlace, journal_io, journal_name, journals_in};
+use super::JournalPlace;
 
 impl JournalPlace {
     /// How many bytes of operations the head does not contain.
     pub fn bytes(&self) -> Result<u64, FsError> {
-        let left = self.left()?.into_iter();
-        Ok(left.filter_map(|path| path.metadata().ok()).map(|journal| journal.len()).sum())
+        let left = self.listed()?.journals.into_iter().filter(|number| *number > self.included);
+        let left = left.filter_map(|number| self.path(number).metadata().ok());
+        Ok(left.map(|journal| journal.len()).sum())
     }
 
     /// The stored objects that the head does not contain and a replay will ask for. Only for the owner of the tree.
     pub fn named(&self) -> Result<Vec<Needed>, FsError> {
         let mut named = Vec::new();
-        for path in self.left()? {
-            Journal::recover(&path, |_, op, _| -> Result<(), FsError> {
+        for number in self.left()? {
+            Journal::rehearse(&self.path(number), |_, op, _| -> Result<(), FsError> {
                 named.extend(objects_of(&op));
                 Ok(())
             })?;
@@ -28,17 +29,19 @@ impl JournalPlace {
 
     /// Drops all journals. Only for the owner of a tree that is to go.
     pub fn remove_all(&self) -> Result<(), FsError> {
-        for number in journals_in(self)? {
-            let path = self.directory.join(journal_name(number));
-            std::fs::remove_file(path).map_err(|source| journal_io(self, source))?;
+        let listed = self.listed()?;
+        for place in listed.notes.iter().map(|number| self.path(*number)) {
+            remove_note(&place).map_err(|source| removing(place, source))?;
+        }
+        for place in listed.journals.iter().map(|number| self.path(*number)) {
+            std::fs::remove_file(&place).map_err(|source| removing(place, source))?;
         }
         Ok(())
     }
+}
 
-    fn left(&self) -> Result<Vec<std::path::PathBuf>, FsError> {
-        let numbers = journals_in(self)?.into_iter().filter(|number| *number > self.included);
-        Ok(numbers.map(|number| self.directory.join(journal_name(number))).collect())
-    }
+fn removing(place: std::path::PathBuf, source: std::io::Error) -> FsError {
+    JournalError::Io { action: "removing", place, source }.into()
 }
 
 /// The objects that an operation names.

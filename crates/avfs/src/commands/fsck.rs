@@ -1,6 +1,6 @@
 //! `avfs fsck`: is everything there, and is it what its name says?
 
-use agentvfs::{CheckReport, Error, ErrorKind, LogRepair, RepairReport, Store};
+use agentvfs::{CheckReport, Error, ErrorKind, JournalRepair, LogRepair, Repaired, Store};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -15,11 +15,13 @@ use crate::versions::count;
 
 /// Check the whole store and name the files that are damaged
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with status 6 if something is damaged, with --repair: if something stays so.
+#[command(
+    after_help = "Ends with status 6 if something is damaged, with --repair: if something stays so or is lost.
 
 Examples:
   avfs fsck
-  avfs fsck --repair")]
+  avfs fsck --repair"
+)]
 pub struct FsckArgs {
     /// Repair what another copy can repair
     #[arg(long)]
@@ -29,6 +31,8 @@ pub struct FsckArgs {
 #[derive(Serialize)]
 struct FsckBody {
     sound: bool,
+    /// An earlier repair may have lost records, and `gc` waits for `--after-repair`.
+    may_lack_records: bool,
     objects: u64,
     bytes: u64,
     vaults: u64,
@@ -49,67 +53,98 @@ struct AffectedBody {
 struct RepairBody {
     indexed_objects: u64,
     redirected_objects: u64,
+    restored_records: u64,
     lost_objects: Vec<String>,
     lost_records: Vec<String>,
     /// The last commits are gone.
     lost_commits: bool,
+    /// Other records may be gone than those that are named.
+    may_lack_records: bool,
+    recovered_vaults: Vec<String>,
+    journals: Vec<JournalBody>,
+}
+
+#[derive(Serialize)]
+struct JournalBody {
+    vault: String,
+    problem: String,
+    /// The journal as it was.
+    kept: Option<String>,
+    lost: bool,
+}
+
+impl From<&JournalRepair> for JournalBody {
+    fn from(journal: &JournalRepair) -> JournalBody {
+        JournalBody {
+            vault: journal.vault.to_string(),
+            problem: journal.problem.clone(),
+            kept: journal.kept.as_ref().map(|kept| kept.display().to_string()),
+            lost: journal.lost,
+        }
+    }
 }
 
 pub fn run(context: &mut Context<'_>, args: &FsckArgs) -> Result<ExitStatus> {
-    // A store too damaged to be opened has one problem, until it is rebuilt.
-    let (store, mut report) = match context.store() {
-        Ok(store) => (Some(store.clone()), check(context.out, &store)?),
-        Err(error) => (None, CheckReport { problems: vec![damage(error)?], ..CheckReport::default() }),
-    };
+    let mut report = check(context)?;
     let mut repaired = None;
     if args.repair && !report.is_sound() {
         if !context.out.is_json() {
             print_problems(context.out, &report)?;
         }
-        repaired = Some(match store {
-            Some(store) => store.repair()?,
-            None => Store::rebuild(context.home()?)?,
-        });
-        report = check(context.out, &context.store()?)?;
+        repaired = Some(Store::repair_at(context.home()?, &context.store_options())?);
+        report = check(context)?;
     }
     match context.out.is_json() {
         true => context.out.object("fsck", &body(&report, repaired.as_ref()))?,
         false => print(context.out, &report, repaired.as_ref())?,
     }
-    Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Corrupt })
+    let has_losses = repaired.is_some_and(|repaired| repaired.has_losses());
+    Ok(if report.is_sound() && !has_losses { ExitStatus::Success } else { ExitStatus::Corrupt })
+}
+
+/// Checks the store, which is closed again afterwards. One too damaged to be opened has one problem, until it is
+/// rebuilt.
+fn check(context: &Context<'_>) -> Result<CheckReport> {
+    let store = match Store::open_with(context.home()?, context.store_options()) {
+        Ok(store) => store,
+        Err(error) => {
+            return Ok(CheckReport { problems: vec![damage(error)?], ..CheckReport::default() });
+        }
+    };
+    let progress = Progress::spin(context.out, "fsck");
+    Ok(store.check(&mut |done, total| {
+        progress.say(|| format!("{} of {}", HumanSize(done), HumanSize(total)));
+    })?)
 }
 
 /// The error in words, if it says that the store is damaged.
-fn damage(error: anyhow::Error) -> Result<String> {
-    match error.downcast_ref::<Error>() {
-        Some(cause) if cause.kind() == ErrorKind::Corrupt => Ok(cause.to_string()),
-        _ => Err(error),
+fn damage(error: Error) -> Result<String> {
+    match error.kind() {
+        ErrorKind::Corrupt => Ok(error.to_string()),
+        _ => Err(error.into()),
     }
 }
 
-fn check(out: &Printer, store: &Store) -> Result<CheckReport> {
-    let progress = Progress::spin(out, "fsck");
-    let report = store.check(&mut |done, total| {
-        progress.say(|| format!("{} of {}", HumanSize(done), HumanSize(total)));
-    })?;
-    Ok(report)
-}
-
-fn body(report: &CheckReport, repaired: Option<&RepairReport>) -> FsckBody {
+fn body(report: &CheckReport, repaired: Option<&Repaired>) -> FsckBody {
     let affected = report.affected.iter().map(|affected| AffectedBody {
         vault: affected.vault.to_string(),
         path: (&affected.path).into(),
         states: affected.states.clone(),
     });
     let repaired = repaired.map(|repaired| RepairBody {
-        indexed_objects: repaired.indexed,
-        redirected_objects: repaired.redirected,
-        lost_objects: repaired.lost.iter().map(|(id, _)| id.to_string()).collect(),
+        indexed_objects: repaired.store.indexed,
+        redirected_objects: repaired.store.redirected,
+        restored_records: repaired.store.restored_refs,
+        lost_objects: repaired.store.lost.iter().map(|(id, _)| id.to_string()).collect(),
         lost_records: lost_records(repaired),
-        lost_commits: repaired.log == LogRepair::Cut,
+        lost_commits: repaired.store.log == LogRepair::Cut,
+        may_lack_records: repaired.store.may_lack_refs,
+        recovered_vaults: repaired.recovered.iter().map(|name| name.to_string()).collect(),
+        journals: repaired.journals.iter().map(JournalBody::from).collect(),
     });
     FsckBody {
         sound: report.is_sound(),
+        may_lack_records: report.may_lack_refs,
         objects: report.objects,
         bytes: report.bytes,
         vaults: report.vaults,
@@ -119,20 +154,68 @@ fn body(report: &CheckReport, repaired: Option<&RepairReport>) -> FsckBody {
     }
 }
 
-fn lost_records(repaired: &RepairReport) -> Vec<String> {
-    repaired.lost_refs.iter().map(|lost| agentvfs::printable(&lost.key)).collect()
+fn lost_records(repaired: &Repaired) -> Vec<String> {
+    repaired.store.lost_refs.iter().map(|lost| agentvfs::printable(&lost.key)).collect()
 }
 
-fn print(out: &mut Printer, report: &CheckReport, repaired: Option<&RepairReport>) -> Result<()> {
+fn print_repair(out: &mut Printer, repaired: &Repaired) {
+    let store = &repaired.store;
+    let (found, mended) = (count(store.indexed, "object"), count(store.redirected, "object"));
+    let restored = count(store.restored_refs, "record");
+    out.talk(format_args!(
+        "repaired: {found} found again, {mended} taken from another copy, {restored} put back"
+    ));
+    for mended in &repaired.mended_refs {
+        out.talk(format_args!("repaired: {mended}"));
+    }
+    for dropped in &repaired.dropped {
+        out.warn(format_args!(
+            "{} was not readable and was removed; it is made again when needed",
+            dropped.display()
+        ));
+    }
+    if store.log == LogRepair::Cut {
+        out.warn("the last commits were lost with the log: look at `avfs log` of each vault");
+    }
+    for (id, place) in &store.lost {
+        out.warn(format_args!("object {id} is lost; it was at {place}"));
+    }
+    for record in lost_records(repaired) {
+        out.warn(format_args!("the record {record} is lost"));
+    }
+    for journal in &repaired.journals {
+        print_journal(out, journal);
+    }
+    if !repaired.recovered.is_empty() {
+        let names: Vec<&str> = repaired.recovered.iter().map(|name| name.as_str()).collect();
+        out.warn(format_args!("states that no vault had any more are vaults now: {}", names.join(", ")));
+    }
+    if repaired.unreferenced > 0 {
+        out.warn(format_args!(
+            "{} that no vault has were left alone, because they are not whole or too many",
+            count(repaired.unreferenced, "snapshot")
+        ));
+    }
+    if store.has_lost_refs() {
+        out.warn("records may be lost: `avfs gc` waits until `avfs gc --after-repair` accepts what is there");
+    }
+}
+
+fn print_journal(out: &mut Printer, journal: &JournalRepair) {
+    let JournalRepair { vault, problem, kept, lost } = journal;
+    match (lost, kept) {
+        (false, _) => out.talk(format_args!("repaired: {problem}, and nothing of it is lost")),
+        (true, Some(kept)) => out.warn(format_args!(
+            "vault '{vault}': {problem}; what is whole before that counts, and the journal is kept as {}",
+            kept.display()
+        )),
+        (true, None) => out.warn(format_args!("vault '{vault}': {problem}; the stored states are as before")),
+    }
+}
+
+fn print(out: &mut Printer, report: &CheckReport, repaired: Option<&Repaired>) -> Result<()> {
     if let Some(repaired) = repaired {
-        let (found, mended) = (count(repaired.indexed, "object"), count(repaired.redirected, "object"));
-        out.talk(format_args!("repaired: {found} found again, {mended} taken from another copy"));
-        if repaired.log == LogRepair::Cut {
-            out.warn("the last commits were lost with the log: look at `avfs log` of each vault");
-        }
-        for record in lost_records(repaired) {
-            out.warn(format_args!("the damaged record {record} was removed"));
-        }
+        print_repair(out, repaired);
     }
     print_problems(out, report)?;
     let (objects, vaults) = (count(report.objects, "object"), count(report.vaults, "vault"));

@@ -21,6 +21,9 @@ pub struct GcArgs {
     /// Only say what would be removed
     #[arg(long)]
     dry_run: bool,
+    /// Collect although a repair may have lost refs: what only they needed goes for good
+    #[arg(long)]
+    after_repair: bool,
 }
 
 #[derive(Serialize)]
@@ -40,7 +43,7 @@ pub fn run(context: &mut Context<'_>, args: &GcArgs) -> Result<ExitStatus> {
     let store = context.store()?;
     let body = match args.dry_run {
         true => estimate(&store)?,
-        false => collect(context, &store)?,
+        false => collect(context, &store, args.after_repair)?,
     };
     if context.out.is_json() {
         context.out.object("gc", &body)?;
@@ -62,7 +65,10 @@ fn estimate(store: &Store) -> Result<GcBody> {
     })
 }
 
-fn collect(context: &mut Context<'_>, store: &Store) -> Result<GcBody> {
+fn collect(context: &mut Context<'_>, store: &Store, after_repair: bool) -> Result<GcBody> {
+    if after_repair {
+        store.accept_repair()?;
+    }
     store.clear_away_previews()?;
     let progress = Progress::spin(context.out, "gc");
     let collected = store.collect_garbage(&mut |objects| {

@@ -77,7 +77,7 @@ pub fn run(context: &mut Context<'_>, args: &LogArgs) -> Result<ExitStatus> {
     }
     let vault = context.vault()?;
     // What a killed process left behind becomes part of the history first.
-    vault.head()?;
+    vault.info()?;
     match &args.path {
         Some(path) => show_path(context.out, &vault, path, limit)?,
         None => show_vault(context.out, &vault, limit)?,

@@ -39,6 +39,12 @@ pub fn run(context: &mut Context<'_>, _args: &MountsArgs) -> Result<ExitStatus> 
     let store = context.store()?;
     store.clean_up_mounts(&mut agentvfs::mount::take_away)?;
     let mounts = lines(&store)?;
+    for list in store.unreadable_mount_lists()? {
+        let list = printable_path(&list);
+        context
+            .out
+            .warn(format_args!("{list} is not readable and was ignored; `avfs fsck --repair` removes it"));
+    }
     if context.out.is_json() {
         context.out.object("mounts", &MountsBody { mounts })?;
         return Ok(ExitStatus::Success);

@@ -17,6 +17,7 @@ mod output;
 mod owned;
 mod policy;
 mod query;
+mod repair;
 mod rules;
 mod sandbox;
 mod seed;

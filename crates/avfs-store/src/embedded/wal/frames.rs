@@ -106,6 +106,16 @@ impl Log {
         (count, sum)
     }
 
+    /// The pages of all sound transactions.
+    pub(crate) fn committed_pages(&self) -> Vec<(usize, Vec<u8>)> {
+        let Some(header) = self.header() else { return Vec::new() };
+        let (sound, _) = self.sound_frames(&header);
+        let frames: Vec<&[u8]> = self.frames.chunks_exact(FRAME_LEN).take(sound).collect();
+        let committed = frames.iter().rposition(|frame| ends_transaction(frame)).map_or(0, |last| last + 1);
+        let page = |frame: &&[u8]| (word(frame, 0, true) as usize, frame[FRAME_HEADER_LEN..].to_vec());
+        frames[..committed].iter().map(page).collect()
+    }
+
     /// Says what is damaged, as far as that can be proved.
     pub(crate) fn damage(&self, note: Option<&Note>) -> Option<Damage> {
         let Some(header) = self.header() else {

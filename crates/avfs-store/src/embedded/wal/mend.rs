@@ -16,6 +16,8 @@ pub enum LogRepair {
     Sound,
     /// One bit had flipped and was put back: nothing is lost.
     Mended,
+    /// It was cut off at the damage, and the second copy of refs had the commits behind: nothing is lost.
+    Restored,
     /// It was cut off at the damage: the commits behind are lost.
     Cut,
 }

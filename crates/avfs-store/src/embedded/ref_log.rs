@@ -1,0 +1,346 @@
+//! The second copy of refs: `refs.log`. If the database is damaged, refs come from here.
+//!
+//! Each commit that changes refs appends one record after the transaction is durable, so the copy never says
+//! more than the database does. A process that is killed in between leaves the copy one commit behind; the
+//! sums of the values that each edit replaced show that gap. Nothing is synced for a commit: after a power
+//! loss the copy may be shorter, and the next commit writes it again from the database if its end is torn.
+//!
+//! Lock order: the transaction of SQLite, then the lock of this file. So records stand in the order of commits.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use crate::door::{RefEdit, RefKey};
+use crate::embedded::database::FORMAT;
+use crate::embedded::index::check_sum;
+use crate::embedded::layout::{Layout, sync_dir};
+use crate::embedded::pins::POLL;
+use crate::embedded::refs;
+
+/// The name of the copy in messages.
+pub(crate) const COPY: &str = "refs.log";
+
+const MAGIC: &[u8; 8] = b"avfsrefs";
+const SALT_LEN: usize = 8;
+/// Magic, format, salt, length when it was last written as a whole, check sum of these.
+const HEADER_LEN: usize = 36;
+/// Length of the payload and check sum stand before it, the salt behind it.
+const RECORD_HEADER: usize = 12;
+const FRAME: usize = RECORD_HEADER + SALT_LEN;
+/// Refs are written as a whole in records of about this size.
+const RECORD_BYTES: usize = 64 << 10;
+/// A copy is written anew when it has grown by this much, and to four times its size.
+const GROWTH: u64 = 1 << 20;
+/// How long a commit waits for another process to finish its record.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+type Refs = BTreeMap<RefKey, Vec<u8>>;
+
+/// What the copy holds.
+pub(crate) struct RefLog {
+    pub refs: Refs,
+    pub state: CopyState,
+}
+
+/// How far the copy can be believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyState {
+    Whole,
+    #[default]
+    Missing,
+    /// At least one commit is not in it.
+    Lagging,
+    /// Some of its records cannot be read.
+    Damaged,
+}
+
+/// The copy while one commit is written to it. Nobody else appends meanwhile.
+pub(crate) struct Turn {
+    file: File,
+    salt: [u8; SALT_LEN],
+    end: u64,
+    /// All refs, if the copy has to be written as a whole.
+    whole: Option<Refs>,
+}
+
+impl Turn {
+    /// Takes the turn, inside of the transaction that is about to be committed. `None`: the copy stays behind.
+    pub(crate) fn take(layout: &Layout, connection: &Connection) -> Option<Turn> {
+        let file = lock(layout).ok()?;
+        let end = file.metadata().ok()?.len();
+        match read_header(&file).filter(|header| ends_well(&file, header.salt, end)) {
+            Some(header) => Some(Turn { file, salt: header.salt, end, whole: None }),
+            None => {
+                let whole = Some(all_refs(connection)?);
+                Some(Turn { file, salt: [0; SALT_LEN], end, whole })
+            }
+        }
+    }
+
+    /// Appends what the transaction has changed. It is durable in the database, so a failure changes nothing
+    /// but how far the copy is behind.
+    pub(crate) fn append(self, layout: &Layout, edits: &[RefEdit]) {
+        if let Some(refs) = &self.whole {
+            _ = write_whole(layout, refs);
+            return;
+        }
+        let mut payload = Vec::new();
+        for edit in edits.iter().filter(|edit| edit.value != edit.expect) {
+            encode(&mut payload, &edit.key, edit.expect.as_deref(), edit.value.as_deref());
+        }
+        let record = record(self.salt, self.end, &payload);
+        if self.file.write_all_at(&record, self.end).is_err() {
+            _ = self.file.set_len(self.end);
+        }
+    }
+}
+
+/// Replaces the copy by one that holds these refs.
+pub(crate) fn replace(layout: &Layout, refs: &Refs) -> io::Result<()> {
+    let _lock = lock(layout)?;
+    write_whole(layout, refs)
+}
+
+/// Whether most of the copy is about values that were replaced since it was written as a whole.
+pub(crate) fn is_overgrown(layout: &Layout) -> bool {
+    let Ok(file) = File::open(layout.ref_log()) else { return false };
+    let (Some(header), Ok(info)) = (read_header(&file), file.metadata()) else { return false };
+    info.len() >= header.base.saturating_mul(4).saturating_add(GROWTH)
+}
+
+/// Makes durable what was appended since the last time.
+pub(crate) fn sync(layout: &Layout) {
+    _ = File::open(layout.ref_log()).and_then(|file| file.sync_data());
+}
+
+/// Whether there is a copy of this format: then the database beside it was ours.
+pub(crate) fn is_there(layout: &Layout) -> bool {
+    File::open(layout.ref_log()).is_ok_and(|file| read_header(&file).is_some())
+}
+
+/// Reads as much of the copy as is intact.
+pub(crate) fn read(layout: &Layout) -> RefLog {
+    let mut log = RefLog { refs: Refs::new(), state: CopyState::Missing };
+    let Ok(bytes) = std::fs::read(layout.ref_log()) else { return log };
+    if bytes.is_empty() {
+        return log;
+    }
+    log.state = CopyState::Whole;
+    let Some(header) = bytes.first_chunk().and_then(decode_header) else {
+        log.state = CopyState::Damaged;
+        return log;
+    };
+    let mut at = HEADER_LEN;
+    while at < bytes.len() {
+        if let Some(payload) = record_at(&bytes, header.salt, at) {
+            if !log.replay(payload) && log.state == CopyState::Whole {
+                log.state = CopyState::Lagging;
+            }
+            at += FRAME + payload.len();
+            continue;
+        }
+        // A crash leaves a torn end. If a record lies behind it, something was damaged.
+        let Some(next) = next_record(&bytes, header.salt, at) else { break };
+        log.state = CopyState::Damaged;
+        at = next;
+    }
+    // A copy that was written as a whole was synced then.
+    if (bytes.len() as u64) < header.base {
+        log.state = CopyState::Damaged;
+    }
+    log
+}
+
+impl RefLog {
+    /// Makes the edits of a record; says whether each found the value that it replaces.
+    fn replay(&mut self, mut payload: &[u8]) -> bool {
+        let mut fits = true;
+        while let Some(edit) = decode(&mut payload) {
+            fits &= value_sum(self.refs.get(&edit.key).map(Vec::as_slice)) == edit.expect;
+            match edit.value {
+                Some(value) => _ = self.refs.insert(edit.key, value),
+                None => _ = self.refs.remove(&edit.key),
+            }
+        }
+        fits && payload.is_empty()
+    }
+}
+
+struct Header {
+    salt: [u8; SALT_LEN],
+    base: u64,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[12..20].copy_from_slice(&self.salt);
+        bytes[20..28].copy_from_slice(&self.base.to_le_bytes());
+        let sum = check_sum(&[&bytes[..28]]);
+        bytes[28..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+}
+
+fn decode_header(bytes: &[u8; HEADER_LEN]) -> Option<Header> {
+    let header =
+        Header { salt: *bytes[12..].first_chunk()?, base: u64::from_le_bytes(*bytes[20..].first_chunk()?) };
+    (header.encode() == *bytes).then_some(header)
+}
+
+fn read_header(file: &File) -> Option<Header> {
+    let mut bytes = [0; HEADER_LEN];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    decode_header(&bytes)
+}
+
+/// Whether the last record was written to its end.
+fn ends_well(file: &File, salt: [u8; SALT_LEN], end: u64) -> bool {
+    let mut last = [0; SALT_LEN];
+    let at = end.saturating_sub(SALT_LEN as u64).max(HEADER_LEN as u64);
+    end == HEADER_LEN as u64 || file.read_exact_at(&mut last, at).is_ok() && last == salt
+}
+
+/// Opens and locks the copy, made if there is none. A copy that was replaced meanwhile is opened again.
+fn lock(layout: &Layout) -> io::Result<File> {
+    let end = Instant::now() + PATIENCE;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    loop {
+        let file = options.open(layout.ref_log())?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                std::thread::sleep(POLL);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let named = std::fs::metadata(layout.ref_log())?;
+        if named.ino() == file.metadata()?.ino() {
+            return Ok(file);
+        }
+    }
+}
+
+/// The refs as the transaction leaves them; `None` if one of them is damaged, because then the copy is better.
+fn all_refs(connection: &Connection) -> Option<Refs> {
+    let mut all = Refs::new();
+    let mut sound = true;
+    refs::for_each(connection, &mut |entry| match entry {
+        Ok((key, value)) => _ = all.insert(key, value),
+        Err(_) => sound = false,
+    })
+    .ok()?;
+    sound.then_some(all)
+}
+
+fn write_whole(layout: &Layout, refs: &Refs) -> io::Result<()> {
+    let mut salt = [0; SALT_LEN];
+    rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty())?;
+    let mut bytes = vec![0; HEADER_LEN];
+    let mut payload = Vec::new();
+    let mut left = refs.iter().peekable();
+    while let Some((key, value)) = left.next() {
+        encode(&mut payload, key, None, Some(value));
+        if payload.len() >= RECORD_BYTES || left.peek().is_none() {
+            bytes.extend(record(salt, bytes.len() as u64, &payload));
+            payload.clear();
+        }
+    }
+    let header = Header { salt, base: bytes.len() as u64 };
+    bytes[..HEADER_LEN].copy_from_slice(&header.encode());
+    let draft = layout.dir().join("refs.log.new");
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| std::fs::rename(&draft, layout.ref_log())) {
+        // On a disk that is full, it would only be in the way.
+        _ = std::fs::remove_file(&draft);
+        return Err(error);
+    }
+    sync_dir(layout.dir())
+}
+
+fn record(salt: [u8; SALT_LEN], at: u64, payload: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(FRAME + payload.len());
+    record.extend((payload.len() as u32).to_le_bytes());
+    record.extend(record_sum(salt, at, payload));
+    record.extend(payload);
+    record.extend(salt);
+    record
+}
+
+/// Valid only in its file and at its place.
+fn record_sum(salt: [u8; SALT_LEN], at: u64, payload: &[u8]) -> [u8; 8] {
+    check_sum(&[&salt, &at.to_le_bytes(), payload]).to_le_bytes()
+}
+
+/// The payload of the intact record at a place.
+fn record_at(bytes: &[u8], salt: [u8; SALT_LEN], at: usize) -> Option<&[u8]> {
+    let rest = bytes.get(at..)?;
+    let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
+    let end = RECORD_HEADER.checked_add(length)?;
+    let payload = rest.get(RECORD_HEADER..end)?;
+    let is_intact = rest.get(end..end + SALT_LEN)? == salt
+        && rest[4..RECORD_HEADER] == record_sum(salt, at as u64, payload);
+    is_intact.then_some(payload)
+}
+
+/// Where the next intact record starts: each one begins where another one ends.
+fn next_record(bytes: &[u8], salt: [u8; SALT_LEN], from: usize) -> Option<usize> {
+    let ends = bytes.get(from..)?.windows(SALT_LEN).enumerate().filter(|(_, window)| *window == salt);
+    ends.map(|(offset, _)| from + offset + SALT_LEN).find(|start| record_at(bytes, salt, *start).is_some())
+}
+
+struct Edit {
+    key: RefKey,
+    expect: i64,
+    value: Option<Vec<u8>>,
+}
+
+/// Sum of the value that is replaced, length and bytes of the key, 0 or 1 and length and bytes of the value.
+fn encode(out: &mut Vec<u8>, key: &str, expect: Option<&[u8]>, value: Option<&[u8]>) {
+    out.extend(value_sum(expect).to_le_bytes());
+    out.extend((key.len() as u32).to_le_bytes());
+    out.extend(key.as_bytes());
+    match value {
+        None => out.push(0),
+        Some(value) => {
+            out.push(1);
+            out.extend((value.len() as u32).to_le_bytes());
+            out.extend(value);
+        }
+    }
+}
+
+fn decode(bytes: &mut &[u8]) -> Option<Edit> {
+    let (expect, rest) = bytes.split_first_chunk()?;
+    let (key, rest) = split_counted(rest)?;
+    let (value, rest) = match rest.split_first()? {
+        (0, rest) => (None, rest),
+        (_, rest) => {
+            let (value, rest) = split_counted(rest)?;
+            (Some(value.to_vec()), rest)
+        }
+    };
+    *bytes = rest;
+    let key = String::from_utf8(key.to_vec()).ok()?;
+    Some(Edit { key, expect: i64::from_le_bytes(*expect), value })
+}
+
+fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+fn value_sum(value: Option<&[u8]>) -> i64 {
+    value.map_or(0, |value| check_sum(&[value]))
+}

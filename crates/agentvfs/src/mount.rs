@@ -33,16 +33,24 @@ const FORGETTING: Duration = Duration::from_secs(10);
 
 /// Makes the kernel's side of a mount; the connection is then to be served.
 pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedFd> {
-    // If only root may come in, there is nothing to be checked by mode and owner; and a check that the kernel
-    // makes costs it a look at the directory after each change in it.
-    let only_root = !options.allow_other && rustix::process::geteuid().is_root();
+    // A check by mode and owner that the kernel makes costs it a look at the directory after each change in it. If only
+    // root may come in, there is nothing to be checked; if only the user who mounts may, the server checks what it is asked.
+    let is_root = rustix::process::geteuid().is_root();
+    let leaves_to_server = !options.allow_other && (is_root || options.is_asked_before_open());
     let kernel = mounting::MountOptions {
         read_only: options.is_read_only(),
         allow_other: options.allow_other,
-        default_permissions: !only_root,
+        default_permissions: !leaves_to_server,
         ..mounting::MountOptions::new(format!("avfs:{vault}"))
     };
     Ok(mounting::mount(dir, &kernel)?)
+}
+
+/// Whether the kernel checks what mode and owner allow at a mount. One that is not visible here is taken to leave that to the
+/// server: to check twice does no harm.
+fn is_checked_by_kernel(dir: &Path) -> bool {
+    let mounts = mounting::mounts().unwrap_or_default();
+    mounts.iter().rfind(|mount| mount.at == dir).is_some_and(|mount| mount.default_permissions)
 }
 
 /// Takes away what a dead process left mounted.

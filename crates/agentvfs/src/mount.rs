@@ -46,11 +46,13 @@ pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedF
     Ok(mounting::mount(dir, &kernel)?)
 }
 
-/// Whether the kernel checks what mode and owner allow at a mount. One that is not visible here is taken to leave that to the
-/// server: to check twice does no harm.
-fn is_checked_by_kernel(dir: &Path) -> bool {
+/// Whether it is left to the server what mode and owner allow at a mount. Of one that is not visible here it is: to check
+/// twice does no harm.
+fn leaves_modes_to_server(dir: &Path) -> bool {
     let mounts = mounting::mounts().unwrap_or_default();
-    mounts.iter().rfind(|mount| mount.at == dir).is_some_and(|mount| mount.default_permissions)
+    let found = mounts.iter().rfind(|mount| mount.at == dir);
+    // Where root comes in alone, there is nothing to be checked.
+    found.is_none_or(|mount| !mount.default_permissions && mount.user != Some(0))
 }
 
 /// Takes away what a dead process left mounted.

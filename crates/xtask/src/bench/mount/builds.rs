@@ -21,14 +21,16 @@ pub fn steps() -> Vec<Step> {
             let copy = format!("cp -r '{}' workspace", supplies.workspace.display());
             shell(dir, &format!("{copy}; cd workspace; cargo build -q --offline"))
         })
-        .needed(),
+        .needed()
+        .at_home(),
         Step::new("cargo build again", |dir, _| {
             shell(
                 dir,
                 "cd workspace; cargo build -q --offline; target/debug/app >/dev/null; cd ..; rm -r workspace",
             )
         })
-        .needed(),
+        .needed()
+        .at_home(),
     ]
 }
 

@@ -43,7 +43,9 @@ fn changes_in_a_directory_of_an_ordinary_user_ask_for_no_attributes_of_it() {
     assert!(asked() - before < 2 * FILES, "{} of {}", asked() - before, 3 * FILES);
     // The server refuses what the modes do not allow.
     user.sh("cd place; mkdir d; echo x >d/f; chmod 555 d; ! rm -f d/f 2>/dev/null; ! touch d/g 2>/dev/null");
-    user.sh("cd place; chmod 444 d/f; ! echo y 2>/dev/null >>d/f; test \"$(cat d/f)\" = x; chmod 755 d; rm -rf d");
+    user.sh(
+        "cd place; chmod 444 d/f; ! echo y 2>/dev/null >>d/f; test \"$(cat d/f)\" = x; chmod 755 d; rm -rf d",
+    );
     user.avfs(&["unmount", "place"]);
     mount.await_server_end();
 }

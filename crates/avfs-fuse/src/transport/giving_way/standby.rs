@@ -51,6 +51,10 @@ impl Standby {
 
     /// Decides where it stands, by what was seen of it, or, while it is outside, of the busiest of the others.
     pub fn look(&mut self, now: Instant, look: &Look, caller: u32) {
+        // It has yet to begin, or has ended.
+        if self.thread.is_none() {
+            return;
+        }
         let was_in_line = self.is_in_line();
         match (was_in_line, self.pace.next(now, look)) {
             (true, Policy::Last) => self.be_where(caller),
@@ -79,6 +83,8 @@ impl Standby {
     }
 
     pub fn end(&mut self) {
+        self.thread = None;
+        self.pace.stand_up(Instant::now());
         self.line.end();
     }
 

@@ -108,6 +108,12 @@ pub fn can_mount(avfs: &Path) -> Result<bool> {
     Ok(help.args(["mount", "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
 }
 
+/// Has a program read its settings in a directory where there are none: another user could not read those of whoever
+/// measures.
+pub fn settings_of_nobody(program: &mut Command, home: &Path) {
+    program.env("HOME", home).env_remove("XDG_CONFIG_HOME");
+}
+
 struct Mount {
     avfs: PathBuf,
     transport: String,
@@ -133,6 +139,7 @@ impl Mount {
         let talk = tempfile::NamedTempFile::new()?;
         let mut avfs = Command::new(&self.avfs);
         avfs.args(arguments).env("AVFS_HOME", self.home.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        settings_of_nobody(&mut avfs, self.home.path());
         avfs.stderr(talk.reopen()?);
         let status = as_user(self.user, || {
             avfs.status().with_context(|| format!("starting {} as an ordinary user", self.avfs.display()))

@@ -76,7 +76,7 @@ impl Worker {
 
     /// Serves until the mount is gone.
     pub(super) fn run(mut self, giving_way: Option<GivingWay>) {
-        self.serves = giving_way.as_ref().and_then(|giving_way| giving_way.join(Callers::OfAllCpus));
+        self.serves = giving_way.as_ref().and_then(|giving_way| giving_way.join(Callers::AllCpus));
         while self.turn() {}
         if let Some(giving_way) = giving_way {
             giving_way.end();

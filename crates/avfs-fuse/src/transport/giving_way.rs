@@ -65,15 +65,15 @@ struct Told {
     callers: AtomicU64,
 }
 
-/// How a thread is found by its callers.
+/// Which callers a thread serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
     /// It is bound to a CPU, and serves those that run there.
-    OfItsCpu,
+    ItsCpu,
     /// It serves callers on all CPUs.
-    OfAllCpus,
+    AllCpus,
     /// The same, in a thread that comes last for good.
-    OfAllCpusForNow,
+    AllCpusForNow,
 }
 
 /// Of the calling thread; it is watched until this goes, which must be before the thread does.
@@ -103,7 +103,7 @@ impl GivingWay {
         let (thread, told) = (rustix::thread::gettid(), Arc::<Told>::default());
         let waiting = WaitingTime::of(thread).ok()?;
         let watched = Watched::new(thread, told.clone(), waiting, callers);
-        if let (Callers::OfAllCpusForNow, Some(mut standby)) = (callers, self.0.standby()) {
+        if let (Callers::AllCpusForNow, Some(mut standby)) = (callers, self.0.standby()) {
             standby.is(thread);
         }
         self.0.threads().push(watched);
@@ -248,7 +248,7 @@ fn busiest(threads: &mut [Watched], around: Look, is_standby_in_line: bool) -> (
     let mut is_active = false;
     let mut found: Option<(Look, u32)> = None;
     for watched in threads {
-        let is_standby = watched.callers == Callers::OfAllCpusForNow;
+        let is_standby = watched.callers == Callers::AllCpusForNow;
         let look = watched.since_last(around);
         is_active |= look.served > 0;
         if is_standby == is_standby_in_line && found.is_none_or(|(busiest, _)| busiest.served < look.served) {
@@ -294,7 +294,7 @@ struct Watched {
 
 impl Watched {
     fn new(thread: Pid, told: Arc<Told>, waiting: WaitingTime, callers: Callers) -> Watched {
-        let pace = Pace::new(callers != Callers::OfItsCpu);
+        let pace = Pace::new(callers != Callers::ItsCpu);
         let waited = waiting.so_far().unwrap_or_default();
         Watched { thread, told, waiting, callers, pace, bound: None, served: 0, changed: 0, waited }
     }
@@ -302,7 +302,7 @@ impl Watched {
     /// Whether it has served callers of all CPUs lately, and not only once in a while.
     fn is_busy_for_all(&self) -> bool {
         let served = self.told.served.load(Ordering::Relaxed) - self.served;
-        self.callers != Callers::OfItsCpu && served >= MANY / 4
+        self.callers != Callers::ItsCpu && served >= MANY / 4
     }
 
     fn caller(&self) -> u32 {
@@ -323,7 +323,7 @@ impl Watched {
         if policy != before && set_policy(Some(self.thread), policy).is_err() {
             return false;
         }
-        if self.callers == Callers::OfAllCpus {
+        if self.callers == Callers::AllCpus {
             self.be_where_caller_is(policy);
         }
         look.served > 0 || policy == Policy::Last

@@ -58,8 +58,12 @@ impl Last {
         if come_last_for_good().is_err() {
             return;
         }
-        worker.serves = giving_way.join(Callers::OfAllCpusForNow);
-        while !shared.has_ended.load(Ordering::Acquire) && worker.turn() {}
+        worker.serves = giving_way.join(Callers::AllCpusForNow);
+        while worker.turn() {
+            if shared.has_ended.load(Ordering::Acquire) {
+                break;
+            }
+        }
         giving_way.end();
     }
 }

@@ -33,16 +33,26 @@ const FORGETTING: Duration = Duration::from_secs(10);
 
 /// Makes the kernel's side of a mount; the connection is then to be served.
 pub fn connect(vault: &str, dir: &Path, options: &MountOptions) -> Result<OwnedFd> {
-    // If only root may come in, there is nothing to be checked by mode and owner; and a check that the kernel
-    // makes costs it a look at the directory after each change in it.
-    let only_root = !options.allow_other && rustix::process::geteuid().is_root();
+    // A check by mode and owner that the kernel makes costs it a look at the directory after each change in it. If only
+    // root may come in, there is nothing to be checked; if only the user who mounts may, the server checks what it is asked.
+    let is_root = rustix::process::geteuid().is_root();
+    let leaves_to_server = !options.allow_other && (is_root || options.is_asked_before_open());
     let kernel = mounting::MountOptions {
         read_only: options.is_read_only(),
         allow_other: options.allow_other,
-        default_permissions: !only_root,
+        default_permissions: !leaves_to_server,
         ..mounting::MountOptions::new(format!("avfs:{vault}"))
     };
     Ok(mounting::mount(dir, &kernel)?)
+}
+
+/// Whether it is left to the server what mode and owner allow at a mount. Of one that is not visible here it is: to check
+/// twice does no harm.
+fn leaves_modes_to_server(dir: &Path) -> bool {
+    let mounts = mounting::mounts().unwrap_or_default();
+    let found = mounts.iter().rfind(|mount| mount.at == dir);
+    // Where root comes in alone, there is nothing to be checked.
+    found.is_none_or(|mount| !mount.default_permissions && mount.user != Some(0))
 }
 
 /// Takes away what a dead process left mounted.

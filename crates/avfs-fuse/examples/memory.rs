@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         access: avfs_fuse::Access::Everything,
         rules: None,
         owner: None,
+        checks_modes: false,
         alone: false,
         free_bytes: Arc::new(|| 1 << 40),
         log: log.clone(),

@@ -9,8 +9,8 @@ pub trait Service: Send + Sync {
     /// Serves one request. Called from several threads at a time; what may take long is put off with
     /// [`Reply::defer`]. A panic is answered with EIO and the mount lives on.
     ///
-    /// A thread that is started here is bound to the CPU of the request unless it calls
-    /// [`run_anywhere`](crate::transport::run_anywhere).
+    /// A thread that is started here is bound to the CPU of the request, and may come last, unless it is started by
+    /// [`start_ordinary`](crate::transport::start_ordinary).
     fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered;
 
     /// Which capabilities are wanted of those that the kernel offers.

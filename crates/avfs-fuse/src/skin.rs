@@ -11,6 +11,7 @@ mod directories;
 mod error;
 mod handles;
 mod locks;
+mod modes;
 mod names;
 mod nodes;
 mod opens;
@@ -72,6 +73,9 @@ pub struct SkinOptions {
     /// without asking. Rules may then hide things or leave them alone, and nothing between: what may not be written,
     /// the kernel would open for writing.
     pub alone: bool,
+    /// The kernel leaves it to us to check what mode and owner allow. Not for a mount that is alone or of the past, where
+    /// nobody asks before a file is opened.
+    pub checks_modes: bool,
     /// How many bytes the disk under the store has left.
     pub free_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub log: Log,
@@ -242,7 +246,7 @@ impl Skin {
         held.open();
         let is_quiet = !may_write(flags) && !self.has_record_locks(ino);
         let quiet = if is_quiet { open_out::NOFLUSH } else { 0 };
-        (self.handles.open(is_quiet), open_out::KEEP_CACHE | quiet)
+        (self.handles.open(is_quiet, may_write(flags)), open_out::KEEP_CACHE | quiet)
     }
 
     fn done<'a>(

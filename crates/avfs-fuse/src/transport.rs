@@ -3,6 +3,7 @@
 pub mod device;
 mod giving_way;
 mod scheduling;
+mod starting;
 pub mod uring;
 
 use std::os::fd::OwnedFd;
@@ -11,10 +12,11 @@ use std::thread::JoinHandle;
 
 use crate::notify::Notifier;
 use crate::session::Session;
-use device::Worker;
+use device::{Last, Worker};
 use giving_way::GivingWay;
 pub use giving_way::may_give_way;
 pub use scheduling::run_anywhere;
+pub use starting::start_ordinary;
 use uring::{Gate, Queues, Unavailable};
 
 /// Which way requests are to come.
@@ -108,12 +110,24 @@ impl Serving {
         threads: usize,
         giving_way: Option<GivingWay>,
     ) -> Result<Serving, ServingError> {
+        let last = giving_way.as_ref().and_then(|_| Last::if_needed(&self.session, connection));
         let workers = device::workers(&self.session, connection, threads).map_err(ServingError::Device)?;
+        let giving_way = match last {
+            Some(last) => Some(self.stand_by(last, &workers)?),
+            None => giving_way,
+        };
         for (number, worker) in workers.into_iter().enumerate() {
             let giving_way = giving_way.clone();
             self.spawn(format!("fuse-{number}"), move || worker.run(giving_way))?;
         }
         Ok(self)
+    }
+
+    fn stand_by(&mut self, last: Last, others: &[Worker]) -> Result<GivingWay, ServingError> {
+        let giving_way = GivingWay::with_standby(self.session.clone(), last.line(others));
+        let watching = giving_way.clone();
+        self.spawn("fuse-last".into(), move || last.run(&watching))?;
+        Ok(giving_way)
     }
 
     /// One thread reads from `/dev/fuse`: what the kernel forgets comes that way, and everything else too if

@@ -74,6 +74,7 @@ fn the_child() {
         access: Access::Everything,
         rules: None,
         owner: None,
+        checks_modes: false,
         alone: false,
         free_bytes: Arc::new(|| 1 << 40),
         log: Arc::new(|_| {}),

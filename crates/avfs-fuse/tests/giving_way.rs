@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use avfs_fuse::null::NullFilesystem;
 use avfs_fuse::transport::Transport;
@@ -99,6 +100,12 @@ fn everybody_is_served_while_others_want_every_cpu(transport: Transport) {
     let fixture = mounted(transport);
     let caller = Caller::start(&fixture);
     eventually("a busy thread comes last", some_comes_last);
+    is_served_while_others_want_every_cpu(&caller);
+    caller.end();
+    fixture.end();
+}
+
+fn is_served_while_others_want_every_cpu(caller: &Caller) {
     let (stop, turns) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
     let busy = (0..2 * std::thread::available_parallelism().unwrap().get()).map(|_| {
         let (stop, turns) = (stop.clone(), turns.clone());
@@ -115,11 +122,10 @@ fn everybody_is_served_while_others_want_every_cpu(transport: Transport) {
     eventually("a thousand requests are served", || caller.has_asked() > begin + 1000);
     stop.store(true, Ordering::Relaxed);
     busy.into_iter().for_each(|thread| thread.join().unwrap());
-    caller.end();
-    fixture.end();
 }
 
-fn a_thread_that_could_not_go_back_stays_as_it_is(transport: Transport) {
+/// A mount that is served by threads which may come last and may not take that back, as those of an ordinary user.
+fn mounted_without_a_way_back(service: Arc<dyn Service>, transport: Transport) -> Fixture {
     support::switch_on(transport);
     let served = std::thread::spawn(move || {
         // Threads that this one starts have it no more either.
@@ -127,13 +133,92 @@ fn a_thread_that_could_not_go_back_stays_as_it_is(transport: Transport) {
         own.effective.remove(CapabilitySet::SYS_NICE);
         own.permitted.remove(CapabilitySet::SYS_NICE);
         set_capabilities(None, own).unwrap();
-        mounted(transport)
+        Fixture::mount(service, transport)
     });
-    let fixture = served.join().unwrap();
+    served.join().unwrap()
+}
+
+fn a_thread_that_could_not_go_back_stays_as_it_is(transport: Transport) {
+    let fixture = mounted_without_a_way_back(Arc::new(NullFilesystem::default()), transport);
     let caller = Caller::start(&fixture);
-    eventually("the watch ends", || caller.has_asked() > 200 && threads("fuse-watch").is_empty());
+    eventually("requests are served", || caller.has_asked() > 500);
     assert!(!some_comes_last());
+    if transport == Transport::Uring {
+        eventually("the watch ends", || threads("fuse-watch").is_empty());
+    }
     caller.end();
+    fixture.end();
+}
+
+/// How often the thread that comes last for good has had a CPU.
+fn turns_of_standby() -> u64 {
+    eventually("it has begun", || !threads("fuse-last").is_empty());
+    let standby = threads("fuse-last").pop().unwrap();
+    let status = fs::read_to_string(standby.join("status")).unwrap();
+    // Between two requests it sleeps, or the caller goes first.
+    let lines = status.lines().filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
+    lines.map(|(_, turns)| turns.trim().parse::<u64>().unwrap()).sum()
+}
+
+/// It has to take requests for a moment at least; on a machine that does much else it is kept from that for seconds.
+fn standby_takes_turns() {
+    let (begin, started) = (turns_of_standby(), Instant::now());
+    while turns_of_standby() <= begin + 3 {
+        assert!(started.elapsed() < Duration::from_secs(60), "the thread that comes last serves");
+        // A test that looks all the time would take the time that such a thread needs.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_thread_that_comes_last_for_good_serves_where_ordinary_ones_may_not_come_back() {
+    let fixture = mounted_without_a_way_back(Arc::new(NullFilesystem::default()), Transport::Device);
+    for _ in 0..2 {
+        let caller = Caller::start(&fixture);
+        standby_takes_turns();
+        let standby = threads("fuse-last").pop().unwrap();
+        assert_eq!(policy(&standby).as_deref(), Some(LAST));
+        caller.end();
+    }
+    // Nothing is left to a thread that takes requests no longer.
+    for number in 0..20 {
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(fs::metadata(fixture.path().join(format!("missing once {number}"))).is_err());
+    }
+    fixture.end();
+    eventually("its threads end", || threads("fuse-last").is_empty() && threads("fuse-watch").is_empty());
+}
+
+#[test]
+fn everybody_is_served_beside_a_thread_that_comes_last_for_good() {
+    let fixture = mounted_without_a_way_back(Arc::new(NullFilesystem::default()), Transport::Device);
+    let caller = Caller::start(&fixture);
+    standby_takes_turns();
+    is_served_while_others_want_every_cpu(&caller);
+    caller.end();
+    fixture.end();
+}
+
+#[test]
+fn a_thread_that_comes_last_for_good_serves_nothing_while_there_are_locks() {
+    let fixture = mounted_without_a_way_back(Arc::new(Locked::default()), Transport::Device);
+    let file = fs::File::open(fixture.path().join("file")).unwrap();
+    let caller = Caller::start(&fixture);
+    standby_takes_turns();
+    rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();
+    let asked = |more: u64| {
+        let begin = caller.has_asked();
+        eventually("requests are served", || caller.has_asked() > begin + more);
+    };
+    // It may be at a request that came before the lock.
+    asked(100);
+    let turns = turns_of_standby();
+    asked(2000);
+    assert!(turns_of_standby() <= turns + 2);
+    rustix::fs::flock(&file, FlockOperation::Unlock).unwrap();
+    standby_takes_turns();
+    caller.end();
+    drop(file);
     fixture.end();
 }
 

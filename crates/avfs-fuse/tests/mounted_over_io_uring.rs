@@ -19,6 +19,8 @@ mod given;
 mod like_the_host;
 #[path = "mounted/locks.rs"]
 mod locks;
+#[path = "mounted/modes.rs"]
+mod modes;
 #[path = "mounted/names.rs"]
 mod names;
 #[path = "mounted/notifications.rs"]

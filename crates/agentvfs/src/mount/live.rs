@@ -72,6 +72,7 @@ impl LiveMount {
                 rules: options.rules.clone().map(Rules::new).transpose()?,
                 owner: options.owner,
                 alone: options.alone,
+                checks_modes: options.is_asked_before_open() && super::leaves_modes_to_server(dir),
                 free_bytes: Arc::new(move || store.free_bytes()),
                 log: Arc::clone(report),
             },

@@ -43,6 +43,12 @@ impl MountOptions {
         self.read_only || self.at.is_some()
     }
 
+    /// Whether the kernel asks before it opens a file that can be changed. Where nothing can be, it does not have to look at
+    /// directories again either.
+    pub(super) fn is_asked_before_open(&self) -> bool {
+        !self.alone && !self.is_read_only()
+    }
+
     /// Whether two mounts cannot be there at once. The past is a tree of its own.
     pub(super) fn excludes(&self, other: &MountOptions) -> bool {
         (self.alone || other.alone) && self.at.is_none() && other.at.is_none()

@@ -18,6 +18,10 @@ pub struct Mounted {
     /// The device number, `major:minor`; the minor names the connection in `/sys/fs/fuse/connections`.
     pub device: String,
     pub read_only: bool,
+    /// Whether the kernel checks permissions by mode and owner.
+    pub default_permissions: bool,
+    /// Who has mounted it.
+    pub user: Option<u32>,
 }
 
 /// Our mounts, in the order in which they were made.
@@ -49,12 +53,19 @@ fn parse(line: &[u8]) -> Option<Mounted> {
     let hyphen = fields.iter().position(|field| *field == b"-")?;
     let (device, at, options) = (fields.get(2)?, fields.get(4)?, fields.get(5)?);
     let (kind, source) = (fields.get(hyphen + 1)?, fields.get(hyphen + 2)?);
+    let of_system = || fields.get(hyphen + 3).copied().unwrap_or_default().split(|byte| *byte == b',');
     (*kind == FILE_SYSTEM.as_bytes()).then(|| Mounted {
         at: OsString::from_vec(unescape(at)).into(),
         source: String::from_utf8_lossy(&unescape(source)).into_owned(),
         device: String::from_utf8_lossy(device).into_owned(),
         read_only: options.split(|byte| *byte == b',').any(|option| option == b"ro"),
+        default_permissions: of_system().any(|option| option == b"default_permissions"),
+        user: of_system().find_map(user),
     })
+}
+
+fn user(option: &[u8]) -> Option<u32> {
+    std::str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok()
 }
 
 /// The kernel writes a blank, a tab, a line end and a backslash as `\` and three octal digits.
@@ -82,12 +93,14 @@ mod tests {
 
     #[test]
     fn a_line_of_the_table() {
-        let line = br"36 35 0:52 / /mnt/a\040b\134c ro,relatime shared:1 - fuse.avfs vault\0401 rw,user_id=0";
+        let line = br"36 35 0:52 / /mnt/a\040b\134c ro,relatime shared:1 - fuse.avfs vault\0401 rw,user_id=0,default_permissions";
         let mounted = Mounted {
             at: r"/mnt/a b\c".into(),
             source: "vault 1".into(),
             device: "0:52".into(),
             read_only: true,
+            default_permissions: true,
+            user: Some(0),
         };
         assert_eq!(parse(line), Some(mounted));
     }
@@ -99,6 +112,8 @@ mod tests {
             source: "avfs:web/try".into(),
             device: device.into(),
             read_only: false,
+            default_permissions: false,
+            user: None,
         };
         let table =
             [mounted("/data/try", "0:52"), mounted("/home/a/mnt", "0:53"), mounted("/home/a/web", "0:52")];

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::Passed;
 use crate::abi::{FallocateIn, ReadIn, WriteIn};
 use crate::reply::{Answered, Reply};
-use crate::transport::run_anywhere;
+use crate::transport::start_ordinary;
 
 struct Open {
     node: u64,
@@ -129,10 +129,8 @@ impl Passed {
             Err(errno) => return reply.error(errno),
         };
         let (answered, reply) = reply.defer();
-        let thread = std::thread::Builder::new().name("fuse-sync".into());
         // Without a thread the reply is dropped, which answers it with EIO.
-        let _ = thread.spawn(move || {
-            let _ = run_anywhere();
+        let _ = start_ordinary("fuse-sync", move || {
             let _ = reply.done(rustix::fs::fsync(&*file));
         });
         answered

@@ -54,10 +54,14 @@ impl Skin {
         if set.valid & setattr::KILL_SUIDGID != 0 {
             wanted.mode = wanted.mode.or(self.mode_without_privileges(request.caller, at.ino)?);
         }
+        if let Some(mode) = wanted.mode {
+            wanted.mode = Some(self.mode_to_set(request.caller, &self.tree.attr(at.ino)?, mode));
+        }
         let attr = match wanted.size {
             Some(_) => self.resize(request.nodeid, at, wanted)?,
             None => self.tree.set_attr(at, wanted)?,
         };
+        self.close_if_closed(request.caller, request.nodeid, &attr);
         self.attr_out(&attr)
     }
 

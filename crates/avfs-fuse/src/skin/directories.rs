@@ -61,8 +61,11 @@ impl Skin {
         if read.offset == 0 {
             if read.fh == 0 { numbers.begin() } else { numbers.clear() }
         }
-        let listed = self.list_from(ino, read.offset, plus, &mut numbers, listing);
-        self.note_listing(ino, read.offset, plus && !self.keeps_early(), numbers.len());
+        // If those may not be told, the kernel asks for each of them.
+        let with_attributes = plus && !self.keeps_early() && self.may_be_entered(request.caller, ino)?;
+        let format = Format { plus, with_attributes };
+        let listed = self.list_from(ino, read.offset, format, &mut numbers, listing);
+        self.note_listing(ino, read.offset, with_attributes, numbers.len());
         if read.fh == 0 {
             self.directories.grown(ino, numbers.len());
         }
@@ -77,16 +80,17 @@ impl Skin {
         &self,
         ino: Ino,
         offset: u64,
-        plus: bool,
+        format: Format,
         numbers: &mut Numbers,
         listing: &mut Listing<'_>,
     ) -> Result<Listed, SkinError> {
+        let Format { plus, with_attributes } = format;
         let mut before = usize::try_from(offset.saturating_sub(DOTS)).unwrap_or(usize::MAX);
         numbers.fill(&self.tree, ino, before)?;
         before = before.min(numbers.len());
         let mut as_of = self.notices.news();
         // Before the dots: a listing of those alone makes the kernel go on without attributes, and ask for each of them.
-        let mut entries = self.entries(ino, numbers.name(before), plus)?;
+        let mut entries = self.entries(ino, numbers.name(before), with_attributes)?;
         let dots = self.list_dots(ino, offset, plus, listing);
         if !matches!(dots, Ok(true)) {
             entries.iter().for_each(|entry| self.give_entry_back(entry));
@@ -108,13 +112,17 @@ impl Skin {
                 return Ok(Listed::ToTheEnd);
             }
             as_of = self.notices.news();
-            entries = self.entries(ino, numbers.name(before), plus)?;
+            entries = self.entries(ino, numbers.name(before), with_attributes)?;
         }
     }
 
-    /// Entries with attributes, if those are asked for and can be told: else the kernel asks for each of them.
-    fn entries(&self, ino: Ino, after: Option<&EntryName>, plus: bool) -> Result<Vec<Entry>, SkinError> {
-        Ok(match plus && !self.keeps_early() {
+    fn entries(
+        &self,
+        ino: Ino,
+        after: Option<&EntryName>,
+        with_attributes: bool,
+    ) -> Result<Vec<Entry>, SkinError> {
+        Ok(match with_attributes {
             true => {
                 let entries = self.tree.read_directory(ino, after, AT_ONCE)?;
                 entries.into_iter().map(|(name, attr)| Entry::Plus(name, attr)).collect()
@@ -185,6 +193,13 @@ impl Skin {
             }
         }
     }
+}
+
+/// How entries are listed: with room for attributes, and with those.
+#[derive(Clone, Copy)]
+struct Format {
+    plus: bool,
+    with_attributes: bool,
 }
 
 /// How far a listing came.

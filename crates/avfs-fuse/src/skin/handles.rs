@@ -15,6 +15,8 @@ use avfs_tree::Ino;
 
 /// Handles whose closing is not told are odd.
 const QUIET: u64 = 1;
+/// Those that can write.
+const WRITES: u64 = 2;
 
 #[derive(Default)]
 pub(super) struct Handles {
@@ -24,9 +26,13 @@ pub(super) struct Handles {
 }
 
 impl Handles {
-    pub fn open(&self, is_quiet: bool) -> u64 {
-        let number = self.last.fetch_add(2, Ordering::Relaxed) + 2;
-        if is_quiet { number | QUIET } else { number }
+    pub fn open(&self, is_quiet: bool, may_write: bool) -> u64 {
+        let number = self.last.fetch_add(4, Ordering::Relaxed) + 4;
+        number | if is_quiet { QUIET } else { 0 } | if may_write { WRITES } else { 0 }
+    }
+
+    pub fn may_write(&self, handle: u64) -> bool {
+        handle & WRITES != 0
     }
 
     /// A record lock is taken through a handle.

@@ -59,6 +59,11 @@ impl Skin {
     }
 }
 
+/// Whether a caller is in a group. One that is not visible here is in its own alone.
+pub(super) fn is_in_group(caller: CallerId, group: u32) -> bool {
+    caller.gid == group || Caller::find(caller).is_some_and(|found| found.groups.contains(&group))
+}
+
 /// What decides about privileges, of a process that waits for an answer and so cannot change it.
 #[derive(Debug, PartialEq, Eq)]
 struct Caller {

@@ -15,6 +15,9 @@ impl Skin {
         if self.options.access != Access::Everything && request.operation.is_change() {
             return Ok(reply.error(Errno::ROFS));
         }
+        if let Err(error) = self.check_mode(request) {
+            return self.refuse(request, reply, error);
+        }
         let as_of = self.notices.news();
         match request.operation {
             Operation::Lookup { name } => self.entry(request, reply, as_of, self.lookup(request, name)),
@@ -140,7 +143,10 @@ impl Skin {
             }
             Operation::DeviceControl { .. } => Ok(reply.error(Errno::NOTTY)),
             // Each is asked for once; then the kernel does what it can by itself.
-            Operation::Access { .. } if !self.is_ruled() => Ok(reply.error(Errno::NOSYS)),
+            Operation::Access { .. } if !self.is_ruled() => Ok(match self.options.checks_modes {
+                true => reply.ok(),
+                false => reply.error(Errno::NOSYS),
+            }),
             Operation::Access { mask } => self.done(request, reply, self.access(request, mask)),
             Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => {
                 Ok(reply.error(Errno::NOSYS))

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::reply::{Answered, Reply};
 use crate::session::Log;
-use crate::transport::run_anywhere;
+use crate::transport::start_ordinary;
 
 /// Everyone who asks while the disk is busy is served by the next round together.
 pub(super) struct Syncing {
@@ -50,8 +50,8 @@ impl Syncing {
     fn start(&self) -> Sender<Option<Reply<'static>>> {
         let (sender, receiver) = channel();
         let (tree, log, is_begun) = (self.tree.clone(), self.log.clone(), self.is_begun.clone());
-        let thread = std::thread::Builder::new().name("fuse-sync".into());
-        if let Err(error) = thread.spawn(move || run(&tree, &log, &is_begun, &receiver)) {
+        let work = move || run(&tree, &log, &is_begun, &receiver);
+        if let Err(error) = start_ordinary("fuse-sync", work) {
             (self.log)(&format!("starting the thread that syncs: {error}"));
         }
         sender
@@ -59,8 +59,6 @@ impl Syncing {
 }
 
 fn run(tree: &WorkTree, log: &Log, is_begun: &AtomicBool, queue: &Receiver<Option<Reply<'static>>>) {
-    // Started while a request is served. Where that is refused it syncs as well.
-    let _ = run_anywhere();
     while let Ok(first) = queue.recv() {
         let waiting: Vec<Reply<'static>> = [first].into_iter().chain(queue.try_iter()).flatten().collect();
         let result = tree.sync().map_err(|error| {

@@ -39,6 +39,13 @@ impl Notices {
         self.contents(node, offset, 0);
     }
 
+    /// A name is to be looked up again at its next use.
+    pub fn name(&self, parent: u64, name: &[u8]) {
+        if let Some(notifier) = self.notifier.get() {
+            notifier.inval_entry(parent, name, true);
+        }
+    }
+
     /// What the kernel knows of the attributes of a file is wrong; when this returns, it has forgotten them.
     pub fn attributes_now(&self, node: u64) {
         if let Some(notifier) = self.notifier.get() {

@@ -9,17 +9,20 @@
 //! where it had taken 10 to 25.
 
 mod clone;
+mod last;
 mod waiting;
 
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
+pub(super) use self::last::Last;
 use self::waiting::Waiting;
 use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
 use crate::reply::{Courier, Slot};
@@ -45,7 +48,9 @@ pub(super) fn workers(
 pub(super) struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
-    waiting: Waiting,
+    waiting: Arc<Waiting>,
+    /// It has read a request and not answered it.
+    is_serving: Arc<AtomicBool>,
     /// Where it is told what was served.
     serves: Option<Serves>,
     /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
@@ -55,19 +60,27 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> std::io::Result<Worker> {
+        let waiting = Waiting::new(&fd)?;
+        Worker::made(session, fd, waiting)
+    }
+
+    fn made(session: Arc<Session>, fd: Arc<OwnedFd>, waiting: Waiting) -> std::io::Result<Worker> {
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
-        let waiting = Waiting::new(&fd)?;
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
         let answer = vec![0; max_write.max(HEADERS)];
-        Ok(Worker { session, fd, waiting, serves: None, request, answer })
+        let waiting = Arc::new(waiting);
+        Ok(Worker { session, fd, waiting, is_serving: Arc::default(), serves: None, request, answer })
     }
 
     /// Serves until the mount is gone.
     pub(super) fn run(mut self, giving_way: Option<GivingWay>) {
-        self.serves = giving_way.and_then(|giving_way| giving_way.join(Callers::OfAllCpus));
+        self.serves = giving_way.as_ref().and_then(|giving_way| giving_way.join(Callers::AllCpus));
         while self.turn() {}
+        if let Some(giving_way) = giving_way {
+            giving_way.end();
+        }
     }
 
     /// Serves one request or waits for one; `false` if there will be no more.
@@ -87,6 +100,12 @@ impl Worker {
     }
 
     fn serve(&mut self, len: usize) {
+        self.is_serving.store(true, Ordering::Release);
+        self.serve_read(len);
+        self.is_serving.store(false, Ordering::Release);
+    }
+
+    fn serve_read(&mut self, len: usize) {
         let Ok((header, body)) = InHeader::read_from_prefix(&self.request[..len]) else {
             return self.session.log("the kernel sent a request without a header");
         };

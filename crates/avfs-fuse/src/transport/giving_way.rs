@@ -11,14 +11,18 @@
 //!
 //! Such a thread gets next to nothing where others want the CPU all the time. So a watch looks at it every few
 //! milliseconds: it comes last while requests come thick and fast and it does not wait for long, and otherwise is a
-//! thread like any other ([`Pace`]). Without the right to make it ordinary again all stays as it is. The watch begins
-//! with the first busy moment and sleeps while nothing comes.
+//! thread like any other ([`Pace`]). The watch begins with the first busy moment and sleeps while nothing comes.
+//!
+//! A process that has no right to make a thread ordinary again keeps one that comes last for good, on `/dev/fuse`, and has it
+//! take the requests meanwhile ([`Standby`]). Over io_uring all stays as it is there: a request that was given to the ring of
+//! one thread cannot be served by another.
 //!
 //! A lock that a closed file had ends with its RELEASE, for which somebody else may wait. So from the moment a lock is
 //! asked for until there is none, all threads are ordinary.
 
 mod pace;
 mod seen;
+mod standby;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -32,6 +36,8 @@ use crate::session::Session;
 
 use self::pace::{Look, MANY, PERIOD, Pace};
 use self::seen::{WaitingTime, cpu_of};
+pub use self::standby::Line;
+use self::standby::Standby;
 use super::scheduling::{Policy, is_ours, roam, run_anywhere, set_policy, stay_on};
 
 /// After so many requests of a thread, the watch is woken if it sleeps.
@@ -44,6 +50,8 @@ pub struct GivingWay(Arc<Shared>);
 struct Shared {
     session: Arc<Session>,
     threads: Mutex<Vec<Watched>>,
+    /// Locked before the threads are.
+    standby: Option<Mutex<Standby>>,
     is_awake: AtomicBool,
     watch: OnceLock<Thread>,
 }
@@ -57,13 +65,15 @@ struct Told {
     callers: AtomicU64,
 }
 
-/// How a thread is found by its callers.
+/// Which callers a thread serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
     /// It is bound to a CPU, and serves those that run there.
-    OfItsCpu,
+    ItsCpu,
     /// It serves callers on all CPUs.
-    OfAllCpus,
+    AllCpus,
+    /// The same, in a thread that comes last for good.
+    AllCpusForNow,
 }
 
 /// Of the calling thread; it is watched until this goes, which must be before the thread does.
@@ -75,8 +85,17 @@ pub struct Serves {
 
 impl GivingWay {
     pub fn new(session: Arc<Session>) -> GivingWay {
+        GivingWay::made(session, None)
+    }
+
+    /// With a thread that comes last for good, and takes requests while it is in line with the others.
+    pub fn with_standby(session: Arc<Session>, line: Box<dyn Line>) -> GivingWay {
+        GivingWay::made(session, Some(Mutex::new(Standby::new(line))))
+    }
+
+    fn made(session: Arc<Session>, standby: Option<Mutex<Standby>>) -> GivingWay {
         let (threads, is_awake, watch) = (Mutex::default(), AtomicBool::new(false), OnceLock::new());
-        GivingWay(Arc::new(Shared { session, threads, is_awake, watch }))
+        GivingWay(Arc::new(Shared { session, threads, standby, is_awake, watch }))
     }
 
     /// The calling thread serves requests from now on. `None` if the kernel tells nothing of it.
@@ -84,8 +103,18 @@ impl GivingWay {
         let (thread, told) = (rustix::thread::gettid(), Arc::<Told>::default());
         let waiting = WaitingTime::of(thread).ok()?;
         let watched = Watched::new(thread, told.clone(), waiting, callers);
+        if let (Callers::AllCpusForNow, Some(mut standby)) = (callers, self.0.standby()) {
+            standby.is(thread);
+        }
         self.0.threads().push(watched);
         Some(Serves { shared: self.0.clone(), thread, told })
+    }
+
+    /// The connection has ended: a thread that waits for its turn would not hear of it.
+    pub fn end(&self) {
+        if let Some(mut standby) = self.0.standby() {
+            standby.end();
+        }
     }
 }
 
@@ -130,9 +159,14 @@ impl Shared {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn standby(&self) -> Option<MutexGuard<'_, Standby>> {
+        self.standby.as_ref().map(|standby| standby.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Looks at each thread once; returns whether any has something to do.
     fn look(&self) -> bool {
         let now = Instant::now();
+        let standby = self.standby();
         let mut threads = self.threads();
         // Asked under the lock: whoever asks for a file lock from here on makes all stand up again.
         let must_be_prompt = self.session.must_be_prompt();
@@ -140,6 +174,15 @@ impl Shared {
         let mut callers = threads.iter().filter(|watched| watched.is_busy_for_all()).map(Watched::caller);
         let is_helped = callers.next().is_some_and(|first| callers.any(|other| other != first));
         let around = Look { must_be_prompt, is_helped, ..Look::default() };
+        if let Some(mut standby) = standby {
+            let (is_active, serving) = busiest(&mut threads, around, standby.is_in_line());
+            // What it rescues may make others stand up, who need these.
+            drop(threads);
+            if let Some((look, caller)) = serving {
+                standby.look(now, &look, caller);
+            }
+            return is_active || standby.is_in_line();
+        }
         let active = threads.iter_mut().map(|watched| watched.look(now, around));
         active.fold(false, |any, active| any | active)
     }
@@ -147,6 +190,9 @@ impl Shared {
     fn stand_up(&self) {
         stand_up_oneself();
         let now = Instant::now();
+        if let Some(mut standby) = self.standby() {
+            return standby.stand_up(now);
+        }
         self.threads().iter_mut().for_each(|watched| watched.stand_up(now));
     }
 
@@ -196,14 +242,30 @@ fn comes_back() -> bool {
     set_policy(None, Policy::Last).and_then(|()| run_anywhere()).is_ok()
 }
 
+/// What was seen of the thread that takes requests, the one that comes last for good or the busiest of the others, with the
+/// caller that it served last; and whether any has done anything.
+fn busiest(threads: &mut [Watched], around: Look, is_standby_in_line: bool) -> (bool, Option<(Look, u32)>) {
+    let mut is_active = false;
+    let mut found: Option<(Look, u32)> = None;
+    for watched in threads {
+        let is_standby = watched.callers == Callers::AllCpusForNow;
+        let look = watched.since_last(around);
+        is_active |= look.served > 0;
+        if is_standby == is_standby_in_line && found.is_none_or(|(busiest, _)| busiest.served < look.served) {
+            found = Some((look, watched.caller()));
+        }
+    }
+    (is_active, found)
+}
+
 fn watch(shared: &Weak<Shared>) {
+    let Some(begun) = shared.upgrade() else { return };
     // If it may not be, this counts as awake for ever, and nobody asks again.
-    if !comes_back() {
+    if begun.standby.is_none() && !comes_back() {
         return;
     }
-    if let Some(shared) = shared.upgrade() {
-        let _ = shared.watch.set(std::thread::current());
-    }
+    let _ = begun.watch.set(std::thread::current());
+    drop(begun);
     loop {
         std::thread::sleep(PERIOD);
         let Some(shared) = shared.upgrade() else { return };
@@ -232,7 +294,7 @@ struct Watched {
 
 impl Watched {
     fn new(thread: Pid, told: Arc<Told>, waiting: WaitingTime, callers: Callers) -> Watched {
-        let pace = Pace::new(callers == Callers::OfAllCpus);
+        let pace = Pace::new(callers != Callers::ItsCpu);
         let waited = waiting.so_far().unwrap_or_default();
         Watched { thread, told, waiting, callers, pace, bound: None, served: 0, changed: 0, waited }
     }
@@ -240,7 +302,7 @@ impl Watched {
     /// Whether it has served callers of all CPUs lately, and not only once in a while.
     fn is_busy_for_all(&self) -> bool {
         let served = self.told.served.load(Ordering::Relaxed) - self.served;
-        self.callers == Callers::OfAllCpus && served >= MANY / 4
+        self.callers != Callers::ItsCpu && served >= MANY / 4
     }
 
     fn caller(&self) -> u32 {
@@ -261,7 +323,7 @@ impl Watched {
         if policy != before && set_policy(Some(self.thread), policy).is_err() {
             return false;
         }
-        if self.callers == Callers::OfAllCpus {
+        if self.callers == Callers::AllCpus {
             self.be_where_caller_is(policy);
         }
         look.served > 0 || policy == Policy::Last

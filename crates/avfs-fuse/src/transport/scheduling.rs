@@ -2,7 +2,8 @@
 #![allow(unsafe_code, reason = "the library has no name for the call that sets a policy")]
 
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, Pid};
+use rustix::process::Resource;
+use rustix::thread::{CapabilitySet, CpuSet, Pid, capabilities};
 
 /// How a thread stands to others that want its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,16 @@ pub fn run_anywhere() -> rustix::io::Result<()> {
     let policy = set_policy(None, Policy::Ordinary);
     roam(None)?;
     policy
+}
+
+/// Whether a thread of this process that comes last could be made ordinary again. In a user namespace the capability says
+/// nothing, so that has to be tried as well.
+pub fn may_come_back() -> bool {
+    /// What a limit of 20 allows: a niceness of 0.
+    const NICENESS_ZERO: u64 = 20;
+    let limit = rustix::process::getrlimit(Resource::Nice).current;
+    let has_capability = capabilities(None).is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_NICE));
+    has_capability || limit.is_none_or(|limit| limit >= NICENESS_ZERO)
 }
 
 /// Sets the policy of a thread of ours (`None`: of the calling one). Going back to [`Policy::Ordinary`] takes

@@ -39,6 +39,11 @@ impl Mounted {
         Mounted::made(empty_tree(), false, Some(compiled(rules)), |skin| skin)
     }
 
+    /// A mount whose modes are checked by the server and not by the kernel.
+    pub fn checking_modes(tree: Arc<WorkTree>) -> Mounted {
+        Mounted::made_with(tree, false, None, true, |skin| skin)
+    }
+
     pub fn of(tree: Arc<WorkTree>, read_only: bool) -> Mounted {
         Mounted::made(tree, read_only, None, |skin| skin)
     }
@@ -48,6 +53,16 @@ impl Mounted {
         tree: Arc<WorkTree>,
         read_only: bool,
         rules: Option<Rules>,
+        wrap: impl FnOnce(Arc<Skin>) -> Arc<S>,
+    ) -> Mounted {
+        Mounted::made_with(tree, read_only, rules, false, wrap)
+    }
+
+    fn made_with<S: Service + 'static>(
+        tree: Arc<WorkTree>,
+        read_only: bool,
+        rules: Option<Rules>,
+        checks_modes: bool,
         wrap: impl FnOnce(Arc<Skin>) -> Arc<S>,
     ) -> Mounted {
         let lines: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -63,6 +78,7 @@ impl Mounted {
             rules,
             owner: None,
             alone: crate::ALONE,
+            checks_modes,
             free_bytes: Arc::new(|| 1 << 40),
             log: log.clone(),
         };
@@ -72,7 +88,7 @@ impl Mounted {
             read_only,
             allow_other: true,
             // Where rules hold they are to be asked, and not the kernel.
-            default_permissions: !is_ruled,
+            default_permissions: !is_ruled && !checks_modes,
             ..MountOptions::new("a vault")
         };
         let connection = mount(directory.path(), &options).unwrap();

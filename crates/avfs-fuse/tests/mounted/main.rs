@@ -10,6 +10,7 @@ mod fixture;
 mod given;
 mod like_the_host;
 mod locks;
+mod modes;
 mod names;
 mod notifications;
 mod privileges;

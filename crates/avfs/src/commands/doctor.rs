@@ -125,10 +125,9 @@ fn serving() -> Check {
         false => {
             let fix = "for faster mounts, allow niceness 0: LimitNICE=+0 (systemd), or `USER - nice 0` in
 /etc/security/limits.conf";
-            (
-                "threads that serve mounts are like any other: the limit on niceness".to_owned(),
-                Some(fix.to_owned()),
-            )
+            let state = "threads that serve mounts let their callers go first over /dev/fuse, and not over io_uring: the \
+                         limit on niceness";
+            (state.to_owned(), Some(fix.to_owned()))
         }
     };
     Check { name: "serving", ok: true, state, fix }

@@ -22,6 +22,35 @@ fn an_ordinary_user_mounts_works_and_unmounts() {
 }
 
 #[test]
+fn changes_in_a_directory_of_an_ordinary_user_ask_for_no_attributes_of_it() {
+    const FILES: u64 = 50;
+    let user = User::new();
+    let mount = user.mount();
+    user.sh("cd place; echo first >first");
+    let asked = || -> u64 {
+        let mounts: serde_json::Value = serde_json::from_str(&user.avfs(&["mounts", "--json"])).unwrap();
+        mounts["mounts"][0]["by_opcode"]["getattr"].as_u64().unwrap_or(0)
+    };
+    let before = asked();
+    let each = |what: &str| format!("for i in $(seq {FILES}); do {what}; done");
+    user.sh(&format!(
+        "cd place; {}; {}; {}",
+        each(": >file$i"),
+        each("mv -n file$i moved$i"),
+        each("rm -f moved$i")
+    ));
+    // Beside a few that the programs ask for themselves: `mv -n` looks at each file.
+    assert!(asked() - before < 2 * FILES, "{} of {}", asked() - before, 3 * FILES);
+    // The server refuses what the modes do not allow.
+    user.sh("cd place; mkdir d; echo x >d/f; chmod 555 d; ! rm -f d/f 2>/dev/null; ! touch d/g 2>/dev/null");
+    user.sh(
+        "cd place; chmod 444 d/f; ! echo y 2>/dev/null >>d/f; test \"$(cat d/f)\" = x; chmod 755 d; rm -rf d",
+    );
+    user.avfs(&["unmount", "place"]);
+    mount.await_server_end();
+}
+
+#[test]
 fn what_an_ordinary_users_dead_server_left_is_cleaned_up() {
     let user = User::new();
     for round in 0..3 {

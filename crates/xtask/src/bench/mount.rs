@@ -11,6 +11,7 @@ mod small_files;
 mod supplies;
 mod target;
 mod tree;
+mod user;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +25,7 @@ use options::Options;
 use requests::Requests;
 use supplies::Supplies;
 use target::Target;
+use user::as_user;
 
 pub fn run(arguments: &[String]) -> Result<ExitCode> {
     let options = Options::parse(arguments)?;
@@ -67,6 +69,8 @@ pub struct Step {
     pub name: &'static str,
     before: Before,
     makes_what_others_need: bool,
+    /// It runs programs that are in the home of the user who measures, so others cannot do it.
+    needs_home: bool,
     /// For work that is nearly all copying of one large file.
     bulk: Option<Bulk>,
     /// Returns how many operations it did, for work that is a number of equal ones.
@@ -87,7 +91,8 @@ type Work = fn(&Path, &Supplies) -> Result<Option<u64>>;
 
 impl Step {
     fn new(name: &'static str, work: Work) -> Step {
-        Step { name, before: Before::Nothing, makes_what_others_need: false, bulk: None, work }
+        let before = Before::Nothing;
+        Step { name, before, makes_what_others_need: false, needs_home: false, bulk: None, work }
     }
 
     fn warm(self) -> Step {
@@ -100,6 +105,10 @@ impl Step {
 
     fn needed(self) -> Step {
         Step { makes_what_others_need: true, ..self }
+    }
+
+    fn at_home(self) -> Step {
+        Step { needs_home: true, ..self }
     }
 
     fn copying(self, bulk: Bulk) -> Step {
@@ -154,14 +163,16 @@ impl Results {
 
 /// Between the rounds, so that the machine is as busy as it is for the steps.
 fn measure_floors(targets: &[Target], results: &mut Results) -> Result<()> {
-    let mut measured: BTreeMap<&str, Floor> = BTreeMap::new();
+    let mut measured: BTreeMap<(&str, bool), Floor> = BTreeMap::new();
     for target in targets {
         let Some(transport) = target.transport() else { continue };
-        let floor = match measured.get(transport) {
+        let key = (transport, target.user.is_some());
+        let floor = match measured.get(&key) {
             Some(floor) => *floor,
-            None => Floor::measure(transport).with_context(|| format!("the floor of {transport}"))?,
+            None => as_user(target.user, || Floor::measure(transport))
+                .with_context(|| format!("the floor of {}", target.label))?,
         };
-        measured.insert(transport, floor);
+        measured.insert(key, floor);
         results.floors.entry(target.label.clone()).or_default().push(floor);
     }
     Ok(())
@@ -177,10 +188,12 @@ fn one_round(
 ) -> Result<()> {
     let place = format!("round-{round}");
     for target in targets.iter() {
-        // An interrupted run may have left it.
-        _ = std::fs::remove_dir_all(target.dir.join(&place));
-        std::fs::create_dir(target.dir.join(&place))
-            .with_context(|| format!("making {place} in {}", target.dir.display()))?;
+        as_user(target.user, || {
+            // An interrupted run may have left it.
+            _ = std::fs::remove_dir_all(target.dir.join(&place));
+            std::fs::create_dir(target.dir.join(&place))
+                .with_context(|| format!("making {place} in {}", target.dir.display()))
+        })?;
     }
     supplies.warm_up()?;
     rustix::fs::sync();
@@ -191,13 +204,16 @@ fn one_round(
         };
         for index in order {
             let target = &mut targets[index];
+            if step.needs_home && target.user.is_some() {
+                continue;
+            }
             let taken = one_step(step, target, &place, supplies)
                 .with_context(|| format!("{} in {}", step.name, target.label))?;
             results.add(step.name, &target.label, taken);
         }
     }
     for target in targets.iter() {
-        std::fs::remove_dir_all(target.dir.join(&place))?;
+        as_user(target.user, || Ok(std::fs::remove_dir_all(target.dir.join(&place))?))?;
     }
     Ok(())
 }
@@ -206,13 +222,15 @@ fn one_step(step: &Step, target: &mut Target, place: &str, supplies: &Supplies) 
     let dir = target.dir.join(place);
     match step.before {
         Before::Nothing => {}
-        Before::Once => _ = (step.work)(&dir, supplies)?,
+        Before::Once => _ = as_user(target.user, || (step.work)(&dir, supplies))?,
         Before::Forget => target.forget()?,
     }
     let before = target.requests()?;
-    let start = Instant::now();
-    let operations = (step.work)(&dir, supplies)?;
-    let time = start.elapsed();
+    let (operations, time) = as_user(target.user, || {
+        let start = Instant::now();
+        let operations = (step.work)(&dir, supplies)?;
+        Ok((operations, start.elapsed()))
+    })?;
     let requests = before.zip(target.requests()?).map(|(before, after)| after.since(&before));
     Ok(Taken { time, operations, requests })
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::session::Log;
-use crate::transport::run_anywhere;
+use crate::transport::start_ordinary;
 
 /// As many reads as a disk or a network makes use of at a time.
 const THREADS_MAX: usize = 8;
@@ -59,8 +59,7 @@ impl Threads {
 
     fn start(&self) {
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name("fuse-read".into());
-        if let Err(error) = thread.spawn(move || shared.work()) {
+        if let Err(error) = start_ordinary("fuse-read", move || shared.work()) {
             (self.shared.log)(&format!("starting a thread that reads: {error}"));
             let mut queue = self.shared.queue();
             queue.threads -= 1;
@@ -90,8 +89,6 @@ impl Shared {
     }
 
     fn work(&self) {
-        // Started while a request is served. Where that is refused it works as well.
-        let _ = run_anywhere();
         while let Some(work) = self.next() {
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 (self.log)("answering a request that was put off has failed");

@@ -14,6 +14,8 @@ pub const MANY: u64 = 20;
 const PATIENCE: Duration = Duration::from_micros(200);
 /// How long a thread that had to wait stays as it is, at least and at most; each time twice as long.
 const ORDINARY_FOR: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(800)];
+/// The same where a thread that waits cannot be helped: what it serves at that moment may wait for half a second.
+const HELPLESS_ORDINARY_FOR: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 
 /// What was seen of a thread in a period.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,11 +38,22 @@ pub struct Pace {
     /// Until when it stays ordinary, and for how long that was.
     ordinary_until: Option<Instant>,
     ordinary_for: Duration,
+    /// The least and the most of that.
+    bounds: [Duration; 2],
 }
 
 impl Pace {
     pub fn new(follows: bool) -> Pace {
-        Pace { policy: Policy::Ordinary, follows, ordinary_until: None, ordinary_for: ORDINARY_FOR[0] }
+        Pace::within(follows, ORDINARY_FOR)
+    }
+
+    /// Of a thread that serves callers on all CPUs and can never be made ordinary.
+    pub fn helpless() -> Pace {
+        Pace::within(true, HELPLESS_ORDINARY_FOR)
+    }
+
+    fn within(follows: bool, bounds: [Duration; 2]) -> Pace {
+        Pace { policy: Policy::Ordinary, follows, ordinary_until: None, ordinary_for: bounds[0], bounds }
     }
 
     pub fn policy(&self) -> Policy {
@@ -65,14 +78,20 @@ impl Pace {
 
     /// It is ordinary from now on, and for a while.
     pub fn stand_up(&mut self, now: Instant) {
-        let [least, _] = ORDINARY_FOR;
+        let [least, _] = self.bounds;
         self.policy = Policy::Ordinary;
         self.ordinary_until = self.ordinary_until.max(Some(now + least));
     }
 
+    /// It got no time, and a request waited for it.
+    pub fn starved(&mut self, now: Instant) {
+        self.policy = Policy::Ordinary;
+        self.stay_ordinary(now);
+    }
+
     /// Who has to wait soon after the last time waits longer for the next try.
     fn stay_ordinary(&mut self, now: Instant) {
-        let [least, most] = ORDINARY_FOR;
+        let [least, most] = self.bounds;
         let is_again = self.ordinary_until.is_some_and(|until| now < until + 4 * self.ordinary_for);
         self.ordinary_for = if is_again { (2 * self.ordinary_for).min(most) } else { least };
         self.ordinary_until = Some(now + self.ordinary_for);
@@ -125,6 +144,20 @@ mod tests {
         now += Duration::from_secs(10);
         assert_eq!(pace.next(now, &STARVED), Policy::Ordinary);
         assert_eq!(pace.next(now + Duration::from_millis(50), &BUSY), Policy::Last);
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_helped_is_tried_again_much_later() {
+        let (mut pace, now) = (Pace::helpless(), Instant::now());
+        assert_eq!(pace.next(now, &BUSY), Policy::Last);
+        pace.starved(now);
+        assert_eq!(pace.policy(), Policy::Ordinary);
+        let [least, most] = HELPLESS_ORDINARY_FOR;
+        assert_eq!(pace.next(now + least / 2, &BUSY), Policy::Ordinary);
+        assert_eq!(pace.next(now + least, &BUSY), Policy::Last);
+        (0..10).for_each(|_| pace.starved(now + least));
+        assert_eq!(pace.next(now + most, &BUSY), Policy::Ordinary);
+        assert_eq!(pace.next(now + least + most, &BUSY), Policy::Last);
     }
 
     #[test]

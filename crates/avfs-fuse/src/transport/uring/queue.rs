@@ -136,7 +136,7 @@ impl Queue {
     /// Serves until the mount is gone. Requests that other threads have not answered by then are left to
     /// them: nobody waits for the answers.
     pub fn run(mut self, giving_way: Option<GivingWay>) -> io::Result<()> {
-        self.serves = giving_way.and_then(|giving_way| giving_way.join(Callers::OfItsCpu));
+        self.serves = giving_way.and_then(|giving_way| giving_way.join(Callers::ItsCpu));
         while self.ring.is_in_use() || (!self.has_ended && self.progress.contains(&Progress::Deferred)) {
             self.ring.submit_and_wait()?;
             self.take_completions()?;

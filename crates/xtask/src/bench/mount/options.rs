@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::Step;
 use super::target::{self, Target};
+use super::user::User;
 use crate::bench::core::build_avfs;
 
 pub const USAGE: &str = "\
@@ -21,11 +22,17 @@ usage: cargo xtask bench mount [OPTIONS]
   --steps WORD,…       only steps with one of these words in their names, and those that make what others need
   --transport NAME,…   two mounts for each of `device`, `uring`, `auto`, the second of them alone; `none` for no
                        mounts [device,uring]
+  --user UID           one more mount for each transport, made and used by this user, who must be able to reach the
+                       program and DIR; `none` for none. It does not build with cargo, which is at home elsewhere
+                       [65534]
   --target NAME=DIR    measure in this directory as well, under this name; may be given again. It may be a mount
                        of anything: requests and floors of others are not known
   --json FILE          write the results as JSON too
   --dir DIR            where the host directory, stores and mounts are made [target/bench]
   --help               this text";
+
+/// The user that is nobody in particular on every system.
+const NOBODY: u32 = 65_534;
 
 pub struct Options {
     pub help: bool,
@@ -34,6 +41,8 @@ pub struct Options {
     words: Vec<String>,
     /// Two mounts for each; `none` for no mounts at all.
     transports: Vec<String>,
+    /// An ordinary user who has one more.
+    user: Option<User>,
     /// Directories that are there already, with names for the table.
     others: Vec<(String, PathBuf)>,
     pub json: Option<PathBuf>,
@@ -47,6 +56,7 @@ impl Options {
             rounds: 5,
             words: Vec::new(),
             transports: target::TRANSPORTS.map(str::to_owned).to_vec(),
+            user: Some(User(NOBODY)),
             others: Vec::new(),
             json: None,
             dir: PathBuf::from("target/bench"),
@@ -69,6 +79,11 @@ impl Options {
             "--rounds" => self.rounds = value()?.parse().context("--rounds takes a number")?,
             "--steps" => self.words = words()?,
             "--transport" => self.transports = words()?,
+            "--user" => {
+                let number = value()?;
+                let parsed = || number.parse().context("--user takes the number of a user");
+                self.user = if number == "none" { None } else { Some(User(parsed()?)) };
+            }
             "--target" => {
                 let (name, dir) = value()?.split_once('=').context("--target takes NAME=DIR")?;
                 self.others.push((name.to_owned(), dir.into()));
@@ -119,6 +134,9 @@ impl Options {
         for transport in &self.transports {
             targets.push(Target::mount(&avfs, transport, &self.dir)?);
             targets.push(Target::mount_alone(&avfs, transport, &self.dir)?);
+            if let Some(user) = self.user {
+                targets.push(Target::mount_as(&avfs, transport, &self.dir, user)?);
+            }
         }
         Ok(())
     }
@@ -140,8 +158,12 @@ mod tests {
         assert_eq!(options.transports, ["uring"]);
         assert_eq!(options.others, [("one".into(), "/a".into()), ("two".into(), "/b=c".into())]);
         assert!(parse("--rounds 3 --help").unwrap().help);
+        assert_eq!(options.user, Some(User(NOBODY)));
+        assert_eq!(parse("--user 1001").unwrap().user, Some(User(1001)));
+        assert_eq!(parse("--user none").unwrap().user, None);
         let mistake = |line| parse(line).err().unwrap().to_string();
         assert_eq!(mistake("--rounds"), "--rounds needs a value");
+        assert_eq!(mistake("--user ann"), "--user takes the number of a user");
         assert_eq!(mistake("--rounds 0"), "--rounds must be at least 1");
         assert_eq!(mistake("--target /a"), "--target takes NAME=DIR");
         assert!(mistake("--round 3").starts_with("unknown option --round"));

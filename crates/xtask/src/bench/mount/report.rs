@@ -96,7 +96,9 @@ impl Table {
         let Summary { target, floor_us, serving_us, .. } = &self.targets[index];
         println!("\n{target:<31}{HEADING}");
         for row in &self.rows {
-            println!("{:<31}{}", row.step, row.cells[index].show());
+            if row.cells[index].median_ms.is_finite() {
+                println!("{:<31}{}", row.step, row.cells[index].show());
+            }
         }
         if let Some(floor) = floor_us {
             println!(

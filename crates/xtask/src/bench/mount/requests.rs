@@ -8,6 +8,8 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::target::settings_of_nobody;
+
 /// Requests by their kind, since the mount was made or since another reading.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Requests {
@@ -54,7 +56,9 @@ impl Serving {
 impl Requests {
     /// The counters of the mount at `dir`; nothing if this avfs does not tell.
     pub fn read(avfs: &Path, home: &Path, dir: &Path) -> Result<Option<Requests>> {
-        let output = Command::new(avfs).args(["mounts", "--json"]).env("AVFS_HOME", home).output()?;
+        let mut mounts = Command::new(avfs);
+        settings_of_nobody(&mut mounts, home);
+        let output = mounts.args(["mounts", "--json"]).env("AVFS_HOME", home).output()?;
         let Ok(answer) = serde_json::from_slice::<Value>(&output.stdout) else { return Ok(None) };
         Ok(mount_at(&answer, dir).and_then(Requests::parse))
     }

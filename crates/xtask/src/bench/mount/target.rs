@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use super::requests::Requests;
+use super::user::{User, as_user};
 
 /// The ways that requests come. All of them are measured when nobody chose.
 pub const TRANSPORTS: [&str; 2] = ["device", "uring"];
@@ -16,13 +17,15 @@ const VAULT: &str = "bench";
 pub struct Target {
     pub label: String,
     pub dir: PathBuf,
+    /// Who works in it, if not the user who measures.
+    pub user: Option<User>,
     mount: Option<Mount>,
 }
 
 impl Target {
     pub fn directory(label: &str, dir: &Path) -> Result<Target> {
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        Ok(Target { label: label.to_owned(), dir: fs::canonicalize(dir)?, mount: None })
+        Ok(Target { label: label.to_owned(), dir: fs::canonicalize(dir)?, user: None, mount: None })
     }
 
     /// A new vault in a new store beside the host directory, mounted.
@@ -36,6 +39,12 @@ impl Target {
         Target::mount_with(avfs, transport, beside, &label, vec!["--alone".into()])
     }
 
+    /// The same as an ordinary user makes and uses it.
+    pub fn mount_as(avfs: &Path, transport: &str, beside: &Path, user: User) -> Result<Target> {
+        let label = format!("avfs {transport}, user");
+        Target::made(avfs, transport, beside, &label, Vec::new(), Some(user))
+    }
+
     /// The same with more flags for `avfs mount`.
     pub fn mount_with(
         avfs: &Path,
@@ -44,13 +53,29 @@ impl Target {
         label: &str,
         flags: Vec<String>,
     ) -> Result<Target> {
+        Target::made(avfs, transport, beside, label, flags, None)
+    }
+
+    fn made(
+        avfs: &Path,
+        transport: &str,
+        beside: &Path,
+        label: &str,
+        flags: Vec<String>,
+        user: Option<User>,
+    ) -> Result<Target> {
         let home = tempfile::Builder::new().prefix("store-").tempdir_in(beside)?;
         let dir = tempfile::Builder::new().prefix("mount-").tempdir_in(beside)?;
+        if let Some(User(id)) = user {
+            for made in [&home, &dir] {
+                std::os::unix::fs::chown(made.path(), Some(id), Some(id))?;
+            }
+        }
         let place = fs::canonicalize(dir.path())?;
-        let mount = Mount { avfs: avfs.to_owned(), transport: transport.to_owned(), flags, home, dir };
+        let mount = Mount { avfs: avfs.to_owned(), transport: transport.to_owned(), flags, user, home, dir };
         mount.avfs(&["vault", "create", VAULT])?;
         mount.open()?;
-        Ok(Target { label: label.to_owned(), dir: place, mount: Some(mount) })
+        Ok(Target { label: label.to_owned(), dir: place, user, mount: Some(mount) })
     }
 
     /// Makes the kernel forget names, attributes and pages, and a mount everything else.
@@ -71,7 +96,7 @@ impl Target {
     /// What the kernel has asked so far, where that is known.
     pub fn requests(&self) -> Result<Option<Requests>> {
         match &self.mount {
-            Some(mount) => Requests::read(&mount.avfs, mount.home.path(), &self.dir),
+            Some(mount) => as_user(self.user, || Requests::read(&mount.avfs, mount.home.path(), &self.dir)),
             None => Ok(None),
         }
     }
@@ -83,10 +108,17 @@ pub fn can_mount(avfs: &Path) -> Result<bool> {
     Ok(help.args(["mount", "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
 }
 
+/// Has a program read its settings in a directory where there are none: another user could not read those of whoever
+/// measures.
+pub fn settings_of_nobody(program: &mut Command, home: &Path) {
+    program.env("HOME", home).env_remove("XDG_CONFIG_HOME");
+}
+
 struct Mount {
     avfs: PathBuf,
     transport: String,
     flags: Vec<String>,
+    user: Option<User>,
     home: tempfile::TempDir,
     dir: tempfile::TempDir,
 }
@@ -107,7 +139,11 @@ impl Mount {
         let talk = tempfile::NamedTempFile::new()?;
         let mut avfs = Command::new(&self.avfs);
         avfs.args(arguments).env("AVFS_HOME", self.home.path()).stdin(Stdio::null()).stdout(Stdio::null());
-        let status = avfs.stderr(talk.reopen()?).status()?;
+        settings_of_nobody(&mut avfs, self.home.path());
+        avfs.stderr(talk.reopen()?);
+        let status = as_user(self.user, || {
+            avfs.status().with_context(|| format!("starting {} as an ordinary user", self.avfs.display()))
+        })?;
         ensure!(status.success(), "avfs {}: {}", arguments.join(" "), fs::read_to_string(talk.path())?);
         Ok(())
     }

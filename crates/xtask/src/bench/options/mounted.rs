@@ -74,6 +74,7 @@ impl Mounted {
                 access: lacking.access(),
                 rules: None,
                 owner: None,
+                checks_modes: false,
                 alone: matches!(lacking, Lacking::NothingAlone),
                 free_bytes: Arc::new(|| 1 << 40),
                 log: Arc::new(|line| eprintln!("{line}")),

@@ -40,6 +40,13 @@ impl GuardReason {
         is_guarded.then_some(GuardReason::RunByHost("it leads to files that tools of this machine would run"))
     }
 
+    /// The same for a submodule, which brings the files of another repository.
+    pub(crate) fn of_submodule(path: &TreePath) -> Option<GuardReason> {
+        let holds = |path: &TreePath| Preset::may_hold_run_by_host(path);
+        let is_guarded = holds(path) || folded_path(path).is_some_and(|folded| holds(&folded));
+        is_guarded.then_some(GuardReason::RunByHost("it brings files that tools of this machine would run"))
+    }
+
     /// A stable name for programs.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use avfs_tree::ReadError;
 
 use super::deliver::Delivery;
 use super::error::GitError;
-use super::guarded::Guards;
+use super::guarded::{Arrival, Guards};
 use super::host::HostRepository;
 use super::identity::Identity;
 use super::names::{ObjectName, RefName};
@@ -141,11 +141,12 @@ impl Work {
                 left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Ignored });
                 continue;
             }
-            let target = match &change.after {
-                Some(Entry { kind: EntryKind::Symlink { target }, .. }) => Some(&target[..]),
-                _ => None,
+            let arrival = match &change.after {
+                None => Arrival::Nothing,
+                Some(Entry { kind: EntryKind::Symlink { target }, .. }) => Arrival::Link(target),
+                Some(_) => Arrival::File,
             };
-            match guards.guard(&change.path, target)? {
+            match guards.guard(&change.path, arrival)? {
                 Some((_, reason)) if !is_named(&change.path, allowed) => {
                     left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Guarded(reason) });
                 }

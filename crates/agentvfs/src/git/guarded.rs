@@ -11,7 +11,7 @@ use super::error::GitError;
 use super::names::ObjectName;
 use super::quarantine::Quarantine;
 use super::work::Work;
-use crate::apply::{GuardReason, is_deciding, is_part};
+use crate::apply::{Becomes, GuardReason, Leads, is_deciding, is_part};
 
 /// A commit that changes what the host runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(super) struct Guards<'a> {
     commits: Option<(&'a Quarantine, &'a ObjectName)>,
     /// The directories, from the root of the repository and folded, in which a commit has a `HEAD` that another one has not.
     heads: HashSet<Vec<u8>>,
+    /// Where guarded names of the host lead.
+    leads: Leads,
     kinds: HashMap<TreePath, Kind>,
 }
 
@@ -57,20 +59,20 @@ pub(super) enum Arrival<'a> {
 }
 
 impl<'a> Guards<'a> {
-    pub(super) fn of_files(work: &'a Work) -> Guards<'a> {
-        Guards { work, commits: None, heads: HashSet::new(), kinds: HashMap::new() }
+    pub(super) fn of_files(work: &'a Work, leads: Leads) -> Guards<'a> {
+        Guards { work, commits: None, heads: HashSet::new(), leads, kinds: HashMap::new() }
     }
 
     /// `changed`: the paths that differ between the commits and their parents and are there in one of them. Every
     /// commit can be checked out, so a `HEAD` counts that only some of them have.
     pub(super) fn of_commits<'p>(
         work: &'a Work,
-        suspects: &'a Quarantine,
-        tip: &'a ObjectName,
+        (suspects, tip): (&'a Quarantine, &'a ObjectName),
+        leads: Leads,
         changed: impl Iterator<Item = &'p [u8]>,
     ) -> Guards<'a> {
         let heads = changed.filter_map(directory_of_head).collect();
-        Guards { work, commits: Some((suspects, tip)), heads, kinds: HashMap::new() }
+        Guards { work, commits: Some((suspects, tip)), heads, leads, kinds: HashMap::new() }
     }
 
     /// Why a path, from the root of the project, is guarded, and what the user has to name.
@@ -84,7 +86,8 @@ impl<'a> Guards<'a> {
             Arrival::Submodule => GuardReason::of_submodule(path),
             Arrival::Nothing | Arrival::File => None,
         };
-        if let Some(reason) = GuardReason::of_name(path).or_else(by_kind) {
+        let by_lead = || self.leads.reason(path, arrival.into());
+        if let Some(reason) = GuardReason::of_name(path).or_else(by_kind).or_else(by_lead) {
             return Ok(Some((path.clone(), reason)));
         }
         let mut above = TreePath::root();
@@ -189,6 +192,16 @@ impl<'a> Arrival<'a> {
     }
 }
 
+impl From<Arrival<'_>> for Becomes {
+    fn from(arrival: Arrival<'_>) -> Becomes {
+        match arrival {
+            Arrival::Nothing => Becomes::Nothing,
+            Arrival::Link(_) | Arrival::Submodule => Becomes::Link,
+            Arrival::File => Becomes::File,
+        }
+    }
+}
+
 /// Whether a version says that nothing is there.
 pub(super) fn is_absent(version: &str) -> bool {
     version.bytes().all(|byte| byte == b'0')
@@ -200,6 +213,20 @@ impl Quarantine {
         let Some(name) = version.strip_prefix(LINK) else { return Ok(None) };
         let git = self.git("looking at a symbolic link").args(["cat-file", "blob", name]);
         git.output().map(Some).map_err(GitError::refused)
+    }
+
+    /// The symbolic links of a commit, with their versions.
+    pub(super) fn links_of(&self, commit: &ObjectName) -> Result<Vec<(Vec<u8>, String)>, GitError> {
+        let git = self.git("listing links").args(["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]);
+        let listed = git.output().map_err(GitError::refused)?;
+        // `120000 blob NAME\tPATH`
+        let link = |line: &[u8]| {
+            let at = line.iter().position(|byte| *byte == b'\t')?;
+            let about = std::str::from_utf8(&line[..at]).ok()?.strip_prefix(LINK)?;
+            let (_, name) = about.split_once(' ')?;
+            Some((line[at + 1..].to_vec(), format!("{LINK}{name}")))
+        };
+        Ok(listed.split(|byte| *byte == 0).filter_map(link).collect())
     }
 
     /// Whether a directory of a commit has a file `HEAD`, in any spelling.

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use avfs_core::TreePath;
+
 use super::error::GitError;
 use super::names::{ObjectFormat, ObjectName, RefName};
 use super::place::Place;
@@ -18,19 +20,26 @@ const NOTE: &str = "avfs apply";
 #[derive(Clone, Debug)]
 pub struct HostRepository {
     place: Place,
+    /// The working directory, or the one of a bare repository.
+    directory: PathBuf,
 }
 
 impl HostRepository {
     /// The repository of a working directory (which may be a worktree or a submodule), or a bare one.
     pub fn open(directory: &Path) -> Result<HostRepository, GitError> {
         match Place::of(directory) {
-            Some(place) => Ok(HostRepository { place }),
+            Some(place) => Ok(HostRepository { place, directory: directory.to_owned() }),
             None => Err(GitError::NotARepository { place: directory.to_owned() }),
         }
     }
 
     pub(super) fn git(&self, action: &'static str) -> Git {
         Git::new(&self.place.own, action)
+    }
+
+    /// The directory of the project in which its files are `below`.
+    pub(super) fn project(&self, below: &TreePath) -> &Path {
+        self.directory.ancestors().nth(below.components().count()).unwrap_or(&self.directory)
     }
 
     pub(super) fn place(&self) -> &Path {

@@ -7,7 +7,7 @@
 
 mod merges;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use avfs_core::TreePath;
@@ -22,7 +22,7 @@ use super::names::ObjectName;
 use super::program::GIVING;
 use super::quarantine::Quarantine;
 use super::work::Work;
-use crate::apply::{GuardReason, is_named};
+use crate::apply::{GuardReason, Leads};
 
 /// A commit that changes a hidden path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +78,12 @@ impl Work {
         let known = host.tips()?;
         let changes = self.changes(suspects, tip, &known)?;
         let merges = merges::Merges::read(suspects, tip, &known)?;
-        let changed = changes.iter().filter(|change| change.is_somewhere()).map(|change| &change.path[..]);
+        let all = || changes.iter().chain(merges.differences());
+        let leads = self.leads(suspects, tip, host, all())?;
+        let changed = all().filter(|change| change.is_somewhere()).map(|change| &change.path[..]);
         let mut watch = Watch {
             hiding: self.rules().map(|rules| Hiding { work: self, levels: Levels::new(rules), rules }),
-            guards: Guards::of_commits(self, suspects, tip, changed.chain(merges.paths())),
+            guards: Guards::of_commits(self, (suspects, tip), leads, changed),
             suspects,
             files: self.files(),
             allowed,
@@ -117,6 +119,31 @@ impl Work {
             return Err(GitError::ChangesGuarded { changes: guarded, task: None });
         }
         Ok(())
+    }
+
+    /// Where guarded names lead, on the host and in any of the commits.
+    fn leads<'c>(
+        &self,
+        suspects: &Quarantine,
+        tip: &ObjectName,
+        host: &HostRepository,
+        changes: impl Iterator<Item = &'c Change> + Clone,
+    ) -> Result<Leads, GitError> {
+        let whole = |raw: &[u8]| TreePath::parse(raw).ok().map(|path| self.files().join_path(&path));
+        let paths: Vec<TreePath> = changes.clone().filter_map(|change| whole(&change.path)).collect();
+        let mut leads = Leads::of(host.project(self.files()), paths.iter())?;
+        let mut links: BTreeSet<(Vec<u8>, String)> = suspects.links_of(tip)?.into_iter().collect();
+        for change in changes {
+            let versions = change.before.iter().chain([&change.after]);
+            links.extend(versions.map(|version| (change.path.clone(), version.clone())));
+        }
+        for (raw, version) in links {
+            let Some(link) = whole(&raw).filter(Leads::concern) else { continue };
+            if let Some(target) = suspects.target_of(&version)? {
+                leads.add_link(&link, &target);
+            }
+        }
+        Ok(leads)
     }
 
     /// What new commits change that are no merges.
@@ -184,12 +211,11 @@ impl Watch<'_> {
         // A name that no tree can have is refused later, by git itself.
         let Ok(path) = TreePath::parse(raw) else { return Ok(None) };
         let path = self.files.join_path(&path);
-        if is_named(&path, self.allowed) {
-            return Ok(None);
-        }
         let target = self.suspects.target_of(version)?;
         let arrival = Arrival::of_version(version, target.as_deref());
-        Ok(self.guards.guard(&path, arrival)?.map(|(named, reason)| Found::Guarded(named, reason)))
+        let found = self.guards.guard(&path, arrival)?;
+        let found = found.filter(|(_, reason)| !reason.is_named(&path, self.allowed));
+        Ok(found.map(|(named, reason)| Found::Guarded(named, reason)))
     }
 }
 

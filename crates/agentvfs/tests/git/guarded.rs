@@ -196,3 +196,41 @@ fn submodules_at_names_that_the_host_looks_into_are_refused() {
         bring_as("with-lib", &ground, &worked(&ground, &store, &add("lib")), &[]).unwrap();
     }
 }
+
+/// What the user's own links and settings lead to.
+#[test]
+fn commits_that_change_what_links_and_settings_lead_to_are_refused() {
+    let store = Store::in_memory();
+    let ground = Ground::with(
+        "git init -q --template= -b main; mkdir -p tools/claude tools/hooks tools/deep packages/web; echo a >a
+         echo '{}' >tools/claude/settings.json; echo notes >tools/claude/notes; echo x >tools/clean.sh
+         echo x >tools/hooks/pre-commit; echo x >tools/deep/tasks.json; ln -s tools/claude .claude
+         ln -s ../../tools/deep packages/web/.vscode; git add -A; git commit -qm first
+         git config core.hooksPath tools/hooks; git config filter.x.clean 'sh tools/clean.sh %f'
+         git checkout -qb linked; ln -s tools/deep .vscode; git add -A; git commit -qm link; git checkout -q main",
+    );
+    for (script, expected) in [
+        ("echo evil >>tools/claude/settings.json; git commit -qam c", "/.claude/settings.json"),
+        ("echo evil >>tools/hooks/pre-push; git add -A; git commit -qm c", "core.hookspath"),
+        ("echo evil >>tools/clean.sh; git commit -qam c", "filter.x.clean"),
+        ("echo evil >>tools/deep/tasks.json; git commit -qam c", "/packages/web/.vscode/tasks.json"),
+        (
+            "git checkout -q linked; echo evil >>tools/deep/launch.json; git add -A; git commit -qm c",
+            "vscode/launch.json",
+        ),
+    ] {
+        let task = worked(&ground, &store, script);
+        let error = bring(&ground, &task, &[]).expect_err(script);
+        assert_eq!(error.code(), "guarded-changed", "{script}: {error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let script = "echo more >>tools/claude/notes; echo more >>a; git commit -qam c";
+    bring(&ground, &worked(&ground, &store, script), &[]).unwrap();
+
+    let script = "echo evil >>tools/claude/settings.json; echo evil >>tools/clean.sh; echo more >>a";
+    let task = worked(&ground, &store, script);
+    let host = HostRepository::open(&ground.path("host")).unwrap();
+    let made = commit(&task.git_work().unwrap(), &host).unwrap();
+    let left: Vec<String> = made.left_out.iter().map(|left| left.path.to_string()).collect();
+    assert_eq!(left, ["/tools/claude/settings.json", "/tools/clean.sh"]);
+}

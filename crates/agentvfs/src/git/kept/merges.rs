@@ -43,9 +43,9 @@ impl Merges {
         Ok(Merges { merges, differences })
     }
 
-    /// The paths that differ.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &[u8]> {
-        self.differences.iter().map(|difference| &difference.change.path[..])
+    /// Every path that differs, from each parent.
+    pub(super) fn differences(&self) -> impl Iterator<Item = &Change> + Clone {
+        self.differences.iter().map(|difference| &difference.change)
     }
 
     /// What they make of hidden or guarded paths that a clean merge does not.

@@ -160,8 +160,9 @@ impl Leads {
 
 impl Lead {
     fn reason(&self, path: &TreePath, folded: &TreePath, becomes: Becomes) -> Option<GuardReason> {
-        let replaces_way =
-            self.to.starts_with(folded) && matches!(becomes, Becomes::File | Becomes::Link) && !path.is_root();
+        let replaces_way = self.to.starts_with(folded)
+            && matches!(becomes, Becomes::File | Becomes::Link)
+            && !path.is_root();
         match &self.by {
             LedBy::Git(name) if replaces_way || folded.starts_with(&self.to) => {
                 Some(GuardReason::NamedByGit(name.clone()))

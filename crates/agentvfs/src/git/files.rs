@@ -67,7 +67,7 @@ pub enum WhyLeftOut {
 
 impl Committed {
     /// Whether something of the work is in no commit until the user names it.
-    pub(super) fn is_guarded(&self) -> bool {
+    pub fn is_guarded(&self) -> bool {
         self.left_out.iter().any(|left| matches!(left.why, WhyLeftOut::Guarded(_)))
     }
 }

@@ -16,7 +16,7 @@ pub struct Guarded {
     pub reason: GuardReason,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardReason {
     /// Tools of the host run the file, or what it names.
     RunByHost(&'static str),
@@ -24,6 +24,10 @@ pub enum GuardReason {
     NewRepository,
     /// It belongs to a repository that is there, and says what git runs.
     InRepository,
+    /// A symbolic link of the user's leads to it: tools of the host find it at this path.
+    LedTo(TreePath),
+    /// This setting of git, or this link in a repository, leads to it.
+    NamedByGit(String),
 }
 
 impl GuardReason {
@@ -40,30 +44,47 @@ impl GuardReason {
         is_guarded.then_some(GuardReason::RunByHost("it leads to files that tools of this machine would run"))
     }
 
+    /// The same for a submodule, which brings the files of another repository.
+    pub(crate) fn of_submodule(path: &TreePath) -> Option<GuardReason> {
+        let holds = |path: &TreePath| Preset::may_hold_run_by_host(path);
+        let is_guarded = holds(path) || folded_path(path).is_some_and(|folded| holds(&folded));
+        is_guarded.then_some(GuardReason::RunByHost("it brings files that tools of this machine would run"))
+    }
+
+    /// Whether the user has named the path, or the one under which tools find it.
+    pub(crate) fn is_named(&self, path: &TreePath, named: &[TreePath]) -> bool {
+        let as_other = matches!(self, GuardReason::LedTo(other) if is_named(other, named));
+        as_other || is_named(path, named)
+    }
+
     /// A stable name for programs.
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             GuardReason::RunByHost(_) => "run-by-host",
             GuardReason::NewRepository => "new-repository",
             GuardReason::InRepository => "in-repository",
+            GuardReason::LedTo(_) => "led-to",
+            GuardReason::NamedByGit(_) => "named-by-git",
         }
     }
 }
 
 impl fmt::Display for GuardReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            GuardReason::RunByHost(reason) => reason,
+        match self {
+            GuardReason::RunByHost(reason) => f.write_str(reason),
             GuardReason::NewRepository => {
-                "git would take it for a repository, and run what its settings name"
+                f.write_str("git would take it for a repository, and run what its settings name")
             }
-            GuardReason::InRepository => "git runs it, or what it names",
-        })
+            GuardReason::InRepository => f.write_str("git runs it, or what it names"),
+            GuardReason::LedTo(path) => write!(f, "tools of this machine find it as {path}, and run it"),
+            GuardReason::NamedByGit(name) => write!(f, "{name} leads git to it"),
+        }
     }
 }
 
 /// Whether the user has named a path, or a directory above it.
-pub(crate) fn is_named(path: &TreePath, named: &[TreePath]) -> bool {
+fn is_named(path: &TreePath, named: &[TreePath]) -> bool {
     named.iter().any(|top| !top.is_root() && path.starts_with(top))
 }
 

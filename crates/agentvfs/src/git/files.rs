@@ -9,7 +9,7 @@ use avfs_tree::ReadError;
 
 use super::deliver::Delivery;
 use super::error::GitError;
-use super::guarded::Guards;
+use super::guarded::{Arrival, Guards};
 use super::host::HostRepository;
 use super::identity::Identity;
 use super::names::{ObjectName, RefName};
@@ -17,7 +17,7 @@ use super::place::is_in_repository;
 use super::program::GIVING;
 use super::quarantine::{Quarantine, StoredFile};
 use super::work::Work;
-use crate::apply::{GuardReason, is_named};
+use crate::apply::{GuardReason, Leads};
 use crate::ignored::Ignored;
 use crate::patch::quoted_bytes;
 use crate::task::is_directory;
@@ -53,7 +53,7 @@ pub struct LeftOut {
     pub why: WhyLeftOut,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhyLeftOut {
     #[error("ignored")]
     Ignored,
@@ -67,7 +67,7 @@ pub enum WhyLeftOut {
 
 impl Committed {
     /// Whether something of the work is in no commit until the user names it.
-    pub(super) fn is_guarded(&self) -> bool {
+    pub fn is_guarded(&self) -> bool {
         self.left_out.iter().any(|left| matches!(left.why, WhyLeftOut::Guarded(_)))
     }
 }
@@ -76,7 +76,7 @@ impl Work {
     /// Makes a new branch with one commit: what was checked out when the work began, and the changed files as they
     /// are now. Filters (line ends, large-file storage) are not applied: git would start programs for them.
     pub fn commit_files(&self, host: &HostRepository, commit: &CommitFiles) -> Result<Committed, GitError> {
-        let (changes, left_out) = self.sorted_out(&commit.paths, &commit.allowed)?;
+        let (changes, left_out) = self.sorted_out(host, &commit.paths, &commit.allowed)?;
         if changes.is_empty() {
             return Err(GitError::NoFiles);
         }
@@ -108,6 +108,7 @@ impl Work {
     /// The changes that a commit can hold and should, and those that are left out.
     fn sorted_out(
         &self,
+        host: &HostRepository,
         paths: &[TreePath],
         allowed: &[TreePath],
     ) -> Result<(Vec<Change>, Vec<LeftOut>), GitError> {
@@ -135,18 +136,20 @@ impl Work {
         let mut ignored = Ignored::new(self.base().clone(), self.head().clone());
         let named: HashSet<TreePath> = paths.iter().cloned().collect();
         let mut wanted = Vec::new();
-        let mut guards = Guards::of_files(self);
+        let leads = Leads::of(host.project(self.files()), kept.iter().map(|change| &change.path))?;
+        let mut guards = Guards::of_files(self, leads);
         for change in kept {
             if ignored.left_out(&change.path, is_directory(&change), &named)?.is_some() {
                 left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Ignored });
                 continue;
             }
-            let target = match &change.after {
-                Some(Entry { kind: EntryKind::Symlink { target }, .. }) => Some(&target[..]),
-                _ => None,
+            let arrival = match &change.after {
+                None => Arrival::Nothing,
+                Some(Entry { kind: EntryKind::Symlink { target }, .. }) => Arrival::Link(target),
+                Some(_) => Arrival::File,
             };
-            match guards.guard(&change.path, target)? {
-                Some((_, reason)) if !is_named(&change.path, allowed) => {
+            match guards.guard(&change.path, arrival)? {
+                Some((_, reason)) if !reason.is_named(&change.path, allowed) => {
                     left_out.push(LeftOut { path: change.path, why: WhyLeftOut::Guarded(reason) });
                 }
                 _ => wanted.push(change),

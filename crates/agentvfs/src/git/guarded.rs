@@ -1,6 +1,6 @@
 //! Commits and files that would bring what the host runs: they come over only if the user named their paths.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use avfs_core::spelling::folded;
@@ -11,7 +11,7 @@ use super::error::GitError;
 use super::names::ObjectName;
 use super::quarantine::Quarantine;
 use super::work::Work;
-use crate::apply::{GuardReason, is_deciding, is_part};
+use crate::apply::{Becomes, GuardReason, Leads, is_deciding, is_part};
 
 /// A commit that changes what the host runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,27 +41,53 @@ pub(super) struct Guards<'a> {
     work: &'a Work,
     /// Commits that may have a `HEAD` that is no file of the work.
     commits: Option<(&'a Quarantine, &'a ObjectName)>,
+    /// The directories, from the root of the repository and folded, in which a commit has a `HEAD` that another one has not.
+    heads: HashSet<Vec<u8>>,
+    /// Where guarded names of the host lead.
+    leads: Leads,
     kinds: HashMap<TreePath, Kind>,
 }
 
+/// What comes to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival<'a> {
+    Nothing,
+    Link(&'a [u8]),
+    /// What another repository has.
+    Submodule,
+    File,
+}
+
 impl<'a> Guards<'a> {
-    pub(super) fn of_files(work: &'a Work) -> Guards<'a> {
-        Guards { work, commits: None, kinds: HashMap::new() }
+    pub(super) fn of_files(work: &'a Work, leads: Leads) -> Guards<'a> {
+        Guards { work, commits: None, heads: HashSet::new(), leads, kinds: HashMap::new() }
     }
 
-    pub(super) fn of_commits(work: &'a Work, suspects: &'a Quarantine, tip: &'a ObjectName) -> Guards<'a> {
-        Guards { work, commits: Some((suspects, tip)), kinds: HashMap::new() }
+    /// `changed`: the paths that differ between the commits and their parents and are there in one of them. Every
+    /// commit can be checked out, so a `HEAD` counts that only some of them have.
+    pub(super) fn of_commits<'p>(
+        work: &'a Work,
+        (suspects, tip): (&'a Quarantine, &'a ObjectName),
+        leads: Leads,
+        changed: impl Iterator<Item = &'p [u8]>,
+    ) -> Guards<'a> {
+        let heads = changed.filter_map(directory_of_head).collect();
+        Guards { work, commits: Some((suspects, tip)), heads, leads, kinds: HashMap::new() }
     }
 
-    /// Why a path, from the root of the project, is guarded, and what the user has to name. `target` is that of a
-    /// symbolic link.
+    /// Why a path, from the root of the project, is guarded, and what the user has to name.
     pub(super) fn guard(
         &mut self,
         path: &TreePath,
-        target: Option<&[u8]>,
+        arrival: Arrival<'_>,
     ) -> Result<Option<(TreePath, GuardReason)>, GitError> {
-        let by_link = || target.and_then(|target| GuardReason::of_link(path, target));
-        if let Some(reason) = GuardReason::of_name(path).or_else(by_link) {
+        let by_kind = || match arrival {
+            Arrival::Link(target) => GuardReason::of_link(path, target),
+            Arrival::Submodule => GuardReason::of_submodule(path),
+            Arrival::Nothing | Arrival::File => None,
+        };
+        let by_lead = || self.leads.reason(path, arrival.into());
+        if let Some(reason) = GuardReason::of_name(path).or_else(by_kind).or_else(by_lead) {
             return Ok(Some((path.clone(), reason)));
         }
         let mut above = TreePath::root();
@@ -75,11 +101,12 @@ impl<'a> Guards<'a> {
                 Kind::Repository if is_deciding(&part) => {
                     return Ok(Some((path.clone(), GuardReason::InRepository)));
                 }
-                Kind::Candidate => {
+                // Taking a part away makes nothing a repository.
+                Kind::Candidate if arrival != Arrival::Nothing => {
                     let named = if above.is_root() { path.clone() } else { above };
                     return Ok(Some((named, GuardReason::NewRepository)));
                 }
-                Kind::Ordinary | Kind::Repository => {}
+                Kind::Ordinary | Kind::Repository | Kind::Candidate => {}
             }
             above.push(&name);
         }
@@ -118,8 +145,23 @@ impl<'a> Guards<'a> {
                 None => return Ok(false),
             },
         };
-        suspects.has_head_in(tip, below)
+        Ok(self.heads.contains(&folded_bytes(below)) || suspects.has_head_in(tip, below)?)
     }
+}
+
+/// The directory of a file that some file system takes for `HEAD`.
+fn directory_of_head(path: &[u8]) -> Option<Vec<u8>> {
+    let (directory, name) = match path.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&b""[..], path),
+    };
+    (folded(name) == b"head").then(|| folded_bytes(directory))
+}
+
+/// A path as bytes, with each of its names folded.
+fn folded_bytes(path: &[u8]) -> Vec<u8> {
+    let names: Vec<Vec<u8>> = path.split(|byte| *byte == b'/').map(folded).collect();
+    names.join(&b'/')
 }
 
 fn is_there(reader: &TreeReader, path: &TreePath, as_file: bool) -> Result<bool, GitError> {
@@ -134,12 +176,57 @@ fn name(bytes: &[u8]) -> EntryName {
     EntryName::new(bytes).expect("this is a name")
 }
 
+/// How the versions of symbolic links and submodules begin.
+const LINK: &str = "120000 ";
+const SUBMODULE: &str = "160000 ";
+
+impl<'a> Arrival<'a> {
+    /// By a version, and the target if it is a symbolic link.
+    pub(super) fn of_version(version: &str, target: Option<&'a [u8]>) -> Arrival<'a> {
+        match target {
+            Some(target) => Arrival::Link(target),
+            None if version.starts_with(SUBMODULE) => Arrival::Submodule,
+            None if is_absent(version) => Arrival::Nothing,
+            None => Arrival::File,
+        }
+    }
+}
+
+impl From<Arrival<'_>> for Becomes {
+    fn from(arrival: Arrival<'_>) -> Becomes {
+        match arrival {
+            Arrival::Nothing => Becomes::Nothing,
+            Arrival::Link(_) | Arrival::Submodule => Becomes::Link,
+            Arrival::File => Becomes::File,
+        }
+    }
+}
+
+/// Whether a version says that nothing is there.
+pub(super) fn is_absent(version: &str) -> bool {
+    version.bytes().all(|byte| byte == b'0')
+}
+
 impl Quarantine {
     /// Where a symbolic link leads, by a version of it: `120000 NAME`.
     pub(super) fn target_of(&self, version: &str) -> Result<Option<Vec<u8>>, GitError> {
-        let Some(name) = version.strip_prefix("120000 ") else { return Ok(None) };
+        let Some(name) = version.strip_prefix(LINK) else { return Ok(None) };
         let git = self.git("looking at a symbolic link").args(["cat-file", "blob", name]);
         git.output().map(Some).map_err(GitError::refused)
+    }
+
+    /// The symbolic links of a commit, with their versions.
+    pub(super) fn links_of(&self, commit: &ObjectName) -> Result<Vec<(Vec<u8>, String)>, GitError> {
+        let git = self.git("listing links").args(["ls-tree", "-r", "-z", "--full-tree", commit.as_str()]);
+        let listed = git.output().map_err(GitError::refused)?;
+        // `120000 blob NAME\tPATH`
+        let link = |line: &[u8]| {
+            let at = line.iter().position(|byte| *byte == b'\t')?;
+            let about = std::str::from_utf8(&line[..at]).ok()?.strip_prefix(LINK)?;
+            let (_, name) = about.split_once(' ')?;
+            Some((line[at + 1..].to_vec(), format!("{LINK}{name}")))
+        };
+        Ok(listed.split(|byte| *byte == 0).filter_map(link).collect())
     }
 
     /// Whether a directory of a commit has a file `HEAD`, in any spelling.

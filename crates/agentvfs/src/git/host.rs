@@ -5,29 +5,41 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use avfs_core::TreePath;
+
 use super::error::GitError;
 use super::names::{ObjectFormat, ObjectName, RefName};
 use super::place::Place;
 use super::program::Git;
+
+/// What the log of a branch says of its making.
+const NOTE: &str = "avfs apply";
 
 /// A repository of the host. Its index, working directory, settings and hooks are left alone: hooks do not run, and
 /// nothing is written but packs and branches.
 #[derive(Clone, Debug)]
 pub struct HostRepository {
     place: Place,
+    /// The working directory, or the one of a bare repository.
+    directory: PathBuf,
 }
 
 impl HostRepository {
     /// The repository of a working directory (which may be a worktree or a submodule), or a bare one.
     pub fn open(directory: &Path) -> Result<HostRepository, GitError> {
         match Place::of(directory) {
-            Some(place) => Ok(HostRepository { place }),
+            Some(place) => Ok(HostRepository { place, directory: directory.to_owned() }),
             None => Err(GitError::NotARepository { place: directory.to_owned() }),
         }
     }
 
     pub(super) fn git(&self, action: &'static str) -> Git {
         Git::new(&self.place.own, action)
+    }
+
+    /// The directory of the project in which its files are `below`.
+    pub(super) fn project(&self, below: &TreePath) -> &Path {
+        self.directory.ancestors().nth(below.components().count()).unwrap_or(&self.directory)
     }
 
     pub(super) fn place(&self) -> &Path {
@@ -60,6 +72,22 @@ impl HostRepository {
         Ok(tips)
     }
 
+    /// The branches that were brought from tasks, by what is noted when they are made or moved, and by their names.
+    pub(super) fn made_branches(&self) -> Result<Vec<String>, GitError> {
+        let git = self.git("looking for brought branches").args(["log", "-g", "--format=%gD%x00%gs"]);
+        let listed = git.args(["--glob=refs/heads/*", "--"]).output()?;
+        let listed = String::from_utf8_lossy(&listed);
+        let noted = listed.lines().filter_map(|line| {
+            let (entry, note) = line.split_once('\0')?;
+            let (name, _) = entry.rsplit_once("@{")?;
+            (note == NOTE).then(|| name.to_owned())
+        });
+        let mut names: Vec<String> = noted.chain(["refs/heads/avfs/*".to_owned()]).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
     /// The commit that is checked out; `None` if there is none yet.
     pub(super) fn head(&self) -> Result<Option<ObjectName>, GitError> {
         self.commit("HEAD")
@@ -87,7 +115,7 @@ impl HostRepository {
         let nothing = "0".repeat(to.as_str().len());
         let from = from.map_or(&*nothing, ObjectName::as_str);
         let name = OsStr::from_bytes(branch.as_bytes());
-        let git = self.git("making the branch").args(["update-ref", "--create-reflog", "-m", "avfs apply"]);
+        let git = self.git("making the branch").args(["update-ref", "--create-reflog", "-m", NOTE]);
         git.arg(name).args([to.as_str(), from]).output().map(drop)
     }
 

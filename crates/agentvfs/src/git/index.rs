@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// A symbolic link.
+const LINK: u32 = 0o120_000;
 /// A submodule.
 const GITLINK: u32 = 0o160_000;
 
@@ -33,6 +35,11 @@ impl<'a> Tracked<'a> {
     /// One of which nothing else is known.
     pub(super) fn unknown(path: &'a [u8], is_submodule: bool, is_left_out: bool) -> Tracked<'a> {
         Tracked { path, is_submodule, is_left_out, object: &[], stat: &[] }
+    }
+
+    /// Whether it is a symbolic link.
+    pub(super) fn is_link(&self) -> bool {
+        number(self.stat, 24).is_some_and(|mode| mode & 0o170_000 == LINK)
     }
 
     /// Whether a file is the one that git knows, by what it notes of files. In doubt it is not.

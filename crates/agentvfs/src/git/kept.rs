@@ -2,11 +2,12 @@
 //! is changed only if the user named it.
 //!
 //! A change that the user's own history has made, of the same contents into the same contents, may be made again: by a
-//! rebase, or a cherry-pick. A merge may make of it what a clean merge does.
+//! rebase, or a cherry-pick. A branch that was brought from a task is not the user's own until it is merged. A merge may
+//! make of it what a clean merge does.
 
 mod merges;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use avfs_core::TreePath;
@@ -14,14 +15,14 @@ use avfs_core::rules::{Level, Rules};
 use avfs_tree::ReadError;
 
 use super::error::GitError;
-use super::guarded::{GuardedChange, Guards};
+use super::guarded::{Arrival, GuardedChange, Guards, is_absent};
 use super::hidden::Levels;
 use super::host::HostRepository;
 use super::names::ObjectName;
 use super::program::GIVING;
 use super::quarantine::Quarantine;
 use super::work::Work;
-use crate::apply::{GuardReason, is_named};
+use crate::apply::{GuardReason, Leads};
 
 /// A commit that changes a hidden path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,11 @@ struct Change {
 }
 
 impl Change {
+    /// Whether one of the versions is a file.
+    fn is_somewhere(&self) -> bool {
+        self.before.iter().chain([&self.after]).any(|version| !is_absent(version))
+    }
+
     fn pairs(&self) -> impl Iterator<Item = (Vec<u8>, String, String)> {
         self.before.iter().map(|before| (self.path.clone(), before.clone(), self.after.clone()))
     }
@@ -70,15 +76,20 @@ impl Work {
         allowed: &[TreePath],
     ) -> Result<(), GitError> {
         let known = host.tips()?;
+        let changes = self.changes(suspects, tip, &known)?;
+        let merges = merges::Merges::read(suspects, tip, &known)?;
+        let all = || changes.iter().chain(merges.differences());
+        let leads = self.leads(suspects, tip, host, all())?;
+        let changed = all().filter(|change| change.is_somewhere()).map(|change| &change.path[..]);
         let mut watch = Watch {
             hiding: self.rules().map(|rules| Hiding { work: self, levels: Levels::new(rules), rules }),
-            guards: Guards::of_commits(self, suspects, tip),
+            guards: Guards::of_commits(self, (suspects, tip), leads, changed),
             suspects,
             files: self.files(),
             allowed,
         };
-        let mut kept = merges::changes(suspects, tip, &known, &mut watch)?;
-        for change in self.changes(suspects, tip, &known)? {
+        let mut kept = merges.changes(suspects, &mut watch)?;
+        for change in changes {
             if let Some(found) = watch.finds(&change.path, &change.after)? {
                 kept.push((change, found));
             }
@@ -87,10 +98,13 @@ impl Work {
             return Ok(());
         }
         let known = known_changes(host, kept.iter().map(|(change, _)| &change.path[..]).collect())?;
-        kept.retain(|(change, _)| !(change.is_new && change.pairs().any(|pair| known.contains(&pair))));
+        kept.retain(|(change, found)| {
+            let is_known = change.is_new && change.pairs().any(|pair| known.contains(&pair));
+            !is_known || found.is_repository()
+        });
         let (mut hidden, mut guarded) = (Vec::new(), Vec::new());
         for (change, found) in kept {
-            let is_deleted = change.after.bytes().all(|byte| byte == b'0');
+            let is_deleted = is_absent(&change.after);
             let commit = change.commit.unwrap_or_else(|| tip.clone());
             match found {
                 Found::Hidden(path) => hidden.push(HiddenChange { commit, path, is_deleted }),
@@ -105,6 +119,31 @@ impl Work {
             return Err(GitError::ChangesGuarded { changes: guarded, task: None });
         }
         Ok(())
+    }
+
+    /// Where guarded names lead, on the host and in any of the commits.
+    fn leads<'c>(
+        &self,
+        suspects: &Quarantine,
+        tip: &ObjectName,
+        host: &HostRepository,
+        changes: impl Iterator<Item = &'c Change> + Clone,
+    ) -> Result<Leads, GitError> {
+        let whole = |raw: &[u8]| TreePath::parse(raw).ok().map(|path| self.files().join_path(&path));
+        let paths: Vec<TreePath> = changes.clone().filter_map(|change| whole(&change.path)).collect();
+        let mut leads = Leads::of(host.project(self.files()), paths.iter())?;
+        let mut links: BTreeSet<(Vec<u8>, String)> = suspects.links_of(tip)?.into_iter().collect();
+        for change in changes {
+            let versions = change.before.iter().chain([&change.after]);
+            links.extend(versions.map(|version| (change.path.clone(), version.clone())));
+        }
+        for (raw, version) in links {
+            let Some(link) = whole(&raw).filter(Leads::concern) else { continue };
+            if let Some(target) = suspects.target_of(&version)? {
+                leads.add_link(&link, &target);
+            }
+        }
+        Ok(leads)
     }
 
     /// What new commits change that are no merges.
@@ -144,6 +183,13 @@ enum Found {
     Guarded(TreePath, GuardReason),
 }
 
+impl Found {
+    /// Whether it makes a repository. The user's history may have had the same `HEAD` beside other files.
+    fn is_repository(&self) -> bool {
+        matches!(self, Found::Guarded(_, GuardReason::NewRepository))
+    }
+}
+
 /// What commits may not change.
 struct Watch<'a> {
     hiding: Option<Hiding<'a>>,
@@ -165,11 +211,11 @@ impl Watch<'_> {
         // A name that no tree can have is refused later, by git itself.
         let Ok(path) = TreePath::parse(raw) else { return Ok(None) };
         let path = self.files.join_path(&path);
-        if is_named(&path, self.allowed) {
-            return Ok(None);
-        }
         let target = self.suspects.target_of(version)?;
-        Ok(self.guards.guard(&path, target.as_deref())?.map(|(named, reason)| Found::Guarded(named, reason)))
+        let arrival = Arrival::of_version(version, target.as_deref());
+        let found = self.guards.guard(&path, arrival)?;
+        let found = found.filter(|(_, reason)| !reason.is_named(&path, self.allowed));
+        Ok(found.map(|(named, reason)| Found::Guarded(named, reason)))
     }
 }
 
@@ -209,8 +255,10 @@ fn known_changes(
 ) -> Result<HashSet<(Vec<u8>, String, String)>, GitError> {
     use std::os::unix::ffi::OsStringExt;
     let literal = |path: &[u8]| std::ffi::OsString::from_vec([b":(top,literal)", path].concat());
-    let git = host.git("looking at your history").args(["log", "--all", "-m", "--format=%x01%H %P"]);
-    let listed = git.args(DIFFERENCES).arg("--").args(paths.into_iter().map(literal)).output()?;
+    let git = host.git("looking at your history").args(["log", "-m", "--format=%x01%H %P"]);
+    let git =
+        git.args(DIFFERENCES).args(host.made_branches()?.iter().map(|name| format!("--exclude={name}")));
+    let listed = git.arg("--glob=refs/*").arg("--").args(paths.into_iter().map(literal)).output()?;
     Ok(parse(&listed).0.iter().flat_map(Change::pairs).collect())
 }
 

@@ -204,3 +204,131 @@ fn a_directory_called_hooks_or_config_is_ordinary_without_a_repository() {
     plan.carry_out().unwrap();
     assert_eq!((scene.read("src/hooks/use.ts"), scene.read("config/app.toml")), ("y".into(), "y".into()));
 }
+
+/// Runs a script in the user's directory.
+fn user_does(scene: &Scene, script: &str) {
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-euc", script]).current_dir(&scene.project).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    assert!(shell.status().unwrap().success(), "{script}");
+}
+
+#[test]
+fn files_that_the_users_links_lead_to_are_left_out() {
+    let scene = Scene::new(&[
+        ("a", "x"),
+        ("tools/vscode/tasks.json", "{}"),
+        ("tools/husky/pre-commit", "x"),
+        ("conf/mcp.json", "{}"),
+        ("rc", "x"),
+        ("hooks-src/pre-commit", "x"),
+        ("packages/web/tools/settings.json", "{}"),
+        ("shared/launch.json", "{}"),
+    ]);
+    user_does(
+        &scene,
+        "ln -s tools/vscode .vscode; ln -s middle .husky; ln -s ./tools/../tools/husky middle
+         ln -s conf/mcp.json .mcp.json; ln -s $PWD/rc .bashrc; ln -s . .claude
+         ln -s tools packages/web/.vscode; mkdir -p deep/down; ln -s ../../shared deep/down/.vscode
+         git init -q --template= .; mkdir .git/hooks; ln -s ../../hooks-src/pre-commit .git/hooks/pre-commit; git add deep",
+    );
+    for file in [
+        "tools/vscode/tasks.json",
+        "tools/husky/pre-commit",
+        "conf/mcp.json",
+        "rc",
+        "hooks-src/pre-commit",
+        "packages/web/tools/settings.json",
+        "shared/launch.json",
+        "settings.json",
+        "tools/vscode/notes",
+        "conf/other",
+        "a",
+    ] {
+        scene.task_writes(file, "changed");
+    }
+    let plan = scene.plan();
+    let expected = [
+        "/conf/mcp.json led-to",
+        "/hooks-src/pre-commit named-by-git",
+        "/packages/web/tools/settings.json led-to",
+        "/rc led-to",
+        "/settings.json led-to",
+        "/shared/launch.json led-to",
+        "/tools/husky/pre-commit led-to",
+        "/tools/vscode/tasks.json led-to",
+    ];
+    assert_eq!(guarded(&plan), expected);
+    let reasons: Vec<String> = plan.guarded.iter().map(|file| file.reason.to_string()).collect();
+    assert!(reasons[0].contains("/.mcp.json"), "{reasons:?}");
+    assert!(reasons[1].contains("hooks/pre-commit"), "{reasons:?}");
+    plan.carry_out().unwrap();
+    assert_eq!((scene.read("a"), scene.read("rc")), ("changed".into(), "x".into()));
+    plan_allowing(&scene, &["rc"]).carry_out().unwrap();
+    assert_eq!(scene.read("rc"), "changed");
+}
+
+#[test]
+fn the_way_that_a_link_of_the_user_leads_is_left_as_it_is() {
+    let scene = Scene::new(&[("tools/vscode/notes", "x"), ("other/vscode/tasks.json", "evil")]);
+    user_does(&scene, "ln -s tools/vscode .vscode");
+    scene.task_does(|open| {
+        open.remove(&path("tools"), true).unwrap();
+        open.symlink(b"other", &path("tools")).unwrap();
+    });
+    let plan = scene.plan();
+    assert_eq!(guarded(&plan), ["/tools led-to"]);
+}
+
+#[test]
+fn files_that_settings_of_git_name_are_left_out() {
+    for (setting, file) in [
+        ("core.hooksPath hooks", "hooks/pre-commit"),
+        ("core.hooksPath ./missing", "missing/pre-commit"),
+        ("include.path ../tools/gitconfig", "tools/gitconfig"),
+        ("includeIf.onbranch:x.path ../tools/gitconfig", "tools/gitconfig"),
+        ("core.attributesFile tools/attributes", "tools/attributes"),
+        ("filter.x.clean 'sh tools/clean.sh %f'", "tools/clean.sh"),
+        ("filter.x.process clean.sh", "clean.sh"),
+        ("diff.x.textconv ./tools/show", "tools/show"),
+        ("merge.x.driver 'tools/merge %O %A %B'", "tools/merge"),
+        ("core.fsmonitor .tools/watch", ".tools/watch"),
+        ("core.sshCommand 'ssh -F tools/ssh'", "tools/ssh"),
+        ("core.editor tools/edit", "tools/edit"),
+        ("alias.go '!f() { \"$GIT_WORK_TREE/tools/go.sh\"; }; f'", "tools/go.sh"),
+        ("alias.go '!$(git rev-parse --show-toplevel)/tools/go.sh'", "tools/go.sh"),
+        ("credential.https://example.org.helper \"!$PWD/tools/helper\"", "tools/helper"),
+        ("gpg.ssh.program tools/sign", "tools/sign"),
+    ] {
+        let scene = Scene::new(&[("a", "x"), ("tools/go.sh", "x"), ("docs/clean/b", "x")]);
+        user_does(&scene, &format!("git init -q --template= .; git config {setting}"));
+        scene.task_writes(file, "evil");
+        scene.task_writes("docs/clean/b", "y");
+        let plan = scene.plan();
+        assert_eq!(guarded(&plan), [format!("/{file} named-by-git")], "{setting}");
+        let key = setting.split(' ').next().unwrap().to_lowercase();
+        let reason = plan.guarded[0].reason.to_string();
+        assert!(reason.to_lowercase().contains(&key), "{reason}");
+    }
+}
+
+#[test]
+fn settings_in_a_file_of_the_project_that_git_includes_count_too() {
+    let scene = Scene::new(&[("tools/gitconfig", "[core]\n\thooksPath = hooks\n"), ("a", "x")]);
+    user_does(&scene, "git init -q --template= .; git config include.path ../tools/gitconfig");
+    scene.task_writes("hooks/pre-commit", "evil");
+    assert_eq!(guarded(&scene.plan()), ["/hooks/pre-commit named-by-git"]);
+}
+
+#[test]
+fn settings_that_run_nothing_guard_nothing() {
+    let scene = Scene::new(&[("status", "x"), ("clean/a", "x"), ("templates/message", "x")]);
+    user_does(
+        &scene,
+        "git init -q --template= .; git config alias.st status; git config filter.lfs.clean 'git-lfs clean -- %f'
+         git config commit.template templates/message; git config core.worktree $PWD; git config remote.o.url ../clean",
+    );
+    for file in ["status", "clean/a", "templates/message", "new"] {
+        scene.task_writes(file, "y");
+    }
+    assert_eq!(guarded(&scene.plan()), [] as [String; 0]);
+}

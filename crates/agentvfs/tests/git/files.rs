@@ -72,7 +72,7 @@ fn other_repositories_and_pipes_are_left_out_and_git_directories_are_not_named()
     );
     let committed = commit(&work, &ground.host()).unwrap();
     let mut left: Vec<(String, WhyLeftOut)> =
-        committed.left_out.iter().map(|left| (left.path.to_string(), left.why)).collect();
+        committed.left_out.iter().map(|left| (left.path.to_string(), left.why.clone())).collect();
     left.sort_by(|a, b| a.0.cmp(&b.0));
     let expected = [
         ("/cloned/deep/y", WhyLeftOut::InRepository),

@@ -101,9 +101,15 @@ impl Preset {
     pub fn leads_to_run_by_host(link: &TreePath, target: &[u8]) -> bool {
         let Some((above, _)) = link.split_last() else { return true };
         let here = standing_of(link.components());
-        let beside = RUN.child(&standing_of(above.components()), ANY_NAME, &Labels::default());
         let is_higher = |names: Vec<EntryName>| RUN.is_higher_nearby(&standing_of(names), &here);
-        !RUN.is_no_higher_below(&beside, &here) || meanings(&above, target).into_iter().any(is_higher)
+        Preset::may_hold_run_by_host(link) || meanings(&above, target).into_iter().any(is_higher)
+    }
+
+    /// Whether tools of the host run a path or something below it that they would not run elsewhere: `.vscode`, `.husky`.
+    pub fn may_hold_run_by_host(path: &TreePath) -> bool {
+        let Some((above, _)) = path.split_last() else { return true };
+        let beside = RUN.child(&standing_of(above.components()), ANY_NAME, &Labels::default());
+        !RUN.is_no_higher_below(&beside, &standing_of(path.components()))
     }
 
     /// Whether a rule is one of a preset about files of a project that tools of the host run. It protects a tree that the

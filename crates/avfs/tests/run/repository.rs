@@ -122,6 +122,15 @@ fn a_change_of_a_hook_is_left_out_and_told_until_it_is_named() {
     assert!(said.contains("changes /.husky/pre-commit (git runs it as a hook)"), "{said}");
     assert!(said.contains("`avfs apply one --commits --allow .husky/pre-commit`"), "{said}");
 
+    let made = project.avfs(&["apply", "one", "--branch", "files"]).output().unwrap();
+    let said = String::from_utf8(made.stderr).unwrap();
+    assert_eq!(made.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("left out: /.husky/pre-commit (git runs it as a hook; --allow brings it)"),
+        "{said}"
+    );
+    good(&mut project.avfs(&["apply", "one", "--branch", "all", "--allow", ".husky/pre-commit"]));
+
     let applied = project.avfs(&["apply", "one"]).output().unwrap();
     let said = String::from_utf8(applied.stderr).unwrap();
     assert_eq!(applied.status.code(), Some(1), "{said}");

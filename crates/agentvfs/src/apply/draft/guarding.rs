@@ -5,6 +5,7 @@
 //! task, is looked at as one: the parts may come one by one, from several tasks.
 
 use std::collections::HashMap;
+use std::io;
 
 use avfs_core::diff::Change;
 use avfs_core::spelling::folded;
@@ -13,8 +14,9 @@ use avfs_tree::ReadError;
 use rustix::fs::FileType;
 
 use super::super::error::ApplyError;
-use super::super::guarded::{GuardReason, Guarded, is_deciding, is_named, is_part};
+use super::super::guarded::{GuardReason, Guarded, is_deciding, is_part};
 use super::super::host::{Glance, Look};
+use super::super::leads::{Becomes, Leads};
 use super::super::print::Print;
 use super::Draft;
 
@@ -34,6 +36,7 @@ impl Draft {
     pub(super) fn without_guarded(&mut self, changes: Vec<Change>) -> Result<Vec<Change>, ApplyError> {
         let mut kinds = HashMap::new();
         let mut kept = Vec::with_capacity(changes.len());
+        let leads = self.leads(&changes)?;
         for change in changes {
             let is_directory = [&change.before, &change.after].into_iter().flatten().all(Entry::is_directory);
             let by_name = GuardReason::of_name(&change.path).or_else(|| match &change.after {
@@ -42,18 +45,20 @@ impl Draft {
                 }
                 _ => None,
             });
+            let by_name = by_name.or_else(|| leads.reason(&change.path, becomes(change.after.as_ref())));
             let found = match by_name {
                 Some(reason) => Some(Guarded { path: change.path.clone(), reason }),
                 None => self.part_of_repository(&change, &mut kinds)?,
             };
             match found {
                 None => kept.push(change),
-                Some(_) if is_named(&change.path, &self.plan.application.options.allowed) => {
+                Some(found)
+                    if found.reason.is_named(&change.path, &self.plan.application.options.allowed) =>
+                {
                     kept.push(change)
                 }
                 // A directory alone runs nothing: it is made for the files in it.
-                Some(Guarded { reason: GuardReason::RunByHost(_) | GuardReason::InRepository, .. })
-                    if is_directory => {}
+                Some(found) if is_directory && found.reason != GuardReason::NewRepository => {}
                 Some(_) if self.is_here_already(&change)? => {}
                 Some(found) => self.plan.guarded.push(found),
             }
@@ -61,6 +66,17 @@ impl Draft {
         self.plan.guarded.sort_by(|a, b| a.path.cmp(&b.path));
         self.plan.guarded.dedup();
         Ok(kept)
+    }
+
+    /// Where guarded names of the directory lead. Whoever only asks for conflicts is not told what is guarded.
+    fn leads(&self, changes: &[Change]) -> Result<Leads, ApplyError> {
+        if changes.is_empty() || self.plan.application.only_conflicts {
+            return Ok(Leads::default());
+        }
+        let directory = self.plan.host.path();
+        Leads::of(directory, changes.iter().map(|change| &change.path)).map_err(|error| {
+            ApplyError::host("reading the git settings of", directory, io::Error::other(error))
+        })
     }
 
     /// Whether the directory has a path as the task has it: the user named it before.
@@ -156,6 +172,15 @@ impl Draft {
             }
         }
         Ok(false)
+    }
+}
+
+fn becomes(after: Option<&Entry>) -> Becomes {
+    match after.map(|entry| &entry.kind) {
+        None => Becomes::Nothing,
+        Some(EntryKind::Directory { .. }) => Becomes::Directory,
+        Some(EntryKind::Symlink { .. }) => Becomes::Link,
+        Some(_) => Becomes::File,
     }
 }
 

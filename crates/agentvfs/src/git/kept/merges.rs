@@ -18,29 +18,74 @@ struct Merge {
     parents: Vec<ObjectName>,
 }
 
-/// What the new merges make of hidden or guarded paths that a clean merge does not.
-pub(super) fn changes(
-    suspects: &Quarantine,
-    tip: &ObjectName,
-    known: &[ObjectName],
-    watch: &mut Watch<'_>,
-) -> Result<Vec<(Change, Found)>, GitError> {
-    let merges = merges(suspects, tip, known)?;
-    let mut found = Vec::new();
-    for ((at, raw), changed) in changed(suspects, &merges, watch)? {
-        let merge = &merges[at];
-        let before: Vec<String> = (0..merge.parents.len())
-            .map(|parent| changed.before.get(&parent).unwrap_or(&changed.after).clone())
-            .collect();
-        if is_clean(suspects, merge, &raw, &before, &changed.after)? {
-            continue;
-        }
-        let is_new = !before.contains(&changed.after);
-        let change =
-            Change { commit: Some(merge.commit.clone()), path: raw, before, after: changed.after, is_new };
-        found.push((change, changed.why));
+/// The new merges, and how each differs from its parents.
+pub(super) struct Merges {
+    merges: Vec<Merge>,
+    differences: Vec<Difference>,
+}
+
+/// A path that a merge has in another version than a parent.
+struct Difference {
+    /// The numbers of the merge and of the parent.
+    merge: usize,
+    parent: usize,
+    change: Change,
+}
+
+impl Merges {
+    pub(super) fn read(
+        suspects: &Quarantine,
+        tip: &ObjectName,
+        known: &[ObjectName],
+    ) -> Result<Merges, GitError> {
+        let merges = merges(suspects, tip, known)?;
+        let differences = differences(suspects, &merges)?;
+        Ok(Merges { merges, differences })
     }
-    Ok(found)
+
+    /// Every path that differs, from each parent.
+    pub(super) fn differences(&self) -> impl Iterator<Item = &Change> + Clone {
+        self.differences.iter().map(|difference| &difference.change)
+    }
+
+    /// What they make of hidden or guarded paths that a clean merge does not.
+    pub(super) fn changes(
+        &self,
+        suspects: &Quarantine,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<(Change, Found)>, GitError> {
+        let mut found = Vec::new();
+        for ((at, raw), changed) in self.changed(watch)? {
+            let merge = &self.merges[at];
+            let before: Vec<String> = (0..merge.parents.len())
+                .map(|parent| changed.before.get(&parent).unwrap_or(&changed.after).clone())
+                .collect();
+            if is_clean(suspects, merge, &raw, &before, &changed.after)? {
+                continue;
+            }
+            let is_new = !before.contains(&changed.after);
+            let change = Change {
+                commit: Some(merge.commit.clone()),
+                path: raw,
+                before,
+                after: changed.after,
+                is_new,
+            };
+            found.push((change, changed.why));
+        }
+        Ok(found)
+    }
+
+    fn changed(&self, watch: &mut Watch<'_>) -> Result<AllChanged, GitError> {
+        let mut all = AllChanged::new();
+        for Difference { merge, parent, change } in &self.differences {
+            let Some(why) = watch.finds(&change.path, &change.after)? else { continue };
+            let of = || Changed { why, before: HashMap::new(), after: change.after.clone() };
+            let one = all.entry((*merge, change.path.clone())).or_insert_with(of);
+            one.before.extend(change.before.iter().map(|before| (*parent, before.clone())));
+        }
+        Ok(all)
+    }
 }
 
 fn merges(suspects: &Quarantine, tip: &ObjectName, known: &[ObjectName]) -> Result<Vec<Merge>, GitError> {
@@ -71,8 +116,8 @@ struct Changed {
 /// By the number of the merge, and the path.
 type AllChanged = BTreeMap<(usize, Vec<u8>), Changed>;
 
-fn changed(suspects: &Quarantine, merges: &[Merge], watch: &mut Watch<'_>) -> Result<AllChanged, GitError> {
-    let mut all = AllChanged::new();
+fn differences(suspects: &Quarantine, merges: &[Merge]) -> Result<Vec<Difference>, GitError> {
+    let mut all = Vec::new();
     if merges.is_empty() {
         return Ok(all);
     }
@@ -97,12 +142,9 @@ fn changed(suspects: &Quarantine, merges: &[Merge], watch: &mut Watch<'_>) -> Re
         match part.first() {
             Some(&MARK) => now = next.next(),
             Some(b':') => {
-                let (Some(raw), Some((at, parent))) = (parts.next(), now) else { break };
+                let (Some(raw), Some(&(merge, parent))) = (parts.next(), now) else { break };
                 let Some(change) = parse_change(part, raw, None) else { continue };
-                let Some(why) = watch.finds(raw, &change.after)? else { continue };
-                let of = || Changed { why, before: HashMap::new(), after: change.after };
-                let one = all.entry((*at, raw.to_vec())).or_insert_with(of);
-                one.before.extend(change.before.into_iter().map(|before| (*parent, before)));
+                all.push(Difference { merge, parent, change });
             }
             _ => {}
         }

@@ -72,30 +72,43 @@ pub(in crate::rules) const RUN_BY_GIT: &[&str] = &[
 pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
     ".gitconfig",
     ".config/git/",
-    ".husky/",
-    ".vscode/{tasks,settings,launch,extensions,mcp}.json",
+    ".hg/hgrc",
+    ".{husky,githooks,git-hooks}/",
+    ".overcommit.yml",
+    ".vscode/{tasks,settings,launch,extensions,mcp,c_cpp_properties}.json",
     "*.code-workspace",
     ".idea/",
     ".zed/",
     ".devcontainer/",
     ".devcontainer.json",
+    ".helix/{config,languages}.toml",
     ".mcp.json",
     ".claude/settings*.json",
     ".claude/hooks/",
     ".cursor/{mcp,hooks}.json",
     ".codex/config.toml",
-    ".gemini/settings.json",
+    ".{gemini,qwen,amp}/settings.json",
+    ".opencode/{plugin,plugins,command,commands,tool,tools}/",
+    "{opencode,.opencode/opencode}.{json,jsonc}",
+    ".aider.conf.yml",
+    ".github/hooks/",
+    ".kiro/{hooks,settings}/",
+    ".roo/mcp.json",
+    ".continue/config.{yaml,json,ts}",
+    ".continue/mcpServers/",
+    ".continuerc.json",
     ".{bashrc,bash_profile,bash_login,bash_logout,bash_aliases,profile}",
     ".{zshrc,zshenv,zprofile,zlogin,zlogout,kshrc,cshrc,tcshrc,login}",
     ".{xprofile,xinitrc,xsession}",
-    ".config/{fish,autostart,systemd}/",
+    ".config/{fish,autostart,systemd,mise}/",
     ".tmux.conf",
     ".{vimrc,nvimrc,exrc,gvimrc,lvimrc,nvim.lua}",
     ".{gdbinit,lldbinit,pdbrc}",
+    ".{Rprofile,irbrc,pryrc}",
 ];
 
 /// The same, and read for every file below their directory: in a package as well as anywhere else.
-pub(in crate::rules) const RUN_FOR_FILES_BELOW: &[&str] = &[".dir-locals.el"];
+pub(in crate::rules) const RUN_FOR_FILES_BELOW: &[&str] = &[".dir-locals{,-2}.el"];
 
 /// Run by the host too. No rule makes it readable: it is hidden with `.env*`, unless git tracks it and it holds no secret.
 pub(in crate::rules) const RUN_AND_HIDDEN: &[&str] = &[".envrc"];

@@ -110,6 +110,36 @@ fn what_tools_of_the_host_run_is_not_writable() {
                 ".cursor/mcp.json",
                 ".devcontainer/devcontainer.json",
                 ".gitconfig",
+                ".githooks/pre-commit",
+                ".git-hooks/pre-commit",
+                ".overcommit.yml",
+                ".hg/hgrc",
+                ".vscode/c_cpp_properties.json",
+                ".helix/config.toml",
+                ".helix/languages.toml",
+                ".opencode/plugin/x.ts",
+                ".opencode/plugins/x.ts",
+                ".opencode/command/x.md",
+                ".opencode/tool/x.ts",
+                ".opencode/opencode.json",
+                "opencode.json",
+                "opencode.jsonc",
+                ".aider.conf.yml",
+                ".amp/settings.json",
+                ".qwen/settings.json",
+                ".github/hooks/x.json",
+                ".kiro/hooks/x",
+                ".kiro/settings/mcp.json",
+                ".roo/mcp.json",
+                ".continue/config.yaml",
+                ".continue/mcpServers/x.yaml",
+                ".continuerc.json",
+                ".config/mise/config.toml",
+                ".Rprofile",
+                ".irbrc",
+                ".pryrc",
+                ".dir-locals.el",
+                ".dir-locals-2.el",
             ] {
                 check(&rules, Level::Read, &[&format!("{place}/{name}")]);
             }
@@ -135,6 +165,7 @@ fn installed_packages_may_have_files_that_tools_of_the_host_run_elsewhere() {
             "/node_modules/x/.git/config",
             "/node_modules/x/.git/hooks/pre-commit",
             "/node_modules/x/.dir-locals.el",
+            "/node_modules/x/.dir-locals-2.el",
         ];
         check(&rules, Level::Read, &protected);
     }
@@ -244,6 +275,9 @@ fn development_lets_tools_build() {
             "/.pre-commit-config.yaml",
             "/.gitmodules",
             "/.vscode/notes.md",
+            "/.github/workflows/ci.yml",
+            "/.opencode/notes.md",
+            "/.continue/rules/style.md",
         ],
     );
 }

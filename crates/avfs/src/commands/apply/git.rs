@@ -113,7 +113,11 @@ pub fn run(
             time: store.now(),
             author: store.actor().name.clone(),
         };
-        tell_files(context.out, task, &task.commit_files(into, &commit)?)?;
+        let committed = task.commit_files(into, &commit)?;
+        tell_files(context.out, task, &committed)?;
+        if committed.is_guarded() {
+            return Ok(ExitStatus::No);
+        }
     }
     Ok(ExitStatus::Success)
 }

@@ -41,8 +41,9 @@ pub(super) struct GitMonitor<'a> {
     workspace: &'a Workspace,
     door: &'a dyn InnerDoor,
     rules: Option<Rules>,
-    /// What the run begins with.
+    /// What the run begins with, and what that is compared with.
     began: SnapshotId,
+    base: SnapshotId,
     /// What git has to look at itself when it names the state that the run began with.
     doubtful: Mutex<Vec<TreePath>>,
     /// What the user changed on the host before anybody looked in the task.
@@ -66,7 +67,8 @@ impl<'a> GitMonitor<'a> {
         if !fsmonitor::is_large(&beginning) {
             return None;
         }
-        let since = SystemTime::now() - TICK;
+        // Of earlier runs too: what they did not look at may have changed since.
+        let since = system_time(task.vault().record().ok()?.0.created) - TICK;
         Some(GitMonitor {
             vault: task.vault(),
             project: task.root(),
@@ -74,6 +76,7 @@ impl<'a> GitMonitor<'a> {
             door: door?,
             rules,
             began,
+            base: task.base().ok()?,
             doubtful: Mutex::default(),
             newer: task.vault().store().objects().note_newer(timestamp(since)),
             stop: GitStop::default(),
@@ -140,16 +143,22 @@ impl<'a> GitMonitor<'a> {
     fn changed_since(&self, token: &OsStr) -> Result<Vec<u8>> {
         let now = self.workspace.settle()?;
         let changed = match fsmonitor::state_of(token.as_bytes()) {
-            Some(state) if self.is_own(state)? => self.changes(state, now)?,
+            Some(state) if self.is_comparable(state)? => self.changes(state, now)?,
             _ => None,
         };
         Ok(fsmonitor::answer(now, changed.as_deref()))
     }
 
-    /// Only states of this task are told about.
-    fn is_own(&self, state: SnapshotId) -> Result<bool> {
-        let is_known = || Ok(self.vault.history(None, HISTORY)?.iter().any(|entry| entry.snapshot == state));
-        if state == self.began { Ok(true) } else { is_known() }
+    /// Only states of this task are told about. With a `sync` in between, directories that nobody had looked at have become
+    /// others, without being a change of the task.
+    fn is_comparable(&self, state: SnapshotId) -> Result<bool> {
+        let present = self.vault.record()?.0.task.map(|task| task.base);
+        if state == self.began {
+            return Ok(present == Some(self.base));
+        }
+        let history = self.vault.history(None, HISTORY)?;
+        let known = history.iter().find(|entry| entry.snapshot == state);
+        Ok(known.is_some_and(|entry| entry.task_base.is_some() && entry.task_base == present))
     }
 
     /// `None`: too much to be told.

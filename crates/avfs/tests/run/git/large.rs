@@ -86,6 +86,7 @@ fn large_repository_is_told_about_as_it_is_inside() {
     nothing_was_done(&user);
     states_of_other_vaults_are_not_told_about(&user);
     the_user_changes_files_during_a_run(&user);
+    a_sync_brings_files_that_nobody_had_looked_at(&user);
     nothing_hidden_is_named(&user);
 }
 
@@ -131,6 +132,15 @@ fn the_user_changes_files_during_a_run(user: &User<'_>) {
     assert!(running.wait().unwrap().success(), "{rest}");
     assert!(rest.ends_with("\nsrc/d030/\nsrc/d030/late\ndone\n"), "what is hidden is not named: {rest}");
     sh(user.project, "web", "git checkout -q .; git clean -qfd");
+}
+
+fn a_sync_brings_files_that_nobody_had_looked_at(user: &User<'_>) {
+    user.run("synced", "echo agent >agent; git add agent; git commit -qm agent; git status --short");
+    sh(user.project, "web", "echo mine >>src/d050/f05000; git commit -qam mine");
+    user.good(&["sync", "synced"]);
+    let script = format!("{BOTH}both");
+    let (printed, _) = user.good(&["run", "--task", "synced", "--", "sh", "-euc", &script]);
+    assert_eq!(printed, " M src/d050/f05000\n");
 }
 
 fn nothing_hidden_is_named(user: &User<'_>) {

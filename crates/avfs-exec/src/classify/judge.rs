@@ -265,7 +265,10 @@ impl Judge {
     /// A program that is in no table. Its words may tell what it does, rules may know its subcommands, and behind `--`
     /// another command may follow.
     fn stranger(&mut self, words: &[Word], name: &str, arguments: &[Word], place: Classes) {
-        let findings = told(name, arguments, place);
+        let mut findings = told(name, arguments, place);
+        let address = telling::address(arguments).filter(|_| place.is_read_only());
+        findings
+            .extend(address.map(|to| (Class::Networked.into(), format!("`{}` is an address", shown(to)))));
         let reason = findings.is_empty().then(|| reason::unknown(name));
         self.push(words, &[name], Class::Mutating.into(), findings, reason);
         let starts = readings::starts(arguments, &Spec::default(), None);
@@ -319,14 +322,15 @@ fn texts_of(simple: &Simple) -> Vec<String> {
     strings.chain(printed).collect()
 }
 
-/// What words tell of a subcommand that no table knows. What a program of the tree takes away is not taken from others.
+/// What words tell of a subcommand that no table knows. What a program of the tree takes away is not taken from others,
+/// and `./build release` is a way to build.
 pub(super) fn told(name: &str, arguments: &[Word], place: Classes) -> Findings {
     let of_the_tree = !place.is_read_only();
     let here = |classes: Classes| match of_the_tree && classes.contains(Class::Destructive) {
         true => Class::Destructive.into(),
         false => classes,
     };
-    let told = telling::told(arguments).into_iter();
+    let told = telling::told(arguments).into_iter().filter(|(_, word)| !of_the_tree || word != "release");
     told.map(|(classes, word)| (here(classes), format!("`{}` of `{}`", shown(&word), shown(name)))).collect()
 }
 

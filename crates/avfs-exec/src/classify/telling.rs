@@ -42,7 +42,7 @@ const TAKES_FROM_OTHERS: [&str; 9] = [
     "evict",
 ];
 /// Something is taken away, here as well as elsewhere.
-const TAKES: [&str; 16] = [
+const TAKES: [&str; 22] = [
     "drop",
     "purge",
     "reset",
@@ -59,6 +59,12 @@ const TAKES: [&str; 16] = [
     "clear",
     "gc",
     "forget",
+    "del",
+    "fresh",
+    "revert",
+    "downgrade",
+    "unlink",
+    "down",
 ];
 /// Words behind these are names: `mytool test release` runs the test of that name.
 const NAMES_FOLLOW: [&str; 46] = [
@@ -123,7 +129,10 @@ pub(crate) fn told(arguments: &[Word]) -> Vec<(Classes, String)> {
         return Vec::new();
     }
     let starts = readings::starts(arguments, &Spec::default(), None);
-    let words = starts.iter().flat_map(|start| plain(&arguments[*start..]));
+    // `--mode release` is how something is built.
+    let is_mode = |start: usize| start > 0 && arguments[start].literal() == Some("release");
+    let starts = starts.into_iter().filter(|start| !is_mode(*start));
+    let words = starts.flat_map(|start| plain(&arguments[start..]));
     let flags =
         arguments.iter().filter_map(Word::literal).take_while(|word| *word != "--").filter_map(by_flag);
     let mut told: Vec<(Classes, String)> = words.filter_map(by_word).chain(flags).collect();
@@ -158,7 +167,7 @@ fn stems(word: &str) -> impl Iterator<Item = &str> {
     let word = Some(word).filter(|word| !word.contains(['/', '.', '=', ' '])).unwrap_or_default();
     let verb = word.rsplit(':').next().unwrap_or_default();
     let first = verb.split(['-', '_']).next().unwrap_or_default();
-    let last = verb.rsplit(['-', '_']).next().filter(|last| *last != "release").unwrap_or_default();
+    let last = verb.rsplit(['-', '_']).next().unwrap_or_default();
     let denied = matches!(first, "no" | "dry" | "pre" | "post" | "test" | "check");
     [verb, if denied { "" } else { first }, if denied { "" } else { last }].into_iter()
 }
@@ -171,6 +180,34 @@ fn by_flag(flag: &str) -> Option<(Classes, String)> {
         _ => return None,
     };
     Some((class.into(), flag.to_owned()))
+}
+
+/// Ways to name something on another machine.
+const ADDRESSES: [&str; 14] = [
+    "http://",
+    "https://",
+    "s3://",
+    "gs://",
+    "az://",
+    "oci://",
+    "docker://",
+    "ftp://",
+    "sftp://",
+    "ssh://",
+    "wss://",
+    "ws://",
+    "registry://",
+    "library://",
+];
+const THIS_MACHINE: [&str; 4] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0"];
+
+/// An address among the words: whoever gets one talks to it.
+pub(crate) fn address(arguments: &[Word]) -> Option<&str> {
+    let texts = arguments.iter().map(|word| word.text.as_str());
+    let is_far = |rest: &str| !THIS_MACHINE.iter().any(|here| rest.starts_with(here));
+    let is_address =
+        |text: &&str| ADDRESSES.iter().any(|scheme| text.strip_prefix(scheme).is_some_and(is_far));
+    texts.map(|text| text.rsplit_once('=').map_or(text, |(_, value)| value)).find(is_address)
 }
 
 #[cfg(test)]
@@ -188,6 +225,8 @@ mod tests {
     fn the_verb_tells_wherever_a_subcommand_can_stand() {
         check("publish", "networked");
         check("--env prod publish", "networked");
+        check("smart-release --execute", "networked");
+        check("migrate fresh", "destructive");
         check("hex publish", "networked");
         check("-v sourcemaps upload dist", "networked");
         check("server delete x", "destructive+networked");
@@ -215,6 +254,7 @@ mod tests {
             "a b c push",
             "x=push",
             "pre-release",
+            "--mode release",
             "no-push",
             "-- --push",
         ] {

@@ -86,7 +86,7 @@ fn known_script(judge: &mut Judge, words: &[Word]) {
 const TAKES_AWAY: [&str; 20] = [
     "unlink",
     "unlinkSync",
-    "rm",
+    "removeRecursive",
     "rmSync",
     "rm_r",
     "rm_f",
@@ -105,7 +105,8 @@ const TAKES_AWAY: [&str; 20] = [
     "truncateSync",
     "emptyDirSync",
 ];
-const TAKES_AWAY_OF: [&str; 4] = ["os.remove(", "File.delete", "Deno.remove", "Path.unlink"];
+const TAKES_AWAY_OF: [&str; 7] =
+    ["os.remove(", "File.delete", "FileUtils.rm", "Deno.remove", "File.rm", "fs.rm(", "promises.rm("];
 
 /// A line of a language that takes files away.
 fn taken_away(text: &Word) -> Option<(Classes, String)> {
@@ -125,7 +126,8 @@ pub(crate) fn interpreter(judge: &mut Judge, call: &Call<'_>) -> Findings {
     if !call.arguments.has(lines) {
         known_script(judge, &operands);
     }
-    call.arguments.values(lines).filter_map(taken_away).collect()
+    let evaluated = operands.iter().filter(|_| call.name.ends_with(" eval"));
+    call.arguments.values(lines).chain(evaluated).filter_map(taken_away).collect()
 }
 
 fn code() -> Findings {

@@ -266,6 +266,8 @@ impl Judge {
     /// another command may follow.
     fn stranger(&mut self, words: &[Word], name: &str, arguments: &[Word], place: Classes) {
         let mut findings = told(name, arguments, place);
+        let named = telling::by_name(name).filter(|_| place.is_read_only());
+        findings.extend(named.map(|(classes, name)| (classes, format!("`{}` tells it", shown(&name)))));
         let address = telling::address(arguments).filter(|_| place.is_read_only());
         findings
             .extend(address.map(|to| (Class::Networked.into(), format!("`{}` is an address", shown(to)))));

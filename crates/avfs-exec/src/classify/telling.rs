@@ -7,7 +7,7 @@ use super::script::Word;
 use super::tools::Spec;
 
 /// Something is given to others, or done where others see it.
-const GIVES: [&str; 20] = [
+const GIVES: [&str; 23] = [
     "publish",
     "unpublish",
     "republish",
@@ -28,6 +28,9 @@ const GIVES: [&str; 20] = [
     "broadcast",
     "login",
     "rollout",
+    "apply",
+    "trigger",
+    "dispatch",
 ];
 /// Something is taken away, most often from a service.
 const TAKES_FROM_OTHERS: [&str; 9] = [
@@ -67,13 +70,14 @@ const TAKES: [&str; 22] = [
     "down",
 ];
 /// Words behind these are names: `mytool test release` runs the test of that name.
-const NAMES_FOLLOW: [&str; 46] = [
+const NAMES_FOLLOW: [&str; 47] = [
     "build",
     "test",
     "check",
     "lint",
     "format",
     "fmt",
+    "run",
     "exec",
     "start",
     "serve",
@@ -116,7 +120,7 @@ const NAMES_FOLLOW: [&str; 46] = [
     "audit",
 ];
 /// Flags that tell the same. `--release` is not one of them: it is how a build is made.
-const GIVING_FLAGS: [&str; 5] = ["--push", "--publish", "--upload", "--deploy", "--broadcast"];
+const GIVING_FLAGS: [&str; 6] = ["--ssh", "--push", "--publish", "--upload", "--deploy", "--broadcast"];
 const TAKING_FLAGS: [&str; 7] =
     ["--delete", "--destroy", "--drop", "--purge", "--force-reset", "--wipe", "--expunge"];
 
@@ -161,15 +165,24 @@ fn classes_of(stem: &str) -> Classes {
     class(given, Class::Networked).and(class(taken, Class::Destructive))
 }
 
-/// `apps:destroy`, `delete_queue`, `sql-drop` and `push-all`: the word itself, and what stands behind its last colon,
-/// before a dash or behind one. A dot or a slash makes it the name of a file, and a `pre-release` is a kind of thing.
+/// `apps:destroy`, `vm.destroy`, `delete_queue`, `sql-drop` and `deployAll`: the word itself, what stands behind its last
+/// colon or dot, and the first and last word of that. A slash makes it the name of a file, as does what stands behind
+/// the dot of one; a `pre-release` is a kind of thing.
 fn stems(word: &str) -> impl Iterator<Item = &str> {
-    let word = Some(word).filter(|word| !word.contains(['/', '.', '=', ' '])).unwrap_or_default();
-    let verb = word.rsplit(':').next().unwrap_or_default();
-    let first = verb.split(['-', '_']).next().unwrap_or_default();
+    let word = Some(word).filter(|word| !word.contains(['/', '=', ' '])).unwrap_or_default();
+    let verb = word.rsplit([':', '.']).next().unwrap_or_default();
+    let first =
+        verb.split(|c: char| matches!(c, '-' | '_') || c.is_ascii_uppercase()).next().unwrap_or_default();
     let last = verb.rsplit(['-', '_']).next().unwrap_or_default();
     let denied = matches!(first, "no" | "dry" | "pre" | "post" | "test" | "check");
     [verb, if denied { "" } else { first }, if denied { "" } else { last }].into_iter()
+}
+
+/// What the name of a program itself tells, as `telegram-send` does.
+pub(crate) fn by_name(name: &str) -> Option<(Classes, String)> {
+    let gives = |word: &str| classes_of(word).contains(Class::Networked) && word != "release";
+    let told = name.contains('-') && !name.contains('.') && stems(name).any(gives);
+    told.then(|| (Class::Networked.into(), name.to_owned()))
 }
 
 fn by_flag(flag: &str) -> Option<(Classes, String)> {
@@ -182,32 +195,24 @@ fn by_flag(flag: &str) -> Option<(Classes, String)> {
     Some((class.into(), flag.to_owned()))
 }
 
-/// Ways to name something on another machine.
-const ADDRESSES: [&str; 14] = [
-    "http://",
-    "https://",
-    "s3://",
-    "gs://",
-    "az://",
-    "oci://",
-    "docker://",
-    "ftp://",
-    "sftp://",
-    "ssh://",
-    "wss://",
-    "ws://",
-    "registry://",
-    "library://",
-];
+/// Schemes of addresses that lead nowhere else.
+const LOCAL_SCHEMES: [&str; 7] = ["file", "sqlite", "sqlite3", "unix", "data", "memory", "jar"];
 const THIS_MACHINE: [&str; 4] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0"];
 
 /// An address among the words: whoever gets one talks to it.
 pub(crate) fn address(arguments: &[Word]) -> Option<&str> {
     let texts = arguments.iter().map(|word| word.text.as_str());
-    let is_far = |rest: &str| !THIS_MACHINE.iter().any(|here| rest.starts_with(here));
-    let is_address =
-        |text: &&str| ADDRESSES.iter().any(|scheme| text.strip_prefix(scheme).is_some_and(is_far));
-    texts.map(|text| text.rsplit_once('=').map_or(text, |(_, value)| value)).find(is_address)
+    let values = texts
+        .map(|text| text.split_once('=').filter(|_| text.starts_with('-')).map_or(text, |(_, value)| value));
+    values.into_iter().find(|text| is_far(text))
+}
+
+fn is_far(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    is_scheme && !LOCAL_SCHEMES.contains(&scheme) && !THIS_MACHINE.iter().any(|here| host.starts_with(here))
 }
 
 #[cfg(test)]
@@ -230,6 +235,8 @@ mod tests {
         check("hex publish", "networked");
         check("-v sourcemaps upload dist", "networked");
         check("server delete x", "destructive+networked");
+        check("vm.destroy x", "destructive+networked");
+        check("deployAll", "networked");
         check("apps:destroy x", "destructive+networked");
         check("delete_queue q", "destructive+networked");
         check("db reset", "destructive");
@@ -237,6 +244,36 @@ mod tests {
         check("-path m -database d drop -f", "destructive");
         check("--delete --topic x", "destructive");
         check("image --push", "networked");
+    }
+
+    #[test]
+    fn an_address_leads_to_another_machine() {
+        for text in
+            ["https://example.com", "s3://bucket/x", "mailto://a", "--to=ssh://host", "postgres://u:p@db/x"]
+        {
+            assert!(address(&[Word::exact(text)]).is_some(), "{text}");
+        }
+        for text in [
+            "http://localhost:3000",
+            "postgres://u:p@127.0.0.1/x",
+            "file:///x",
+            "sqlite://x",
+            "//app:push",
+            "a",
+            "x ://y",
+        ] {
+            assert!(address(&[Word::exact(text)]).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_several_words_tells_as_well() {
+        for name in ["telegram-send", "deploy-docs", "sagemaker-deploy"] {
+            assert!(by_name(name).is_some(), "{name}");
+        }
+        for name in ["send", "deploy.sh", "deploy-docs.sh", "cut-release", "pre-push", "sendmail-x"] {
+            assert!(by_name(name).is_none(), "{name}");
+        }
     }
 
     #[test]
@@ -248,6 +285,7 @@ mod tests {
             "test push",
             "add publish",
             "deploy.yaml",
+            "publish.js",
             "docs/release.md",
             "build --release",
             "publish --help",

@@ -42,6 +42,35 @@ const VALUES: [&str; 18] = [
 /// Flags that reach for a program that runs already.
 const ATTACHES: [&str; 8] =
     ["-p", "-pid", "--pid", "--attach-pid", "--attach-name", "-interpreter", "--interpreter", "-i"];
+/// Flags of which nothing can come. Others may be the beginning of any.
+const PLAIN: [&str; 26] = [
+    "-batch",
+    "--batch",
+    "-batch-silent",
+    "--batch-silent",
+    "-q",
+    "-quiet",
+    "--quiet",
+    "-silent",
+    "--silent",
+    "-nx",
+    "--nx",
+    "-n",
+    "-nh",
+    "--nh",
+    "-nw",
+    "--nw",
+    "-tui",
+    "--tui",
+    "-w",
+    "-f",
+    "-b",
+    "-X",
+    "--no-lldbinit",
+    "--file",
+    "-return-child-result",
+    "--return-child-result",
+];
 /// Commands that look at the program, or let it run.
 const LOOKS: [&str; 39] = [
     "backtrace",
@@ -112,7 +141,8 @@ pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
             name if COMMANDS.contains(&name) => findings.extend(value.as_ref().and_then(command)),
             _ if !word.exact => program = program.or(Some(word)),
             name if !name.starts_with('-') => program = program.or(Some(word)),
-            _ => {}
+            name if PLAIN.contains(&name) || takes_value => {}
+            name => findings.push((Class::HostEscapeRisk.into(), format!("`{}` is not known", shown(name)))),
         }
         at += usize::from(takes_value && !word.text.contains('='));
     }

@@ -20,6 +20,7 @@ mod screen;
 mod script;
 mod sitter;
 mod spelling;
+mod telling;
 mod tools;
 mod verb;
 

@@ -131,8 +131,8 @@ fn readings_inside_of_readings_come_to_an_end() {
         ("timeout --a 1 ", 400),
         ("poetry --a run ", 400),
         ("uv --a b run --c d ", 400),
-        ("strace ", 400),
-        ("strace strace strace strace strace strace strace strace; ", 900),
+        ("ssh ", 400),
+        ("ssh ssh ssh ssh ssh ssh ssh ssh; ", 900),
         ("ssh h 'ssh h rm x; ssh h rm y' ", 100),
         ("docker --a b compose --c d run ", 100),
     ] {

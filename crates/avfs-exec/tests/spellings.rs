@@ -104,3 +104,40 @@ fn an_approved_push_allows_no_forced_one() {
         }
     }
 }
+
+#[test]
+fn a_variable_that_steers_programs_counts_as_the_same_however_it_is_set() {
+    let variables = [
+        "PATH=.",
+        "LD_PRELOAD=./x.so",
+        "PYTHONPATH=/workspace/evil",
+        "PYTHONSTARTUP=./x.py",
+        "NODE_OPTIONS='--require ./x.js'",
+        "JAVA_TOOL_OPTIONS=-javaagent:x.jar",
+        "PERL5OPT=-Mx",
+        "RUBYOPT=-r./x",
+        "GIT_SSH_COMMAND='sh x'",
+        "MAKEFLAGS=--eval=x",
+        "CC=./x",
+        "npm_config_registry=http://x",
+        "https_proxy=http://x",
+    ];
+    for variable in variables {
+        for command in ["ls", "python3 x", "git status"] {
+            let before = classes_of(&format!("{variable} {command}"));
+            assert!(!before.is_read_only(), "{variable} {command}");
+            for line in [
+                format!("{variable}; {command}"),
+                format!("{variable} && {command}"),
+                format!("{variable}⏎{command}").replace('⏎', "\n"),
+                format!("export {variable}; {command}"),
+                format!("declare {variable}; {command}"),
+                format!("readonly {variable}; {command}"),
+                format!("env {variable} {command}"),
+                format!("if true; then {variable}; fi; {command}"),
+            ] {
+                assert_eq!(classes_of(&line), before, "{line}");
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::class::{Class, Classes};
 use super::script::Word;
 
-/// One name on a line's right, with `*` at its beginning or end.
+/// One name on a line's right, with `*` for any part of it.
 static NAMES: LazyLock<Vec<(Classes, Pattern)>> = LazyLock::new(|| {
     let lines = include_str!("tools/environment.names").lines();
     let lines = lines.map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -22,28 +22,55 @@ fn of_line(line: &'static str) -> impl Iterator<Item = (Classes, Pattern)> {
 
 impl Pattern {
     fn fits(&self, name: &str) -> bool {
-        match (self.0.strip_prefix('*'), self.0.strip_suffix('*')) {
-            (Some(end), _) => name.ends_with(end),
-            (None, Some(start)) => name.starts_with(start),
-            (None, None) => name == self.0,
+        match self.0.split_once('*') {
+            Some((start, end)) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
+            None => name == self.0,
         }
     }
 }
 
 /// Values with which a variable that names a program is harmless.
-const HARMLESS_PROGRAMS: [&str; 7] = ["", "cat", "true", ":", "less", "/bin/cat", "/bin/true"];
+const HARMLESS_PROGRAMS: [&str; 9] =
+    ["", "cat", "true", ":", "less", "/bin/cat", "/bin/true", "sccache", "ccache"];
 
-/// What setting a variable means. Only variables that other programs see can steer those.
+/// Options of languages that load code before the program does, in variables that hold options of every kind.
+const LOADS_CODE: [&str; 11] = [
+    "-r",
+    "--require",
+    "--import",
+    "--loader",
+    "--experimental-loader",
+    "-javaagent",
+    "-agentlib",
+    "-agentpath",
+    "-XX:OnError",
+    "-XX:OnOutOfMemoryError",
+    "--eval",
+];
+const OPTIONS: [&str; 5] =
+    ["MAKEFLAGS", "NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS"];
+
+/// What setting a variable means. One that steers programs may have been exported before: it counts as the same
+/// whether or not it is exported here. Of others, only those that a program sees can change what it does.
 pub(crate) fn classes(name: &str, value: &Word, exported: bool) -> Classes {
     let found = NAMES.iter().find(|(_, pattern)| pattern.fits(name)).map(|(classes, _)| *classes);
-    let names_a_program = name.ends_with("PAGER") || name.ends_with("EDITOR") || name == "VISUAL";
+    let names_a_program =
+        name.ends_with("PAGER") || name.ends_with("EDITOR") || name == "VISUAL" || name.ends_with("_WRAPPER");
     let harmless = value.literal().is_some_and(|value| HARMLESS_PROGRAMS.contains(&value));
     match found {
         Some(_) if names_a_program && harmless => Classes::READ_ONLY,
-        Some(classes) if exported || classes.contains(Class::HostEscapeRisk) => classes,
+        Some(classes) if OPTIONS.contains(&name) && loads_code(value) => classes.with(Class::HostEscapeRisk),
+        Some(classes) => classes,
         None if exported => Class::Mutating.into(),
-        Some(_) | None => Classes::READ_ONLY,
+        None => Classes::READ_ONLY,
     }
+}
+
+fn loads_code(value: &Word) -> bool {
+    let is = |option: &str, known: &&str| {
+        option.strip_prefix(*known).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '=']))
+    };
+    value.text.split_whitespace().any(|option| LOADS_CODE.iter().any(|known| is(option, known)))
 }
 
 /// A variable that steers the shell itself, or how programs are found.
@@ -69,7 +96,18 @@ mod tests {
         check("GIT_PAGER", "sh -c x", true, "host_escape_risk");
         check("GIT_AUTHOR_NAME", "x", true, "read_only");
         check("LC_ALL", "C", true, "read_only");
-        check("NODE_OPTIONS", "--require x", true, "mutating");
+        check("NODE_OPTIONS", "--require x", true, "mutating+host_escape_risk");
+        check("NODE_OPTIONS", "--require=./x", false, "mutating+host_escape_risk");
+        check("NODE_OPTIONS", "--max-old-space-size=4096", true, "mutating");
+        check("JAVA_TOOL_OPTIONS", "-Xmx1g -javaagent:x.jar", true, "mutating+host_escape_risk");
+        check("MAKEFLAGS", "-j4", true, "mutating");
+        check("MAKEFLAGS", "--eval=$(shell x)", true, "mutating+host_escape_risk");
+        check("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "./x", true, "host_escape_risk");
+        check("CARGO_TARGET_DIR", "out", true, "mutating");
+        check("PYTHONPATH", "evil", false, "mutating");
+        check("PERL5OPT", "-Mx", false, "host_escape_risk");
+        check("RUSTC_WRAPPER", "sccache", true, "read_only");
+        check("RUSTC_WRAPPER", "./x", true, "host_escape_risk");
         check("SOMETHING", "x", true, "mutating");
         check("SOMETHING", "x", false, "read_only");
     }

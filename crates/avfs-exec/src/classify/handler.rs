@@ -2,6 +2,7 @@
 
 mod awk;
 mod builtins;
+mod debugger;
 mod files;
 mod find;
 mod git;
@@ -41,11 +42,13 @@ macro_rules! handlers {
 handlers! {
     "again" Again wrappers::again;
     "awk" Awk awk::look;
+    "code" Code packages::interpreter;
     "command" CommandBuiltin builtins::command;
     "copies" Copies files::copies;
     "dashes" Dashes wrappers::dashes;
     "date" Date files::date;
     "dd" Dd files::dd;
+    "debugger" Debugger debugger::look;
     "declare" Declare builtins::declare;
     "dotenv" Dotenv wrappers::dotenv;
     "download" Download files::download;

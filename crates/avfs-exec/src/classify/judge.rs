@@ -14,7 +14,7 @@ use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadab
 use super::spelling::{self, Spelling};
 use super::tools::{self, Spec};
 use super::verb::{self, Verb};
-use super::{Part, agree, arithmetic, environment, readings, redirect, screen};
+use super::{Part, agree, arithmetic, environment, readings, redirect, screen, telling};
 
 #[derive(Default)]
 pub(crate) struct Judge {
@@ -248,7 +248,7 @@ impl Judge {
         };
         match spelling::of(name) {
             Some(spelling) => self.spelled(words, &spelling, arguments, place),
-            None => self.stranger(words, name, arguments),
+            None => self.stranger(words, name, arguments, place),
         }
     }
 
@@ -262,12 +262,26 @@ impl Judge {
         self.tool(words, spelling.name, spelling.tool, &arguments, least);
     }
 
-    /// A program that is in no table. Rules may know its subcommands.
-    fn stranger(&mut self, words: &[Word], name: &str, arguments: &[Word]) {
-        self.push(words, &[name], Class::Mutating.into(), vec![], Some(reason::unknown(name)));
+    /// A program that is in no table. Its words may tell what it does, rules may know its subcommands, and behind `--`
+    /// another command may follow.
+    fn stranger(&mut self, words: &[Word], name: &str, arguments: &[Word], place: Classes) {
+        let mut findings = told(name, arguments, place);
+        let named = telling::by_name(name).filter(|_| place.is_read_only());
+        findings.extend(named.map(|(classes, name)| (classes, format!("`{}` tells it", shown(&name)))));
+        let address = telling::address(arguments).filter(|_| place.is_read_only());
+        findings
+            .extend(address.map(|to| (Class::Networked.into(), format!("`{}` is an address", shown(to)))));
+        let reason = findings.is_empty().then(|| reason::unknown(name));
+        self.push(words, &[name], Class::Mutating.into(), findings, reason);
         let starts = readings::starts(arguments, &Spec::default(), None);
         let also = starts.iter().map(|at| names_from(name, &arguments[*at..]));
         self.parts.last_mut().expect("it has just been pushed").also_named.extend(also);
+        let dashes = arguments.iter().position(|word| word.literal() == Some("--"));
+        let behind = dashes.map(|at| &arguments[at + 1..]).unwrap_or_default();
+        let is_tool = |word: &Word| word.literal().is_some_and(|name| spelling::of(name).is_some());
+        if behind.first().is_some_and(is_tool) && self.may_try() {
+            self.inner(behind);
+        }
     }
 
     pub(super) fn push(
@@ -308,6 +322,18 @@ fn texts_of(simple: &Simple) -> Vec<String> {
     let prints = matches!(simple.words.first().and_then(Word::literal), Some("echo" | "printf"));
     let printed = simple.words.iter().skip(1).filter(|_| prints).map(|word| word.text.clone());
     strings.chain(printed).collect()
+}
+
+/// What words tell of a subcommand that no table knows. What a program of the tree takes away is not taken from others,
+/// and `./build release` is a way to build.
+pub(super) fn told(name: &str, arguments: &[Word], place: Classes) -> Findings {
+    let of_the_tree = !place.is_read_only();
+    let here = |classes: Classes| match of_the_tree && classes.contains(Class::Destructive) {
+        true => Class::Destructive.into(),
+        false => classes,
+    };
+    let told = telling::told(arguments).into_iter().filter(|(_, word)| !of_the_tree || word != "release");
+    told.map(|(classes, word)| (here(classes), format!("`{}` of `{}`", shown(&word), shown(name)))).collect()
 }
 
 /// A program and the words that follow it, as far as a rule may name them.

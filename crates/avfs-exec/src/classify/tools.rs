@@ -8,6 +8,8 @@
 //!   unknown mutating                 any other flag (default: mutating)
 //!   others mutating                  any other subcommand (default: what the tool is, and its unknown flags)
 //!   words destructive : rm delete-*  words that make it worse wherever they stand
+//!   alone destructive : clean        words that make it worse if all of its operands are such words
+//!   verbs                            what its words tell counts, as for a tool that is in no table
 //!   runs -c= --command=              flags whose value is a command line
 //!   seeks                            any of its words may be a program that it starts
 //!   any                              any other flag is harmless
@@ -41,6 +43,7 @@ const TABLES: &[(&str, &str)] = &[
     ("javascript", include_str!("tools/javascript.tools")),
     ("python", include_str!("tools/python.tools")),
     ("network", include_str!("tools/network.tools")),
+    ("services", include_str!("tools/services.tools")),
     ("system", include_str!("tools/system.tools")),
     ("shell", include_str!("tools/shell.tools")),
     ("wrappers", include_str!("tools/wrappers.tools")),
@@ -81,6 +84,8 @@ pub(crate) struct Spec {
     pub(crate) unknown: Option<Classes>,
     pub(crate) others: Option<Classes>,
     pub(crate) words: Vec<Said>,
+    pub(crate) alone: Vec<Said>,
+    pub(crate) verbs: bool,
     pub(crate) seeks: bool,
     pub(crate) info: Vec<&'static str>,
     pub(crate) operands: Option<(usize, Classes)>,
@@ -102,7 +107,7 @@ pub(crate) struct Flag {
     pub(crate) runs: bool,
 }
 
-/// A word that says what is done, with `*` at its beginning or end.
+/// A word that says what is done, with `*` at its beginning, its end or both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
     pub(crate) classes: Classes,
@@ -112,8 +117,9 @@ pub(crate) struct Said {
 impl Said {
     pub(crate) fn fits(&self, word: &str) -> bool {
         match (self.pattern.strip_prefix('*'), self.pattern.strip_suffix('*')) {
-            (Some(end), _) => word.ends_with(end),
+            (Some(end), None) => word.ends_with(end),
             (None, Some(start)) => word.starts_with(start),
+            (Some(_), Some(_)) => word.contains(self.pattern.trim_matches('*')),
             (None, None) => word == self.pattern,
         }
     }

@@ -75,8 +75,9 @@ fn declared(judge: &mut Judge, call: &Call<'_>, word: &Word) {
     match exported {
         true => wrappers::assign(judge, word),
         false => {
-            let name = word.text.split('=').next().unwrap_or_default().to_owned();
-            judge.assignment(&Assignment { name, value: Word::unknown() }, false);
+            let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+            let value = word.rest_of(value);
+            judge.assignment(&Assignment { name: name.to_owned(), value }, false);
         }
     }
 }

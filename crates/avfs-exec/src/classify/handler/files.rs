@@ -25,7 +25,25 @@ pub(crate) fn dd(judge: &mut Judge, call: &Call<'_>) -> Findings {
         None if known.iter().any(|known| word.text.starts_with(known)) && !word.splits => None,
         None => Some((Class::Mutating.into(), "an operand that is not known".to_owned())),
     };
-    call.arguments.operands.iter().filter_map(one).collect()
+    let mut findings: Findings = call.arguments.operands.iter().filter_map(one).collect();
+    if call.arguments.operands.iter().any(|word| NOTHING.contains(&word.text.as_str())) {
+        findings.extend(call.arguments.operands.iter().filter_map(|word| overwritten(word)));
+    }
+    findings
+}
+
+/// Devices that hold nothing worth writing to a file that was there.
+const NOTHING: [&str; 5] =
+    ["if=/dev/zero", "if=/dev/null", "if=/dev/random", "if=/dev/urandom", "if=/dev/full"];
+/// Names of files that are made of zeros.
+const MADE: [&str; 9] = ["img", "bin", "raw", "dat", "iso", "tmp", "qcow2", "swap", "fill"];
+
+/// `of=` a file that is not called as one is that somebody makes of zeros.
+fn overwritten(word: &Word) -> Option<(Classes, String)> {
+    let file = word.text.strip_prefix("of=").filter(|file| !file.starts_with("/dev/"))?;
+    let (_, extension) = file.rsplit('/').next().unwrap_or_default().rsplit_once('.')?;
+    let made = MADE.contains(&extension) || file.starts_with("/tmp/");
+    (!made).then(|| (Class::Destructive.into(), format!("`{file}` is written over with nothing")))
 }
 
 /// `date`: anything but a format sets the clock.
@@ -102,6 +120,11 @@ pub(crate) fn copies(judge: &mut Judge, call: &Call<'_>) -> Findings {
     let targets: Vec<&Word> = targets.into_iter().chain(last).collect();
     let moved_away = call.name == "mv" && targets.iter().any(|word| word.literal() == Some("/dev/null"));
     let mut findings: Findings = targets.into_iter().filter_map(|word| writes(judge, word)).collect();
+    let empties =
+        call.arguments.operands.iter().rev().skip(1).any(|word| word.literal() == Some("/dev/null"));
+    if call.name == "cp" && empties {
+        findings.push((Class::Destructive.into(), "a file is emptied".to_owned()));
+    }
     if moved_away {
         findings.push((Class::Destructive.into(), "files are moved to nowhere".to_owned()));
     }

@@ -1,7 +1,7 @@
 //! Programs that run code of the tree, or fetch it first.
 
 use super::Call;
-use crate::classify::class::Class;
+use crate::classify::class::{Class, Classes};
 use crate::classify::judge::{Findings, Judge, shown};
 use crate::classify::script::Word;
 use crate::classify::spelling;
@@ -55,12 +55,79 @@ pub(crate) fn python(judge: &mut Judge, call: &Call<'_>) -> Findings {
                 let name = if attached.text.is_empty() { words.get(at + 1) } else { Some(&attached) };
                 return module(judge, name, words.get(after..).unwrap_or_default());
             }
-            "c" => return code(),
+            "c" => {
+                let attached = word.rest_of(attached);
+                let text = if attached.text.is_empty() { words.get(at + 1) } else { Some(&attached) };
+                return code().into_iter().chain(text.and_then(taken_away)).collect();
+            }
             "" => at += 1,
             _ => at = after,
         }
     }
+    known_script(judge, words.get(at..).unwrap_or_default());
     code()
+}
+
+/// Scripts that are a tool of their own, wherever they lie.
+const SCRIPTS: [&str; 5] = ["manage.py", "setup.py", "artisan", "console", "spark"];
+
+/// `python manage.py` and `php artisan` are judged as what they are as well.
+fn known_script(judge: &mut Judge, words: &[Word]) {
+    let Some((script, rest)) = words.split_first() else { return };
+    let name =
+        script.literal().and_then(|path| path.rsplit('/').next()).filter(|name| SCRIPTS.contains(name));
+    if let Some(name) = name {
+        let words: Vec<Word> = [Word::exact(name)].into_iter().chain(rest.iter().cloned()).collect();
+        judge.inner(&words);
+    }
+}
+
+/// Functions of languages that take files away.
+const TAKES_AWAY: [&str; 20] = [
+    "unlink",
+    "unlinkSync",
+    "removeRecursive",
+    "rmSync",
+    "rm_r",
+    "rm_f",
+    "rm_rf",
+    "rmtree",
+    "rmdir",
+    "rmdirSync",
+    "remove_dir",
+    "remove_entry",
+    "remove_tree",
+    "remove_entry_secure",
+    "removeSync",
+    "removedirs",
+    "deltree",
+    "truncate",
+    "truncateSync",
+    "emptyDirSync",
+];
+const TAKES_AWAY_OF: [&str; 7] =
+    ["os.remove(", "File.delete", "FileUtils.rm", "Deno.remove", "File.rm", "fs.rm(", "promises.rm("];
+
+/// A line of a language that takes files away.
+fn taken_away(text: &Word) -> Option<(Classes, String)> {
+    let names = text.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let found = names.into_iter().find(|name| TAKES_AWAY.contains(name));
+    let found = found.or_else(|| TAKES_AWAY_OF.into_iter().find(|name| text.text.contains(name)));
+    found.map(|name| (Class::Destructive.into(), format!("`{name}` takes files away")))
+}
+
+/// `perl`, `ruby`, `node` and `php`: a line of code, or a script.
+pub(crate) fn interpreter(judge: &mut Judge, call: &Call<'_>) -> Findings {
+    let lines: &[&str] = match call.name {
+        "php" => &["-r", "-R", "-B", "-E"],
+        _ => &["-e", "-E", "--eval", "-p", "--print", "-pe"],
+    };
+    let operands: Vec<Word> = call.arguments.operands.iter().map(|word| (*word).clone()).collect();
+    if !call.arguments.has(lines) {
+        known_script(judge, &operands);
+    }
+    let evaluated = operands.iter().filter(|_| call.name.ends_with(" eval"));
+    call.arguments.values(lines).chain(evaluated).filter_map(taken_away).collect()
 }
 
 fn code() -> Findings {
@@ -68,9 +135,10 @@ fn code() -> Findings {
 }
 
 /// Modules that are the tool of their name. `python -m test` is not `test`.
-const MODULES: [&str; 18] = [
-    "alembic", "black", "celery", "coverage", "flask", "gunicorn", "hatch", "mypy", "nox", "pdm", "pip",
-    "pipx", "poetry", "pytest", "ruff", "tox", "twine", "uv",
+const MODULES: [&str; 25] = [
+    "alembic", "anaconda", "black", "celery", "coverage", "fabric", "flask", "flit", "gunicorn", "hatch",
+    "invoke", "kaggle", "maturin", "mkdocs", "mypy", "nox", "pdm", "pip", "pipx", "poetry", "pytest", "ruff",
+    "tox", "twine", "uv",
 ];
 
 /// A module is code as any other, unless it is a tool that the tables know.

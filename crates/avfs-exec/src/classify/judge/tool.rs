@@ -115,6 +115,10 @@ impl Judge {
                 let why = format!("`{name} {}` is not known", shown(literal[0]));
                 let base = tool.spec.others.unwrap_or(tool.spec.classes.and(tool.spec.unknown()));
                 findings.push((base, why));
+                // Where any other word is a script of the tree, its name tells nothing.
+                if tool.spec.others.is_none() {
+                    findings.extend(super::told(name, rest, Classes::READ_ONLY));
+                }
                 self.push(words, &[name, literal[0]], least, findings, None);
             }
         }
@@ -169,11 +173,15 @@ impl Judge {
         let name = names.join(" ");
         findings.extend(reason::flag_findings(&name, &arguments));
         findings.extend(word_findings(&name, spec, after));
+        if spec.verbs {
+            findings.extend(super::told(&name, after, Classes::READ_ONLY));
+        }
         let quiet = findings.iter().all(|(classes, _)| classes.is_read_only());
         let lowered = arguments.lowered.filter(|_| quiet);
         let base = lowered.unwrap_or(spec.classes);
         let at = self.parts.len();
         let call = Call { name: &name, arguments: &arguments, lowered: lowered == Some(Classes::READ_ONLY) };
+        findings.extend(alone_findings(&name, spec, &arguments));
         findings.extend(self.lines_of_flags(spec, &arguments));
         match spec.handler {
             Some(handler) => findings.extend(handler.look(self, &call)),
@@ -247,6 +255,17 @@ fn word_findings(name: &str, spec: &Spec, words: &[Word]) -> Findings {
     let said = |word: &'_ str| spec.words.iter().find(|said| said.fits(word)).map(|said| said.classes);
     let found = literal.filter_map(|word| Some((said(word)?, format!("`{}` of `{name}`", shown(word)))));
     found.collect()
+}
+
+/// Words that say what is done if nothing else is: `make clean` is not `make clean all`.
+fn alone_findings(name: &str, spec: &Spec, arguments: &Arguments<'_>) -> Findings {
+    let is_number = |word: &Word| word.exact && word.text.bytes().all(|byte| byte.is_ascii_digit());
+    let targets = arguments.operands.iter().filter(|word| !word.text.contains('=') && !is_number(word));
+    let said = |word: &Word| {
+        let said = spec.alone.iter().find(|said| word.literal().is_some_and(|word| said.fits(word)));
+        said.map(|said| (said.classes, format!("`{}` of `{name}`", shown(&word.text))))
+    };
+    targets.map(|word| said(word)).collect::<Option<Findings>>().unwrap_or_default()
 }
 
 /// `--version` and `--help` alone only print, also after a subcommand. Other flags that print belong to the tool

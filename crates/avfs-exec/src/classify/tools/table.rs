@@ -148,10 +148,9 @@ impl Spec {
             }
             "unknown" => self.unknown = Some(classes(rest)?),
             "others" => self.others = Some(classes(rest)?),
-            "words" => {
-                let (words, classes) = after_classes(rest)?;
-                self.words.extend(words.split_whitespace().map(|pattern| Said { classes, pattern }));
-            }
+            "words" => self.words.extend(said(rest)?),
+            "alone" => self.alone.extend(said(rest)?),
+            "verbs" => self.verbs = true,
             "runs" => self.add(rest, Flag { runs: true, ..Flag::default() })?,
             "seeks" => self.seeks = true,
             "any" => self.any = true,
@@ -198,6 +197,12 @@ fn classes_after(rest: &'static str) -> Result<(Classes, &'static str), String> 
 fn after_classes(rest: &'static str) -> Result<(&'static str, Classes), String> {
     let (before, after) = rest.split_once(" : ").ok_or("expected a class and ' : '")?;
     Ok((after.trim(), classes(before)?))
+}
+
+/// `class : words`.
+fn said(rest: &'static str) -> Result<impl Iterator<Item = Said>, String> {
+    let (words, classes) = after_classes(rest)?;
+    Ok(words.split_whitespace().map(move |pattern| Said { classes, pattern }))
 }
 
 fn classes(text: &str) -> Result<Classes, String> {

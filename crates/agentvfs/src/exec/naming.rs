@@ -10,7 +10,7 @@ use avfs_exec::classify::{Class, Classification, Command};
 use avfs_exec::plan::{OwnPaths, Toolchain, WORKSPACE, environment};
 
 use super::ExecRequest;
-use crate::approvals::{FoundProgram, NamedProgram};
+use crate::approvals::{FoundProgram, Meaning, NamedProgram, Raw};
 use crate::error::Result;
 use crate::vault::Vault;
 
@@ -28,14 +28,14 @@ const REDEFINES: [&str; 7] = ["()", "function ", "alias ", "enable ", "hash ", "
 /// The directories of the system that are the same inside.
 const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
-/// Where the programs are that a command names, each once, in the order of its parts.
-pub(super) fn programs(
+/// Where the programs are that a command names, each once, in the order of its parts, and where they are looked for.
+pub(crate) fn meaning(
     vault: &Vault,
     request: &ExecRequest,
     cwd: &Path,
     found: &Classification,
     head: SnapshotId,
-) -> Result<Vec<NamedProgram>> {
+) -> Result<Meaning> {
     let toolchains = request.toolchains();
     let searched = searched(request, &toolchains);
     let sight = Sight { vault, request, toolchains: &toolchains, head };
@@ -69,7 +69,9 @@ pub(super) fn programs(
             all.push(program);
         }
     }
-    Ok(all)
+    let in_vault = searched.iter().map(|directory| plain(directory)).filter(|place| sight.is_vault(place));
+    let searched = in_vault.map(|place| Raw::from(place.as_os_str())).collect();
+    Ok(Meaning { programs: all, searched })
 }
 
 /// The directories in which the command looks for programs.
@@ -118,13 +120,7 @@ impl Sight<'_> {
                 });
             }
         }
-        let of_toolchain =
-            self.toolchains.iter().find_map(|one| Some(one.from.join(path.strip_prefix(&one.at).ok()?)));
-        let on_host = match of_toolchain {
-            Some(host) => Some(host),
-            None => SYSTEM.iter().any(|top| path.starts_with(top)).then(|| path.clone()),
-        };
-        match on_host {
+        match self.on_host(&path) {
             Some(host) if is_program(&host) => Ok(FoundProgram::Installed(raw())),
             Some(_) => Ok(FoundProgram::Unknown),
             // The top-level names of the vault are seen from the root as well.
@@ -133,6 +129,20 @@ impl Sight<'_> {
             }
             None => Ok(FoundProgram::Unknown),
         }
+    }
+
+    /// Where a path of the sandbox is on the host, if it is one of a toolchain or of the system.
+    fn on_host(&self, path: &Path) -> Option<PathBuf> {
+        let of_toolchain =
+            self.toolchains.iter().find_map(|one| Some(one.from.join(path.strip_prefix(&one.at).ok()?)));
+        of_toolchain.or_else(|| SYSTEM.iter().any(|top| path.starts_with(top)).then(|| path.to_owned()))
+    }
+
+    /// Whether what is at a path, or comes to be there, is of the vault.
+    fn is_vault(&self, path: &Path) -> bool {
+        let own = self.request.own_place();
+        let is_below = own.is_some_and(|own| path.starts_with(own)) || path.starts_with(WORKSPACE);
+        is_below || self.on_host(path).is_none()
     }
 
     fn is_in_vault(&self, below: &Path) -> Result<bool> {

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::{Class, Classification, Command};
 use avfs_exec::plan::{OwnPaths, Toolchain, WORKSPACE, environment};
+use avfs_tree::ReadError;
 
 use super::ExecRequest;
+use super::home::HomeShare;
 use crate::approvals::{FoundProgram, Meaning, NamedProgram, Raw};
 use crate::error::Result;
 use crate::vault::Vault;
@@ -37,8 +39,9 @@ pub(crate) fn meaning(
     head: SnapshotId,
 ) -> Result<Meaning> {
     let toolchains = request.toolchains();
-    let searched = searched(request, &toolchains);
-    let sight = Sight { vault, request, toolchains: &toolchains, head };
+    let share = request.home_share();
+    let searched = searched(request, &toolchains, share.as_ref());
+    let sight = Sight { vault, request, toolchains: &toolchains, share: share.as_ref(), head };
     let (line, is_shell) = match &request.command {
         Command::Shell(line) => (line.as_str(), true),
         Command::Argv(_) => ("", false),
@@ -75,11 +78,10 @@ pub(crate) fn meaning(
 }
 
 /// The directories in which the command looks for programs.
-fn searched(request: &ExecRequest, toolchains: &[Toolchain]) -> Vec<PathBuf> {
-    let share = request.home_share();
+fn searched(request: &ExecRequest, toolchains: &[Toolchain], share: Option<&HomeShare>) -> Vec<PathBuf> {
     let place = request.own_place();
     let alone = OwnPaths { project: place.as_deref(), ..OwnPaths::default() };
-    let own = share.as_ref().map_or(alone, |share| share.own_paths(place.as_deref()));
+    let own = share.map_or(alone, |share| share.own_paths(place.as_deref()));
     let given: Vec<(OsString, OsString)> = request.env.iter().chain(&request.passed).cloned().collect();
     let env = environment(&request.caller_env, toolchains, own, &given);
     let path = env.into_iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
@@ -91,6 +93,7 @@ struct Sight<'a> {
     vault: &'a Vault,
     request: &'a ExecRequest,
     toolchains: &'a [Toolchain],
+    share: Option<&'a HomeShare>,
     head: SnapshotId,
 }
 
@@ -123,6 +126,10 @@ impl Sight<'_> {
         match self.on_host(&path) {
             Some(host) if is_program(&host) => Ok(FoundProgram::Installed(raw())),
             Some(_) => Ok(FoundProgram::Unknown),
+            // What runs write to caches stays with the vault.
+            None if self.share.is_some_and(|share| share.may_have_cached(self.vault, &path)) => {
+                Ok(FoundProgram::InVault(raw()))
+            }
             // The top-level names of the vault are seen from the root as well.
             None if self.is_in_vault(path.strip_prefix("/").unwrap_or(&path))? => {
                 Ok(FoundProgram::InVault(raw()))
@@ -150,7 +157,8 @@ impl Sight<'_> {
         bytes.push(b'/');
         bytes.extend_from_slice(below.as_os_str().as_bytes());
         let Ok(path) = TreePath::parse(&bytes) else { return Ok(false) };
-        Ok(self.vault.reader_at(self.head)?.find(&path).is_ok())
+        // A link on the way leads to where only the run knows.
+        Ok(!matches!(self.vault.reader_at(self.head)?.find(&path), Err(ReadError::NotFound { .. })))
     }
 }
 

@@ -30,6 +30,27 @@ fn always_holds_while_programs_are_found_where_they_were_shown() {
     assert!(shown.contains("program: python3 is /workspace/bin/python3, a file of the vault"), "{shown}");
     asker.good(&["rm", "bin/python3"]);
     assert_eq!(asker.exec(&words).envelope["result"]["stdout"], "ran\n");
+    assert_eq!(asker.exec(&["-c", "mv bin b; ln -s b bin; printf '#!/bin/sh' > b/python3"]).status, 0);
+    asker.asks(&words);
+}
+
+#[test]
+fn always_does_not_hold_once_a_run_has_put_the_program_into_a_cache() {
+    let asker = Asker::new();
+    let tools = asker.path(".local/share/pnpm");
+    std::fs::create_dir_all(&tools).unwrap();
+    let path = format!("{}:/usr/bin:/bin", tools.display());
+    let exec = |words: &[&str]| Answer::of(&asker.command(words).env("PATH", &path).output().unwrap());
+    let words = [&NET[..], &RUNS].concat();
+    asker.good(&["approvals", "allow", &exec(&words).approval(), "--always"]);
+    assert_eq!(exec(&words).envelope["result"]["stdout"], "ran\n");
+    let put = format!("cd {}; printf '#!/bin/sh\\necho agent' > python3; chmod +x python3", tools.display());
+    assert_eq!(exec(&["-c", &put]).status, 0);
+    assert_eq!(exec(&["--", "python3"]).envelope["result"]["stdout"], "agent\n", "the control");
+    let asked = exec(&words);
+    assert_eq!(asked.status, 121, "{}", asked.envelope);
+    let refused = asker.bad(&["approvals", "allow", &asked.approval(), "--session"]);
+    assert_eq!(refused, (2, "approval-once-only".to_owned()));
 }
 
 #[test]

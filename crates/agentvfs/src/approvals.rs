@@ -17,11 +17,12 @@ pub(crate) use asking::{Question, Standing};
 pub use binding::{AskedCommand, AskedLimits, AskedNetwork, Binding, Input};
 pub use deciding::{Allowance, SavePlace};
 pub use preview::Preview;
+pub(crate) use programs::Meaning;
 pub use programs::{FoundProgram, NamedProgram};
 pub use raw::Raw;
 pub(crate) use record::keys;
 pub use record::{Approval, ApprovalId, ApprovalState, Earlier, PENDING_SECONDS, SESSION_SECONDS, Scope};
-pub use saved::SavedRule;
+pub use saved::{SavedFor, SavedRule};
 
 #[cfg(test)]
 mod tests;

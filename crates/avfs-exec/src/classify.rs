@@ -49,6 +49,15 @@ pub struct Classification {
     pub class: Class,
     pub classes: Classes,
     pub parts: Vec<Part>,
+    /// Variables that the command sets and that the programs it starts may see: later parts are other commands with them.
+    #[serde(skip)]
+    pub sets: Vec<String>,
+    /// Other variables that it sets.
+    #[serde(skip)]
+    pub assigns: Vec<String>,
+    /// A part of it may read what a pipe, a file or a text of the line gives it.
+    #[serde(skip)]
+    pub has_input: bool,
 }
 
 /// One thing that a command does: a program that it starts, a file that it writes, a variable that it sets.
@@ -79,19 +88,28 @@ pub struct Part {
 /// Finds everything that a command can do.
 pub fn classify(command: &Command) -> Classification {
     let mut judge = Judge::default();
-    match command {
-        Command::Argv(words) => judge.argv(words),
-        Command::Shell(text) => judge.shell(text),
-    }
-    let parts = judge.finish();
-    let classes: Classes = parts.iter().map(|part| part.classes).collect();
-    Classification { class: classes.worst(), classes, parts }
+    let has_input = match command {
+        Command::Argv(words) => {
+            judge.argv(words);
+            false
+        }
+        Command::Shell(text) => {
+            judge.shell(text);
+            may_have_input(text)
+        }
+    };
+    judge.finish(has_input)
+}
+
+/// Whether a line may have a pipe or take input from somewhere. Signs in quotes count, too.
+fn may_have_input(line: &str) -> bool {
+    line.contains('<') || line.replace("||", "").contains('|')
 }
 
 impl Classification {
     /// Of no command at all.
     pub fn nothing() -> Classification {
-        Classification { class: Class::ReadOnly, classes: Classes::READ_ONLY, parts: Vec::new() }
+        Judge::default().finish(false)
     }
 }
 

@@ -14,7 +14,7 @@ mod toolchains;
 
 pub use caches::{HostCache, caches, tool_settings};
 pub use credentials::{INSPECTED_BYTES, is_inspected, is_secret};
-pub use environment::{OwnPaths, environment, is_inherited};
+pub use environment::{OwnPaths, environment, is_for_people, is_inherited};
 pub use layout::is_around_own;
 pub(crate) use layout::{Access, Layout, Step, host_access, layout};
 pub use toolchains::{Toolchain, toolchains};

@@ -18,7 +18,7 @@ pub mod transport;
 
 pub use counters::{Counters, OperationCount};
 pub use notify::{NotFlushed, Notifier};
-pub use passed::{Cache, CacheOptions, Passed, PassedOptions};
+pub use passed::{Cache, CacheOptions, LAYER_FILES, Passed, PassedOptions};
 pub use reply::{Answered, Courier, Listing, Reply, Slot};
 pub use request::{CallerId, Forgets, KeptRequest, Operation, Request};
 pub use rustix::io::Errno;

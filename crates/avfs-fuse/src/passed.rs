@@ -27,7 +27,7 @@ use avfs_core::rules::Rules;
 use rustix::io::Errno;
 
 use self::caches::Caches;
-pub use self::caches::{Cache, CacheOptions};
+pub use self::caches::{Cache, CacheOptions, LAYER_FILES};
 use self::files::Files;
 use self::listing::Listings;
 use self::nodes::Nodes;

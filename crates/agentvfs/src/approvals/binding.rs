@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use avfs_core::rules::Rule;
 use avfs_core::{SnapshotId, TreePath};
-use avfs_exec::classify::Command;
-use avfs_exec::plan::is_inherited;
+use avfs_exec::classify::{Classification, Command};
+use avfs_exec::plan::{is_for_people, is_inherited};
 use avfs_exec::policy::Policy;
 use avfs_exec::{Limits, Network};
 use serde::{Deserialize, Serialize};
 
-use super::programs::{FoundProgram, NamedProgram};
+use super::programs::{FoundProgram, Meaning, NamedProgram};
 use super::raw::Raw;
 use crate::error::{Error, Result};
 use crate::exec::{CheckpointMode, ExecRequest, IsolationChoice};
@@ -25,6 +25,22 @@ const CONTEXT: &str = "agentvfs: the approval of a command, version 1";
 const PASSED_CONTEXT: &str = "agentvfs: the value of a variable that comes along with a command, version 1";
 /// The field that moves when the vault does.
 const HEAD: &str = "head";
+/// The caller's variables that come along; those for people are free where an answer is for always.
+const INHERITED: &str = "inherited environment";
+
+/// The fields that an answer for always leaves free, or that its rule decides on: words, programs and network.
+const FREE_FOR_ALWAYS: [&str; 10] = [
+    "command",
+    "working directory",
+    INHERITED,
+    "network",
+    "published ports",
+    "limits",
+    "checkpoint",
+    "session",
+    "programs",
+    "policy",
+];
 
 /// One request as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +77,12 @@ pub struct Binding {
     /// The programs that the command names, and where each is found.
     #[serde(default)]
     pub programs: Vec<NamedProgram>,
+    /// The directories of the vault in which programs are looked for.
+    #[serde(default)]
+    pub searched: Vec<Raw>,
+    /// After so many seconds without a command, a session ends.
+    #[serde(default)]
+    pub idle_seconds: Option<u64>,
     /// The digest of what the policy says.
     pub policy: String,
     #[serde(with = "snapshot_id")]
@@ -110,9 +132,10 @@ impl Binding {
         request: &ExecRequest,
         vault: VaultId,
         cwd: &Path,
-        programs: Vec<NamedProgram>,
+        meaning: Meaning,
         head: SnapshotId,
     ) -> Binding {
+        let Meaning { programs, searched } = meaning;
         let ExecRequest {
             command,
             // As it is understood, it is given with the request.
@@ -162,6 +185,8 @@ impl Binding {
             session: session.clone(),
             left_out: left_out.clone(),
             programs,
+            searched,
+            idle_seconds: None,
             policy: digest_of(policy.as_ref().unwrap_or(&Policy::built_in())),
             head,
         }
@@ -176,6 +201,26 @@ impl Binding {
     pub(crate) fn request_digest(&self) -> String {
         let fields: Vec<Field> = self.fields().into_iter().filter(|(name, _)| *name != HEAD).collect();
         digest(&fields)
+    }
+
+    /// Of what an answer for always holds for beside words, programs and network: whatever else gives the same words another
+    /// meaning or the run a wider view.
+    pub(super) fn surroundings_digest(&self) -> String {
+        let is_bound = |(name, _): &Field| *name != HEAD && !FREE_FOR_ALWAYS.contains(name);
+        let mut fields: Vec<Field> = self.fields().into_iter().filter(is_bound).collect();
+        let of_builds = self.inherited.iter().filter(|(name, _)| !is_for_people(&name.to_os()));
+        let items = of_builds.flat_map(|(name, value)| [name, value]).map(bytes).collect();
+        fields.push((INHERITED, items));
+        digest(&fields)
+    }
+
+    /// Whether each part of the command is what its own words say: none gets input from another one or from a file, and none
+    /// sets a variable that another one sees.
+    pub(super) fn has_plain_parts(&self, found: &Classification) -> bool {
+        let given = self.env.iter().chain(&self.inherited).map(|(name, _)| name);
+        let mut given = given.chain(self.passed.iter().map(|(name, _)| name));
+        let is_given = given.any(|name| found.assigns.iter().any(|own| own.as_bytes() == name.as_bytes()));
+        found.sets.is_empty() && !found.has_input && !is_given
     }
 
     pub(crate) fn command_digest(&self) -> String {
@@ -225,8 +270,11 @@ impl Binding {
             isolation,
             principal,
             session,
-            left_out,
+            // The command does not have them.
+            left_out: _,
             programs,
+            searched,
+            idle_seconds,
             policy,
             head,
         } = self;
@@ -244,7 +292,7 @@ impl Binding {
                 "passed environment",
                 passed.iter().flat_map(|(name, digest)| [bytes(name), digest.clone().into_bytes()]).collect(),
             ),
-            ("inherited environment", pairs(inherited)),
+            (INHERITED, pairs(inherited)),
             (
                 "standard input",
                 stdin.iter().map(|input| format!("{} {}", input.hash, input.length).into()).collect(),
@@ -258,8 +306,9 @@ impl Binding {
             ("isolation", vec![isolation.clone().into_bytes()]),
             ("principal", optional(principal)),
             ("session", optional(session)),
-            ("variables of the shell", left_out.iter().map(|name| name.clone().into_bytes()).collect()),
             ("programs", programs.iter().flat_map(NamedProgram::items).collect()),
+            ("search path in the vault", searched.iter().map(bytes).collect()),
+            ("idle limit", idle_seconds.iter().map(|seconds| seconds.to_string().into()).collect()),
             ("policy", vec![policy.clone().into_bytes()]),
             (HEAD, vec![head.to_string().into_bytes()]),
         ]

@@ -7,7 +7,7 @@ use avfs_store::RefEdit;
 
 use super::asking::detail;
 use super::record::{Approval, ApprovalId, ApprovalState, SESSION_SECONDS, Scope, after, keys};
-use super::saved::{self, SavedRule};
+use super::saved::{self, SavedFor, SavedRule};
 use crate::error::{Error, Result};
 use crate::record;
 use crate::store::Store;
@@ -56,6 +56,10 @@ impl Store {
             Allowance::Once | Allowance::Session => (Vec::new(), None),
             Allowance::Always { edits, place } => (rules_for(&pending, edits)?, Some(place)),
         };
+        // A policy file has rules for words alone.
+        if matches!(place, Some(SavePlace::File(_))) && pending.saves_whole_command() {
+            return Err(Error::NothingToSave { id: id.to_string() });
+        }
         let file = match place {
             Some(SavePlace::File(file)) => Some((file, saved::appended(file, &rules)?)),
             Some(SavePlace::Vault) | None => None,
@@ -124,8 +128,12 @@ impl Store {
                 approval: approval.id.clone(),
                 by: self.actor().name.clone(),
                 time: self.now(),
+                holds_for: Some(SavedFor::of(approval, rule)),
             };
-            if !all.iter().any(|old| old.rule == new.rule && old.network == new.network) {
+            let is_same = |old: &SavedRule| old.rule == new.rule && old.network == new.network;
+            // One that holds for nothing is of no use beside it.
+            all.retain(|old| old.holds_for.is_some() || !is_same(old));
+            if !all.iter().any(|old| is_same(old) && old.holds_for == new.holds_for) {
                 all.push(new);
             }
         }

@@ -4,6 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::raw::Raw;
 
+/// What the words of a command mean where it would run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meaning {
+    /// The programs that it names, each once.
+    pub programs: Vec<NamedProgram>,
+    /// The directories of the vault in which programs are looked for.
+    pub searched: Vec<Raw>,
+}
+
 /// A program that a command names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedProgram {
@@ -23,6 +32,16 @@ pub enum FoundProgram {
     InVault(Raw),
     /// Nowhere, or it is known only when the command runs.
     Unknown,
+}
+
+impl FoundProgram {
+    /// Whether runs cannot make it another program.
+    pub(super) fn is_fixed(&self) -> bool {
+        match self {
+            FoundProgram::Builtin | FoundProgram::Installed(_) => true,
+            FoundProgram::InVault(_) | FoundProgram::Unknown => false,
+        }
+    }
 }
 
 impl NamedProgram {

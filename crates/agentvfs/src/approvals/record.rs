@@ -149,6 +149,11 @@ impl Approval {
         self.rules.iter().map(|text| parse_rule(&self.id.to_string(), text)).collect()
     }
 
+    /// Whether what `always` saves is for the command as a whole, and not for each part of it.
+    pub fn saves_whole_command(&self) -> bool {
+        !self.binding.has_plain_parts(&self.classification())
+    }
+
     /// Whether it lets a request run now.
     pub(super) fn grants(&self, request: &Binding, now: Timestamp) -> bool {
         let ApprovalState::Allowed { scope, .. } = &self.state else { return false };

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use avfs_core::Timestamp;
 use avfs_exec::Network;
+use avfs_exec::classify::{Classification, classify};
 use avfs_exec::policy::{Policy, PrefixRule, append_rules};
 use avfs_store::RefEdit;
 use serde::{Deserialize, Serialize};
 
-use super::binding::AskedNetwork;
-use super::record::{ApprovalId, keys, parse_rule};
+use super::binding::{AskedNetwork, Binding};
+use super::programs::NamedProgram;
+use super::record::{Approval, ApprovalId, keys, parse_rule};
 use crate::error::{Error, Result};
 use crate::exec::ExecRequest;
 use crate::record::{self, VaultId, time};
@@ -28,6 +30,49 @@ pub struct SavedRule {
     pub by: String,
     #[serde(with = "time")]
     pub time: Timestamp,
+    /// What it holds for beside that; `None` in records of versions that did not keep it: it holds for nothing.
+    #[serde(default)]
+    pub holds_for: Option<SavedFor>,
+}
+
+/// What was shown to the person who allowed something for always.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedFor {
+    /// The digest of everything around the command that could give its words another meaning, or it a wider view.
+    pub surroundings: String,
+    /// Where the program of the rule was found.
+    pub programs: Vec<NamedProgram>,
+    /// The digest of the command, if the rule holds for this very command only.
+    pub command: Option<String>,
+}
+
+impl SavedFor {
+    pub(super) fn of(approval: &Approval, rule: &PrefixRule) -> SavedFor {
+        let binding = &approval.binding;
+        SavedFor {
+            surroundings: binding.surroundings_digest(),
+            programs: programs_of(rule, binding),
+            command: approval.saves_whole_command().then(|| binding.command_digest()),
+        }
+    }
+
+    fn covers(&self, rule: &PrefixRule, binding: &Binding, found: &Classification) -> bool {
+        let is_for_command = match &self.command {
+            Some(command) => *command == binding.command_digest(),
+            None => binding.has_plain_parts(found),
+        };
+        let is_fixed = !self.programs.is_empty() && self.programs.iter().all(|one| one.found.is_fixed());
+        is_for_command
+            && is_fixed
+            && self.programs == programs_of(rule, binding)
+            && self.surroundings == binding.surroundings_digest()
+    }
+}
+
+/// Where the program of a rule is found in a request.
+fn programs_of(rule: &PrefixRule, binding: &Binding) -> Vec<NamedProgram> {
+    let named = binding.programs.iter().filter(|program| Some(&program.name) == rule.prefix.first());
+    named.cloned().collect()
 }
 
 impl Vault {
@@ -38,30 +83,27 @@ impl Vault {
 
     /// The policy of a request as it holds in this vault: the rules that were saved answer where it would ask.
     pub fn policy_here(&self, request: &ExecRequest) -> Result<Policy> {
+        let request = request.placed(self.own_path()?);
+        self.policy_at(&request, &request.working_directory(), &classify(&request.command))
+    }
+
+    /// The same for a request that starts in a directory.
+    pub(crate) fn policy_at(
+        &self,
+        request: &ExecRequest,
+        cwd: &Path,
+        found: &Classification,
+    ) -> Result<Policy> {
         let policy = match &request.policy {
             Some(policy) => policy.clone(),
             None => self.policy_in_force()?.policy,
         };
-        Ok(policy.with_saved(self.rules_saved_for(&request.network)?))
-    }
-
-    /// The saved rules that hold for a run with this network.
-    pub(super) fn rules_saved_for(&self, network: &Network) -> Result<Vec<PrefixRule>> {
-        let mut holding = Vec::new();
-        for saved in self.saved_rules()? {
-            let place = format!("approval {}", saved.approval);
-            let reached = saved.network.to_network().ok_or_else(|| Error::DamagedRecord {
-                key: place.clone(),
-                reason: "an unknown host".to_owned(),
-            })?;
-            if reached.covers(network) {
-                let mut rule = parse_rule(&place, &saved.rule)?;
-                rule.network.network = reached;
-                rule.origin = Some(place);
-                holding.push(rule);
-            }
+        let saved = self.saved_rules()?;
+        if saved.is_empty() {
+            return Ok(policy);
         }
-        Ok(holding)
+        let binding = self.binding_of(request, cwd, found)?;
+        Ok(policy.with_saved(holding(&saved, &request.network, &binding, found)?))
     }
 
     /// Takes a saved rule back; `number` counts from 1 in the order of [`Vault::saved_rules`].
@@ -78,6 +120,33 @@ impl Vault {
             Ok(gone)
         })
     }
+}
+
+/// The saved rules that hold for a request.
+pub(super) fn holding(
+    all: &[SavedRule],
+    network: &Network,
+    binding: &Binding,
+    found: &Classification,
+) -> Result<Vec<PrefixRule>> {
+    let mut holding = Vec::new();
+    for saved in all {
+        let place = format!("approval {}", saved.approval);
+        let mut rule = parse_rule(&place, &saved.rule)?;
+        if !saved.holds_for.as_ref().is_some_and(|holds_for| holds_for.covers(&rule, binding, found)) {
+            continue;
+        }
+        let reached = saved.network.to_network().ok_or_else(|| Error::DamagedRecord {
+            key: place.clone(),
+            reason: "an unknown host".to_owned(),
+        })?;
+        if reached.covers(network) {
+            rule.network.network = reached;
+            rule.origin = Some(place);
+            holding.push(rule);
+        }
+    }
+    Ok(holding)
 }
 
 impl SavedRule {

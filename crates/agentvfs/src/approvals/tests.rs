@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
 use avfs_core::Timestamp;
+use avfs_exec::Network;
 use avfs_exec::classify::{Command, classify};
 use avfs_exec::policy::{Policy, PrefixRule};
 use avfs_tree::Clock;
@@ -40,13 +41,10 @@ impl House {
 
     fn binding(&self, line: &str) -> Binding {
         let request = ExecRequest::new(Command::Shell(line.to_owned()));
-        Binding::of(
-            &request,
-            self.vault.id(),
-            Path::new("/workspace"),
-            Vec::new(),
-            self.vault.head().unwrap(),
-        )
+        let git = FoundProgram::Installed(b"/usr/bin/git"[..].into());
+        let programs = vec![NamedProgram { name: "git".to_owned(), found: git }];
+        let meaning = Meaning { programs, searched: Vec::new() };
+        Binding::of(&request, self.vault.id(), Path::new("/workspace"), meaning, self.vault.head().unwrap())
     }
 
     fn standing(&self, line: &str) -> Standing {
@@ -213,14 +211,54 @@ fn a_rule_is_saved_for_the_network_that_was_asked_for_and_can_be_forgotten() {
     let wide = house.store().allow(&asked.id, &always(&["git"])).unwrap_err();
     assert_eq!(wide.code(), "rule-too-wide");
     house.store().allow(&asked.id, &always(&["git push"])).unwrap();
-    let none = avfs_exec::Network::None;
-    assert_eq!(house.vault.rules_saved_for(&none).unwrap()[0].prefix, ["git", "push"]);
-    assert!(house.vault.rules_saved_for(&avfs_exec::Network::Host).unwrap().is_empty());
+    let holding = |network: &Network| {
+        let found = classify(&Command::Shell(LINE.to_owned()));
+        saved::holding(&house.vault.saved_rules().unwrap(), network, &house.binding(LINE), &found).unwrap()
+    };
+    assert_eq!(holding(&Network::None)[0].prefix, ["git", "push"]);
+    assert!(holding(&Network::Host).is_empty());
     assert!(!house.vault.use_approval(&asked.id, &house.binding(LINE), "r2").unwrap());
     assert_eq!(house.vault.forget_saved_rule(2).unwrap_err().code(), "unknown-rule");
     house.vault.forget_saved_rule(1).unwrap();
-    assert!(house.vault.rules_saved_for(&none).unwrap().is_empty());
+    assert!(holding(&Network::None).is_empty());
     assert_eq!(house.audited(), ["approval-request", "approval-allow", "approval-forget"]);
+}
+
+#[test]
+fn saved_rule_holds_for_what_was_shown_and_one_of_an_older_version_for_nothing() {
+    let house = House::new();
+    let asked = house.pending(LINE);
+    house.store().allow(&asked.id, &always(&[])).unwrap();
+    let rules = house.vault.saved_rules().unwrap();
+    let own = house.binding(LINE);
+    let holds = |rules: &[SavedRule], binding: &Binding| {
+        let found = classify(&binding.command.to_command());
+        !saved::holding(rules, &Network::None, binding, &found).unwrap().is_empty()
+    };
+    assert!(holds(&rules, &own));
+    assert!(holds(&rules, &Binding { cwd: b"/workspace/src"[..].into(), ..own.clone() }));
+    let found_at = |found: FoundProgram| Binding {
+        programs: vec![NamedProgram { name: "git".to_owned(), found }],
+        ..own.clone()
+    };
+    for other in [
+        Binding { programs: Vec::new(), ..own.clone() },
+        found_at(FoundProgram::Installed(b"/usr/local/bin/git"[..].into())),
+        found_at(FoundProgram::InVault(b"/workspace/bin/git"[..].into())),
+        Binding { searched: vec![b"/workspace/bin"[..].into()], ..own.clone() },
+        Binding { principal: Some("bob".to_owned()), ..own.clone() },
+        Binding { rules: Some(Vec::new()), ..own.clone() },
+        Binding { isolation: "landlock".to_owned(), ..own.clone() },
+        Binding { inherited: vec![(b"CC"[..].into(), b"x"[..].into())], ..own.clone() },
+        house.binding("GIT_DIR=x; git push origin main"),
+        house.binding("git push origin main < x"),
+    ] {
+        assert!(!holds(&rules, &other), "{other:?}");
+    }
+    let mut older = serde_json::to_value(&rules).unwrap();
+    older[0].as_object_mut().unwrap().remove("holds_for");
+    let older: Vec<SavedRule> = serde_json::from_value(older).unwrap();
+    assert!(!holds(&older, &own));
 }
 
 #[test]

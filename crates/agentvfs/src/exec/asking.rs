@@ -12,6 +12,7 @@ use super::{Asking, ExecRequest, Failed, Permit, Refusal, Running};
 use super::{naming, networked};
 use crate::approvals::{Approval, ApprovalState, AskedCommand, Binding, Question, Standing};
 use crate::error::Result;
+use crate::session::SessionRequest;
 use crate::vault::Vault;
 
 /// How long is paused between two looks at an approval: at first, and at most.
@@ -26,8 +27,8 @@ struct Seeking<'a> {
     decision: &'a Decision,
     /// What it has if it runs.
     asked: Capabilities,
-    /// It is no command, but a session.
-    starts_session: bool,
+    /// It is no command, but a session, which ends after so long without one.
+    session: Option<Duration>,
     /// `None`: it does not wait; `Some(None)`: as long as it takes.
     deadline: Option<Option<Instant>>,
 }
@@ -45,14 +46,13 @@ impl Vault {
         let deadline = deadline(request.asking);
         loop {
             let request = &*self.with_policy(request)?;
-            let policy = self.policy_here(request)?;
+            let policy = self.policy_at(request, cwd, found)?;
             let asked = request.asked().narrowed_by(found.classes);
             let decision = policy.decide_for(found, &asked, request.asking != Asking::Never);
             result.decision = Some(decision.clone());
             let rules = policy.rules_to_save_for(found, &asked);
             let decision = &decision;
-            let seeking =
-                Seeking { request, cwd, found, rules, decision, asked, starts_session: false, deadline };
+            let seeking = Seeking { request, cwd, found, rules, decision, asked, session: None, deadline };
             let permit = match self.permit(&seeking, Some(running), result) {
                 Err(Failed::PermitGone) => continue,
                 permit => permit?,
@@ -84,14 +84,13 @@ impl Vault {
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
         let request = &*self.with_policy(request)?;
-        let policy = self.policy_here(request)?;
+        let policy = self.policy_at(request, cwd, found)?;
         let decision = policy.decide_within(found, granted, request.asking != Asking::Never);
         result.decision = Some(decision.clone());
         let writing = Capabilities { write: granted.write, ..Capabilities::READING };
         let rules = policy.rules_to_save_for(found, &writing);
         let (asked, decision) = (granted.clone(), &decision);
-        let seeking =
-            Seeking { request, cwd, found, rules, decision, asked, starts_session: false, deadline: None };
+        let seeking = Seeking { request, cwd, found, rules, decision, asked, session: None, deadline: None };
         let permit = self.permit(&seeking, None, result)?;
         result.decision = Some(permit.decision.clone());
         Ok(permit)
@@ -100,7 +99,7 @@ impl Vault {
     /// Decides on what a session asks for, and takes what an approval gives.
     pub(crate) fn permit_session(
         &self,
-        request: &ExecRequest,
+        request: &SessionRequest,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
         loop {
@@ -119,18 +118,19 @@ impl Vault {
     /// Decides on what a session asks for, and asks without waiting for an answer.
     pub(crate) fn seek_session(
         &self,
-        request: &ExecRequest,
+        request: &SessionRequest,
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
-        let request = &*self.with_policy(request)?;
-        let policy = self.policy_here(request)?;
+        let SessionRequest { exec, idle } = request;
+        let request = &*self.with_policy(exec)?;
         let cwd = &request.working_directory();
+        let (found, rules) = (&Classification::nothing(), Vec::new());
+        let policy = self.policy_at(request, cwd, found)?;
         let asked = request.asked();
         let decision = &policy.decide_session(&asked, request.asking != Asking::Never);
         result.decision = Some(decision.clone());
-        let (found, rules) = (&Classification::nothing(), Vec::new());
-        let seeking =
-            Seeking { request, cwd, found, rules, decision, asked, starts_session: true, deadline: None };
+        let session = Some(*idle);
+        let seeking = Seeking { request, cwd, found, rules, decision, asked, session, deadline: None };
         self.permit(&seeking, None, result)
     }
 
@@ -166,11 +166,10 @@ impl Vault {
         result: &mut RunResult,
     ) -> Result<Permit, Failed> {
         let Seeking { request, cwd, decision, .. } = seeking;
-        let head = self.head()?;
-        let programs = naming::programs(self, request, cwd, seeking.found, head)?;
-        let mut binding = Binding::of(request, self.id(), cwd, programs, head);
-        if seeking.starts_session {
+        let mut binding = self.binding_of(request, cwd, seeking.found)?;
+        if let Some(idle) = seeking.session {
             binding.command = AskedCommand::Session;
+            binding.idle_seconds = Some(idle.as_secs());
         }
         let standing = self.standing(&Question {
             binding: &binding,
@@ -199,6 +198,18 @@ impl Vault {
             true => Err(Failed::PermitGone),
             false => Err(self.required(seeking, Some(&pending))),
         }
+    }
+
+    /// Everything that decides what a request does, as it is now.
+    pub(crate) fn binding_of(
+        &self,
+        request: &ExecRequest,
+        cwd: &Path,
+        found: &Classification,
+    ) -> Result<Binding> {
+        let head = self.head()?;
+        let meaning = naming::meaning(self, request, cwd, found, head)?;
+        Ok(Binding::of(request, self.id(), cwd, meaning, head))
     }
 
     /// Waits until somebody has answered; returns whether somebody has.

@@ -18,7 +18,7 @@ use avfs_exec::plan::{
 };
 use avfs_fuse::mounting::{self, Unmount};
 use avfs_fuse::transport::{Serving, ServingOptions};
-use avfs_fuse::{Cache, CacheOptions, OneOwner, Passed, PassedOptions, Session, Settings};
+use avfs_fuse::{Cache, CacheOptions, LAYER_FILES, OneOwner, Passed, PassedOptions, Session, Settings};
 
 use self::copies::Copies;
 use super::workspace::host;
@@ -71,6 +71,20 @@ impl HomeShare {
 }
 
 impl HomeShare {
+    /// Whether something may be at a path of a cache as a vault's runs see it, absolute and as it is inside.
+    pub(super) fn may_have_cached(&self, vault: &Vault, path: &Path) -> bool {
+        let layer = vault.store().home().map(|home| work_directory(home, vault.id()).join(CACHES));
+        self.caches.iter().any(|cache| {
+            let own = self.at.join(&cache.below_home);
+            let tops = [Some(&own), cache.also_at.as_ref()];
+            let below = tops.into_iter().flatten().find_map(|top| path.strip_prefix(top).ok());
+            let Some(below) = below else { return false };
+            let in_layer = layer.as_ref().map(|layer| layer.join(LAYER_FILES).join(&cache.below_home));
+            let places = [in_layer.as_deref(), cache.from.as_deref()];
+            places.into_iter().flatten().any(|top| may_be_below(top, below))
+        })
+    }
+
     /// What is at the same path inside as on the host, with a project.
     pub(super) fn own_paths<'a>(&'a self, project: Option<&'a Path>) -> OwnPaths<'a> {
         let is_own = self.at == self.home;
@@ -167,6 +181,20 @@ impl Drop for HomeView {
             serving.wait();
         }
     }
+}
+
+/// Whether something may be below a directory. Where a link leads to inside is not known here.
+fn may_be_below(top: &Path, below: &Path) -> bool {
+    let mut place = top.to_owned();
+    for name in below {
+        place.push(name);
+        match place.symlink_metadata() {
+            Ok(found) if found.is_symlink() => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != std::io::ErrorKind::NotFound,
+        }
+    }
+    true
 }
 
 /// Where a vault keeps what its runs have written to caches. It goes with the vault.

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::{Class, Classification, Command};
 use avfs_exec::plan::{OwnPaths, Toolchain, WORKSPACE, environment};
+use avfs_tree::ReadError;
 
 use super::ExecRequest;
-use crate::approvals::{FoundProgram, NamedProgram};
+use super::home::HomeShare;
+use crate::approvals::{FoundProgram, Meaning, NamedProgram, Raw};
 use crate::error::Result;
 use crate::vault::Vault;
 
@@ -28,17 +30,18 @@ const REDEFINES: [&str; 7] = ["()", "function ", "alias ", "enable ", "hash ", "
 /// The directories of the system that are the same inside.
 const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
-/// Where the programs are that a command names, each once, in the order of its parts.
-pub(super) fn programs(
+/// Where the programs are that a command names, each once, in the order of its parts, and where they are looked for.
+pub(crate) fn meaning(
     vault: &Vault,
     request: &ExecRequest,
     cwd: &Path,
     found: &Classification,
     head: SnapshotId,
-) -> Result<Vec<NamedProgram>> {
+) -> Result<Meaning> {
     let toolchains = request.toolchains();
-    let searched = searched(request, &toolchains);
-    let sight = Sight { vault, request, toolchains: &toolchains, head };
+    let share = request.home_share();
+    let searched = searched(request, &toolchains, share.as_ref());
+    let sight = Sight { vault, request, toolchains: &toolchains, share: share.as_ref(), head };
     let (line, is_shell) = match &request.command {
         Command::Shell(line) => (line.as_str(), true),
         Command::Argv(_) => ("", false),
@@ -69,15 +72,16 @@ pub(super) fn programs(
             all.push(program);
         }
     }
-    Ok(all)
+    let in_vault = searched.iter().map(|directory| plain(directory)).filter(|place| sight.is_vault(place));
+    let searched = in_vault.map(|place| Raw::from(place.as_os_str())).collect();
+    Ok(Meaning { programs: all, searched })
 }
 
 /// The directories in which the command looks for programs.
-fn searched(request: &ExecRequest, toolchains: &[Toolchain]) -> Vec<PathBuf> {
-    let share = request.home_share();
+fn searched(request: &ExecRequest, toolchains: &[Toolchain], share: Option<&HomeShare>) -> Vec<PathBuf> {
     let place = request.own_place();
     let alone = OwnPaths { project: place.as_deref(), ..OwnPaths::default() };
-    let own = share.as_ref().map_or(alone, |share| share.own_paths(place.as_deref()));
+    let own = share.map_or(alone, |share| share.own_paths(place.as_deref()));
     let given: Vec<(OsString, OsString)> = request.env.iter().chain(&request.passed).cloned().collect();
     let env = environment(&request.caller_env, toolchains, own, &given);
     let path = env.into_iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path);
@@ -89,6 +93,7 @@ struct Sight<'a> {
     vault: &'a Vault,
     request: &'a ExecRequest,
     toolchains: &'a [Toolchain],
+    share: Option<&'a HomeShare>,
     head: SnapshotId,
 }
 
@@ -118,15 +123,13 @@ impl Sight<'_> {
                 });
             }
         }
-        let of_toolchain =
-            self.toolchains.iter().find_map(|one| Some(one.from.join(path.strip_prefix(&one.at).ok()?)));
-        let on_host = match of_toolchain {
-            Some(host) => Some(host),
-            None => SYSTEM.iter().any(|top| path.starts_with(top)).then(|| path.clone()),
-        };
-        match on_host {
+        match self.on_host(&path) {
             Some(host) if is_program(&host) => Ok(FoundProgram::Installed(raw())),
             Some(_) => Ok(FoundProgram::Unknown),
+            // What runs write to caches stays with the vault.
+            None if self.share.is_some_and(|share| share.may_have_cached(self.vault, &path)) => {
+                Ok(FoundProgram::InVault(raw()))
+            }
             // The top-level names of the vault are seen from the root as well.
             None if self.is_in_vault(path.strip_prefix("/").unwrap_or(&path))? => {
                 Ok(FoundProgram::InVault(raw()))
@@ -135,12 +138,27 @@ impl Sight<'_> {
         }
     }
 
+    /// Where a path of the sandbox is on the host, if it is one of a toolchain or of the system.
+    fn on_host(&self, path: &Path) -> Option<PathBuf> {
+        let of_toolchain =
+            self.toolchains.iter().find_map(|one| Some(one.from.join(path.strip_prefix(&one.at).ok()?)));
+        of_toolchain.or_else(|| SYSTEM.iter().any(|top| path.starts_with(top)).then(|| path.to_owned()))
+    }
+
+    /// Whether what is at a path, or comes to be there, is of the vault.
+    fn is_vault(&self, path: &Path) -> bool {
+        let own = self.request.own_place();
+        let is_below = own.is_some_and(|own| path.starts_with(own)) || path.starts_with(WORKSPACE);
+        is_below || self.on_host(path).is_none()
+    }
+
     fn is_in_vault(&self, below: &Path) -> Result<bool> {
         let mut bytes = self.request.path.as_ref().map(|top| top.as_bytes().to_vec()).unwrap_or_default();
         bytes.push(b'/');
         bytes.extend_from_slice(below.as_os_str().as_bytes());
         let Ok(path) = TreePath::parse(&bytes) else { return Ok(false) };
-        Ok(self.vault.reader_at(self.head)?.find(&path).is_ok())
+        // A link on the way leads to where only the run knows.
+        Ok(!matches!(self.vault.reader_at(self.head)?.find(&path), Err(ReadError::NotFound { .. })))
     }
 }
 

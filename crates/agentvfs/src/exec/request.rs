@@ -51,7 +51,7 @@ pub struct ExecRequest {
     pub principal: Option<String>,
     /// The session that it belongs to, if it does to one: approvals hold in it alone.
     pub session: Option<String>,
-    /// The variables of the session's shell that it does not have, because they steer which programs are run.
+    /// The variables of the session's shell that it does not have.
     pub left_out: Vec<String>,
     /// What decides on it; `None`: the policy that is stored for the vault, or the built-in one.
     pub policy: Option<Policy>,

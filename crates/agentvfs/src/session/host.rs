@@ -83,8 +83,8 @@ impl SessionHost {
         door: Option<Arc<dyn InnerDoor + Send>>,
         report: Report,
     ) -> Result<SessionHost, SessionError> {
+        let granted = granted(vault, &request)?;
         let SessionRequest { exec, idle } = request;
-        let granted = granted(vault, &exec)?;
         let home = vault.store().home().ok_or(Error::NoPlaceForRuns)?;
         let id = record::new_id(home);
         let record = SessionRecord {
@@ -322,8 +322,8 @@ fn start_detail(record: &SessionRecord, request: &ExecRequest, live: &Live) -> S
 }
 
 /// What a session may have of what it asks for: all of it, or it does not start.
-fn granted(vault: &Vault, request: &ExecRequest) -> Result<Capabilities, SessionError> {
-    let request = request.placed(vault.own_path()?);
+fn granted(vault: &Vault, request: &SessionRequest) -> Result<Capabilities, SessionError> {
+    let request = SessionRequest { exec: request.exec.placed(vault.own_path()?), ..*request };
     let mut result = RunResult { run: run_id(), vault: vault.name()?.to_string(), ..RunResult::default() };
     let permit = vault.permit_session(&request, &mut result);
     permit.map(|permit| permit.granted).map_err(|failed| match failed {
@@ -336,7 +336,7 @@ fn granted(vault: &Vault, request: &ExecRequest) -> Result<Capabilities, Session
 impl Vault {
     /// The question that has to be answered before a session can start, if there is one that waits for an answer.
     pub fn question_of_session(&self, request: &SessionRequest) -> Result<Option<ApprovalId>> {
-        let request = request.exec.placed(self.own_path()?);
+        let request = SessionRequest { exec: request.exec.placed(self.own_path()?), ..*request };
         let mut result = RunResult { run: run_id(), ..RunResult::default() };
         let waits = match self.seek_session(&request, &mut result) {
             Err(Failed::Refused(refusal)) => refusal.code == "approval_required",

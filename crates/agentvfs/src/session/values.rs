@@ -20,9 +20,9 @@ const NOT_CARRIED: [&str; 8] =
 /// The values that a command is run with.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
-    /// Those that differ from what the session was started with.
+    /// Those that the command names and that differ from what the session was started with.
     pub carried: Vec<(OsString, OsString)>,
-    /// Names that are left out, because with them words would mean other programs.
+    /// The names of others that differ, which it does not have: any of them may decide what a program does.
     pub left_out: Vec<String>,
 }
 
@@ -30,15 +30,21 @@ pub(super) struct Values {
 /// Turned round, so that `set -e` does not care.
 pub(super) fn question(command: &Command) -> Vec<u8> {
     let mut text = "! { \\builtin command /usr/bin/env -0".to_owned();
-    if let Command::Shell(line) = command {
-        for name in named_variables(line).into_iter().take(MOST) {
-            text.push_str(&format!(
-                "; [[ ${{{name}+x}} ]] && \\builtin printf '%s=%s\\0' {name} \"${{{name}}}\""
-            ));
-        }
+    for name in named(command) {
+        text.push_str(&format!(
+            "; [[ ${{{name}+x}} ]] && \\builtin printf '%s=%s\\0' {name} \"${{{name}}}\""
+        ));
     }
     text.push_str("; }");
     text.into_bytes()
+}
+
+/// The variables that a command names, as far as they are looked at.
+fn named(command: &Command) -> Vec<String> {
+    match command {
+        Command::Shell(line) => named_variables(line).into_iter().take(MOST).collect(),
+        Command::Argv(_) => Vec::new(),
+    }
 }
 
 impl Values {
@@ -48,7 +54,8 @@ impl Values {
     }
 
     /// Reads what the shell told; `None` if it is too much for anybody to look through.
-    pub(super) fn read(told: &[u8], start: &[(OsString, OsString)]) -> Option<Values> {
+    pub(super) fn read(told: &[u8], start: &[(OsString, OsString)], command: &Command) -> Option<Values> {
+        let named = named(command);
         let mut last = BTreeMap::new();
         for entry in told.split(|byte| *byte == 0) {
             let Some(at) = entry.iter().position(|byte| *byte == b'=') else { continue };
@@ -69,15 +76,18 @@ impl Values {
             {
                 continue;
             }
-            if steers_programs(&text) {
+            if steers_programs(&text) || !named.contains(&text) {
                 values.left_out.push(text);
                 continue;
             }
             bytes += name.len() + value.len();
             values.carried.push((OsStr::from_bytes(&name).to_owned(), OsString::from_vec(value)));
         }
-        let fits = values.carried.len() + values.left_out.len() <= MOST && bytes <= MOST_BYTES;
-        fits.then_some(values)
+        if let Some(more) = values.left_out.len().checked_sub(MOST).filter(|more| *more > 0) {
+            values.left_out.truncate(MOST);
+            values.left_out.push(format!("{more} more"));
+        }
+        (bytes <= MOST_BYTES).then_some(values)
     }
 }
 
@@ -92,16 +102,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shell_values_are_carried_if_they_differ_and_steer_nothing() {
+    fn shell_values_are_carried_if_they_differ_and_the_command_names_them() {
+        let curl = Command::Shell("curl $URL $LANG $PATH".to_owned());
         let start = [("LANG".into(), "C".into()), ("PATH".into(), "/usr/bin".into())];
         let told = b"LANG=C\0PATH=/tmp/evil\0URL=https://a\nb\0BASH_FUNC_curl%%=() { :\n}\0LD_PRELOAD=x\0\
-                     BASH_ENV=x\0HTTPS_PROXY=x\0_=y\0no equals sign\0URL=https://c\0";
-        let values = Values::read(told, &start).unwrap();
+                     BASH_ENV=x\0HTTPS_PROXY=x\0_=y\0NODE_OPTIONS=-r x\0no equals sign\0URL=https://c\0";
+        let values = Values::read(told, &start, &curl).unwrap();
         assert_eq!(values.carried, [("URL".into(), "https://c".into())]);
-        assert_eq!(values.left_out, ["BASH_ENV", "LD_PRELOAD", "PATH"]);
+        assert_eq!(values.left_out, ["BASH_ENV", "LD_PRELOAD", "NODE_OPTIONS", "PATH"]);
         let flood: Vec<u8> = (0..100).flat_map(|number| format!("V{number}=x\0").into_bytes()).collect();
-        assert_eq!(Values::read(&flood, &start), None);
-        assert_eq!(Values::read(format!("A={}\0", "x".repeat(MOST_BYTES)).as_bytes(), &start), None);
+        let values = Values::read(&[&flood[..], b"URL=u\0"].concat(), &start, &curl).unwrap();
+        assert_eq!((values.carried.len(), values.left_out.len()), (1, MOST + 1));
+        assert_eq!(values.left_out.last().unwrap(), "36 more");
+        let long = format!("URL={}\0", "x".repeat(MOST_BYTES));
+        assert_eq!(Values::read(long.as_bytes(), &start, &curl), None);
     }
 
     #[test]

@@ -73,6 +73,14 @@ fn loads_code(value: &Word) -> bool {
     value.text.split_whitespace().any(|option| LOADS_CODE.iter().any(|known| is(option, known)))
 }
 
+/// Whether programs may see a variable that a line sets without exporting it: it may be in the environment already. By
+/// custom, names in small letters are the shell's own.
+pub(crate) fn may_be_seen(name: &str) -> bool {
+    let is_small =
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    !is_small || NAMES.iter().any(|(_, pattern)| pattern.fits(name))
+}
+
 /// A variable that steers the shell itself, or how programs are found.
 pub(crate) fn steers(name: &str) -> bool {
     classes(name, &Word::unknown(), false).contains(Class::HostEscapeRisk)

@@ -14,11 +14,15 @@ use super::script::{Assignment, Redirect, RedirectKind, Script, Simple, Unreadab
 use super::spelling::{self, Spelling};
 use super::tools::{self, Spec};
 use super::verb::{self, Verb};
-use super::{Part, agree, arithmetic, environment, readings, redirect, screen, telling};
+use super::{Classification, Part, agree, arithmetic, environment, readings, redirect, screen, telling};
 
 #[derive(Default)]
 pub(crate) struct Judge {
     parts: Vec<Part>,
+    /// Variables that get a value, and that programs may see.
+    sets: Vec<String>,
+    /// Variables that get a value, and that no program sees unless they are in its environment already.
+    assigns: Vec<String>,
     functions: Vec<String>,
     /// Wrappers and shells around what is being judged.
     depth: usize,
@@ -34,12 +38,27 @@ pub(crate) struct Judge {
     trials: usize,
 }
 
+/// Stands for all variables among names of variables.
+const ANY_VARIABLE: &str = "*";
+
 /// Reasons with what each of them means.
 pub(crate) type Findings = Vec<(Classes, String)>;
 
 impl Judge {
-    pub(crate) fn finish(self) -> Vec<Part> {
-        self.parts
+    pub(crate) fn finish(mut self, has_input: bool) -> Classification {
+        for names in [&mut self.sets, &mut self.assigns] {
+            names.sort_unstable();
+            names.dedup();
+        }
+        let classes: Classes = self.parts.iter().map(|part| part.classes).collect();
+        Classification {
+            class: classes.worst(),
+            classes,
+            parts: self.parts,
+            sets: self.sets,
+            assigns: self.assigns,
+            has_input,
+        }
     }
 
     pub(crate) fn argv(&mut self, words: &[OsString]) {
@@ -113,6 +132,9 @@ impl Judge {
         for (classes, name) in arithmetic::classes(script) {
             let reason = format!("the value of `{name}` is evaluated, and may run code");
             self.finding(&name, classes, reason, classes.contains(Class::HostEscapeRisk));
+        }
+        for name in &script.evaluated {
+            self.gives_value(name, false);
         }
         for name in script.evaluated.iter().filter(|name| environment::steers(name)) {
             let reason = format!("arithmetic with `{name}`, which changes what programs do");
@@ -203,11 +225,26 @@ impl Judge {
     }
 
     pub(crate) fn assignment(&mut self, assignment: &Assignment, exported: bool) {
+        self.gives_value(&assignment.name, exported);
         let classes = environment::classes(&assignment.name, &assignment.value, exported);
         if !classes.is_read_only() {
             let reason = format!("`{}` changes what programs do", shown(&assignment.name));
             self.finding(&format!("{}=", assignment.name), classes, reason, false);
         }
+    }
+
+    /// Notes that a variable gets a value.
+    pub(crate) fn gives_value(&mut self, name: &str, exported: bool) {
+        let name = name.split(['+', '[']).next().unwrap_or_default();
+        match exported || environment::may_be_seen(name) {
+            true => self.sets.push(name.to_owned()),
+            false => self.assigns.push(name.to_owned()),
+        }
+    }
+
+    /// Notes that any variable may get a value.
+    pub(crate) fn gives_any_value(&mut self) {
+        self.sets.push(ANY_VARIABLE.to_owned());
     }
 
     /// A part that is no program.
@@ -246,6 +283,9 @@ impl Judge {
             Verb::Named(name) => (name, Classes::READ_ONLY),
             Verb::Elsewhere(name) => (name, Class::Mutating.into()),
         };
+        if matches!(name, "source" | ".") || name == "set" && arguments.iter().any(exports_all) {
+            self.gives_any_value();
+        }
         match spelling::of(name) {
             Some(spelling) => self.spelled(words, &spelling, arguments, place),
             None => self.stranger(words, name, arguments, place),
@@ -313,6 +353,12 @@ impl Judge {
             savable: !self.inside_shell,
         });
     }
+}
+
+/// A word of `set` with which later assignments, or later words, are seen by programs.
+fn exports_all(word: &Word) -> bool {
+    let is_flag = word.text.starts_with('-') && !word.text.starts_with("--");
+    !word.exact || matches!(&*word.text, "allexport" | "keyword") || is_flag && word.text.contains(['a', 'k'])
 }
 
 /// Texts of here-strings, and those that are printed: they may go to any other command of the line.

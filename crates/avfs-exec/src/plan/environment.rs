@@ -129,9 +129,14 @@ fn fixed() -> Vec<(OsString, OsString)> {
 
 /// Whether a variable of the caller comes along. What holds a credential never does.
 pub fn is_inherited(name: &OsStr, value: &OsStr) -> bool {
-    let is_known =
-        |name: &str| INHERITED.contains(&name) || OF_BUILDS.contains(&name) || name.starts_with("LC_");
-    name.to_str().is_some_and(is_known) && !holds_secret_address(value.as_bytes())
+    let is_of_builds = |name: &str| OF_BUILDS.contains(&name);
+    let is_known = is_for_people(name) || name.to_str().is_some_and(is_of_builds);
+    is_known && !holds_secret_address(value.as_bytes())
+}
+
+/// Whether a variable says no more than how to talk to people: language, terminal, colours.
+pub fn is_for_people(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
 }
 
 /// Where programs are looked for. Of several versions of a toolchain the caller has chosen one by the order of the own

@@ -53,9 +53,12 @@ impl Policy {
         let missing = self.network.granted.missing(asked);
         let is_answered = self.network.others == Action::RequireApproval;
         let saved: &[PrefixRule] = if is_answered { &self.saved } else { &[] };
+        // A rule is about words, and with other variables the same words are another command. Which of the saved rules hold is
+        // known to whoever gave them.
+        let own: &[PrefixRule] = if found.sets.is_empty() { &self.rules } else { &[] };
         // Every part of a command has what the command has, so each needs a rule of its own.
         let grants = |part: &Part| {
-            let mut rules = self.rules.iter().chain(saved);
+            let mut rules = own.iter().chain(saved);
             rules.any(|rule| {
                 rule.action < Action::RequireApproval && rule.matches(part) && rule.network.covers(&missing)
             })

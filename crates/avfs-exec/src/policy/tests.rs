@@ -427,3 +427,76 @@ fn saved_network_is_read_back_as_the_same_hosts() {
         assert!(policy.decide_for(&found, &asked, false).action < Action::RequireApproval, "{net}");
     }
 }
+
+#[test]
+fn network_of_a_rule_is_not_granted_to_lines_that_set_variables_of_programs() {
+    let policy = policy("[[rules]]\nprefix = [\"make\"]\nnetwork = [\"host\"]\naction = \"allow\"\n");
+    check_net(&policy, "host", "make", Action::Allow, "rule for 'make' (policy.toml:1)");
+    check_net(
+        &policy,
+        "host",
+        "for i in 1 2; do make; done",
+        Action::Allow,
+        "rule for 'make' (policy.toml:1)",
+    );
+    check_net(&policy, "host", "x=1; make", Action::Allow, "rule for 'make' (policy.toml:1)");
+    for line in [
+        "CC=./x; make",
+        "CC=./x make",
+        "CI=1; make",
+        "CC+=x; make",
+        "for CC in ./x; do make; done",
+        "((CC = 5)); make",
+        "make ${CC:=./x}",
+        "npm_config_script_shell=./x; make",
+        "http_proxy=x; make",
+    ] {
+        check_net(&policy, "host", line, Action::RequireApproval, "network (built-in)");
+    }
+}
+
+#[test]
+fn what_a_line_does_to_variables_and_input_is_told() {
+    let sets = |line: &str| shell(line).sets;
+    assert_eq!(sets("A=1; b=2; make"), ["A"]);
+    assert_eq!(shell("A=1; b=2; make").assigns, ["b"]);
+    for line in [
+        "export a; make",
+        "export a=1",
+        "declare -x a=1",
+        "readonly -x a",
+        "declare -n a=CC",
+        "set -a; a=1",
+        "set -ea",
+        "set -o allexport",
+        "set -k",
+        "source x",
+        ". ./x",
+        "read A",
+        "printf -v A x",
+        "mapfile A",
+        "unset A",
+        "command export a=1",
+        "eval 'A=1'",
+        "env A=1 make",
+    ] {
+        assert!(!sets(line).is_empty(), "{line}");
+    }
+    for line in
+        ["set -euo pipefail; make", "read a; make", "cd web && make", "printf '%s' A", "A() { make; }"]
+    {
+        assert!(sets(line).is_empty(), "{line}: {:?}", sets(line));
+    }
+    for (line, feeds) in [
+        ("make || true", false),
+        ("make > log 2>&1", false),
+        ("make | tee log", true),
+        ("make |& tee log", true),
+        ("make < in", true),
+        ("make <<< x", true),
+        ("make <<EOF\nx\nEOF", true),
+        ("diff <(ls) b", true),
+    ] {
+        assert_eq!(shell(line).has_input, feeds, "{line}");
+    }
+}

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
+pub use self::layer::LAYER_FILES;
 use self::layer::Layer;
 pub(super) use self::ways::Way;
 use self::ways::Ways;

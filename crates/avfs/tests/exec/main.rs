@@ -4,6 +4,7 @@
 //! outside succeeds. Needs `/dev/fuse`, bubblewrap and root; what an ordinary user does needs `fusermount3` as well.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail where it stands")]
 
+mod always;
 mod approvals;
 mod capabilities;
 mod runs;

@@ -27,7 +27,7 @@ fn request() -> ExecRequest {
 }
 
 fn binding(request: &ExecRequest) -> Binding {
-    Binding::of(request, VaultId(1), Path::new("/workspace"), Vec::new(), head(1))
+    Binding::of(request, VaultId(1), Path::new("/workspace"), Meaning::default(), head(1))
 }
 
 #[track_caller]
@@ -68,7 +68,6 @@ fn every_thing_that_decides_a_run_is_in_the_digest() {
     check("checkpoint", ExecRequest { checkpoint: CheckpointMode::Never, ..request() });
     check("isolation", ExecRequest { isolation: IsolationChoice::Landlock, ..request() });
     check("principal", ExecRequest { principal: None, ..request() });
-    check("variables of the shell", ExecRequest { left_out: vec!["PATH".into()], ..request() });
     check("session", ExecRequest { session: Some("s1".into()), ..request() });
     let policy = Policy::parse(Path::new("p"), "[classes]\ndestructive = \"deny\"\n").unwrap();
     check("policy", ExecRequest { policy: Some(policy), ..request() });
@@ -83,9 +82,10 @@ fn values_of_the_callers_variables_are_not_kept() {
 #[test]
 fn the_place_and_the_vault_are_in_the_digest() {
     let own = binding(&request());
-    let elsewhere = Binding::of(&request(), VaultId(1), Path::new("/workspace/src"), Vec::new(), head(1));
+    let elsewhere =
+        Binding::of(&request(), VaultId(1), Path::new("/workspace/src"), Meaning::default(), head(1));
     assert_eq!(own.differences(&elsewhere), ["working directory"]);
-    let other = Binding::of(&request(), VaultId(2), Path::new("/workspace"), Vec::new(), head(1));
+    let other = Binding::of(&request(), VaultId(2), Path::new("/workspace"), Meaning::default(), head(1));
     assert_eq!(own.differences(&other), ["vault"]);
     assert_ne!(own.digest(), elsewhere.digest());
     assert_ne!(own.digest(), other.digest());
@@ -111,6 +111,7 @@ fn what_does_not_decide_a_run_is_not_in_the_digest() {
             ..request()
         },
         ExecRequest { dry_run: true, ..request() },
+        ExecRequest { left_out: vec!["PATH".into()], ..request() },
         ExecRequest { asking: crate::exec::Asking::Wait(None), ..request() },
     ];
     for request in same {

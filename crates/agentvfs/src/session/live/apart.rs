@@ -33,7 +33,8 @@ impl Live {
         let told = answer.filter(|answer| {
             matches!(answer.end, TurnEnd::Status(_)) && answer.stopped.is_none() && !answer.stdout.truncated()
         });
-        let values = told.and_then(|answer| Values::read(&answer.stdout.bytes(), &self.start));
+        let values =
+            told.and_then(|answer| Values::read(&answer.stdout.bytes(), &self.start, &request.command));
         let Values { carried, left_out } = values.unwrap_or_else(Values::unknown);
         request.env.extend(carried);
         request.left_out = left_out;

@@ -63,16 +63,24 @@ pub(crate) fn declare(judge: &mut Judge, call: &Call<'_>) -> Findings {
         if evaluated {
             findings.extend(risk("a value is evaluated, and may run code"));
         }
-        if word.text.contains('=') {
-            declared(judge, call, word);
+        match word.text.contains('=') {
+            true => declared(judge, call, word),
+            false => judge.gives_value(name, is_exported(call)),
+        }
+        // The variable is another name of one that may be seen.
+        if call.arguments.has(&["-n"]) {
+            judge.gives_any_value();
         }
     }
     findings
 }
 
+fn is_exported(call: &Call<'_>) -> bool {
+    call.name == "export" || call.arguments.has(&["-x"])
+}
+
 fn declared(judge: &mut Judge, call: &Call<'_>, word: &Word) {
-    let exported = call.name == "export" || call.arguments.has(&["-x"]);
-    match exported {
+    match is_exported(call) {
         true => wrappers::assign(judge, word),
         false => {
             let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));

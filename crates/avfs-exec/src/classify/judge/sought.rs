@@ -34,7 +34,7 @@ impl Judge {
                 None => {}
             }
             self.tried(inside.trials);
-            take_in(&mut self.parts[into], inside.finish());
+            take_in(&mut self.parts[into], inside.parts);
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::passed::places::{open_reached, reach_below};
 const FOUND: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
+/// In the directory of a layer: everything that was made or copied, at its own path.
+pub const LAYER_FILES: &str = "files";
+
 pub(super) struct Layer {
     files: OwnedFd,
     gone: OwnedFd,
@@ -31,7 +34,7 @@ impl Layer {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(&place, name, flags, Mode::empty())
         };
-        let (files, gone, work) = (part("files")?, part("gone")?, part("work")?);
+        let (files, gone, work) = (part(LAYER_FILES)?, part("gone")?, part("work")?);
         let marks = entries(reach_below(gone.as_fd(), b"", LISTED))?;
         let has_marks = marks.is_some_and(|marks| !marks.is_empty()).into();
         Ok(Layer { files, gone, work, has_marks, next: AtomicU64::default() })

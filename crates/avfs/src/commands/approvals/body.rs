@@ -48,6 +48,9 @@ pub struct ApprovalBody {
     /// Variables of the session's shell that the command does not have.
     left_out: Vec<String>,
     programs: Vec<ProgramBody>,
+    /// The directories in which programs are looked for, and to which runs can write.
+    searched: Vec<WordBody>,
+    idle_seconds: Option<u64>,
     /// Why it can be allowed for one run only.
     once_only: Option<String>,
     policy: String,
@@ -57,6 +60,8 @@ pub struct ApprovalBody {
     classes: Classes,
     parts: Vec<Part>,
     always: Vec<RuleBody>,
+    /// What `always` saves is for the command as a whole.
+    always_whole: bool,
     earlier: Option<EarlierBody>,
 }
 
@@ -74,14 +79,14 @@ struct VariableBody {
 
 /// A program that the command names, and where it is.
 #[derive(Serialize)]
-struct ProgramBody {
+pub struct ProgramBody {
     name: String,
     found: &'static str,
     path: Option<WordBody>,
 }
 
 impl ProgramBody {
-    fn of(program: &NamedProgram) -> ProgramBody {
+    pub fn of(program: &NamedProgram) -> ProgramBody {
         let (found, path) = match &program.found {
             FoundProgram::Builtin => ("builtin", None),
             FoundProgram::Installed(path) => ("installed", Some(path)),
@@ -144,6 +149,8 @@ impl ApprovalBody {
             session: binding.session.clone(),
             left_out: binding.left_out.clone(),
             programs: binding.programs.iter().map(ProgramBody::of).collect(),
+            searched: binding.searched.iter().map(word).collect(),
+            idle_seconds: binding.idle_seconds,
             once_only: binding.once_only(),
             policy: binding.policy.clone(),
             head: binding.head.to_string(),
@@ -152,6 +159,7 @@ impl ApprovalBody {
             classes: found.classes,
             parts: found.parts,
             always: approval.rules_to_save()?.iter().map(RuleBody::of).collect(),
+            always_whole: approval.saves_whole_command(),
             earlier: approval
                 .earlier
                 .as_ref()

@@ -4,6 +4,7 @@ use agentvfs::approvals::{AskedNetwork, SavedRule};
 use anyhow::Result;
 use serde::Serialize;
 
+use super::body::ProgramBody;
 use super::wrapped;
 use crate::context::Context;
 use crate::exit::ExitStatus;
@@ -38,6 +39,11 @@ struct SavedBody {
     approval: String,
     by: String,
     time: String,
+    /// Whether it holds for anything: rules of older versions do not say where their programs were.
+    holds: bool,
+    /// Whether it holds for one command as a whole.
+    whole: bool,
+    programs: Vec<ProgramBody>,
 }
 
 impl From<&SavedRule> for SavedBody {
@@ -48,6 +54,14 @@ impl From<&SavedRule> for SavedBody {
             approval: saved.approval.to_string(),
             by: saved.by.clone(),
             time: show_rfc3339(saved.time),
+            holds: saved.holds_for.is_some(),
+            whole: saved.holds_for.as_ref().is_some_and(|holds_for| holds_for.command.is_some()),
+            programs: saved
+                .holds_for
+                .iter()
+                .flat_map(|holds_for| &holds_for.programs)
+                .map(ProgramBody::of)
+                .collect(),
         }
     }
 }
@@ -75,8 +89,13 @@ pub fn run(context: &mut Context<'_>, args: &RulesArgs) -> Result<ExitStatus> {
             AskedNetwork::Host => "host".to_owned(),
             AskedNetwork::Hosts(hosts) => hosts.join(","),
         };
+        let kind = match &saved.holds_for {
+            None => ", of an older version: it is asked for again",
+            Some(holds_for) if holds_for.command.is_some() => ", in its whole line",
+            Some(_) => "",
+        };
         context.out.line(format_args!(
-            "{number}  {}, network {network}, {}",
+            "{number}  {}{kind}, network {network}, {}",
             wrapped::visible(&saved.name()),
             saved.approval
         ))?;

@@ -154,7 +154,7 @@ pub fn show(out: &mut Printer, store: &Store, approval: &Approval, rules: RulesS
         line(out, "inherited", &format!("{}={}", raw(name), raw(value)))?;
     }
     if !binding.left_out.is_empty() {
-        let told = "with them, words would mean other programs";
+        let told = "the command does not have them";
         line(out, "left out", &format!("{} of the session's shell: {told}", binding.left_out.join(", ")))?;
     }
     line(out, "input", &input(approval))?;
@@ -166,6 +166,9 @@ pub fn show(out: &mut Printer, store: &Store, approval: &Approval, rules: RulesS
         value.iter().try_for_each(|value| line(out, key, &printable(value.as_bytes())))?;
     }
     line(out, "limits", &limits(approval))?;
+    if let Some(seconds) = binding.idle_seconds {
+        line(out, "idle", &format!("it ends after {seconds} seconds without a command"))?;
+    }
     line(out, "asked", &format!("{} by run {}", show_rfc3339(approval.created), approval.run))?;
     if !matches!(approval.state, ApprovalState::Allowed { scope: Scope::Always, .. }) {
         line(out, "expires", &show_rfc3339(approval.expires))?;
@@ -203,6 +206,10 @@ fn show_programs(out: &mut Printer, binding: &Binding) -> Result<()> {
             FoundProgram::Unknown => format!("{name} is not known before it runs"),
         };
         line(out, "program", &told)?;
+    }
+    if !binding.searched.is_empty() {
+        let searched: Vec<String> = binding.searched.iter().map(raw).collect();
+        line(out, "searched", &format!("{}, where runs can put programs", searched.join(", ")))?;
     }
     let AskedCommand::Shell(text) = &binding.command else { return Ok(()) };
     let is_set = |name: &str| {
@@ -300,10 +307,16 @@ fn show_parts(out: &mut Printer, approval: &Approval) -> Result<()> {
     line(out, "does", &classes(found.classes))?;
     for part in &found.parts {
         let told = format!("{} ({}): {}", part.text, classes(part.classes), part.reason);
-        let (rows, _) = wrapped::beginning(&told, wrapped::width().saturating_sub(2), usize::MAX);
-        rows.iter().try_for_each(|row| out.line(format_args!("  {row}")))?;
+        below(out, &told)?;
     }
     Ok(())
+}
+
+/// A text below its key, all of it. Every row has the margin.
+fn below(out: &mut Printer, text: &str) -> Result<(), PrintError> {
+    let width = wrapped::width().saturating_sub(wrapped::MARGIN.len());
+    let (rows, _) = wrapped::beginning(text, width, usize::MAX);
+    rows.iter().try_for_each(|row| out.line(format_args!("{}{row}", wrapped::MARGIN)))
 }
 
 fn classes(classes: Classes) -> String {
@@ -336,11 +349,14 @@ fn show_rules(out: &mut Printer, approval: &Approval) -> Result<()> {
     if rules.is_empty() {
         return Ok(line(out, "always", "nothing can be saved for it: allow it once or for a session")?);
     }
-    line(out, "always", "would save")?;
+    let told = match approval.saves_whole_command() {
+        true => "would save, for this line as a whole, with the programs, variables and view shown here",
+        false => "would save, with the programs, variables and view shown here",
+    };
+    line(out, "always", told)?;
     for rule in rules {
         for text in printable_text(rule.to_toml().as_bytes()).lines() {
-            let (rows, _) = wrapped::beginning(text, wrapped::width().saturating_sub(2), usize::MAX);
-            rows.iter().try_for_each(|row| out.line(format_args!("  {row}")))?;
+            below(out, text)?;
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ const BLANKS: usize = 2;
 /// Words that are longer are broken at the end of a row.
 const LONG_WORD: usize = 24;
 /// In front of every row but the first, so that nothing in a text looks like a line of ours.
-const MARGIN: &str = "  | ";
+pub const MARGIN: &str = "  | ";
 
 /// How many columns there are.
 pub fn width() -> usize {

@@ -14,6 +14,8 @@ use serde::Serialize;
 use crate::commands::exec::policy;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::here::start_directory;
+use crate::rule_args::RuleArgs;
 
 /// Tell what a command would do and what the policy decides, without running it
 #[derive(Debug, clap::Args)]
@@ -64,7 +66,16 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
     let asked = asked.narrowed_by(found.classes);
     let policy = match (context.vault_if_chosen()?, given) {
         (Some(vault), policy) => {
-            vault.policy_here(&ExecRequest { policy, network, ..ExecRequest::new(command) })?
+            // As `avfs exec` would ask for it without more flags.
+            vault.policy_here(&ExecRequest {
+                policy,
+                network,
+                cwd: start_directory(&vault)?,
+                caller_env: std::env::vars_os().collect(),
+                home: std::env::home_dir(),
+                rules: RuleArgs::default().list_for_programs(&vault)?,
+                ..ExecRequest::new(command)
+            })?
         }
         (None, Some(policy)) => policy,
         (None, None) => in_store(context)?,

@@ -23,4 +23,5 @@ mod repository;
 mod setup;
 mod terminal;
 mod unread;
+mod words;
 mod workspace;

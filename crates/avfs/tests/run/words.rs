@@ -72,6 +72,9 @@ fn a_misspelt_task_is_told_by_every_command_that_takes_one() {
     check();
     with_task(&project, "second", "b.txt");
     check();
+    let (status, text) = said(&project, &["log", "onyl"]);
+    assert!(status == Some(3) && text.contains("did you mean 'only'?"), "{text}");
+    assert!(good(&mut project.avfs(&["log", "only"])).contains("run"));
 }
 
 #[test]

@@ -301,6 +301,14 @@ impl Error {
             Error::OwnerGone { .. } => Some("`avfs log` shows whether it was done".into()),
             Error::OwnerFailed { hint, .. } | Error::RuleFault(RuleFault { hint, .. }) => hint.clone(),
             Error::Serving(ServingError::Uring(_)) => Some(URING_FIX.into()),
+            Error::Mount(
+                MountError::NoDevice
+                | MountError::NotTheDevice
+                | MountError::DeviceDenied
+                | MountError::Device(_)
+                | MountError::NoFusermount
+                | MountError::Refused { .. },
+            ) => Some("`avfs doctor` says what is missing on this machine".into()),
             Error::Mount(MountError::NotMounted { .. }) => Some("`avfs mounts` shows what is mounted".into()),
             Error::Mount(MountError::Taken { .. }) => {
                 Some("name another directory, or `avfs unmount` this one".into())

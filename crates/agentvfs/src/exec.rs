@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use avfs_core::rules::{Rule, Rules};
 use avfs_core::{SnapshotId, TreePath};
 use avfs_exec::classify::classify;
-use avfs_exec::launch::Inside;
+use avfs_exec::launch::{Inside, Outlets};
 use avfs_exec::network::Upstream;
 use avfs_exec::plan::{OwnPaths, UNPRIVILEGED, environment};
 use avfs_exec::policy::Decision;
@@ -69,6 +69,8 @@ pub struct Running<'a> {
     pub inside: Inside,
     pub cancel: &'a Cancel,
     pub events: &'a mut dyn FnMut(Event<'_>),
+    /// Where the output goes; the command meets a closed pipe when nobody reads there any more.
+    pub outlets: Outlets<'a>,
     /// Answers what is asked from inside; `None`: there is no door.
     pub door: Option<&'a dyn InnerDoor>,
     /// Hears what an operator should know of the mount.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use avfs_core::rules::Rule;
-pub use avfs_fuse::mounting::MountError;
-use avfs_fuse::mounting::{self, Unmount};
+use avfs_fuse::mounting;
+pub use avfs_fuse::mounting::{MountError, Unmount, check_device};
 pub use avfs_fuse::transport::may_give_way;
 use live::LiveMount;
 pub use live::MountState;
@@ -148,17 +148,21 @@ impl Mounts {
         let live = self.state().live.clone();
         // Where one was taken away, something else may be mounted by now.
         for mount in live.into_iter().filter(|mount| !mount.is_detached()) {
-            if let Err(error) = self.end(&mount, true) {
+            if let Err(error) = self.end(&mount, Unmount::Detach) {
                 (self.report)(&format!("unmounting {}: {error}", mount.dir().display()));
             }
         }
     }
 
-    fn end(&self, mount: &LiveMount, force: bool) -> Result<Unmounted> {
-        let how = if force { Unmount::Detach } else { Unmount::IfUnused };
+    fn end(&self, mount: &LiveMount, how: Unmount) -> Result<Unmounted> {
+        // By force, the kernel would take it away from root alone, and before its last requests have come.
+        let (by_kernel, at_most) = match how {
+            Unmount::IfUnused => (Unmount::IfUnused, PATIENCE),
+            Unmount::Detach | Unmount::Force => (Unmount::Detach, A_MOMENT),
+        };
         let start = Instant::now();
         loop {
-            match mounting::unmount(mount.dir(), how) {
+            match mounting::unmount(mount.dir(), by_kernel) {
                 Err(MountError::Busy { .. }) if start.elapsed() < PATIENCE => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -170,8 +174,12 @@ impl Mounts {
         // A namespace of mounts may have a copy, for as long as a container runs, and to the kernel that is no use of
         // the one that is gone.
         self.detached(mount);
-        let at_most = if force { A_MOMENT } else { PATIENCE };
-        Ok(if mount.await_end(at_most) { Unmounted::Wholly } else { Unmounted::Here })
+        let mut has_ended = mount.await_end(at_most);
+        if !has_ended && how == Unmount::Force {
+            mount.cut_off();
+            has_ended = mount.await_end(PATIENCE);
+        }
+        Ok(if has_ended { Unmounted::Wholly } else { Unmounted::Here })
     }
 
     fn detached(&self, mount: &LiveMount) {
@@ -225,10 +233,10 @@ impl Host for MountHost {
         vault.note_mount(&MountRecord::ours(dir, options))
     }
 
-    fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted> {
+    fn unmount(&self, dir: &Path, how: Unmount) -> Result<Unmounted> {
         let found = self.0.state().at(dir).cloned();
         let mount = found.ok_or_else(|| MountError::NotMounted { path: dir.to_owned() })?;
-        let unmounted = self.0.end(&mount, force)?;
+        let unmounted = self.0.end(&mount, how)?;
         let open = &self.0.open;
         open.settle_or_sync().map_err(|error| open.vault().if_unstored(error))?;
         Ok(unmounted)

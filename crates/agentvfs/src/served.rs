@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::control::{Desk, Host, Server, Unmounted};
 use crate::error::{Error, Result};
 use crate::keeper::{Keeper, Log, Rhythm};
+use crate::mount::Unmount;
 use crate::open::{OpenVault, Saved};
 use crate::owner;
 
@@ -44,8 +45,8 @@ impl ServedVault {
         self.desk.mount(dir, options, connection)
     }
 
-    pub fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted> {
-        self.desk.unmount(dir, force)
+    pub fn unmount(&self, dir: &Path, how: Unmount) -> Result<Unmounted> {
+        self.desk.unmount(dir, how)
     }
 
     /// Waits until another process, or [`ServedVault::ask_to_stop`], asks for the end.

@@ -216,7 +216,9 @@ impl Task {
         };
         let state = match () {
             () if is_running => TaskState::Running,
-            () if !changed.is_empty() && !self.is_applied(head)? => TaskState::Unmerged,
+            () if !changed.is_empty() && !self.is_applied(head)? && !self.is_merged_by_git() => {
+                TaskState::Unmerged
+            }
             () if commits > 0 || !repositories.is_empty() => TaskState::Unmerged,
             () if changed.is_empty() && self.has_other_git_work()? => TaskState::Unmerged,
             () if changed.is_empty() => TaskState::Unchanged,
@@ -231,6 +233,12 @@ impl Task {
             Some(applied) => Ok(self.changes_between(applied, head)?.files.is_empty()),
             None => Ok(false),
         }
+    }
+
+    /// Whether its directory has everything that it changed, by a branch that was made of it and that git has merged. What
+    /// cannot be compared is not known to be there.
+    fn is_merged_by_git(&self) -> bool {
+        self.made().is_some() && self.is_in_directory().unwrap_or(false)
     }
 
     /// The paths of conflicts that a merge or a sync left open in it, and that nobody has settled yet.
@@ -361,6 +369,8 @@ impl Task {
 
     /// Throws the task away, with everything that it holds; copies of it stay. Fails while it runs, unless `force`.
     pub fn discard(self, force: bool) -> Result<()> {
-        self.vault.remove(force)
+        let store = self.vault.store().clone();
+        self.vault.remove(force)?;
+        store.forget_undone_applies(self.vault_name.as_str())
     }
 }

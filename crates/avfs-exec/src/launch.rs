@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,6 +46,15 @@ pub struct Run<'a> {
     /// What is left to do before the command may begin, while the sandbox is being made: until then, whoever looks
     /// into the workspace may have to wait. Answers whether the command is still wanted.
     pub ready: Option<&'a mut dyn FnMut() -> bool>,
+    pub outlets: Outlets<'a>,
+}
+
+/// Where the output goes that is told as it comes. When nobody reads there any more, the command has a closed pipe, as it
+/// would have outside. A stream without an outlet is read to its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outlets<'a> {
+    pub stdout: Option<BorrowedFd<'a>>,
+    pub stderr: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> Run<'a> {
@@ -55,7 +64,7 @@ impl<'a> Run<'a> {
         cancel: &'a Cancel,
         events: &'a mut dyn FnMut(Event<'_>),
     ) -> Self {
-        Self { plan, stdin, cancel, events, ready: None }
+        Self { plan, stdin, cancel, events, ready: None, outlets: Outlets::default() }
     }
 
     /// Does what is left to be done.

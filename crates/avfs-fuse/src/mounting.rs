@@ -6,6 +6,7 @@ mod table;
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -26,6 +27,10 @@ pub enum MountError {
     NotADirectory { path: PathBuf },
     #[error("there is no /dev/fuse: load the kernel module (modprobe fuse) or give it to the container")]
     NoDevice,
+    #[error(
+        "/dev/fuse is not the FUSE device (character device 10:229): make it (mknod -m 666 /dev/fuse c 10 229) or give it to the container"
+    )]
+    NotTheDevice,
     #[error("/dev/fuse may not be opened by this user: allow it (chmod 666 /dev/fuse) or mount as root")]
     DeviceDenied,
     #[error("opening /dev/fuse")]
@@ -90,6 +95,7 @@ impl MountOptions {
 /// be there. Every use of the mount waits until the connection is served, and fails once it is closed.
 pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
     check_place(at)?;
+    check_device()?;
     if !rustix::process::geteuid().is_root() {
         return fusermount::mount(at, options);
     }
@@ -137,6 +143,13 @@ fn check_place(at: &Path) -> Result<(), MountError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(MountError::NoSuchPlace { path }),
         Err(source) => Err(MountError::Look { path, source }),
     }
+}
+
+/// Whether `/dev/fuse` is what it should be. Whether this user may open it is another matter: the helper program may.
+pub fn check_device() -> Result<(), MountError> {
+    let device = std::fs::metadata("/dev/fuse").map_err(device_error)?;
+    let is_fuse = device.file_type().is_char_device() && device.rdev() == rustix::fs::makedev(10, 229);
+    if is_fuse { Ok(()) } else { Err(MountError::NotTheDevice) }
 }
 
 fn device_error(error: std::io::Error) -> MountError {

@@ -4,11 +4,13 @@ pub mod device;
 mod giving_way;
 mod scheduling;
 mod starting;
+mod stop;
 pub mod uring;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::notify::Notifier;
 use crate::session::Session;
@@ -17,6 +19,7 @@ use giving_way::GivingWay;
 pub use giving_way::may_give_way;
 pub use scheduling::run_anywhere;
 pub use starting::start_ordinary;
+pub use stop::ServingStop;
 use uring::{Gate, Queues, Unavailable};
 
 /// Which way requests are to come.
@@ -73,6 +76,8 @@ pub enum ServingError {
     Thread(#[source] std::io::Error),
     #[error("waiting for requests of /dev/fuse")]
     Device(#[source] std::io::Error),
+    #[error("making an event")]
+    Event(#[source] std::io::Error),
 }
 
 /// A connection that is being served until it is unmounted.
@@ -83,6 +88,7 @@ pub struct Serving {
     threads: Vec<JoinHandle<()>>,
     /// Of the rings, and how many there are.
     gate: Option<(Arc<Gate>, usize)>,
+    stop: ServingStop,
 }
 
 impl Serving {
@@ -96,8 +102,9 @@ impl Serving {
         let notifier = Notifier::start(&connection, session.settings().log.clone());
         let notifier = notifier.map_err(ServingError::Thread)?;
         let giving_way = options.give_way.then(|| GivingWay::new(session.clone()));
-        let queues = queues(&session, &connection, options.transport, giving_way.as_ref())?;
-        let serving = Serving { session, notifier, threads: Vec::new(), gate: None };
+        let stop = ServingStop::new().map_err(ServingError::Event)?;
+        let queues = queues(&session, &connection, options.transport, giving_way.as_ref(), &stop)?;
+        let serving = Serving { session, notifier, threads: Vec::new(), gate: None, stop };
         match queues {
             Some(queues) => serving.over_rings(connection, queues),
             None => serving.over_device(&connection, options.device_threads, giving_way),
@@ -110,8 +117,9 @@ impl Serving {
         threads: usize,
         giving_way: Option<GivingWay>,
     ) -> Result<Serving, ServingError> {
-        let last = giving_way.as_ref().and_then(|_| Last::if_needed(&self.session, connection));
-        let workers = device::workers(&self.session, connection, threads).map_err(ServingError::Device)?;
+        let last = giving_way.as_ref().and_then(|_| Last::if_needed(&self.session, connection, &self.stop));
+        let workers = device::workers(&self.session, connection, threads, &self.stop);
+        let workers = workers.map_err(ServingError::Device)?;
         let giving_way = match last {
             Some(last) => Some(self.stand_by(last, &workers)?),
             None => giving_way,
@@ -145,7 +153,8 @@ impl Serving {
 
     fn read_beside_rings(&mut self, connection: Arc<OwnedFd>, gate: Arc<Gate>) -> Result<(), ServingError> {
         let session = self.session.clone();
-        let worker = Worker::new(session.clone(), connection).map_err(ServingError::Device)?;
+        let worker =
+            Worker::new(session.clone(), connection, self.stop.clone()).map_err(ServingError::Device)?;
         self.spawn("fuse-0".into(), move || shake_hands_and_run(worker, &session, &gate))
     }
 
@@ -172,6 +181,25 @@ impl Serving {
     /// Knows which way requests come, also when somebody else waits for the end.
     pub fn way(&self) -> Way {
         Way { session: self.session.clone(), gate: self.gate.clone() }
+    }
+
+    /// Ends it from another thread, while the mount may be there.
+    pub fn stopper(&self) -> ServingStop {
+        self.stop.clone()
+    }
+
+    /// Returns when nothing is served any more. If that does not come by itself within `at_most`, whoever still has the
+    /// mount, by a copy in another namespace, gets errors from then on.
+    pub fn end_within(self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        while !self.threads.iter().all(JoinHandle::is_finished) {
+            if Instant::now() >= until {
+                self.stop.ask();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.wait();
     }
 
     /// Returns when the mount is gone and every request is served.
@@ -209,11 +237,12 @@ fn queues(
     connection: &Arc<OwnedFd>,
     transport: Transport,
     giving_way: Option<&GivingWay>,
+    stop: &ServingStop,
 ) -> Result<Option<Queues>, Unavailable> {
     match transport {
         Transport::Device => Ok(None),
-        Transport::Auto => Ok(uring::start(session, connection, giving_way).ok()),
-        Transport::Uring => uring::start(session, connection, giving_way).map(Some),
+        Transport::Auto => Ok(uring::start(session, connection, giving_way, stop).ok()),
+        Transport::Uring => uring::start(session, connection, giving_way, stop).map(Some),
     }
 }
 

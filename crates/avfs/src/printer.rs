@@ -141,6 +141,18 @@ impl Printer {
         Ok(self.stdout.write_all(bytes)?)
     }
 
+    /// Output of a program, visible at once. When nobody reads it any more, nothing is written from then on: the program
+    /// meets a closed pipe of its own.
+    pub fn pass_on(&mut self, bytes: &[u8]) -> Result<(), PrintError> {
+        match self.bytes(bytes).and_then(|()| self.flush()) {
+            Err(PrintError::Closed) => {
+                self.stdout = Box::new(io::sink());
+                Ok(())
+            }
+            passed => passed,
+        }
+    }
+
     /// Standard output itself, for an archive.
     pub fn stream(&mut self) -> &mut dyn Write {
         &mut *self.stdout
@@ -179,13 +191,18 @@ impl Printer {
         if self.manner.json {
             return self.object("error", &json::ErrorBody::from(failure));
         }
+        self.error(&failure.message, failure.hint.as_deref());
+        Ok(())
+    }
+
+    /// What is wrong, and what can be done about it, as people read it.
+    pub fn error(&mut self, message: &str, hint: Option<&str>) {
         let label = paint(self.color_talk, ERROR, "error:");
-        self.say(format_args!("{label} {}", failure.message));
-        if let Some(hint) = &failure.hint {
+        self.say(format_args!("{label} {message}"));
+        if let Some(hint) = hint {
             let label = paint(self.color_talk, HINT, "hint:");
             self.say(format_args!("{label} {hint}"));
         }
-        Ok(())
     }
 
     /// Text that has its own colour codes (help, usage errors): kept or removed as the user wants it.

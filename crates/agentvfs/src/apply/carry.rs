@@ -204,6 +204,7 @@ impl Work<'_> {
     ) -> Result<Outcome> {
         let id = self.store.next_apply_id()?;
         let record = ApplyRecord {
+            discarded: false,
             id,
             task: self.task.clone(),
             snapshot: self.snapshot,

@@ -61,6 +61,13 @@ pub struct ApplyRecord {
     /// It was taken back by this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<ApplyId>,
+    /// Its task was thrown away: what was taken back is not done again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) discarded: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl ApplyRecord {
@@ -161,11 +168,28 @@ impl Store {
             let record = record?;
             match record.undoes {
                 None => return Ok(None),
-                Some(_) if record.is_undo() && record.undone.is_none() => return Ok(Some(record)),
+                Some(_) if record.is_undo() && record.undone.is_none() && !record.discarded => {
+                    return Ok(Some(record));
+                }
                 Some(_) => {}
             }
         }
         Ok(None)
+    }
+
+    /// Has what was taken back of a task that is thrown away not be done again.
+    pub(crate) fn forget_undone_applies(&self, task: &str) -> Result<()> {
+        self.retry(|edits| {
+            let found = self.refs().scan(&RefRange::prefix(APPLIES).reversed().limit(LOOKED_AT))?;
+            for (key, bytes) in found {
+                let mut record: ApplyRecord = record::decode(&key, &bytes)?;
+                if record.task.as_deref() == Some(task) && record.is_undo() && record.undone.is_none() {
+                    record.discarded = true;
+                    edits.push(RefEdit::replace(key, bytes, record::encode(&record)));
+                }
+            }
+            Ok(())
+        })
     }
 
     /// When something was applied last, or taken back, in a directory that `is_here`.

@@ -13,7 +13,7 @@ use super::desk::Unmounted;
 use super::place;
 use super::protocol::{Adopt, Bytes, NO_ROOM, Reply, Request, VERSION};
 use crate::error::{CODES, Error, Result};
-use crate::mount::MountState;
+use crate::mount::{MountState, Unmount};
 use crate::owner;
 use crate::record::Head;
 use crate::vault::Vault;
@@ -143,9 +143,14 @@ impl LiveOwner {
         self.ask_done(&request, connection)
     }
 
-    pub fn unmount(self, dir: &Path, force: bool) -> Result<Unmounted> {
+    pub fn unmount(self, dir: &Path, how: Unmount) -> Result<Unmounted> {
         let vault = self.vault.clone();
-        match self.ask(&Request::Unmount { dir: Bytes::of_host(dir), force }, None)? {
+        let request = Request::Unmount {
+            dir: Bytes::of_host(dir),
+            force: how != Unmount::IfUnused,
+            cut_off: how == Unmount::Force,
+        };
+        match self.ask(&request, None)? {
             Reply::Unmounted { left } => Ok(left),
             // One that does not say more.
             Reply::Done => Ok(Unmounted::Wholly),

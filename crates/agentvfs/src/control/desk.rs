@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::protocol::{Bytes, Reply, Request, VERSION};
 use crate::error::{Error, Result};
-use crate::mount::MountState;
+use crate::mount::{MountState, Unmount};
 use crate::mounts::MountRecord;
 use crate::open::OpenVault;
 use crate::record::Head;
@@ -20,8 +20,8 @@ pub trait Host: Send + Sync {
     /// is mounted there already.
     fn mount(&self, dir: &Path, options: &[String], connection: Option<OwnedFd>) -> Result<()>;
 
-    /// Ends a mount; with `force` also one that is in use.
-    fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted>;
+    /// Ends a mount. By force, copies of it in namespaces elsewhere are not served any more.
+    fn unmount(&self, dir: &Path, how: Unmount) -> Result<Unmounted>;
 
     /// Changes the rules through which a mount is seen; returns when they hold.
     fn set_rules(&self, dir: &Path, rules: Vec<Rule>) -> Result<()>;
@@ -53,7 +53,7 @@ impl Host for NoMounts {
         Err(Error::NoMounts { pid: std::process::id() })
     }
 
-    fn unmount(&self, _: &Path, _: bool) -> Result<Unmounted> {
+    fn unmount(&self, _: &Path, _: Unmount) -> Result<Unmounted> {
         Err(Error::NoMounts { pid: std::process::id() })
     }
 
@@ -100,8 +100,13 @@ impl Desk {
             Request::Mount { dir, options } => {
                 self.mount(&host_path(&dir)?, &options, descriptor).map(|()| Reply::Done)
             }
-            Request::Unmount { dir, force } => {
-                Ok(Reply::Unmounted { left: self.unmount(&host_path(&dir)?, force)? })
+            Request::Unmount { dir, force, cut_off } => {
+                let how = match (force, cut_off) {
+                    (_, true) => Unmount::Force,
+                    (true, false) => Unmount::Detach,
+                    (false, false) => Unmount::IfUnused,
+                };
+                Ok(Reply::Unmounted { left: self.unmount(&host_path(&dir)?, how)? })
             }
             Request::Rules { dir, rules } => self.set_rules(&host_path(&dir)?, &rules).map(|()| Reply::Done),
             Request::Mounts => Ok(Reply::Mounts { mounts: self.host.mounts() }),
@@ -130,8 +135,8 @@ impl Desk {
     }
 
     /// Several at a time: each may wait for those who use its mount.
-    pub fn unmount(&self, dir: &Path, force: bool) -> Result<Unmounted> {
-        let unmounted = self.host.unmount(dir, force)?;
+    pub fn unmount(&self, dir: &Path, how: Unmount) -> Result<Unmounted> {
+        let unmounted = self.host.unmount(dir, how)?;
         let _mounting = self.mounting();
         // The directory may be another's by now.
         if self.host.mounts().iter().all(|mount| mount.record.dir != dir) {

@@ -40,7 +40,11 @@ pub(crate) enum Request {
     },
     Unmount {
         dir: Bytes,
+        /// Also one that is in use.
         force: bool,
+        /// Copies of it in other namespaces are not served any more.
+        #[serde(default)]
+        cut_off: bool,
     },
     Mounts,
     /// See a mount through other rules.

@@ -276,6 +276,7 @@ fn mount_code(error: &MountError) -> &'static str {
         MountError::NoSuchPlace { .. } => "host-not-found",
         MountError::NotADirectory { .. } => "host-not-a-directory",
         MountError::NoDevice
+        | MountError::NotTheDevice
         | MountError::DeviceDenied
         | MountError::Device(_)
         | MountError::NoFusermount => "no-fuse",

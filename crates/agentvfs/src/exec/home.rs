@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use avfs_core::rules::{Level, Pattern, Rule, Rules};
 use avfs_exec::plan::{
@@ -33,6 +34,9 @@ pub(super) const PRIVATE: &str = "private";
 
 /// In the directory of a vault: what its runs have written to the caches of tools.
 pub(crate) const CACHES: &str = "caches";
+
+/// How long the kernel may take to end a mount that nobody uses.
+const LEAVING: Duration = Duration::from_millis(200);
 
 /// What is shared of the user's home.
 #[derive(Clone, Debug)]
@@ -178,7 +182,8 @@ impl Drop for HomeView {
         // If it is not there any more, that is what was wanted.
         let gone = mounting::unmount(&self.mountpoint, Unmount::Detach).is_ok();
         if let Some(serving) = self.serving.take().filter(|_| gone) {
-            serving.wait();
+            // Nothing of the run is alive: only copies of the mount, in namespaces that others have made, are left.
+            serving.end_within(LEAVING);
         }
     }
 }

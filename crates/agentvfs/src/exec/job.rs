@@ -145,7 +145,11 @@ impl Job<'_> {
         behind_door(running.door.filter(|_| is_shown), door, plan, |plan| {
             let (cancel, events) = (running.cancel, &mut *running.events);
             let ready = ready.map(|ready| -> &mut dyn FnMut() -> bool { ready });
-            let run = Run { ready, ..Run::new(plan, self.request.input(), cancel, events) };
+            let run = Run {
+                ready,
+                outlets: running.outlets,
+                ..Run::new(plan, self.request.input(), cancel, events)
+            };
             match self.request.isolation {
                 IsolationChoice::Bubblewrap => bubblewrap(self.vault, running.inside.clone()).launch(run),
                 IsolationChoice::Landlock => Landlocked::new(running.inside.clone()).launch(run),

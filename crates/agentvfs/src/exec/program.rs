@@ -145,6 +145,7 @@ impl Task {
             name_in_prompt(&mut plan);
         }
         let (inside, cancel, events) = (running.inside, running.cancel, running.events);
+        let outlets = running.outlets;
         let mut events = |event: Event<'_>| {
             if let Event::Stdout(bytes) | Event::Stderr(bytes) = event {
                 run.printed(bytes);
@@ -159,7 +160,8 @@ impl Task {
         }
         let launch = || {
             behind_door(door, &workspace.door_place(), plan, |plan| {
-                bubblewrap(vault, inside).launch(Run::new(plan, stdin, cancel, &mut events))
+                bubblewrap(vault, inside)
+                    .launch(Run { outlets, ..Run::new(plan, stdin, cancel, &mut events) })
             })
         };
         let launched = match &monitor {

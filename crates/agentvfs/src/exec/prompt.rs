@@ -2,9 +2,13 @@
 //! is the user's; nothing in the home is changed.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use avfs_exec::Plan;
+
+use crate::owner::work_directory;
+use crate::task::Task;
 
 /// Where the files for shells are inside.
 const PLACE: &str = "/run/avfs/shell";
@@ -37,18 +41,28 @@ const SH: &str = "PS1=\"($AVFS_TASK) ${PS1-\\$ }\"\n";
 
 /// Has the shell of a plan name the task. Nothing else is changed: not a shell with arguments, and no other program.
 pub(super) fn name_in_prompt(plan: &mut Plan) {
-    let [shell] = &plan.command[..] else { return };
-    let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let given = match name {
-        "bash" => Given::arguments(["--rcfile".into(), at("bashrc").into()], [("bashrc", BASH)]),
-        "zsh" => Given::variable("ZDOTDIR", "zsh", [("zsh/.zshenv", ZSH_ENVIRONMENT), ("zsh/.zshrc", ZSH)]),
-        "fish" => Given::arguments(["--init-command".into(), FISH.into()], []),
-        "sh" | "dash" | "ash" | "ksh" | "mksh" => Given::variable("ENV", "shrc", [("shrc", SH)]),
-        _ => return,
-    };
+    let Some(given) = Given::for_shell(&plan.command, Path::new(PLACE)) else { return };
     plan.command.extend(given.arguments);
     plan.env.extend(given.variable);
     plan.files.extend(given.files);
+}
+
+impl Task {
+    /// Has a shell of the user's own, outside of any sandbox, name the task in its prompt: returns what it is started with.
+    /// The files that it reads are in the task's place. Where they cannot be, the prompt is as it is.
+    pub fn named_in_prompt(&self, shell: OsString) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
+        let mut command = vec![shell];
+        let mut variables = vec![("AVFS_TASK".into(), self.name().as_str().into())];
+        let place =
+            self.vault().store().home().map(|home| work_directory(home, self.vault().id()).join("shell"));
+        if let Some(given) = place.and_then(|place| Given::for_shell(&command, &place))
+            && given.write().is_ok()
+        {
+            command.extend(given.arguments);
+            variables.extend(given.variable);
+        }
+        (command, variables)
+    }
 }
 
 /// What a shell is given.
@@ -59,25 +73,36 @@ struct Given {
 }
 
 impl Given {
-    fn arguments<const N: usize>(arguments: [OsString; 2], written: [(&str, &str); N]) -> Given {
-        Given { arguments: arguments.into(), variable: None, files: files(written) }
+    /// For a shell without arguments, which finds its files in a directory.
+    fn for_shell(command: &[OsString], place: &Path) -> Option<Given> {
+        let [shell] = command else { return None };
+        let name = Path::new(shell).file_name()?.to_str()?;
+        let at = |name: &str| place.join(name);
+        let files = |written: &[(&str, &str)]| -> Vec<(PathBuf, Vec<u8>)> {
+            written.iter().map(|(name, text)| (at(name), (*text).into())).collect()
+        };
+        let (arguments, variable, files) = match name {
+            "bash" => (vec!["--rcfile".into(), at("bashrc").into()], None, files(&[("bashrc", BASH)])),
+            "zsh" => {
+                let written = [("zsh/.zshenv", ZSH_ENVIRONMENT), ("zsh/.zshrc", ZSH)];
+                (Vec::new(), Some(("ZDOTDIR".into(), at("zsh").into())), files(&written))
+            }
+            "fish" => (vec!["--init-command".into(), FISH.into()], None, Vec::new()),
+            "sh" | "dash" | "ash" | "ksh" | "mksh" => {
+                (Vec::new(), Some(("ENV".into(), at("shrc").into())), files(&[("shrc", SH)]))
+            }
+            _ => return None,
+        };
+        Some(Given { arguments, variable, files })
     }
 
-    fn variable<const N: usize>(name: &str, value: &str, written: [(&str, &str); N]) -> Given {
-        Given {
-            arguments: Vec::new(),
-            variable: Some((name.into(), at(value).into())),
-            files: files(written),
+    fn write(&self) -> io::Result<()> {
+        for (path, text) in &self.files {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            std::fs::write(path, text)?;
         }
+        Ok(())
     }
-}
-
-fn files<const N: usize>(written: [(&str, &str); N]) -> Vec<(PathBuf, Vec<u8>)> {
-    written.into_iter().map(|(name, text)| (at(name), text.into())).collect()
-}
-
-fn at(name: &str) -> PathBuf {
-    Path::new(PLACE).join(name)
 }
 
 #[cfg(test)]

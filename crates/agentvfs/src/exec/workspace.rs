@@ -13,7 +13,7 @@ use super::copied::Copied;
 use super::places::RunDirectory;
 use crate::error::{Error, Result};
 use crate::keeper::Rhythm;
-use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report};
+use crate::mount::{self, MountError, MountHost, MountOptions, Mounts, Report, Unmount};
 use crate::open::OpenVault;
 use crate::served::ServedVault;
 use crate::source::{FollowingPacks, TakingAhead};
@@ -235,7 +235,7 @@ impl Workspace {
                 // Before the end of the mount, which would store it under its own name.
                 let saved = served.open().save(action, detail);
                 // Whatever could not be stored: a mount that nobody will serve is of no use to anybody.
-                let ended = end_mount(|force| served.unmount(&mountpoint, force).map(drop));
+                let ended = end_mount(|how| served.unmount(&mountpoint, how).map(drop));
                 let stored = saved.and(ended).and_then(|()| {
                     served.open().save(action, detail)?;
                     served.open().settle()
@@ -250,8 +250,8 @@ impl Workspace {
                 stored.and_then(|head| closed.map(|()| head)).map_err(|error| vault.if_unstored(error))
             }
             Serving::Owner => {
-                end_mount(|force| match vault.live_owner()? {
-                    Some(owner) => owner.unmount(&mountpoint, force).map(drop),
+                end_mount(|how| match vault.live_owner()? {
+                    Some(owner) => owner.unmount(&mountpoint, how).map(drop),
                     None => {
                         mount::detach(&mountpoint);
                         Ok(())
@@ -264,9 +264,10 @@ impl Workspace {
     }
 }
 
-/// Whoever used the mount is gone, unless something went wrong: then it is taken away from him.
-fn end_mount(unmount: impl Fn(bool) -> Result<()>) -> Result<()> {
-    match unmount(true) {
+/// Everything that used the mount for the run is gone. What is left are copies of it, in namespaces that others have made
+/// meanwhile: the run does not wait for their end.
+fn end_mount(unmount: impl Fn(Unmount) -> Result<()>) -> Result<()> {
+    match unmount(Unmount::Force) {
         Err(Error::Mount(MountError::NotMounted { .. })) => Ok(()),
         ended => ended,
     }

@@ -47,8 +47,13 @@ impl Work {
         self.check_changes(&suspects, &tip, host, &bring.allowed)?;
         let delivery = Delivery { from: &suspects, tip: &tip, branch: &bring.branch, update: bring.update };
         let objects = delivery.deliver_to(host)?;
-        let others = tips.iter().filter(|(moved, _)| moved != chosen);
-        let left = others.filter_map(|(moved, _)| moved.name.clone()).collect();
+        let mut left = Vec::new();
+        for (moved, other) in tips.iter().filter(|(moved, _)| moved != chosen) {
+            // What the repository has by now was brought, with this branch or before.
+            if let (Some(name), None) = (&moved.name, host.commit(other.as_str())?) {
+                left.push(name.clone());
+            }
+        }
         Ok(Brought { branch: bring.branch.clone(), tip, named: named.clone(), objects, left })
     }
 

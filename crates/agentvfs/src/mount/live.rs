@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_fuse::transport::{InUse, Serving, ServingOptions, Way};
+use avfs_fuse::transport::{InUse, Serving, ServingOptions, ServingStop, Way};
 use avfs_fuse::{Access, NotFlushed, Notifier, Session, Settings, Skin, SkinOptions};
 use avfs_tree::WorkTree;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,7 @@ pub(super) struct LiveMount {
     skin: Arc<Skin>,
     session: Arc<Session>,
     way: Way,
+    stop: ServingStop,
     notifier: Notifier,
     /// Whether its name was taken away: whoever uses it still is served, and its directory may be another's.
     detached: AtomicBool,
@@ -82,6 +83,7 @@ impl LiveMount {
         let wanted = ServingOptions { transport: options.transport, ..ServingOptions::default() };
         let serving = Serving::start(Arc::clone(&session), connection, wanted)?;
         let way = serving.way();
+        let stop = serving.stopper();
         let notifier = serving.notifier().clone();
         skin.watch(&notifier);
         let (detached, ended, end) = (AtomicBool::new(false), Mutex::new(false), Condvar::new());
@@ -91,6 +93,7 @@ impl LiveMount {
             skin,
             session,
             way,
+            stop,
             notifier,
             detached,
             ended,
@@ -122,6 +125,11 @@ impl LiveMount {
 
     pub fn set_detached(&self) {
         self.detached.store(true, Ordering::Release);
+    }
+
+    /// Serves nobody any more: copies of it in other namespaces answer with errors.
+    pub fn cut_off(&self) {
+        self.stop.ask();
     }
 
     /// Waits until nobody can use it any more; says whether it is so.

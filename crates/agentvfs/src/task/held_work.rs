@@ -46,7 +46,7 @@ impl Task {
     }
 
     /// Whether its directory has everything that it changed.
-    fn is_in_directory(&self) -> Result<bool> {
+    pub(super) fn is_in_directory(&self) -> Result<bool> {
         let options = ApplyOptions {
             task: Some(self.vault_name().clone()),
             rules: self.rules()?,

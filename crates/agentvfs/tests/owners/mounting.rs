@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use agentvfs::mount::Unmount;
 use agentvfs::{LiveOwner, MountRecord, Unmounted};
 
 use super::owner::{Scene, open_store};
@@ -27,7 +28,7 @@ fn a_mount_comes_with_its_connection_and_goes_again() {
     let mounts = owner_of(&scene).mounts().unwrap();
     assert_eq!(mounts.iter().map(|mount| &mount.record).collect::<Vec<_>>(), [&expected]);
     assert_eq!(scene.vault.mount_records().unwrap(), [expected]);
-    owner_of(&scene).unmount(dir, false).unwrap();
+    owner_of(&scene).unmount(dir, Unmount::IfUnused).unwrap();
     assert_eq!(owner_of(&scene).mounts().unwrap(), []);
     assert_eq!(scene.vault.mount_records().unwrap(), []);
 }
@@ -42,7 +43,7 @@ fn a_mount_whose_end_takes_long_does_not_keep_others_from_ending() {
     std::thread::scope(|scope| {
         let unmount = |dir| {
             let owner = owner_of(&scene);
-            scope.spawn(move || owner.unmount(dir, false))
+            scope.spawn(move || owner.unmount(dir, Unmount::IfUnused))
         };
         for unmounted in dirs.map(unmount) {
             assert_eq!(unmounted.join().unwrap().unwrap(), Unmounted::Wholly);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agentvfs::{
     Error, Host, MountRecord, OpenVault, Result, Rhythm, ServedVault, Store, StoreOptions, Unmounted, Vault,
-    mount::MountState, rules::Rule,
+    mount::MountState, mount::Unmount, rules::Rule,
 };
 use avfs_testkit::{TestChild, acknowledge, child_task};
 
@@ -175,7 +175,7 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn unmount(&self, dir: &Path, _force: bool) -> Result<Unmounted> {
+    fn unmount(&self, dir: &Path, _how: Unmount) -> Result<Unmounted> {
         let found = self.mounts.lock().unwrap().iter().find(|mount| mount.dir == dir).cloned();
         if found.is_some_and(|mount| mount.options.iter().any(|option| option == "together")) {
             self.leave_together()?;

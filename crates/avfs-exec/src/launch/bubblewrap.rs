@@ -169,7 +169,7 @@ impl Launcher for Bubblewrap {
         drop(inner);
         let wanted = run.is_wanted();
         let since = Instant::now();
-        let Run { cancel, events, .. } = run;
+        let Run { cancel, events, outlets, .. } = run;
         let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
         let limits = &plan.limits;
         let watched = Watched {
@@ -180,6 +180,7 @@ impl Launcher for Bubblewrap {
             limits,
             cancel,
             events,
+            outlets,
             since,
             wanted,
             killing: Killing::First,

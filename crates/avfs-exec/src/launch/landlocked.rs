@@ -59,7 +59,7 @@ impl Launcher for Landlocked {
         if !run.is_wanted() {
             return Err(LaunchError::Withdrawn);
         }
-        let Run { plan, stdin, cancel, events, .. } = run;
+        let Run { plan, stdin, cancel, events, outlets, .. } = run;
         let since = Instant::now();
         let abi = usable_abi(plan)?;
         let private = Private::new().map_err(system("making private directories"))?;
@@ -80,6 +80,7 @@ impl Launcher for Landlocked {
             limits,
             cancel,
             events,
+            outlets,
             since,
             wanted: true,
             killing,

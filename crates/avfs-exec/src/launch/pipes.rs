@@ -16,11 +16,16 @@ use crate::plan::UNPRIVILEGED;
 /// What stays with the launcher.
 pub(super) struct Outer {
     pub(super) channel: Channel,
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
+    /// What the command prints. Given to those who read it: a second descriptor would keep the pipe open.
+    pub(super) output: Option<OutputPipes>,
     /// What the programs say that build the sandbox.
     pub(super) talk: OwnedFd,
     pub(super) feed: Option<Feed>,
+}
+
+pub(super) struct OutputPipes {
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
 }
 
 /// What goes to the stage. The launcher drops it once the stage has it, or would wait for itself.
@@ -72,7 +77,8 @@ pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer,
         other => (other, None),
     };
     let (feed, inner_stdin) = input(stdin)?;
-    let outer = Outer { channel: Channel::new(control), stdout, stderr, talk, feed };
+    let outer =
+        Outer { channel: Channel::new(control), output: Some(OutputPipes { stdout, stderr }), talk, feed };
     let inner = Inner {
         control: inner_control,
         stdin: inner_stdin,

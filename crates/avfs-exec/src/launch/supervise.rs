@@ -1,7 +1,7 @@
 //! Watching over a run until nothing of it is left.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
 
-use super::pipes::{Feed, Outer};
-use super::{Cancel, Event, Stop};
+use super::pipes::{Feed, Outer, OutputPipes};
+use super::{Cancel, Event, Outlets, Stop};
 use crate::inside::{Order, Report, Spec};
 use crate::limits::{Group, LimitError};
 use crate::network::Refusals;
@@ -44,6 +44,7 @@ pub(super) struct Watched<'a> {
     pub(super) limits: &'a Limits,
     pub(super) cancel: &'a Cancel,
     pub(super) events: &'a mut dyn FnMut(Event<'_>),
+    pub(super) outlets: Outlets<'a>,
     pub(super) since: Instant,
     /// If not, nothing begins, and what there is of a sandbox is taken away.
     pub(super) wanted: bool,
@@ -109,12 +110,14 @@ pub(super) fn supervise(mut watched: Watched<'_>) -> io::Result<Ended> {
     let pid =
         Pid::from_raw(watched.child.id().cast_signed()).ok_or_else(|| io::Error::other("no process"))?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
-    let stream = |fd: &OwnedFd, room| Ok::<_, io::Error>(Stream::new(fd.try_clone()?, Capture::new(room)));
     let room = watched.limits.output_bytes;
+    let OutputPipes { stdout, stderr } =
+        watched.outer.output.take().ok_or_else(|| io::Error::other("no pipes for the output"))?;
+    let talk = watched.outer.talk.try_clone()?;
     let mut supervisor = Supervisor {
-        stdout: stream(&watched.outer.stdout, room)?,
-        stderr: stream(&watched.outer.stderr, room)?,
-        talk: stream(&watched.outer.talk, TALK_BYTES)?,
+        stdout: Stream::new(stdout, Capture::new(room)),
+        stderr: Stream::new(stderr, Capture::new(room)),
+        talk: Stream::new(talk, Capture::new(TALK_BYTES)),
         told: watched.info.take().map(|fd| Stream::new(fd, Capture::new(TALK_BYTES))),
         feed: watched.outer.feed.take(),
         watched,
@@ -145,6 +148,7 @@ impl Supervisor<'_> {
             self.learn_first_process();
             self.stdout.read(|bytes| (self.watched.events)(Event::Stdout(bytes)))?;
             self.stderr.read(|bytes| (self.watched.events)(Event::Stderr(bytes)))?;
+            self.close_unread();
             self.talk.read(|_| ())?;
             feed(&mut self.feed);
             self.listen()?;
@@ -152,6 +156,17 @@ impl Supervisor<'_> {
             self.keep_to_limits()?;
         }
         Ok(())
+    }
+
+    /// Lets the command meet a closed pipe where its output goes nowhere any more.
+    fn close_unread(&mut self) {
+        let Outlets { stdout, stderr } = &mut self.watched.outlets;
+        for (outlet, stream) in [(stdout, &mut self.stdout), (stderr, &mut self.stderr)] {
+            if outlet.is_some_and(is_unread) {
+                stream.close();
+                *outlet = None;
+            }
+        }
     }
 
     fn tell_refusals(&mut self) {
@@ -170,6 +185,10 @@ impl Supervisor<'_> {
         let refused = self.watched.refusals.and_then(Refusals::wake);
         let inputs = inputs.into_iter().chain([self.talk.fd(), told, refused]).flatten();
         let mut fds: Vec<PollFd<'_>> = inputs.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let outlets = [self.watched.outlets.stdout, self.watched.outlets.stderr];
+        // That nobody reads is told without being asked for.
+        let outlets = outlets.into_iter().flatten();
+        fds.extend(outlets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty())));
         fds.extend(self.feed.iter().map(|feed| PollFd::new(&feed.pipe, PollFlags::OUT)));
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => Ok(!fds[0].revents().is_empty()),
@@ -360,9 +379,17 @@ fn immortal() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "processes of the run do not end, although killed")
 }
 
-fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> io::Result<bool> {
+fn is_readable(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     Ok(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_once))? > 0)
+}
+
+/// Whether whoever read what is written there is gone.
+fn is_unread(outlet: BorrowedFd<'_>) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds = [PollFd::from_borrowed_fd(outlet, PollFlags::empty())];
+    let is_told = poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0);
+    is_told && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
 }
 
 /// The number in `{"child-pid": 123, …}`.

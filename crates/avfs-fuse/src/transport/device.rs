@@ -29,6 +29,7 @@ use crate::reply::{Courier, Slot};
 use crate::request::Request;
 use crate::session::Session;
 use crate::transport::giving_way::{Callers, GivingWay, Serves};
+use crate::transport::stop::ServingStop;
 
 /// Room for the header and the arguments of a write, beside its data.
 const HEADERS: usize = 4096;
@@ -38,10 +39,11 @@ pub(super) fn workers(
     session: &Arc<Session>,
     connection: &Arc<OwnedFd>,
     number: usize,
+    stop: &ServingStop,
 ) -> std::io::Result<Vec<Worker>> {
     let more = (1..number.max(1)).map(|_| clone::another(connection));
     let all = std::iter::once(connection.clone()).chain(more);
-    all.map(|fd| Worker::new(session.clone(), fd)).collect()
+    all.map(|fd| Worker::new(session.clone(), fd, stop.clone())).collect()
 }
 
 /// One thread: its own way into the kernel, its own buffers.
@@ -49,6 +51,7 @@ pub(super) struct Worker {
     session: Arc<Session>,
     fd: Arc<OwnedFd>,
     waiting: Arc<Waiting>,
+    stop: ServingStop,
     /// It has read a request and not answered it.
     is_serving: Arc<AtomicBool>,
     /// Where it is told what was served.
@@ -59,22 +62,28 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(session: Arc<Session>, fd: Arc<OwnedFd>) -> std::io::Result<Worker> {
+    pub(super) fn new(session: Arc<Session>, fd: Arc<OwnedFd>, stop: ServingStop) -> std::io::Result<Worker> {
         let waiting = Waiting::new(&fd)?;
-        Worker::made(session, fd, waiting)
+        Worker::made(session, fd, waiting, stop)
     }
 
-    fn made(session: Arc<Session>, fd: Arc<OwnedFd>, waiting: Waiting) -> std::io::Result<Worker> {
+    fn made(
+        session: Arc<Session>,
+        fd: Arc<OwnedFd>,
+        waiting: Waiting,
+        stop: ServingStop,
+    ) -> std::io::Result<Worker> {
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+        waiting.listen(stop.bell())?;
         let max_write = session.settings().max_write as usize;
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
         let answer = vec![0; max_write.max(HEADERS)];
         let waiting = Arc::new(waiting);
-        Ok(Worker { session, fd, waiting, is_serving: Arc::default(), serves: None, request, answer })
+        Ok(Worker { session, fd, waiting, stop, is_serving: Arc::default(), serves: None, request, answer })
     }
 
-    /// Serves until the mount is gone.
+    /// Serves until the mount is gone, or serving is to stop.
     pub(super) fn run(mut self, giving_way: Option<GivingWay>) {
         self.serves = giving_way.as_ref().and_then(|giving_way| giving_way.join(Callers::AllCpus));
         while self.turn() {}
@@ -85,6 +94,9 @@ impl Worker {
 
     /// Serves one request or waits for one; `false` if there will be no more.
     pub(super) fn turn(&mut self) -> bool {
+        if self.stop.is_asked() {
+            return false;
+        }
         match rustix::io::read(&*self.fd, &mut self.request[..]) {
             Ok(len) => self.serve(len),
             Err(Errno::AGAIN) => self.waiting.wait(),

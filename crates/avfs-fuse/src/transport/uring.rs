@@ -21,6 +21,7 @@ use crate::session::{Negotiated, Session};
 use queue::Queue;
 
 use super::giving_way::GivingWay;
+use super::stop::ServingStop;
 
 /// Where the system's switch is.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
@@ -88,11 +89,13 @@ pub(super) fn start(
     session: &Arc<Session>,
     connection: &Arc<OwnedFd>,
     giving_way: Option<&GivingWay>,
+    stop: &ServingStop,
 ) -> Result<Queues, Unavailable> {
     check(Path::new(SWITCH))?;
     let places = cpus::places().map_err(Unavailable::Cpus)?;
-    let queues =
-        places.into_iter().map(|place| Queue::new(session.clone(), place, connection.clone(), DEPTH));
+    let queues = places
+        .into_iter()
+        .map(|place| Queue::new(session.clone(), place, connection.clone(), DEPTH, stop.clone()));
     let queues: Vec<Queue> = queues.collect::<io::Result<_>>().map_err(Unavailable::Ring)?;
     let gate = Arc::new(Gate::default());
     let mut threads = Vec::new();
@@ -173,12 +176,14 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let connection = Arc::new(mount(directory.path(), &MountOptions::new("refused")).expect("a mount"));
         let session = Arc::new(Session::new(Arc::new(NullFilesystem::default()), Settings::default()));
-        let Queues { threads, gate } = start(&session, &connection, None).expect("rings");
+        let stop = ServingStop::new().expect("an event");
+        let Queues { threads, gate } = start(&session, &connection, None, &stop).expect("rings");
         session.want_io_uring();
         let notifier = Notifier::start(&connection, session.settings().log.clone()).expect("a thread");
         let rings = Some((gate.clone(), threads.len()));
-        let mut serving = Serving { session: session.clone(), notifier, gate: rings, threads };
-        let mut worker = Worker::new(session.clone(), connection).expect("a worker");
+        let mut serving =
+            Serving { session: session.clone(), notifier, gate: rings, threads, stop: stop.clone() };
+        let mut worker = Worker::new(session.clone(), connection, stop).expect("a worker");
         let reader = move || {
             while session.negotiated().is_none() && worker.turn() {}
             gate.payload.set(Some(payload)).expect("not opened yet");

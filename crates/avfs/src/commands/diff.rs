@@ -107,9 +107,13 @@ pub fn run(context: &mut Context<'_>, args: &DiffArgs) -> Result<ExitStatus> {
     let mut comparison = args.comparison()?;
     let task = task(context, &mut comparison)?;
     let Comparison { from, to, paths } = comparison;
+    let first = from.clone();
     let (from, to) = match &task {
         Some(task) => of_task(context, task)?,
-        None => of_revisions(&context.vault()?, from, to)?,
+        None => {
+            let found = context.vault().and_then(|vault| of_revisions(&vault, from, to));
+            found.map_err(|error| unknown_task(context, first.as_ref(), error))?
+        }
     };
     check_paths(&from, &to, &paths)?;
     let waiting = Progress::if_slow(context.out, "comparing");
@@ -165,6 +169,23 @@ fn task(context: &mut Context<'_>, comparison: &mut Comparison) -> Result<Option
         Some(_) => return Ok(None),
     }
     Ok(Some(task))
+}
+
+/// Where tasks are, a word that names nothing at all is taken for the name of a task, as other commands take it.
+fn unknown_task(context: &mut Context<'_>, first: Option<&Revision>, error: anyhow::Error) -> anyhow::Error {
+    let Some(Revision { vault: None, state: State::Named(name) }) = first else { return error };
+    let names_nothing = match error.downcast_ref::<agentvfs::Error>() {
+        Some(agentvfs::Error::UnknownRevision { similar, .. }) => similar.is_none(),
+        _ => matches!(Failure::of(&error).code, "no-vault" | "several-tasks"),
+    };
+    if !names_nothing || context.is_alone() {
+        return error;
+    }
+    let has_project = |here: &agentvfs::Here| here.project().is_some();
+    match context.here().ok().filter(has_project).map(|here| here.task(name)) {
+        Some(Err(unknown @ agentvfs::Error::UnknownTask { .. })) => unknown.into(),
+        _ => error,
+    }
 }
 
 /// Where nothing is named: the task of this project, if that is what commands work on.

@@ -4,9 +4,11 @@ use agentvfs::Task;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::workspace::mounted_at;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::ExitStatus;
+use crate::failure::Failure;
 
 /// Throw tasks away, with everything they hold
 #[derive(Debug, clap::Args)]
@@ -45,6 +47,31 @@ fn held_work(task: &Task) -> Option<String> {
     }
 }
 
+/// What still runs is not thrown away: nothing is, if one of the tasks does.
+fn refuse_running(context: &mut Context<'_>, tasks: &[Task]) -> Result<()> {
+    let here = context.here()?;
+    for task in tasks {
+        if !task.is_running()? {
+            continue;
+        }
+        let name = here.name_of(task);
+        let has_run = task.last_run()?.is_some_and(|run| run.is_going_on());
+        let hint = if has_run {
+            format!("`avfs task stop {name}` ends it; `--force` throws it away as it runs")
+        } else if mounted_at(task)?.is_some() {
+            format!("`avfs workspace stop {name}` unmounts it; `--force` throws it away as it is used")
+        } else {
+            "try again when that is done; `--force` throws it away as it is used".to_owned()
+        };
+        let text = match has_run {
+            true => format!("task '{name}' is running"),
+            false => format!("task '{name}' is in use"),
+        };
+        return Err(Failure::new("vault-busy", ExitStatus::Busy, text).hint(Some(hint)).into());
+    }
+    Ok(())
+}
+
 pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> {
     // All of them are known before the first one goes.
     let tasks = if args.tasks.is_empty() {
@@ -53,6 +80,9 @@ pub fn run(context: &mut Context<'_>, args: &DiscardArgs) -> Result<ExitStatus> 
         let here = context.here()?;
         args.tasks.iter().map(|name| here.task(name)).collect::<Result<Vec<_>, _>>()?
     };
+    if !args.force {
+        refuse_running(context, &tasks)?;
+    }
     let names: Vec<String> = tasks.iter().map(|task| task.name().to_string()).collect();
     let is_agreed = args.yes || args.force;
     let mut held = Vec::new();

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use agentvfs::exec::boundary::support;
+use agentvfs::mount::{MountError, check_device};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -71,16 +72,26 @@ fn sandbox() -> Vec<Check> {
 }
 
 fn device() -> Check {
-    let opened = OpenOptions::new().read(true).write(true).open(DEVICE);
-    let (state, fix) = match &opened {
-        Ok(_) => (format!("{DEVICE} can be used"), None),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let fix = "as root: modprobe fuse; in a container: give it --device /dev/fuse";
-            (format!("there is no {DEVICE}"), Some(fix.to_owned()))
+    let name = "fuse device";
+    let missing = |state: String, fix: String| Check { name, ok: false, state, fix: Some(fix) };
+    // Something else may have its name, and may even be opened.
+    match check_device() {
+        Err(MountError::NotTheDevice) => {
+            let fix = format!(
+                "as root: rm {DEVICE} && mknod -m 666 {DEVICE} c 10 229; in a container: give it --device {DEVICE}"
+            );
+            return missing(format!("{DEVICE} is something else: no character device 10:229"), fix);
         }
-        Err(error) => (format!("{DEVICE}: {error}"), Some(format!("as root: chmod 666 {DEVICE}"))),
-    };
-    Check { name: "fuse device", ok: opened.is_ok(), state, fix }
+        Err(MountError::NoDevice) => {
+            let fix = format!("as root: modprobe fuse; in a container: give it --device {DEVICE}");
+            return missing(format!("there is no {DEVICE}"), fix);
+        }
+        Ok(()) | Err(_) => {}
+    }
+    match OpenOptions::new().read(true).write(true).open(DEVICE) {
+        Ok(_) => Check { name, ok: true, state: format!("{DEVICE} can be used"), fix: None },
+        Err(error) => missing(format!("{DEVICE}: {error}"), format!("as root: chmod 666 {DEVICE}")),
+    }
 }
 
 /// Only ordinary users need it.

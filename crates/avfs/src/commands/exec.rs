@@ -5,13 +5,14 @@ mod door;
 mod telling;
 
 use std::cell::RefCell;
-use std::io::{Read, Write};
+use std::io::{self, Read, Stderr, Stdout, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentvfs::apply::Selection;
 use agentvfs::approvals::ApprovalId;
-use agentvfs::exec::boundary::launch::Inside;
+use agentvfs::exec::boundary::launch::{Inside, Outlets};
 use agentvfs::exec::boundary::limits::memory_gap;
 use agentvfs::exec::boundary::{Cancel, Event};
 use agentvfs::exec::{Asking, Envelope, Lingering, PublishedBody, Running};
@@ -73,6 +74,7 @@ fn work(context: &mut Context<'_>, args: &ExecArgs, worker: Worker) -> Result<Ex
     let envelope = supervised(
         &worker,
         Some(&door),
+        Some(&Outputs::of(manner != Manner::Through)),
         |running| vault.exec(&request, running),
         &mut |event| {
             if let Event::Started = event {
@@ -115,10 +117,28 @@ fn asked_here(store: &Store, id: &ApprovalId, cancel: &Cancel) {
     }
 }
 
+/// Where the output of a command goes: to the streams of the same names, or, as JSON, all of it to standard output.
+pub struct Outputs {
+    stdout: Stdout,
+    stderr: Option<Stderr>,
+}
+
+impl Outputs {
+    pub fn of(is_json: bool) -> Outputs {
+        Outputs { stdout: io::stdout(), stderr: (!is_json).then(io::stderr) }
+    }
+
+    fn outlets(&self) -> Outlets<'_> {
+        let stdout = self.stdout.as_fd();
+        Outlets { stdout: Some(stdout), stderr: Some(self.stderr.as_ref().map_or(stdout, Stderr::as_fd)) }
+    }
+}
+
 /// Runs something; whoever ends us ends it.
 pub fn supervised<T>(
     worker: &Worker,
     door: Option<&HostDoor>,
+    outputs: Option<&Outputs>,
     run: impl FnOnce(Running<'_>) -> T,
     events: &mut dyn FnMut(Event<'_>),
     asked: &mut dyn FnMut(&ApprovalId, &Cancel),
@@ -137,6 +157,7 @@ pub fn supervised<T>(
         inside,
         cancel: &cancel,
         events,
+        outlets: outputs.map(Outputs::outlets).unwrap_or_default(),
         door: door.map(|door| door as _),
         report,
         asked: Some(&mut asked),

@@ -21,15 +21,16 @@ use crate::size::HumanSize;
 use crate::time::Age;
 use crate::versions::{EntryBody, Names, short};
 
-/// Show the history of the vault, or of one file
+/// Show the history of the vault, of a task, or of one file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   avfs log -n 10
   avfs log src/main.rs
+  avfs log task-1
   avfs log --graph")]
 pub struct LogArgs {
-    /// Only snapshots that changed this path
-    #[arg(value_parser = vault_path())]
+    /// Only snapshots that changed this path; or the name of a task
+    #[arg(value_name = "PATH|TASK", value_parser = vault_path())]
     path: Option<TreePath>,
 
     /// Draw the forks and merges of all vaults of the store
@@ -75,14 +76,33 @@ pub fn run(context: &mut Context<'_>, args: &LogArgs) -> Result<ExitStatus> {
     if args.graph {
         return graph::run(context, limit);
     }
-    let vault = context.vault()?;
+    let (vault, path) = meant(context, args.path.as_ref())?;
     // What a killed process left behind becomes part of the history first.
     vault.info()?;
-    match &args.path {
+    match path {
         Some(path) => show_path(context.out, &vault, path, limit)?,
         None => show_vault(context.out, &vault, limit)?,
     }
     Ok(ExitStatus::Success)
+}
+
+/// The vault and the path in it. A word that names a task, and no file of the vault that commands work on, is that task.
+fn meant<'a>(context: &mut Context<'_>, path: Option<&'a TreePath>) -> Result<(Vault, Option<&'a TreePath>)> {
+    let name = path.and_then(|path| str::from_utf8(path.as_bytes()).ok());
+    let Some(name) = name.filter(|_| !context.is_alone() && !context.names_vault()) else {
+        return Ok((context.vault()?, path));
+    };
+    let decided = context.vault_if_chosen()?;
+    let has_file =
+        |vault: &Vault| path.is_some_and(|path| vault.reader().is_ok_and(|tree| tree.find(path).is_ok()));
+    if decided.as_ref().is_some_and(has_file) {
+        return Ok((context.vault()?, path));
+    }
+    match context.here()?.task(name) {
+        Ok(task) => Ok((context.seen(task.vault().clone())?, None)),
+        Err(unknown @ Error::UnknownTask { .. }) if decided.is_none() => Err(unknown.into()),
+        Err(_) => Ok((context.vault()?, path)),
+    }
 }
 
 fn show_vault(out: &mut Printer, vault: &Vault, limit: usize) -> Result<()> {

@@ -182,7 +182,14 @@ fn print(
         false if dry_run => context.out.warn(format_args!("there would be {conflicts}")),
         false => {
             let flag = undo.strip_prefix("avfs undo").unwrap_or_default();
-            context.out.warn(format_args!("{conflicts}: settle each with `avfs resolve PATH{flag}`"));
+            let (ours, theirs) = match kind {
+                "sync" => ("the task's", "the directory's"),
+                _ => ("what was there", "what was merged in"),
+            };
+            context.out.warn(format_args!(
+                "{conflicts}: settle each with `avfs resolve PATH --ours{flag}` ({ours}) or `--theirs` ({theirs}); \
+                 `avfs resolve --help` has other ways"
+            ));
         }
     }
     Ok(())

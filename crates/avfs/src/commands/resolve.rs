@@ -18,13 +18,18 @@ use crate::versions::count;
 
 /// Settle a conflict that a merge left open
 #[derive(Debug, clap::Args)]
-#[command(after_help = "A file that was put right in a mount or with `avfs write` is settled with --as-is.
+#[command(
+    after_help = "After `avfs sync`, --ours is what the task has, and --theirs what the directory has. After
+`avfs merge`, --ours is what the vault had that was merged into, and --theirs what was merged.
+
+A file that was put right in a mount or with `avfs write` is settled with --as-is.
 
 Examples:
   avfs resolve src/main.rs --theirs
   avfs resolve src/main.rs --edit
   avfs resolve src/main.rs --file merged.rs
-  avfs resolve src/main.rs --as-is")]
+  avfs resolve src/main.rs --as-is"
+)]
 pub struct ResolveArgs {
     #[arg(value_parser = vault_path())]
     path: TreePath,
@@ -36,11 +41,11 @@ pub struct ResolveArgs {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct To {
-    /// What the vault had that was merged into
+    /// What the vault had that was merged into; after a sync: the task
     #[arg(long)]
     ours: bool,
 
-    /// What the vault had that was merged
+    /// What the vault had that was merged; after a sync: the directory
     #[arg(long)]
     theirs: bool,
 

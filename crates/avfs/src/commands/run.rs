@@ -28,7 +28,7 @@ pub use making::{WantedTask, given_rules};
 pub use withdrawing::Made;
 
 use super::apply::{MannerArgs, Part, apply};
-use super::exec::{HostDoor, of_error, supervised};
+use super::exec::{HostDoor, Outputs, of_error, supervised};
 use crate::context::Context;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -117,11 +117,14 @@ fn work(
     let rules = start.program.rules.clone();
     let door =
         HostDoor { home: context.home()?.to_owned(), vault: start.task.vault_name().to_string(), rules };
+    // A program that goes on without its terminal does not depend on who reads here.
+    let outputs = is_piped.then(|| Outputs::of(context.out.is_json()));
     let mut lingering = Lingering::default();
     let (id, has_begun) = (OnceCell::new(), Cell::new(false));
     let supervised = supervised(
         &work.worker,
         Some(&door),
+        outputs.as_ref(),
         |running| {
             let mut run = start.task.begin_run(&start.program, streams, running.cancel)?;
             id.get_or_init(|| run.id().to_owned());
@@ -242,7 +245,7 @@ fn plain_stdin() -> io::Result<Stdin> {
 fn show(out: &mut Printer, event: Event<'_>) {
     // Whoever does not read is not told.
     let _ = match event {
-        Event::Stdout(bytes) if !out.is_json() => out.bytes(bytes).and_then(|()| out.flush()),
+        Event::Stdout(bytes) if !out.is_json() => out.pass_on(bytes),
         Event::Stdout(bytes) | Event::Stderr(bytes) => io::stderr().write_all(bytes).map_err(Into::into),
         Event::Refused(refusal) => {
             out.talk(unreached::frequent(refusal));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agentvfs::mount::MountError;
+use agentvfs::mount::{MountError, Unmount};
 use agentvfs::{Error, KnownMount, Unmounted, Vault};
 use anyhow::Result;
 use serde::Serialize;
@@ -104,7 +104,7 @@ fn warn_if_it_lingers(context: &mut Context<'_>, args: &UnmountArgs, left: Unmou
 /// Ends one mount of a vault.
 pub fn end(vault: &Vault, dir: &Path, force: bool) -> Result<Unmounted, Error> {
     match vault.live_owner()? {
-        Some(owner) => owner.unmount(dir, force),
+        Some(owner) => owner.unmount(dir, if force { Unmount::Detach } else { Unmount::IfUnused }),
         // It has ended since, and its mounts with it.
         None => vault.store().clean_up_mounts(&mut agentvfs::mount::take_away).map(|()| Unmounted::Wholly),
     }

@@ -69,7 +69,7 @@ impl WorkspaceBody {
 }
 
 /// Where a task is mounted, if it is.
-fn mounted_at(task: &Task) -> Result<Option<PathBuf>> {
+pub fn mounted_at(task: &Task) -> Result<Option<PathBuf>> {
     let mounts = task.vault().mount_records()?;
     Ok(mounts.into_iter().next().map(|mount| mount.dir))
 }

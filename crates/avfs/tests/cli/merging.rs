@@ -34,7 +34,7 @@ fn a_merge_with_a_conflict_says_so_until_it_is_resolved() {
     text             /a.txt
     --- talk
     merged into web: 3 paths changed, now snapshot ID (`avfs undo` takes it back)
-    warning: 1 conflict: settle each with `avfs resolve PATH`
+    warning: 1 conflict: settle each with `avfs resolve PATH --ours` (what was there) or `--theirs` (what was merged in); `avfs resolve --help` has other ways
     ");
     assert_eq!(sandbox.good("cat a.txt"), "<<<<<<< web\none\n=======\nuno\n>>>>>>> fix\n2\n3\n");
     assert_snapshot!(sandbox.run("conflicts"), @"

@@ -58,8 +58,9 @@ fn a_workspace_is_a_private_copy_that_is_kept_until_it_is_discarded() {
     assert_eq!(sandbox.good("diff try src --name-only"), "src/main.rs\n");
     assert_eq!(sandbox.good("workspace start try").trim_end(), dir.to_str().unwrap());
     assert_eq!(fs::read_to_string(dir.join("src/main.rs")).unwrap(), "one\n2\n");
-    assert_eq!(sandbox.bad("discard try"), (2, "needs-confirmation".into()));
+    assert_eq!(sandbox.bad("discard try --yes"), (5, "vault-busy".into()));
     sandbox.good("workspace stop try");
+    assert_eq!(sandbox.bad("discard try"), (2, "needs-confirmation".into()));
     sandbox.good("discard try --yes");
     assert_eq!(sandbox.object("tasks --all --json")["tasks"], serde_json::json!([]));
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod caches;
+mod copies;
 mod detach;
 mod ends;
 mod full_disk;
@@ -12,12 +13,15 @@ mod git;
 mod home;
 mod leftovers;
 mod network;
+mod no_fuse;
 #[allow(dead_code, reason = "shared with other tests in a terminal")]
 #[path = "../review/pane.rs"]
 mod pane;
 mod project;
+mod readers;
 mod repository;
 mod setup;
 mod terminal;
 mod unread;
+mod words;
 mod workspace;

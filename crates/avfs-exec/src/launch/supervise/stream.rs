@@ -51,6 +51,11 @@ impl Stream {
         Ok(())
     }
 
+    /// Takes nothing more: whoever writes meets a closed pipe.
+    pub(super) fn close(&mut self) {
+        self.pipe = None;
+    }
+
     /// The beginning of what came.
     pub(super) fn so_far(&self) -> &[u8] {
         self.capture.head()

@@ -13,6 +13,7 @@ use crate::session::Session;
 use crate::transport::giving_way::{Callers, GivingWay, Line};
 use crate::transport::scheduling::may_come_back;
 use crate::transport::starting::{come_last_for_good, prepare_starter};
+use crate::transport::stop::ServingStop;
 
 pub(in crate::transport) struct Last {
     worker: Worker,
@@ -31,7 +32,7 @@ struct Shared {
 impl Last {
     /// Only for a process that could not make an ordinary thread of one that comes last. Without one, requests are served
     /// as well.
-    pub fn if_needed(session: &Arc<Session>, connection: &Arc<OwnedFd>) -> Option<Last> {
+    pub fn if_needed(session: &Arc<Session>, connection: &Arc<OwnedFd>, stop: &ServingStop) -> Option<Last> {
         if may_come_back() || prepare_starter().is_err() {
             return None;
         }
@@ -39,7 +40,7 @@ impl Last {
         let fd = clone::another(connection);
         let waiting = Waiting::outside(&fd).ok()?;
         waiting.listen(&bell).ok()?;
-        let worker = Worker::made(session.clone(), fd, waiting).ok()?;
+        let worker = Worker::made(session.clone(), fd, waiting, stop.clone()).ok()?;
         let (is_serving, has_ended) = (worker.is_serving.clone(), AtomicBool::new(false));
         Some(Last { worker, shared: Arc::new(Shared { is_serving, has_ended, bell }) })
     }

@@ -51,7 +51,8 @@ impl Waiting {
         Ok(epoll::add(&self.set, bell, EventData::new_u64(1), EventFlags::IN)?)
     }
 
-    /// Returns when there may be a request, which another thread may have taken, or when the mount is gone.
+    /// Returns when there may be a request, which another thread may have taken, when the mount is gone, or
+    /// when serving is to stop.
     pub fn wait(&self) {
         let mut room = [MaybeUninit::uninit(); 1];
         // An interrupted wait says nothing, as if another thread had taken the request.

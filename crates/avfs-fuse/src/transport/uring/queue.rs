@@ -17,6 +17,7 @@ use crate::reply::{Courier, Slot};
 use crate::session::Session;
 use crate::transport::giving_way::{Callers, GivingWay, Serves};
 use crate::transport::scheduling::stay_on;
+use crate::transport::stop::ServingStop;
 
 /// A request and its answer have the same memory. Names, which are short, make room for the answer; what is
 /// longer stays, and the answer, which is short then, is copied in behind it.
@@ -46,8 +47,9 @@ pub struct Queue {
     serves: Option<Serves>,
     /// The kernel did not take an entry.
     is_refused: bool,
-    /// The kernel has begun to end the connection.
+    /// The kernel has begun to end the connection, or we are to.
     has_ended: bool,
+    stop: ServingStop,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,10 +68,11 @@ impl Queue {
         place: Place,
         connection: Arc<OwnedFd>,
         depth: usize,
+        stop: ServingStop,
     ) -> io::Result<Queue> {
         let outbox = Arc::new(Outbox::new()?);
         let entries = u32::try_from(depth * place.queues.len()).map_err(io::Error::other)?;
-        let ring = Ring::new(connection.as_fd(), outbox.bell(), entries)?;
+        let ring = Ring::new(connection.as_fd(), outbox.bell(), stop.bell(), entries)?;
         Ok(Queue {
             session,
             connection,
@@ -84,6 +87,7 @@ impl Queue {
             serves: None,
             is_refused: false,
             has_ended: false,
+            stop,
         })
     }
 
@@ -107,6 +111,7 @@ impl Queue {
         }
         self.payload = payload;
         self.ring.listen()?;
+        self.ring.listen_for_stop()?;
         for queue in self.place.queues.clone() {
             for _ in 0..self.depth {
                 self.add_entry(queue)?;
@@ -133,11 +138,14 @@ impl Queue {
         }
     }
 
-    /// Serves until the mount is gone. Requests that other threads have not answered by then are left to
+    /// Serves until the mount is gone, or serving is to stop. Requests that other threads have not answered by then are left to
     /// them: nobody waits for the answers.
     pub fn run(mut self, giving_way: Option<GivingWay>) -> io::Result<()> {
         self.serves = giving_way.and_then(|giving_way| giving_way.join(Callers::ItsCpu));
-        while self.ring.is_in_use() || (!self.has_ended && self.progress.contains(&Progress::Deferred)) {
+        // Told to stop, it ends with entries that the kernel holds, as it does when the process ends.
+        while !self.stop.is_asked()
+            && (self.ring.is_in_use() || (!self.has_ended && self.progress.contains(&Progress::Deferred)))
+        {
             self.ring.submit_and_wait()?;
             self.take_completions()?;
         }
@@ -149,6 +157,7 @@ impl Queue {
             match completion {
                 Completion::Request(entry) => self.serve(entry)?,
                 Completion::Bell => self.send_deferred()?,
+                Completion::Stop => self.has_ended = true,
                 Completion::Ended(entry, error) => self.ended(entry, error),
             }
         }

@@ -13,6 +13,7 @@ use crate::exit::ExitStatus;
 use crate::git::NameField;
 use crate::json::PathField;
 use crate::printer::Printer;
+use crate::unreached::quoted;
 use crate::versions::count;
 
 /// How many paths that were left out are told one by one.
@@ -182,7 +183,11 @@ fn tell_commits(
     }
     for left in brought.iter().flat_map(|brought| &brought.left) {
         let name = left.short();
-        out.talk(format_args!("left in the task: {name}; `--of {name} --branch NAME` brings it"));
+        let command = quoted(
+            &["avfs", "apply", task.name().as_str(), "--commits", "--of", &name, "--branch", &name]
+                .map(str::to_owned),
+        );
+        out.talk(format_args!("left in the task: {name}; `{command}` brings it"));
     }
     Ok(())
 }

@@ -16,8 +16,8 @@ use crate::exit::ExitStatus;
 #[command(
     after_help = "--once (the default) holds for one run of exactly what `avfs approvals show` tells, on that state of
 the vault. --session holds for the same request by the same principal, whatever the vault holds, for 8 hours.
---always saves a rule with the vault, which holds for runs that reach no other hosts; `avfs approvals rules` takes it
-back. --rule saves other words of the command instead, down to its subcommand. --policy saves it at the end of a
+--always saves a rule with the vault, which holds for runs that reach no other hosts; `avfs approvals rules
+--forget N` takes it back. --rule saves other words of the command instead, down to its subcommand. --policy saves it at the end of a
 policy file instead, with its network. Where a word of the command means a file of the vault, or a program that is not
 known before it runs, only --once is possible.
 

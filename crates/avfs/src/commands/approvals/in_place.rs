@@ -40,7 +40,7 @@ enum Answer {
 
 const EXPLANATION: &str = "  o  once: exactly this command, once, on this state of the vault
   s  session: the same command by the same principal, for 8 hours
-  a  always: saves the rule shown above with the vault; `avfs approvals rules` removes it
+  a  always: saves the rule shown above with the vault; `avfs approvals rules --forget N` removes it
   d  deny: the command does not run, and is refused when it is asked for again
   q  quit: leaves the question open; `avfs approvals` answers it later";
 

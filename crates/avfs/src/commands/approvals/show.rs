@@ -91,6 +91,7 @@ fn preview(worker: &Worker, store: &Store, approval: &Approval) -> Result<Previe
     let shown = supervised(
         worker,
         None,
+        None,
         |running| store.preview(approval, running),
         &mut |_| {},
         &mut |_, _| {},

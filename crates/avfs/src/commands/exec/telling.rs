@@ -66,7 +66,7 @@ impl<'a> Telling<'a> {
     pub fn event(&mut self, event: Event<'_>) {
         let told = match (self.manner, event) {
             (Manner::Envelope, _) | (_, Event::Started | Event::Stopping(_)) => Ok(()),
-            (Manner::Through, Event::Stdout(bytes)) => self.out.bytes(bytes).and_then(|()| self.out.flush()),
+            (Manner::Through, Event::Stdout(bytes)) => self.out.pass_on(bytes),
             (Manner::Through, Event::Stderr(bytes)) => {
                 std::io::stderr().write_all(bytes).map_err(PrintError::Failed)
             }
@@ -149,9 +149,14 @@ impl<'a> Telling<'a> {
     /// What is not in the command's own output.
     fn sum_up(&mut self, envelope: &Envelope) {
         if let Some(error) = &envelope.error {
-            self.out.warn(&error.message);
-            if let Some(hint) = &error.hint {
-                self.out.talk(format_args!("hint: {hint}"));
+            // What a policy or a person decides is no failure of ours.
+            if let "approval_required" | "approval_denied" | "denied_by_policy" = error.code.as_str() {
+                self.out.warn(&error.message);
+                if let Some(hint) = &error.hint {
+                    self.out.talk(format_args!("hint: {hint}"));
+                }
+            } else {
+                self.out.error(&error.message, error.hint.as_deref());
             }
             return;
         }

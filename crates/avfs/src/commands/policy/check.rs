@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use agentvfs::Vault;
 use agentvfs::exec::ExecRequest;
 use agentvfs::exec::boundary::classify::{Classification, Command, classify};
 use agentvfs::exec::boundary::network::{NetworkChoice, Publish};
@@ -14,7 +15,7 @@ use serde::Serialize;
 use crate::commands::exec::policy;
 use crate::context::Context;
 use crate::exit::ExitStatus;
-use crate::here::start_directory;
+use crate::here::{start_directory, working_directory};
 use crate::rule_args::RuleArgs;
 
 /// Tell what a command would do and what the policy decides, without running it
@@ -64,7 +65,11 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
     let network = NetworkChoice::all(&args.net, Network::None);
     let asked = Capabilities { write: true, network: network.clone(), published: args.publish.clone() };
     let asked = asked.narrowed_by(found.classes);
-    let policy = match (context.vault_if_chosen()?, given) {
+    let vault = match context.vault_if_chosen()? {
+        Some(vault) => Some(vault),
+        None => of_project(context)?,
+    };
+    let policy = match (vault, given) {
         (Some(vault), policy) => {
             // As `avfs exec` would ask for it without more flags.
             vault.policy_here(&ExecRequest {
@@ -84,6 +89,15 @@ pub fn run(context: &mut Context<'_>, args: &CheckArgs) -> Result<ExitStatus> {
     let decision = policy.decide_for(&found, &asked, true);
     report(context, &found, &decision)?;
     Ok(ExitStatus::Success)
+}
+
+/// The project of the current directory, whose policy holds for all of its tasks.
+fn of_project(context: &Context<'_>) -> Result<Option<Vault>> {
+    if !context.settings.home().is_some_and(Path::exists) {
+        return Ok(None);
+    }
+    let project = context.store()?.find_project(&working_directory())?;
+    Ok(project.map(|project| project.vault()))
 }
 
 /// What decides where no vault is chosen. A store that does not exist is not made.

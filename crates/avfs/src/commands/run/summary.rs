@@ -90,8 +90,8 @@ pub(super) fn tell(
     }
     tell_limits(out, end);
     tell_possible_limits(out, start, end);
-    // A task in which nothing was changed may be gone by then.
-    let task = (!changes.files.is_empty()).then(|| start.task.name().to_string());
+    // One that is gone by then is not named.
+    let task = (!is_spent).then(|| start.task.name().to_string());
     let refusals: Vec<Unreached<'_>> = end.refusals.iter().map(Unreached::from).collect();
     for line in unreached::lines(&refusals, |net| args.again(task.as_deref(), net)) {
         out.talk(line);
@@ -142,7 +142,13 @@ pub(super) fn tell(
     }
     if !items.is_empty() {
         out.talk(format_args!("look:  avfs diff {name}"));
-        out.talk(format_args!("keep:  avfs apply {name}"));
+        let is_applied_next = args.apply_on_success && end.status == 0;
+        if commits > 0 {
+            out.talk(format_args!("keep:  avfs apply {name} --commits   (its commits, as a branch)"));
+        }
+        if !is_applied_next {
+            out.talk(format_args!("keep:  avfs apply {name}"));
+        }
         out.talk(format_args!("drop:  avfs discard {name}"));
     }
     Ok(())

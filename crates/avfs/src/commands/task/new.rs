@@ -20,14 +20,17 @@ it is discarded. `avfs run --task NAME` runs a program in it.
 
 Examples:
   avfs task new
-  avfs task new --name fix-login
-  avfs task new --name fix-login --from ~/src/web
+  avfs task new fix-login
+  avfs task new fix-login --from ~/src/web
   task=$(avfs task new) && avfs run --detach --task $task -- claude"
 )]
 pub struct NewArgs {
     #[command(flatten)]
     pub rules: RuleArgs,
-    /// Name it [default: `task` and a number]
+    /// Its name [default: `task` and a number]
+    #[arg(value_name = "TASK", conflicts_with = "name")]
+    task: Option<String>,
+    /// Its name, as `avfs run` takes it
     #[arg(long, value_name = "TASK")]
     name: Option<String>,
     /// The directory whose project it is a fork of [default: the working directory]
@@ -43,7 +46,7 @@ pub fn run(context: &mut Context<'_>, args: &NewArgs) -> Result<ExitStatus> {
         source,
     })?;
     let wanted = WantedTask {
-        name: args.name.as_deref(),
+        name: args.task.as_deref().or(args.name.as_deref()),
         command: String::new(),
         automatic: false,
         profile: None,

@@ -54,7 +54,10 @@ pub fn run(context: &mut Context<'_>, args: &EnterArgs) -> Result<ExitStatus> {
         }
     };
     check_here(&shown)?;
-    let command = command(&args.command);
+    let (command, variables) = match &args.command[..] {
+        [] => task.named_in_prompt(shell()),
+        words => (words.to_vec(), Vec::new()),
+    };
     if args.command.is_empty() {
         let name = args.source.name();
         context.out.talk(format_args!(
@@ -64,7 +67,7 @@ pub fn run(context: &mut Context<'_>, args: &EnterArgs) -> Result<ExitStatus> {
     }
     context.out.flush()?;
     show_in_place(&shown, task.root()).map_err(|error| no_place(&error))?;
-    let error = become_program(&task, &command, cwd.as_deref());
+    let error = become_program(&task, &command, variables, cwd.as_deref());
     Err(not_started(&command[0], &error).into())
 }
 
@@ -93,18 +96,20 @@ fn check_here(shown: &Path) -> Result<()> {
     Err(Failure::new("not-shown", ExitStatus::Refused, text).hint(Some(hint)).into())
 }
 
-fn command(given: &[OsString]) -> Vec<OsString> {
-    match given {
-        [] => vec![std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or("/bin/sh".into())],
-        words => words.to_vec(),
-    }
+fn shell() -> OsString {
+    std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or("/bin/sh".into())
 }
 
 /// Comes back only if it cannot be started.
-fn become_program(task: &Task, command: &[OsString], cwd: Option<&Path>) -> io::Error {
+fn become_program(
+    task: &Task,
+    command: &[OsString],
+    variables: Vec<(OsString, OsString)>,
+    cwd: Option<&Path>,
+) -> io::Error {
     let place = directory(task, cwd);
     let mut program = Command::new(&command[0]);
-    program.args(&command[1..]).current_dir(&place).env("PWD", &place);
+    program.args(&command[1..]).current_dir(&place).env("PWD", &place).envs(variables);
     program.env(VAULT, OsStr::new(task.vault_name().as_str())).exec()
 }
 

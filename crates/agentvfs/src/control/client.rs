@@ -124,7 +124,7 @@ impl LiveOwner {
     /// Has it make a stored state the head; returns what the head is then.
     pub(crate) fn adopt(self, adopt: &Adopt) -> Result<(u64, Head)> {
         let vault = self.vault.clone();
-        match self.ask(&Request::Adopt(adopt.clone()), None)? {
+        match self.ask(&Request::Adopt(Box::new(adopt.clone())), None)? {
             Reply::Adopted { seq, snapshot, inodes, conflicts } => {
                 Ok((seq, Head { snapshot, inodes, journal: 0, conflicts }))
             }

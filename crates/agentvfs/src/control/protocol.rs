@@ -30,7 +30,7 @@ pub(crate) enum Request {
     /// Take a snapshot of what is not stored yet.
     Settle,
     /// Make a stored state the head.
-    Adopt(Adopt),
+    Adopt(Box<Adopt>),
     /// Read anew how much the vault may hold.
     Limits,
     /// Serve the vault at a directory; a connection to the kernel may come along.

@@ -50,22 +50,29 @@ fn held_work(task: &Task) -> Option<String> {
 /// What still runs is not thrown away: nothing is, if one of the tasks does.
 fn refuse_running(context: &mut Context<'_>, tasks: &[Task]) -> Result<()> {
     let here = context.here()?;
+    let home = context.home()?.to_owned();
     for task in tasks {
         if !task.is_running()? {
             continue;
         }
         let name = here.name_of(task);
         let has_run = task.last_run()?.is_some_and(|run| run.is_going_on());
-        let hint = if has_run {
-            format!("`avfs task stop {name}` ends it; `--force` throws it away as it runs")
-        } else if mounted_at(task)?.is_some() {
-            format!("`avfs workspace stop {name}` unmounts it; `--force` throws it away as it is used")
-        } else {
-            "try again when that is done; `--force` throws it away as it is used".to_owned()
-        };
-        let text = match has_run {
-            true => format!("task '{name}' is running"),
-            false => format!("task '{name}' is in use"),
+        let (text, hint) = match mounted_at(task)? {
+            _ if has_run => (
+                format!("task '{name}' is running"),
+                format!("`avfs task stop {name}` ends it; `--force` throws it away as it runs"),
+            ),
+            // A command or a session has it, which are in the store.
+            Some(dir) if dir.starts_with(&home) => (
+                format!("task '{name}' is in use by a command or a session"),
+                "try again when it has ended; `--force` throws the task away as it is used".to_owned(),
+            ),
+            Some(_) => (
+                format!("task '{name}' is mounted"),
+                format!("`avfs workspace stop {name}` unmounts it; `--force` throws it away as it is used"),
+            ),
+            // Whoever has it open is about to end.
+            None => continue,
         };
         return Err(Failure::new("vault-busy", ExitStatus::Busy, text).hint(Some(hint)).into());
     }

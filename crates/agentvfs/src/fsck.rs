@@ -204,11 +204,16 @@ impl Store {
     fn find_journal_flaws(&self, roots: &[VaultRoots], report: &mut CheckReport) -> Result<()> {
         for VaultRoots { record, .. } in roots {
             let vault = Vault::new(self.clone(), record.id);
-            let Some(place) = vault.journal_place(&record.head) else { continue };
-            if !vault.has_journal()? || self.is_read_only() {
-                continue;
+            match vault.has_journal() {
+                Ok(true) if !self.is_read_only() => {}
+                // It was deleted since.
+                Ok(_) | Err(Error::UnknownVault { .. }) => continue,
+                Err(error) => return Err(error),
             }
             let Ok(_ownership) = self.own_at_once(record.id, record.name.as_str()) else { continue };
+            // Its last owner may have stored what is in the journal since, or deleted the vault.
+            let Ok((record, _)) = vault.record() else { continue };
+            let Some(place) = vault.journal_place(&record.head) else { continue };
             // Without its base there is nothing to replay it on, and that was found before.
             let Ok(base) = vault.base_of(&record.head) else { continue };
             let flaw = place.flaw(self.objects(), &base);

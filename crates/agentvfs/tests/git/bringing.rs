@@ -92,7 +92,7 @@ fn merges_list_the_commits_of_both_sides() {
         work.commits(Some(&ground.host())).unwrap().into_iter().map(|line| line.subject).collect();
     assert_eq!(subjects.len(), 3, "{subjects:?}");
     let brought = bring(&work, &ground.host()).unwrap();
-    assert_eq!(brought.left, [branch("side")]);
+    assert!(brought.left.is_empty(), "what is merged came along: {:?}", brought.left);
 }
 
 #[test]

@@ -69,6 +69,19 @@ fn an_exec_ends_with_the_reader_of_its_output() {
 }
 
 #[test]
+fn a_command_of_a_session_ends_with_the_reader_of_its_output() {
+    let project = Project::new();
+    good(&mut project.avfs(&["vault", "create", "box"]));
+    let id = good(&mut project.avfs(&["session", "start", "--vault", "box"]));
+    let exec =
+        |words: &[&str]| project.avfs(&[&["session", "exec", id.trim(), "--wait", "--"], words].concat());
+    assert_eq!(after_one_line(&mut exec(&["yes"])), Some(BROKEN_PIPE));
+    assert_eq!(after_one_line(&mut exec(&["sh", "-c", SLOW])), Some(BROKEN_PIPE));
+    assert_eq!(good(&mut exec(&["echo", "still there"])), "still there\n");
+    good(&mut project.avfs(&["session", "stop", id.trim()]));
+}
+
+#[test]
 fn without_a_reader_of_its_object_a_run_ends_too() {
     let project = Project::new();
     good(&mut project.avfs(&["vault", "create", "box"]));

@@ -83,6 +83,11 @@ impl<'a> Telling<'a> {
         }
     }
 
+    /// Whether nobody reads what is told.
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self.failed, Some(PrintError::Closed))
+    }
+
     /// The ports of a run that has begun.
     pub fn announce(&mut self, published: &[PublishedBody]) {
         announce(self.out, published);

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use agentvfs::approvals::{ApprovalId, ApprovalState};
+use agentvfs::exec::boundary::Event;
 use agentvfs::exec::boundary::classify::Command;
 use agentvfs::session::{SessionAnswer, SessionCommand};
 use anyhow::Result;
@@ -72,15 +73,24 @@ pub fn run(context: &mut Context<'_>, args: &ExecArgs) -> Result<ExitStatus> {
         Err(_) => "avfs undo".to_owned(),
     };
     let mut telling = Telling::new(context.out, manner, undo.clone());
-    let mut answer = session.exec(&command, &mut |event| telling.event(event))?;
+    let mut answer = session.exec(&command, &mut |event| tell(&mut telling, event))?;
     if let Some(id) = open_question(&answer).filter(|_| asks_here) {
         in_place::ask(&store, &id, &|_| false)?;
         if store.approval(&id)?.state != ApprovalState::Pending {
-            answer = session.exec(&command, &mut |event| telling.event(event))?;
+            answer = session.exec(&command, &mut |event| tell(&mut telling, event))?;
         }
     }
     telling.end_of_other(&answer.line, &talk(&answer, &undo))?;
     Ok(status(&answer.envelope))
+}
+
+/// Passes output on. If nobody reads it any more, this process ends, as a program does that meets a closed pipe: the
+/// session ends the command of a caller that is gone.
+fn tell(telling: &mut Telling<'_>, event: Event<'_>) {
+    telling.event(event);
+    if telling.is_cut_off() {
+        std::process::exit(ExitStatus::BrokenPipe.number().into());
+    }
 }
 
 impl ExecArgs {

@@ -167,7 +167,7 @@ fn approved_commands_of_a_session_have_only_variables_that_their_words_name() {
     let asker = Asker::new();
     let session = asker.good(&["session", "start", "--quiet", "--env", "KEPT=k", "--env", "CC=gcc"]);
     let session = session.trim();
-    let set = "export NODE_OPTIONS=--require=/workspace/e.js CURL_HOME=/workspace CC=/workspace/cc SEEN=s";
+    let set = "export NODE_OPTIONS=--max-old-space-size=99 CURL_HOME=/workspace CC=/workspace/cc SEEN=s";
     asker.session(session, &["-c", set]);
     let line = "env > told; echo $SEEN >> told; curl -s https://example.invalid; true";
     let asked = asker.session(session, &["-c", line]);

@@ -54,6 +54,8 @@ pub struct Printer {
     color_talk: bool,
     /// What was said while a pager had the terminal.
     held: Option<Vec<String>>,
+    /// Nobody reads the output that is passed on.
+    is_cut_off: bool,
 }
 
 impl Printer {
@@ -65,8 +67,16 @@ impl Printer {
             false => Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
         };
         let stderr = Box::new(io::stderr());
-        let mut printer =
-            Printer { stdout, stderr, to_terminal, manner, color_data: false, color_talk: false, held: None };
+        let mut printer = Printer {
+            stdout,
+            stderr,
+            to_terminal,
+            manner,
+            color_data: false,
+            color_talk: false,
+            held: None,
+            is_cut_off: false,
+        };
         printer.set_color(manner.color);
         printer
     }
@@ -82,6 +92,7 @@ impl Printer {
             color_data: false,
             color_talk: false,
             held: None,
+            is_cut_off: false,
         }
     }
 
@@ -147,10 +158,16 @@ impl Printer {
         match self.bytes(bytes).and_then(|()| self.flush()) {
             Err(PrintError::Closed) => {
                 self.stdout = Box::new(io::sink());
+                self.is_cut_off = true;
                 Ok(())
             }
             passed => passed,
         }
+    }
+
+    /// Whether nobody reads what is passed on.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     /// Standard output itself, for an archive.

@@ -85,7 +85,7 @@ impl<'a> Telling<'a> {
 
     /// Whether nobody reads what is told.
     pub fn is_cut_off(&self) -> bool {
-        matches!(self.failed, Some(PrintError::Closed))
+        self.out.is_cut_off() || matches!(self.failed, Some(PrintError::Closed))
     }
 
     /// The ports of a run that has begun.

@@ -7,7 +7,9 @@ use std::os::unix::net::UnixListener;
 use avfs_exec::launch::{End, Isolation, Stop};
 use avfs_exec::{Launcher, Limits, Network, Outcome, Plan};
 
-use crate::kit::{Workspace, is_held, landlocked, launch_and_cancel, launch_by, outside, stderr, stdout};
+use crate::kit::{
+    Workspace, landlocked, launch_and_cancel, launch_by, outside, stderr, stdout, wait_until_free,
+};
 
 fn launch(plan: &Plan) -> Outcome {
     launch_by(&landlocked(), plan).unwrap()
@@ -120,7 +122,7 @@ fn processes_that_left_are_ended_with_the_run() {
     let fifo = workspace.fifo("held");
     let script = "(setsid sh -c 'setsid sleep 999 3>held &' &); exec 3>held; exit 5";
     assert_eq!(launch(&workspace.shell(script)).end, End::Exited(5));
-    assert!(!is_held(&fifo));
+    wait_until_free(&fifo);
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn a_deaf_run_is_killed_with_all_its_processes() {
     let launcher: &dyn Launcher = &landlocked();
     let outcome = launch_and_cancel(launcher, &Plan { limits, ..workspace.shell(script) });
     assert_eq!((outcome.end, outcome.stopped), (End::Signaled(9), Some(Stop::Cancelled)));
-    assert!(!is_held(&fifo));
+    wait_until_free(&fifo);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use avfs_exec::launch::{End, Stop};
 use avfs_exec::limits::{Limit, LimitsBy};
 use avfs_exec::{Limits, Plan};
 
-use crate::kit::{Workspace, bubblewrap, is_held, launch, launch_and_cancel, stderr, stdout};
+use crate::kit::{Workspace, bubblewrap, launch, launch_and_cancel, stderr, stdout, wait_until_free};
 
 fn limited(workspace: &Workspace, limits: Limits, program: &str) -> Plan {
     Plan { limits, ..workspace.plan(&["/usr/bin/python3", "-c", program]) }
@@ -38,7 +38,7 @@ fn a_run_that_does_not_listen_is_killed_with_all_its_processes() {
     let limits = Limits { grace: Duration::from_millis(100), ..Limits::default() };
     let outcome = launch_and_cancel(&bubblewrap(), &Plan { limits, ..workspace.shell(script) });
     assert_eq!((outcome.end, outcome.stopped), (End::Signaled(9), Some(Stop::Cancelled)));
-    assert!(!is_held(&fifo));
+    wait_until_free(&fifo);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_fork_bomb_is_over_when_its_time_is() {
     let script = "exec 3>held; bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 999";
     let outcome = launch(&Plan { limits, ..workspace.plan(&["bash", "-c", script]) });
     assert!(outcome.timed_out());
-    assert!(!is_held(&fifo));
+    wait_until_free(&fifo);
 }
 
 #[test]

@@ -189,7 +189,9 @@ const SECRET_NAMES: &[&str] = &[
 
 /// Whether a setting in the text has a value that looks like a password or a key.
 pub(super) fn has_password(text: &str) -> bool {
-    text.lines().any(|line| {
+    // JSON may have all its settings on one line.
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    text.split(|c: char| c == '\n' || is_json && matches!(c, '{' | '}' | '[' | ']' | ',')).any(|line| {
         let line = line.trim().trim_start_matches("export ").trim_start();
         let is_comment = line.starts_with('#') || line.starts_with("//") || line.starts_with(';');
         is_setting_of_registry(line) || !is_comment && (has_password_in_url(line) || is_secret_setting(line))
@@ -372,6 +374,13 @@ mod tests {
             assert_eq!(judge(name.as_bytes(), contents.as_bytes()), expected, "{name}: {contents}");
         }
         assert_eq!(judge(b".env", b"A=\xff"), Some(Secret::Unknown));
+    }
+
+    #[test]
+    fn json_on_one_line_is_read_as_on_many() {
+        assert!(has_password(r#"{"outputs":{"db":{"user":"app","password":"Zk38vnQ0pLw2"}},"version":4}"#));
+        assert!(!has_password(r#"{"outputs":{"db":{"user":"app","password":""}},"version":4}"#));
+        assert!(!has_password(r#"{"scripts":{"token":"node token.js --all"},"version":4}"#));
     }
 
     #[test]

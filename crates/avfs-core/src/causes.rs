@@ -1,4 +1,4 @@
-//! Errors with everything that caused them.
+//! Errors printed together with all their causes.
 
 /// An error with all its causes, on one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {

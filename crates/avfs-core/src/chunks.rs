@@ -12,16 +12,18 @@ mod occupied;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::codec::{DecodeError, Reader, put_id, put_number};
+use crate::codec::{ByteReader, DecodeError, put_id, put_number};
 use crate::id::{BlobId, ChunksId};
 pub use differing::differing;
 pub use occupied::occupied;
 
 /// Files up to this size without holes are stored as one blob; all others as chunks.
 pub const BLOB_MAX: u64 = 1 << 20;
+/// Bytes of a chunk; the last one of a file may be shorter.
 pub const CHUNK_SIZE: u64 = 64 << 10;
+/// Bytes of a page, the unit in which holes of a chunk are known.
 pub const PAGE_SIZE: u64 = 4 << 10;
-/// The largest file: what four levels of chunks hold.
+/// The largest file: the capacity of four levels of chunks.
 pub const FILE_MAX: u64 = CHUNK_SIZE << (8 * 4);
 const PAGES_PER_CHUNK: u32 = (CHUNK_SIZE / PAGE_SIZE) as u32;
 const FANOUT_BITS: u32 = 8;
@@ -32,16 +34,20 @@ const MAX_LEVEL: u8 = 3;
 pub struct PageMap(pub u16);
 
 impl PageMap {
+    /// All pages of a chunk.
     pub const ALL: PageMap = PageMap(u16::MAX);
 
+    /// Whether no page holds data.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    /// Whether a page holds data.
     pub fn contains(self, page: u32) -> bool {
         self.0 >> page & 1 == 1
     }
 
+    /// Notes that a page holds data.
     pub fn insert(&mut self, page: u32) {
         self.0 |= 1 << page;
     }
@@ -63,16 +69,19 @@ impl PageMap {
 /// One chunk with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chunk {
+    /// Its bytes. Holes within it are zeros there.
     pub id: BlobId,
+    /// The pages of it that hold data.
     pub pages: PageMap,
 }
 
 /// How long chunk `index` of a file of `size` bytes is.
 pub fn chunk_len(size: u64, index: u64) -> u64 {
-    size.saturating_sub(index.saturating_mul(CHUNK_SIZE)).min(CHUNK_SIZE)
+    size.saturating_sub(index.saturating_mul(CHUNK_SIZE))
+        .min(CHUNK_SIZE)
 }
 
-/// Cuts the data pages out of a chunk's bytes: what its blob holds.
+/// Extracts the data pages of a chunk: the bytes that its blob holds.
 pub fn pack_pages(bytes: &[u8], pages: PageMap) -> Vec<u8> {
     let mut packed = Vec::with_capacity(bytes.len());
     for page in pages.iter() {
@@ -95,7 +104,11 @@ pub fn unpack_pages(packed: &[u8], pages: PageMap, out: &mut [u8]) -> Result<(),
         out[start..end].copy_from_slice(data);
         rest = behind;
     }
-    if rest.is_empty() { Ok(()) } else { Err(DecodeError::Invalid("a chunk is longer than its pages")) }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        Err(DecodeError::Invalid("a chunk is longer than its pages"))
+    }
 }
 
 fn page_of(bytes: &[u8], page: u32) -> &[u8] {
@@ -107,11 +120,19 @@ fn page_of(bytes: &[u8], page: u32) -> &[u8] {
 /// One node of the tree: items by index, ascending. Only the root may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkNode {
+    /// Chunks, by their index in this node.
     Leaf(Vec<(u8, Chunk)>),
-    Inner { level: u8, children: Vec<(u8, ChunksId)> },
+    /// Nodes of the level below, by their index in this node.
+    Inner {
+        /// How many levels lie below this one.
+        level: u8,
+        /// The nodes, by their index in this one.
+        children: Vec<(u8, ChunksId)>,
+    },
 }
 
 impl ChunkNode {
+    /// The canonical encoding, by which the node is named.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -136,8 +157,9 @@ impl ChunkNode {
         out
     }
 
+    /// Reads an encoding; fails unless it is canonical.
     pub fn decode(bytes: &[u8]) -> Result<ChunkNode, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let level = reader.byte()?;
         if level > MAX_LEVEL {
             return Err(DecodeError::Invalid("a chunk list is too deep"));
@@ -161,23 +183,27 @@ impl ChunkNode {
     }
 }
 
-fn decode_chunk(reader: &mut Reader<'_>) -> Result<Chunk, DecodeError> {
+fn decode_chunk(reader: &mut ByteReader<'_>) -> Result<Chunk, DecodeError> {
     let low = reader.byte()?;
     let pages = PageMap(u16::from_le_bytes([low, reader.byte()?]));
     if pages.is_empty() {
         return Err(DecodeError::Invalid("a stored chunk has no data"));
     }
-    Ok(Chunk { id: BlobId::from_object(reader.id()?), pages })
+    Ok(Chunk {
+        id: BlobId::from_object(reader.id()?),
+        pages,
+    })
 }
 
 fn decode_items<T>(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     count: u64,
-    decode: impl Fn(&mut Reader<'_>) -> Result<T, DecodeError>,
+    decode: impl Fn(&mut ByteReader<'_>) -> Result<T, DecodeError>,
 ) -> Result<Vec<(u8, T)>, DecodeError> {
     let mut items: Vec<(u8, T)> = Vec::new();
     for _ in 0..count {
         let index = reader.byte()?;
+        // One encoding per node: equal contents must have equal ids.
         if items.last().is_some_and(|last| last.0 >= index) {
             return Err(DecodeError::Invalid("chunks are not in order"));
         }
@@ -186,15 +212,19 @@ fn decode_items<T>(
     Ok(items)
 }
 
-/// The door through which nodes of chunk lists are fetched.
+/// The interface through which nodes of chunk lists are fetched.
 pub trait ChunkNodes {
+    /// Why a node could not be loaded.
     type Error: From<DecodeError>;
+    /// Loads the node with this id.
     fn load(&self, id: ChunksId) -> Result<Arc<ChunkNode>, Self::Error>;
 }
 
-/// The door through which new nodes leave.
+/// The interface through which new nodes are stored.
 pub trait ChunkSink {
+    /// Why a node could not be stored.
     type Error;
+    /// Stores the encoding of a node; returns its id.
     fn store(&mut self, bytes: Vec<u8>) -> Result<ChunksId, Self::Error>;
 }
 
@@ -289,6 +319,7 @@ fn visit<N: ChunkNodes>(
         ChunkNode::Inner { children, .. } => {
             for (slot, child) in children {
                 let start = base + u64::from(*slot) * span(level);
+                // Children before `from` are not loaded.
                 if start + span(level) > from && !visit(nodes, *child, level - 1, start, from, found)? {
                     return Ok(false);
                 }
@@ -298,8 +329,9 @@ fn visit<N: ChunkNodes>(
     Ok(true)
 }
 
-/// Returns the chunk list `root` of a file of `old_size` bytes with `edits` made, for `new_size` bytes.
-/// Chunks beyond the new size go away. Loads and stores only nodes on the way to an edit or to the end.
+/// Returns the chunk list that results from `edits` to the list `root` of a file of `old_size` bytes, for a
+/// file of `new_size` bytes. Chunks beyond the new size are dropped. Loads and stores only nodes on the way
+/// to an edit or to the end.
 pub fn apply<N, S>(
     nodes: &N,
     sink: &mut S,
@@ -314,6 +346,7 @@ where
     let level = root_level(new_size);
     let old_level = root.map_or(0, |(_, old_size)| root_level(old_size));
     let mut old = root.map(|(id, _)| id);
+    // A file that became smaller has a lower root: everything that is kept is in the leftmost branch.
     for above in (level + 1..=old_level).rev() {
         old = match old {
             Some(id) => first_child(&*load_level(nodes, id, above)?),
@@ -325,12 +358,24 @@ where
     {
         old = None;
     }
-    let mut rebuild = Rebuild { nodes, sink, count: new_size.div_ceil(CHUNK_SIZE), edits };
+    let mut rebuild = ChunkListRebuild {
+        nodes,
+        sink,
+        count: new_size.div_ceil(CHUNK_SIZE),
+        edits,
+    };
     let new = rebuild.node(old.map(|id| (id, old_level.min(level))), level, 0)?;
     match new {
         Some(id) => Ok(id),
+        // A file of holes alone still has a root, which also shows how deep its tree is.
         None if level == 0 => rebuild.sink.store(ChunkNode::Leaf(Vec::new()).encode()),
-        None => rebuild.sink.store(ChunkNode::Inner { level, children: Vec::new() }.encode()),
+        None => rebuild.sink.store(
+            ChunkNode::Inner {
+                level,
+                children: Vec::new(),
+            }
+            .encode(),
+        ),
     }
 }
 
@@ -341,15 +386,15 @@ fn first_child(node: &ChunkNode) -> Option<ChunksId> {
     }
 }
 
-struct Rebuild<'a, N, S> {
+struct ChunkListRebuild<'a, N, S> {
     nodes: &'a N,
     sink: &'a mut S,
-    /// How many chunks the file has now.
+    /// The number of chunks in the file after the edits.
     count: u64,
     edits: &'a ChunkEdits,
 }
 
-impl<N: ChunkNodes, S: ChunkSink<Error = N::Error>> Rebuild<'_, N, S> {
+impl<N: ChunkNodes, S: ChunkSink<Error = N::Error>> ChunkListRebuild<'_, N, S> {
     /// Rebuilds the node of `level` that starts at chunk `base`. `old` may be lower: then it is the
     /// leftmost part of this node.
     fn node(
@@ -359,16 +404,30 @@ impl<N: ChunkNodes, S: ChunkSink<Error = N::Error>> Rebuild<'_, N, S> {
         base: u64,
     ) -> Result<Option<ChunksId>, N::Error> {
         let end = base.saturating_add(span(level + 1));
+        // A node that reaches past the end may hold chunks that are to be dropped.
         let touched = self.edits.range(base..end).next().is_some() || end > self.count;
         match old {
             Some((id, old_level)) if old_level == level && !touched => return Ok(Some(id)),
-            None if self.edits.range(base..end.min(self.count).max(base)).next().is_none() => {
+            None if self
+                .edits
+                .range(base..end.min(self.count).max(base))
+                .next()
+                .is_none() =>
+            {
                 return Ok(None);
             }
             _ => {}
         }
-        let node = if level == 0 { self.leaf(old, base)? } else { self.inner(old, level, base)? };
-        if node.is_empty() { Ok(None) } else { self.sink.store(node.encode()).map(Some) }
+        let node = if level == 0 {
+            self.leaf(old, base)?
+        } else {
+            self.inner(old, level, base)?
+        };
+        if node.is_empty() {
+            Ok(None)
+        } else {
+            self.sink.store(node.encode()).map(Some)
+        }
     }
 
     fn leaf(&mut self, old: Option<(ChunksId, u8)>, base: u64) -> Result<ChunkNode, N::Error> {
@@ -376,7 +435,11 @@ impl<N: ChunkNodes, S: ChunkSink<Error = N::Error>> Rebuild<'_, N, S> {
         if let Some((id, _)) = old
             && let ChunkNode::Leaf(old_chunks) = &*load_level(self.nodes, id, 0)?
         {
-            chunks.extend(old_chunks.iter().map(|(slot, chunk)| (base + u64::from(*slot), *chunk)));
+            chunks.extend(
+                old_chunks
+                    .iter()
+                    .map(|(slot, chunk)| (base + u64::from(*slot), *chunk)),
+            );
         }
         for (index, edit) in self.edits.range(base..base + span(1)) {
             match edit {
@@ -385,7 +448,9 @@ impl<N: ChunkNodes, S: ChunkSink<Error = N::Error>> Rebuild<'_, N, S> {
             };
         }
         let kept = chunks.into_iter().filter(|(index, _)| *index < self.count);
-        Ok(ChunkNode::Leaf(kept.map(|(index, chunk)| (slot(index, 0), chunk)).collect()))
+        Ok(ChunkNode::Leaf(
+            kept.map(|(index, chunk)| (slot(index, 0), chunk)).collect(),
+        ))
     }
 
     fn inner(&mut self, old: Option<(ChunksId, u8)>, level: u8, base: u64) -> Result<ChunkNode, N::Error> {
@@ -396,6 +461,7 @@ impl<N: ChunkNodes, S: ChunkSink<Error = N::Error>> Rebuild<'_, N, S> {
                     below.extend(children.iter().map(|(slot, child)| (*slot, (*child, level - 1))));
                 }
             }
+            // The file has grown by a level: the old root becomes the first child.
             Some(lower) => {
                 below.insert(0, lower);
             }
@@ -429,9 +495,9 @@ mod tests {
     use super::*;
 
     #[derive(Default, Clone)]
-    struct Table(HashMap<ChunksId, Vec<u8>>);
+    struct ChunkTable(HashMap<ChunksId, Vec<u8>>);
 
-    impl ChunkNodes for Table {
+    impl ChunkNodes for ChunkTable {
         type Error = DecodeError;
         fn load(&self, id: ChunksId) -> Result<Arc<ChunkNode>, DecodeError> {
             let bytes = self.0.get(&id).ok_or(DecodeError::Invalid("missing"))?;
@@ -439,7 +505,7 @@ mod tests {
         }
     }
 
-    impl ChunkSink for Table {
+    impl ChunkSink for ChunkTable {
         type Error = DecodeError;
         fn store(&mut self, bytes: Vec<u8>) -> Result<ChunksId, DecodeError> {
             let id = ChunksId::of(&bytes);
@@ -449,15 +515,23 @@ mod tests {
     }
 
     fn chunk(number: u64) -> Chunk {
-        Chunk { id: BlobId::of(&number.to_le_bytes()), pages: PageMap(1 + (number % 60_000) as u16) }
+        Chunk {
+            id: BlobId::of(&number.to_le_bytes()),
+            pages: PageMap(1 + (number % 60_000) as u16),
+        }
     }
 
-    fn edit(table: &mut Table, root: Option<(ChunksId, u64)>, size: u64, edits: &ChunkEdits) -> ChunksId {
+    fn edit(
+        table: &mut ChunkTable,
+        root: Option<(ChunksId, u64)>,
+        size: u64,
+        edits: &ChunkEdits,
+    ) -> ChunksId {
         let before = table.clone();
         apply(&before, table, root, size, edits).unwrap()
     }
 
-    fn all(table: &Table, root: ChunksId, size: u64, from: u64) -> Vec<(u64, Chunk)> {
+    fn all(table: &ChunkTable, root: ChunksId, size: u64, from: u64) -> Vec<(u64, Chunk)> {
         let mut found = Vec::new();
         for_each_from(table, root, size, from, &mut |index, chunk| {
             found.push((index, chunk));
@@ -470,11 +544,18 @@ mod tests {
     #[test]
     fn one_changed_chunk_of_a_gigabyte_stores_two_small_nodes() {
         let size = 1 << 30;
-        let mut table = Table::default();
-        let full = (0..size / CHUNK_SIZE).map(|index| (index, Some(chunk(index)))).collect();
+        let mut table = ChunkTable::default();
+        let full = (0..size / CHUNK_SIZE)
+            .map(|index| (index, Some(chunk(index))))
+            .collect();
         let root = edit(&mut table, None, size, &full);
         let known = table.0.len();
-        edit(&mut table, Some((root, size)), size, &ChunkEdits::from([(9_999, Some(chunk(0)))]));
+        edit(
+            &mut table,
+            Some((root, size)),
+            size,
+            &ChunkEdits::from([(9_999, Some(chunk(0)))]),
+        );
         assert_eq!(table.0.len() - known, 2);
     }
 
@@ -494,7 +575,7 @@ mod tests {
 
     #[test]
     fn a_file_of_holes_has_an_empty_root() {
-        let mut table = Table::default();
+        let mut table = ChunkTable::default();
         let root = edit(&mut table, None, 20 << 30, &ChunkEdits::new());
         assert_eq!(all(&table, root, 20 << 30, 0), []);
         assert_eq!(get(&table, root, 20 << 30, 77), Ok(None));
@@ -511,7 +592,7 @@ mod tests {
 
         #[test]
         fn a_chunk_list_depends_on_its_chunks_and_not_on_its_history(rounds in rounds()) {
-            let mut table = Table::default();
+            let mut table = ChunkTable::default();
             let mut model: BTreeMap<u64, Chunk> = BTreeMap::new();
             let mut root = None;
             for (chunks, round) in rounds {
@@ -552,9 +633,14 @@ mod tests {
     #[test]
     fn data_in_few_parts_is_counted_exactly() {
         let size = 20 << 30;
-        let mut table = Table::default();
-        let one_page = |number: u64| Chunk { pages: PageMap(1), ..chunk(number) };
-        let edits = (0..5).map(|number| (number * 60_000, Some(one_page(number)))).collect();
+        let mut table = ChunkTable::default();
+        let one_page = |number: u64| Chunk {
+            pages: PageMap(1),
+            ..chunk(number)
+        };
+        let edits = (0..5)
+            .map(|number| (number * 60_000, Some(one_page(number))))
+            .collect();
         let root = edit(&mut table, None, size, &edits);
         assert_eq!(occupied(&table, root, size), Ok(5 * PAGE_SIZE));
         let empty = edit(&mut table, None, size, &ChunkEdits::new());
@@ -564,8 +650,10 @@ mod tests {
     #[test]
     fn chunks_that_differ_are_counted_whatever_the_sizes() {
         let size = 1 << 30;
-        let mut table = Table::default();
-        let full: ChunkEdits = (0..size / CHUNK_SIZE).map(|index| (index, Some(chunk(index)))).collect();
+        let mut table = ChunkTable::default();
+        let full: ChunkEdits = (0..size / CHUNK_SIZE)
+            .map(|index| (index, Some(chunk(index))))
+            .collect();
         let root = edit(&mut table, None, size, &full);
         let edits = ChunkEdits::from([(0, None), (9_999, Some(chunk(0))), (10_000, Some(chunk(1)))]);
         let changed = edit(&mut table, Some((root, size)), size, &edits);
@@ -582,15 +670,27 @@ mod tests {
             grown_size,
             &ChunkEdits::from([(last, Some(chunk(7)))]),
         );
-        assert_eq!(differing(&grown_table, (grown, grown_size), (root, size), 100), Ok(1));
+        assert_eq!(
+            differing(&grown_table, (grown, grown_size), (root, size), 100),
+            Ok(1)
+        );
     }
 
     #[test]
     fn a_file_without_holes_occupies_its_size() {
-        for size in [3 * CHUNK_SIZE + 1, 256 * CHUNK_SIZE, (256 * 3 + 7) * CHUNK_SIZE - 5] {
-            let mut table = Table::default();
-            let full = |index| Chunk { pages: PageMap::covering(chunk_len(size, index)), ..chunk(index) };
-            let edits = (0..size.div_ceil(CHUNK_SIZE)).map(|index| (index, Some(full(index)))).collect();
+        for size in [
+            3 * CHUNK_SIZE + 1,
+            256 * CHUNK_SIZE,
+            (256 * 3 + 7) * CHUNK_SIZE - 5,
+        ] {
+            let mut table = ChunkTable::default();
+            let full = |index| Chunk {
+                pages: PageMap::covering(chunk_len(size, index)),
+                ..chunk(index)
+            };
+            let edits = (0..size.div_ceil(CHUNK_SIZE))
+                .map(|index| (index, Some(full(index))))
+                .collect();
             let root = edit(&mut table, None, size, &edits);
             assert_eq!(occupied(&table, root, size), Ok(size));
         }
@@ -599,13 +699,18 @@ mod tests {
     #[test]
     fn data_in_many_parts_is_never_counted_too_low() {
         let size = 20 << 30;
-        let mut table = Table::default();
+        let mut table = ChunkTable::default();
         let parts: Vec<u64> = (0..200).map(|number| number * 512).collect();
         let edits = parts.iter().map(|index| (*index, Some(chunk(*index)))).collect();
         let root = edit(&mut table, None, size, &edits);
-        let exact: u64 =
-            parts.iter().map(|index| u64::from(chunk(*index).pages.0.count_ones()) * PAGE_SIZE).sum();
+        let exact: u64 = parts
+            .iter()
+            .map(|index| u64::from(chunk(*index).pages.0.count_ones()) * PAGE_SIZE)
+            .sum();
         let counted = occupied(&table, root, size).unwrap();
-        assert!((exact..=200 * 256 * CHUNK_SIZE).contains(&counted), "{counted} for {exact}");
+        assert!(
+            (exact..=200 * 256 * CHUNK_SIZE).contains(&counted),
+            "{counted} for {exact}"
+        );
     }
 }

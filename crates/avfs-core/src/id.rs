@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What an object holds. The kind is part of the hash of everything but file contents, so that a file
-/// whose bytes happen to be (or were forged to be) an encoded tree can never be taken for one.
+/// The kind of an object. It is part of the hash of everything but file contents, so a file whose bytes are
+/// an encoded tree, by accident or by forgery, can never be mistaken for that tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// File contents, or one chunk of them: named by the plain BLAKE3 of the bytes.
@@ -14,13 +14,19 @@ pub enum ObjectKind {
     Node,
     /// A snapshot.
     Snapshot,
-    /// What stands for something of a source that was not looked at yet.
+    /// The placeholder for an entry of a source that was not read yet.
     Promise,
 }
 
 impl ObjectKind {
-    pub const ALL: [ObjectKind; 5] =
-        [ObjectKind::Blob, ObjectKind::Chunks, ObjectKind::Node, ObjectKind::Snapshot, ObjectKind::Promise];
+    /// Every kind, in the order of their tags.
+    pub const ALL: [ObjectKind; 5] = [
+        ObjectKind::Blob,
+        ObjectKind::Chunks,
+        ObjectKind::Node,
+        ObjectKind::Snapshot,
+        ObjectKind::Promise,
+    ];
 
     /// The name of an object of this kind with these bytes.
     pub fn hash(self, bytes: &[u8]) -> ObjectId {
@@ -34,7 +40,7 @@ impl ObjectKind {
         ObjectId(*hash.as_bytes())
     }
 
-    /// The byte that stands for this kind on disk.
+    /// The byte that represents this kind on disk.
     pub fn tag(self) -> u8 {
         match self {
             ObjectKind::Blob => b'B',
@@ -45,6 +51,7 @@ impl ObjectKind {
         }
     }
 
+    /// The kind with this tag in encodings.
     pub fn from_tag(tag: u8) -> Option<ObjectKind> {
         ObjectKind::ALL.into_iter().find(|kind| kind.tag() == tag)
     }
@@ -73,15 +80,18 @@ fn tagged_hash(tag: u8, bytes: &[u8]) -> blake3::Hash {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(pub [u8; 32]);
 
+/// The text is not the id of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an id is 64 hexadecimal digits")]
 pub struct BadId;
 
 impl ObjectId {
+    /// The bytes of the hash.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
+    /// Reads 64 hexadecimal digits.
     pub fn parse_hex(text: &str) -> Result<ObjectId, BadId> {
         let digits = text.as_bytes();
         if digits.len() != 64 {
@@ -128,17 +138,20 @@ macro_rules! typed_id {
         pub struct $name(ObjectId);
 
         impl $name {
+            /// The kind of object that these ids name.
             pub const KIND: ObjectKind = $kind;
 
+            /// The id of the object with these bytes.
             pub fn of(bytes: &[u8]) -> $name {
                 $name($kind.hash(bytes))
             }
 
-            /// Takes `id` for one of this kind; reading it still verifies that.
+            /// Treats `id` as the id of an object of this kind; reading the object verifies that.
             pub fn from_object(id: ObjectId) -> $name {
                 $name(id)
             }
 
+            /// The id, without its kind.
             pub fn object(self) -> ObjectId {
                 self.0
             }

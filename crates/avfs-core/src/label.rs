@@ -3,26 +3,36 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::codec::{DecodeError, Reader, put_bytes, put_number};
+use crate::codec::{ByteReader, DecodeError, put_bytes, put_number};
 
 /// The longest name of a label, in bytes.
 pub const LABEL_MAX: usize = 64;
 
-/// Has a `:`, which no label that a user writes can have.
+/// Contains a `:`, which labels written by users cannot contain.
 const FRESH_REPOSITORY: &str = "system:fresh-repository";
 
+/// Why a text is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLabel {
+    /// It is empty.
     #[error("a label cannot be empty")]
     Empty,
+    /// It has so many bytes, which is more than [`LABEL_MAX`].
     #[error("a label has at most {LABEL_MAX} bytes, this one has {0}")]
     TooLong(usize),
+    /// It does not begin with a letter or a digit.
     #[error("a label starts with a letter or a digit")]
     Start,
+    /// It has a character that labels cannot have.
     #[error(
         "a label has lower-case letters, digits, '.', '_' and '-' only: '{character}' at byte {position}"
     )]
-    Character { character: char, position: usize },
+    Character {
+        /// The character.
+        character: char,
+        /// Its byte offset in the text.
+        position: usize,
+    },
 }
 
 /// A checked name: 1 to 64 of `a-z 0-9 . _ -`, the first a letter or a digit. Clones share their text.
@@ -30,26 +40,29 @@ pub enum BadLabel {
 pub struct Label(Arc<str>);
 
 impl Label {
+    /// Checks a text.
     pub fn new(name: &str) -> Result<Label, BadLabel> {
         check(name)?;
         Ok(Label(name.into()))
     }
 
-    /// What a tree itself gives to a repository that was made since the tree's base. Users cannot write it.
+    /// The label that a tree itself gives to a repository that was created since the tree's base. Users
+    /// cannot write it.
     pub fn fresh_repository() -> Label {
         Label(FRESH_REPOSITORY.into())
     }
 
-    /// Whether only the system can give it.
+    /// Whether only the system can assign it.
     pub fn is_reserved(&self) -> bool {
         self.0.contains(':')
     }
 
+    /// The label as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Also a label of the system: for what the program itself has written.
+    /// Also accepts labels of the system: for text that the program itself has written.
     pub(crate) fn from_stored(name: &str) -> Result<Label, BadLabel> {
         match name {
             FRESH_REPOSITORY => Ok(Label::fresh_repository()),
@@ -57,7 +70,7 @@ impl Label {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Label, DecodeError> {
+    fn decode(reader: &mut ByteReader<'_>) -> Result<Label, DecodeError> {
         Label::from_stored(reader.text()?).map_err(|_| DecodeError::Invalid("a label is not a label's name"))
     }
 }
@@ -87,15 +100,18 @@ impl fmt::Debug for Label {
     }
 }
 
-/// A set of labels in order. Most entries have none, and then it takes no room; clones share.
+/// A sorted set of labels. Most entries have none, and an empty set needs no memory; clones share their
+/// labels.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels(Option<Arc<[Label]>>);
 
 impl Labels {
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.as_slice().len()
     }
@@ -108,14 +124,17 @@ impl Labels {
         Labels((!labels.is_empty()).then(|| labels.into()))
     }
 
+    /// Whether the label is among them.
     pub fn contains(&self, label: &Label) -> bool {
         self.as_slice().binary_search(label).is_ok()
     }
 
+    /// The labels, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
         self.as_slice().iter()
     }
 
+    /// The labels of both sets.
     pub fn union(&self, other: &Labels) -> Labels {
         if self.is_empty() || self == other {
             return other.clone();
@@ -126,25 +145,29 @@ impl Labels {
         self.iter().chain(other.iter()).cloned().collect()
     }
 
-    /// Returns whether it was not there.
+    /// Returns whether the label is new in the set.
     pub fn insert(&mut self, label: Label) -> bool {
-        let Err(index) = self.as_slice().binary_search(&label) else { return false };
+        let Err(index) = self.as_slice().binary_search(&label) else {
+            return false;
+        };
         let mut labels = self.as_slice().to_vec();
         labels.insert(index, label);
         *self = Labels::from_sorted(labels);
         true
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the label was in the set.
     pub fn remove(&mut self, label: &Label) -> bool {
-        let Ok(index) = self.as_slice().binary_search(label) else { return false };
+        let Ok(index) = self.as_slice().binary_search(label) else {
+            return false;
+        };
         let mut labels = self.as_slice().to_vec();
         labels.remove(index);
         *self = Labels::from_sorted(labels);
         true
     }
 
-    /// An empty set has no encoding: whoever holds one says so in its own way.
+    /// An empty set has no encoding: the encoding that contains it must mark its absence.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_number(out, self.len() as u64);
         for label in self.iter() {
@@ -152,7 +175,8 @@ impl Labels {
         }
     }
 
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Labels, DecodeError> {
+    /// Reads what [`Labels::encode`] wrote.
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<Labels, DecodeError> {
         let count = reader.number()?;
         let mut labels: Vec<Label> = Vec::new();
         for _ in 0..count {
@@ -162,9 +186,10 @@ impl Labels {
             }
             labels.push(label);
         }
-        match labels.is_empty() {
-            true => Err(DecodeError::Invalid("an empty set of labels is written out")),
-            false => Ok(Labels::from_sorted(labels)),
+        if labels.is_empty() {
+            Err(DecodeError::Invalid("an empty set of labels is written out"))
+        } else {
+            Ok(Labels::from_sorted(labels))
         }
     }
 }
@@ -200,12 +225,18 @@ mod tests {
         }
         assert_eq!(Label::new(""), Err(BadLabel::Empty));
         assert_eq!(Label::new("-a"), Err(BadLabel::Start));
-        assert_eq!(Label::new("aB"), Err(BadLabel::Character { character: 'B', position: 1 }));
+        assert_eq!(
+            Label::new("aB"),
+            Err(BadLabel::Character {
+                character: 'B',
+                position: 1
+            })
+        );
         assert_eq!(Label::new(&"x".repeat(65)), Err(BadLabel::TooLong(65)));
     }
 
     #[test]
-    fn nobody_can_write_the_label_of_the_system() {
+    fn label_of_the_system_cannot_be_written_by_users() {
         let reserved = Label::fresh_repository();
         assert!(reserved.is_reserved());
         assert!(Label::new(reserved.as_str()).is_err());
@@ -232,18 +263,23 @@ mod tests {
         set.insert(Label::fresh_repository());
         let mut out = Vec::new();
         set.encode(&mut out);
-        assert_eq!(Labels::decode(&mut Reader::new(&out)), Ok(set));
-        for bad in
-            [&b"\x00"[..], b"\x02\x01b\x01a", b"\x02\x01a\x01a", b"\x01\x01A", b"\x01\x03a:b", b"\x05\x01a"]
-        {
-            assert!(Labels::decode(&mut Reader::new(bad)).is_err(), "{bad:?}");
+        assert_eq!(Labels::decode(&mut ByteReader::new(&out)), Ok(set));
+        for bad in [
+            &b"\x00"[..],
+            b"\x02\x01b\x01a",
+            b"\x02\x01a\x01a",
+            b"\x01\x01A",
+            b"\x01\x03a:b",
+            b"\x05\x01a",
+        ] {
+            assert!(Labels::decode(&mut ByteReader::new(bad)).is_err(), "{bad:?}");
         }
     }
 
     proptest! {
         #[test]
         fn accepted_bytes_are_the_encoding(bytes in proptest::collection::vec(prop_oneof![0u8..4, b'a'..b'd'], 0..12)) {
-            let mut reader = Reader::new(&bytes);
+            let mut reader = ByteReader::new(&bytes);
             if let Ok(set) = Labels::decode(&mut reader) {
                 let mut again = Vec::new();
                 set.encode(&mut again);

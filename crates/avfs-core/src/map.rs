@@ -13,17 +13,19 @@ mod walk;
 use std::sync::Arc;
 
 pub use build::{Edits, apply, from_sorted};
-pub use diff::{Difference, diff};
-pub use walk::{Walk, get, walk_after};
+pub use diff::{MapDifference, diff};
+pub use walk::{MapWalk, get, walk_after};
 
-use crate::codec::{DecodeError, Reader, put_bytes, put_id, put_number};
+use crate::codec::{ByteReader, DecodeError, put_bytes, put_id, put_number};
 use crate::entry::Totals;
 use crate::id::NodeId;
 
 /// A value in a map.
-pub trait Record: Clone + PartialEq {
+pub trait MapRecord: Clone + PartialEq {
+    /// Appends the canonical encoding.
     fn encode(&self, out: &mut Vec<u8>);
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
+    /// Reads what [`MapRecord::encode`] wrote.
+    fn decode(reader: &mut ByteReader<'_>) -> Result<Self, DecodeError>;
     /// What this record adds to the totals of the nodes above it.
     fn totals(&self) -> Totals;
     /// Whether a map of such records may have this key.
@@ -32,27 +34,30 @@ pub trait Record: Clone + PartialEq {
     }
 }
 
-/// The door through which nodes are fetched.
-pub trait Nodes<V: Record> {
+/// The interface through which nodes are fetched.
+pub trait NodeSource<V: MapRecord> {
+    /// Why a node could not be loaded.
     type Error;
-    fn load(&self, id: NodeId) -> Result<Arc<Node<V>>, Self::Error>;
+    /// Loads the node with this id.
+    fn load(&self, id: NodeId) -> Result<Arc<MapNode<V>>, Self::Error>;
 
-    /// The root that the id of a map stands for: itself, or what a promise was kept as (`None`: an empty map).
+    /// The root that the id of a map stands for: the id itself or, for a promise, the root that it was
+    /// resolved to (`None`: an empty map).
     fn root(&self, id: NodeId) -> Result<Option<NodeId>, Self::Error> {
         Ok(Some(id))
     }
 
-    /// Whether two maps are the same although their ids differ, because they are promises of one thing at which nobody
-    /// looked by way of the older one: then it is as the newer one finds it.
+    /// Whether two maps are equal although their ids differ, because both are promises of the same directory
+    /// and the older one was never resolved: the contents are then whatever the newer one resolves to.
     fn is_same_promise(&self, _: NodeId, _: NodeId) -> Result<bool, Self::Error> {
         Ok(false)
     }
 }
 
-impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
+impl<V: MapRecord, N: NodeSource<V> + ?Sized> NodeSource<V> for &N {
     type Error = N::Error;
 
-    fn load(&self, id: NodeId) -> Result<Arc<Node<V>>, N::Error> {
+    fn load(&self, id: NodeId) -> Result<Arc<MapNode<V>>, N::Error> {
         (**self).load(id)
     }
 
@@ -65,9 +70,11 @@ impl<V: Record, N: Nodes<V> + ?Sized> Nodes<V> for &N {
     }
 }
 
-/// The door through which new nodes leave.
+/// The interface through which new nodes are stored.
 pub trait NodeSink {
+    /// Why a node could not be stored.
     type Error;
+    /// Stores the encoding of a node; returns its id.
     fn store(&mut self, bytes: Vec<u8>) -> Result<NodeId, Self::Error>;
 }
 
@@ -75,27 +82,36 @@ type Keyed<T> = Vec<(Box<[u8]>, T)>;
 
 /// One node: records (level 0) or children (above), strictly ascending by key and never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node<V> {
+pub enum MapNode<V> {
+    /// Records, by key.
     Leaf(Keyed<V>),
-    Inner { level: u8, children: Vec<Child> },
+    /// Nodes of the level below, by their last keys.
+    Inner {
+        /// How many levels lie below this one.
+        level: u8,
+        /// The nodes.
+        children: Vec<ChildNode>,
+    },
 }
 
 /// A node as its parent sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Child {
+pub struct ChildNode {
     /// The greatest key below.
     pub last_key: Box<[u8]>,
+    /// The node.
     pub id: NodeId,
     /// How many records lie below.
     pub records: u64,
+    /// The totals of these records.
     pub totals: Totals,
 }
 
 const RANK_BITS: u32 = 6;
-/// Far above what 64-fold branching needs: deeper bytes are not a map of ours.
+/// Far above what 64-fold branching needs: an encoding with more levels is not a map of ours.
 const MAX_LEVEL: u8 = 32;
 
-/// On how many levels this key ends its node.
+/// The number of levels on which this key ends its node.
 fn rank(key: &[u8]) -> u32 {
     let hash = blake3::hash(key);
     let mut low = [0u8; 8];
@@ -103,54 +119,67 @@ fn rank(key: &[u8]) -> u32 {
     u64::from_le_bytes(low).trailing_zeros() / RANK_BITS
 }
 
-impl<V: Record> Node<V> {
+impl<V: MapRecord> MapNode<V> {
+    /// How far it is above the records: 0 for a leaf.
     pub fn level(&self) -> u8 {
         match self {
-            Node::Leaf(_) => 0,
-            Node::Inner { level, .. } => *level,
+            MapNode::Leaf(_) => 0,
+            MapNode::Inner { level, .. } => *level,
         }
     }
 
+    /// How many records lie in it or below.
     pub fn records(&self) -> u64 {
         match self {
-            Node::Leaf(records) => records.len() as u64,
-            Node::Inner { children, .. } => {
-                children.iter().fold(0, |sum, child| sum.saturating_add(child.records))
-            }
+            MapNode::Leaf(records) => records.len() as u64,
+            MapNode::Inner { children, .. } => children
+                .iter()
+                .fold(0, |sum, child| sum.saturating_add(child.records)),
         }
     }
 
+    /// The totals of the records in it or below.
     pub fn totals(&self) -> Totals {
         let zero = Totals::default();
         match self {
-            Node::Leaf(records) => records.iter().fold(zero, |sum, (_, record)| sum.plus(record.totals())),
-            Node::Inner { children, .. } => children.iter().fold(zero, |sum, child| sum.plus(child.totals)),
+            MapNode::Leaf(records) => records
+                .iter()
+                .fold(zero, |sum, (_, record)| sum.plus(record.totals())),
+            MapNode::Inner { children, .. } => {
+                children.iter().fold(zero, |sum, child| sum.plus(child.totals))
+            }
         }
     }
 
     fn last_key(&self) -> &[u8] {
         match self {
-            Node::Leaf(records) => &records.last().expect("a node is never empty").0,
-            Node::Inner { children, .. } => &children.last().expect("a node is never empty").last_key,
+            MapNode::Leaf(records) => &records.last().expect("a node is never empty").0,
+            MapNode::Inner { children, .. } => &children.last().expect("a node is never empty").last_key,
         }
     }
 
-    fn seen_from_above(&self, id: NodeId) -> Child {
-        Child { last_key: self.last_key().into(), id, records: self.records(), totals: self.totals() }
+    fn seen_from_above(&self, id: NodeId) -> ChildNode {
+        ChildNode {
+            last_key: self.last_key().into(),
+            id,
+            records: self.records(),
+            totals: self.totals(),
+        }
     }
 
+    /// The canonical encoding, by which the node is named.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(4096);
         out.push(self.level());
         match self {
-            Node::Leaf(records) => {
+            MapNode::Leaf(records) => {
                 put_number(&mut out, records.len() as u64);
                 for (key, record) in records {
                     put_bytes(&mut out, key);
                     record.encode(&mut out);
                 }
             }
-            Node::Inner { children, .. } => {
+            MapNode::Inner { children, .. } => {
                 put_number(&mut out, children.len() as u64);
                 for child in children {
                     put_bytes(&mut out, &child.last_key);
@@ -163,27 +192,33 @@ impl<V: Record> Node<V> {
         out
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Node<V>, DecodeError> {
-        let mut reader = Reader::new(bytes);
+    /// Reads an encoding; fails unless it is canonical.
+    pub fn decode(bytes: &[u8]) -> Result<MapNode<V>, DecodeError> {
+        let mut reader = ByteReader::new(bytes);
         let level = reader.byte()?;
         let count = reader.number()?;
         if count == 0 || level > MAX_LEVEL {
             return Err(DecodeError::Invalid("a node is empty or too deep"));
         }
         let node = if level == 0 {
-            Node::Leaf(decode_sorted(&mut reader, count, V::allows_key, V::decode)?)
+            MapNode::Leaf(decode_sorted(&mut reader, count, V::allows_key, V::decode)?)
         } else {
             let pairs = decode_sorted(&mut reader, count, V::allows_key, decode_child)?;
-            let children = pairs.into_iter().map(|(last_key, child)| Child { last_key, ..child });
-            Node::Inner { level, children: children.collect() }
+            let children = pairs
+                .into_iter()
+                .map(|(last_key, child)| ChildNode { last_key, ..child });
+            MapNode::Inner {
+                level,
+                children: children.collect(),
+            }
         };
         reader.finish()?;
         Ok(node)
     }
 }
 
-fn decode_child(reader: &mut Reader<'_>) -> Result<Child, DecodeError> {
-    Ok(Child {
+fn decode_child(reader: &mut ByteReader<'_>) -> Result<ChildNode, DecodeError> {
+    Ok(ChildNode {
         last_key: Box::default(),
         id: NodeId::from_object(reader.id()?),
         records: reader.number()?,
@@ -192,10 +227,10 @@ fn decode_child(reader: &mut Reader<'_>) -> Result<Child, DecodeError> {
 }
 
 fn decode_sorted<T>(
-    reader: &mut Reader<'_>,
+    reader: &mut ByteReader<'_>,
     count: u64,
     allows_key: impl Fn(&[u8]) -> bool,
-    decode: impl Fn(&mut Reader<'_>) -> Result<T, DecodeError>,
+    decode: impl Fn(&mut ByteReader<'_>) -> Result<T, DecodeError>,
 ) -> Result<Keyed<T>, DecodeError> {
     let mut items: Keyed<T> = Vec::new();
     for _ in 0..count {
@@ -211,16 +246,16 @@ fn decode_sorted<T>(
     Ok(items)
 }
 
-/// A map in the process, for tests and for building: both doors over a table.
+/// An in-memory map for tests and for building: a table that implements both interfaces.
 #[derive(Clone, Debug, Default)]
 pub struct NodeTable(pub std::collections::HashMap<NodeId, Vec<u8>>);
 
-impl<V: Record> Nodes<V> for NodeTable {
+impl<V: MapRecord> NodeSource<V> for NodeTable {
     type Error = DecodeError;
 
-    fn load(&self, id: NodeId) -> Result<Arc<Node<V>>, DecodeError> {
+    fn load(&self, id: NodeId) -> Result<Arc<MapNode<V>>, DecodeError> {
         let bytes = self.0.get(&id).ok_or(DecodeError::Invalid("a node is missing"))?;
-        Node::decode(bytes).map(Arc::new)
+        MapNode::decode(bytes).map(Arc::new)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Three-way merge: what two sides made of one base, put together.
+//! Three-way merge: combines the changes that two sides made to one base.
 //!
-//! A tree is merged from the lists of what each side changed ([`crate::diff`]), so the time it takes is that of the
-//! changes, whatever the tree holds. Nothing is changed here: the result is a list of steps that make our tree the
-//! merged one. Contents are reached through [`Contents`].
+//! A tree is merged from the lists of changes of each side ([`crate::diff`]), so the time depends on the
+//! changes and not on the size of the tree. Nothing is modified here: the result is a list of steps that turn
+//! our tree into the merged one. Contents are reached through [`MergeContents`].
 
 mod attributes;
 mod directories;
@@ -11,105 +11,120 @@ pub mod lines;
 mod moves;
 mod tree;
 
-pub use entries::{Contents, Merger};
-pub use lines::{LineConflict, LineMerge, MarkerStyle, Sides, is_text, line_conflicts, merge_lines};
-pub use moves::{Move, moves_by_content};
-pub use tree::{Side, merge_trees};
+pub use entries::{EntryMerger, MergeContents};
+pub use lines::{
+    LineConflict, LineMerge, MarkerStyle, SideNames, is_text, line_conflicts, merge_lines,
+    merge_lines_choosing,
+};
+pub use moves::{PathMove, moves_by_content};
+pub use tree::{MergeSide, merge_trees};
 
 use crate::entry::Entry;
 use crate::name::TreePath;
 
-/// What becomes of our tree.
+/// The result of a merge, relative to our tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
-    /// In the order in which they are to be done: moves, then removals from the deepest up, then the rest from the
-    /// root down.
-    pub steps: Vec<Step>,
-    /// By path. Until they are resolved, the tree holds what [`Conflict`] says.
-    pub conflicts: Vec<Conflict>,
+pub struct MergeResult {
+    /// In the order of execution: moves, then removals from the deepest up, then the rest from the root down.
+    pub steps: Vec<MergeStep>,
+    /// By path. Until they are resolved, the tree holds what [`MergeConflict`] says.
+    pub conflicts: Vec<MergeConflict>,
 }
 
 /// One change of our tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// They moved it. Where it cannot be moved, because something is in the way, the steps that follow make it.
-    Move(Move),
-    /// With everything that is still below it. It may be gone already.
+pub enum MergeStep {
+    /// They moved it. If something at the target prevents the move, the steps that follow create the entry.
+    Move(PathMove),
+    /// With everything that is still below it. The path may have been removed already.
     Remove(TreePath),
-    /// Makes a path this entry. Of a directory, the attributes alone are meant.
-    Put { path: TreePath, entry: Entry },
+    /// Sets the entry at a path. For a directory, only its attributes are set.
+    Put {
+        /// The path in the merged tree.
+        path: TreePath,
+        /// The entry that it has there.
+        entry: Entry,
+    },
 }
 
-/// A path that both sides changed, each in its own way.
+/// A path that both sides changed in different ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// Where it is in the merged tree.
+pub struct MergeConflict {
+    /// Its path in the merged tree.
     pub path: TreePath,
-    pub kind: ConflictKind,
+    /// Why the changes cannot be combined.
+    pub kind: MergeConflictKind,
+    /// The entry in the common state.
     pub base: Option<Entry>,
+    /// The entry on our side; `None` if we removed it.
     pub ours: Option<Entry>,
+    /// The entry on their side; `None` if they removed it.
     pub theirs: Option<Entry>,
-    /// Where they have it, if that is somewhere else.
+    /// Its path on their side, if that is different.
     pub their_path: Option<TreePath>,
 }
 
-/// Why two changes cannot both be there.
+/// Why two changes cannot be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConflictKind {
+pub enum MergeConflictKind {
     /// Both changed the same lines. The tree holds the text with markers.
     Text,
-    /// Both changed contents that are no text, or where a link leads. The tree holds ours.
+    /// Both changed contents that are not text, or the target of a link. The tree holds ours.
     Binary,
     /// We removed what they changed or moved. The tree holds theirs.
     RemovedByUs,
     /// They removed what we changed or moved. The tree holds ours.
     RemovedByThem,
-    /// Two things of different kinds, such as a file and a directory. The tree holds ours.
+    /// Entries of different kinds, such as a file and a directory. The tree holds ours.
     Kinds,
     /// Both changed the same attribute. The tree holds ours.
     Attributes,
-    /// Both moved it, to different places. The tree holds it at ours, with what both changed in it.
+    /// Both moved it, to different places. The tree holds it at our place, with the changes of both sides.
     Moved,
 }
 
-impl ConflictKind {
-    pub const ALL: [ConflictKind; 7] = [
-        ConflictKind::Text,
-        ConflictKind::Binary,
-        ConflictKind::RemovedByUs,
-        ConflictKind::RemovedByThem,
-        ConflictKind::Kinds,
-        ConflictKind::Attributes,
-        ConflictKind::Moved,
+impl MergeConflictKind {
+    /// Every kind.
+    pub const ALL: [MergeConflictKind; 7] = [
+        MergeConflictKind::Text,
+        MergeConflictKind::Binary,
+        MergeConflictKind::RemovedByUs,
+        MergeConflictKind::RemovedByThem,
+        MergeConflictKind::Kinds,
+        MergeConflictKind::Attributes,
+        MergeConflictKind::Moved,
     ];
 
-    /// In one word, for machines.
+    /// One word, for machines.
     pub fn name(self) -> &'static str {
         match self {
-            ConflictKind::Text => "text",
-            ConflictKind::Binary => "binary",
-            ConflictKind::RemovedByUs => "removed-by-us",
-            ConflictKind::RemovedByThem => "removed-by-them",
-            ConflictKind::Kinds => "kinds",
-            ConflictKind::Attributes => "attributes",
-            ConflictKind::Moved => "moved",
+            MergeConflictKind::Text => "text",
+            MergeConflictKind::Binary => "binary",
+            MergeConflictKind::RemovedByUs => "removed-by-us",
+            MergeConflictKind::RemovedByThem => "removed-by-them",
+            MergeConflictKind::Kinds => "kinds",
+            MergeConflictKind::Attributes => "attributes",
+            MergeConflictKind::Moved => "moved",
         }
     }
 
-    pub fn from_name(name: &str) -> Option<ConflictKind> {
-        ConflictKind::ALL.into_iter().find(|kind| kind.name() == name)
+    /// The kind with this [name](MergeConflictKind::name).
+    pub fn from_name(name: &str) -> Option<MergeConflictKind> {
+        MergeConflictKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 }
 
-/// What becomes of conflicts.
+/// How conflicts are resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum ConflictPolicy {
     /// They stay, and are marked in texts.
     #[default]
     Mark,
-    /// Where both changed the same, we are right.
+    /// Where both changed the same part, ours is used.
     Ours,
-    /// Where both changed the same, they are right.
+    /// Where both changed the same part, theirs is used.
     Theirs,
 }
 

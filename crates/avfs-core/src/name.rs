@@ -9,18 +9,25 @@ pub const NAME_MAX: usize = 255;
 /// The longest path, in bytes.
 pub const PATH_MAX: usize = 4095;
 
+/// Why bytes are not a name or a path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
+    /// A name has no bytes.
     #[error("a name cannot be empty")]
     Empty,
+    /// A name has so many bytes, which is more than [`NAME_MAX`].
     #[error("a name has at most {NAME_MAX} bytes, this one has {0}")]
     TooLong(usize),
+    /// A name has a NUL byte.
     #[error("a name cannot contain a NUL byte")]
     Nul,
+    /// A name has a slash.
     #[error("a name cannot contain '/'")]
     Slash,
+    /// A name is `.` or `..`.
     #[error("'{0}' is not a name in a vault: write the path from the vault's root")]
     Dots(&'static str),
+    /// A path has so many bytes, which is more than [`PATH_MAX`].
     #[error("a path has at most {PATH_MAX} bytes, this one has {0}")]
     PathTooLong(usize),
 }
@@ -31,16 +38,18 @@ pub enum BadName {
 pub struct EntryName(Arc<[u8]>);
 
 impl EntryName {
+    /// Checks the bytes of a name.
     pub fn new(raw: &[u8]) -> Result<EntryName, BadName> {
         check_name(raw)?;
         Ok(EntryName(raw.into()))
     }
 
-    /// For names that are made up to try patterns, and never kept.
+    /// For names that are only constructed to try patterns, and never stored.
     pub(crate) fn unchecked(raw: &[u8]) -> EntryName {
         EntryName(raw.into())
     }
 
+    /// The bytes of the name. They need not be UTF-8.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -89,12 +98,13 @@ impl fmt::Debug for EntryName {
 pub struct TreePath(Vec<u8>);
 
 impl TreePath {
+    /// The path of the tree itself, `/`.
     pub fn root() -> TreePath {
         TreePath::default()
     }
 
-    /// Reads a path as a user writes it: a leading `/`, doubled `/` and `.` components mean nothing.
-    /// `..` is refused: a vault has no outside.
+    /// Reads a path as users write it: a leading `/`, doubled `/` and `.` components are ignored. `..` is
+    /// refused, because nothing lies outside a vault.
     pub fn parse(raw: &[u8]) -> Result<TreePath, BadName> {
         let mut path = TreePath::root();
         for component in raw.split(|byte| *byte == b'/') {
@@ -116,12 +126,14 @@ impl TreePath {
         self.0.extend_from_slice(component);
     }
 
+    /// The path of an entry of this directory.
     pub fn join(&self, name: &EntryName) -> TreePath {
         let mut path = self.clone();
         path.push(name);
         path
     }
 
+    /// Makes this the path of an entry of the directory that it names.
     pub fn push(&mut self, name: &EntryName) {
         self.push_unchecked(name.as_bytes());
     }
@@ -135,13 +147,33 @@ impl TreePath {
         path
     }
 
+    /// Whether it is `/`.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// The names on the path, from the root down.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = EntryName> + '_ {
         let parts = self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
         parts.map(|part| EntryName(part.into()))
+    }
+
+    /// The names of the path as bytes, without a copy of each.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = &[u8]> + '_ {
+        self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
+    }
+
+    /// The path itself, or its first prefix that is longer than [`PATH_MAX`]: paths below that cannot be
+    /// expressed.
+    pub fn folded(&self) -> TreePath {
+        let end = self.0.iter().skip(PATH_MAX + 1).position(|byte| *byte == b'/');
+        let end = end.map_or(self.0.len(), |behind| PATH_MAX + 1 + behind);
+        TreePath(self.0[..end].to_vec())
+    }
+
+    /// Shortens the path to its prefix of `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
     }
 
     /// The directory that holds this entry, and its name there; `None` for the root.
@@ -156,18 +188,28 @@ impl TreePath {
         Some((TreePath(parent.into()), EntryName(name.into())))
     }
 
+    /// The last name; `None` for the root.
     pub fn name(&self) -> Option<EntryName> {
         Some(self.split_last()?.1)
     }
 
     /// Whether this is `ancestor` or lies below it.
     pub fn starts_with(&self, ancestor: &TreePath) -> bool {
-        let Some(rest) = self.0.strip_prefix(&ancestor.0[..]) else { return false };
+        let Some(rest) = self.0.strip_prefix(&ancestor.0[..]) else {
+            return false;
+        };
         ancestor.is_root() || rest.is_empty() || rest[0] == b'/'
     }
 
     /// The bytes without a leading `/`.
     pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A set of paths can be searched by a prefix of a path.
+impl Borrow<[u8]> for TreePath {
+    fn borrow(&self) -> &[u8] {
         &self.0
     }
 }
@@ -217,7 +259,10 @@ mod tests {
 
     #[track_caller]
     fn check_path(raw: &[u8], expected: Result<&str, BadName>) {
-        assert_eq!(TreePath::parse(raw).map(|path| path.to_string()), expected.map(str::to_owned));
+        assert_eq!(
+            TreePath::parse(raw).map(|path| path.to_string()),
+            expected.map(str::to_owned)
+        );
     }
 
     #[test]
@@ -253,6 +298,18 @@ mod tests {
         assert!(path("a").starts_with(&path("a")));
         assert!(!path("ab").starts_with(&path("a")));
         assert!(!path("a").starts_with(&path("a/b")));
+    }
+
+    #[test]
+    fn path_too_long_to_name_is_folded_to_its_first_such_parent() {
+        let name = EntryName::new(&[b'n'; 255]).unwrap();
+        let mut path = TreePath::root();
+        while path.as_bytes().len() <= PATH_MAX {
+            assert_eq!(path.folded(), path);
+            path.push(&name);
+        }
+        assert_eq!(path.folded(), path);
+        assert_eq!(path.join(&name).join(&name).folded(), path);
     }
 
     #[test]

@@ -1,24 +1,31 @@
-//! Promises: what stands in a tree for a directory or file of a source that was not looked at yet.
+//! Promises: placeholders in a tree for a directory or file of a source that has not been read yet.
 //!
-//! The id of a promise takes the place of the id of a node, a blob or a chunk list in an entry. What a promise
-//! was kept as, once somebody asked, is written down outside of it and never changes, so that a tree of promises
-//! is as immutable as any other.
+//! The id of a promise takes the place of the id of a node, a blob or a chunk list in an entry. The object
+//! that a promise is resolved to, on first use, is recorded outside of the promise and never changes, so a
+//! tree of promises is as immutable as any other.
 
 use std::fmt;
 
-use crate::codec::{DecodeError, Reader, put_bytes, put_number};
+use crate::codec::{ByteReader, DecodeError, put_bytes, put_number};
 use crate::entry::{Timestamp, Totals};
 use crate::id::PromiseId;
 use crate::name::TreePath;
 
-/// Names a source for good, wherever it lies.
+/// A permanent name of a source, independent of its location.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub [u8; 16]);
 
 impl SourceId {
+    /// Reads the hexadecimal form.
     pub fn parse_hex(text: &str) -> Option<SourceId> {
-        let is_hex = text.len() == 32 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-        u128::from_str_radix(text, 16).ok().filter(|_| is_hex).map(|id| SourceId(id.to_be_bytes()))
+        let is_hex = text.len() == 32
+            && text
+                .bytes()
+                .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        u128::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| is_hex)
+            .map(|id| SourceId(id.to_be_bytes()))
     }
 }
 
@@ -34,56 +41,88 @@ impl fmt::Debug for SourceId {
     }
 }
 
-/// Which version of a file is meant. Two versions of one file differ in it.
+/// Identifies the version of a file. Two versions of one file have different stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
+    /// The device that the file is on.
     pub device: u64,
+    /// Its inode there.
     pub inode: u64,
+    /// Its size in bytes.
     pub size: u64,
+    /// When its contents were changed.
     pub mtime: Timestamp,
+    /// When its contents or its attributes were changed.
     pub ctime: Timestamp,
     /// Permission bits and kind, as `stat` gives them.
     pub mode: u32,
 }
 
+/// What a tree holds in place of something in a source that no program has looked at yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Promise {
-    /// A directory as it is when somebody first looks at it. Each generation of a source is looked at anew.
-    Directory { source: SourceId, generation: u64, path: TreePath },
-    /// One version of a file. Every generation that meets the same version makes the same promise.
-    File { source: SourceId, path: TreePath, stamp: Stamp },
+    /// A directory in the state that its first reader finds. Each generation of a source reads it again.
+    Directory {
+        /// The source that has it.
+        source: SourceId,
+        /// The pass over the source in which it is listed.
+        generation: u64,
+        /// Its path in the source.
+        path: TreePath,
+    },
+    /// One version of a file. Every generation that finds the same version makes the same promise.
+    File {
+        /// The source that has it.
+        source: SourceId,
+        /// Its path in the source.
+        path: TreePath,
+        /// The version that was listed.
+        stamp: Stamp,
+    },
 }
 
 mod tag {
-    pub const DIRECTORY: u8 = 1;
-    pub const FILE: u8 = 2;
+    pub(crate) const DIRECTORY: u8 = 1;
+    pub(crate) const FILE: u8 = 2;
 }
 
 impl Promise {
-    /// What lies below a directory that nobody has looked at, as the trees that hold it count: something.
-    pub const BELOW: Totals = Totals { inodes: 1, bytes: 0, links: 0 };
+    /// The totals of a directory that has not been read yet, for the trees that contain it: assumed not to be
+    /// empty.
+    pub const BELOW: Totals = Totals {
+        inodes: 1,
+        bytes: 0,
+        links: 0,
+    };
 
+    /// The source that has it.
     pub fn source(&self) -> SourceId {
         match self {
             Promise::Directory { source, .. } | Promise::File { source, .. } => *source,
         }
     }
 
-    /// Where in the source it is.
+    /// Its path in the source.
     pub fn path(&self) -> &TreePath {
         match self {
             Promise::Directory { path, .. } | Promise::File { path, .. } => path,
         }
     }
 
+    /// The id under which it is stored.
     pub fn id(&self) -> PromiseId {
         PromiseId::of(&self.encode())
     }
 
+    /// The canonical encoding.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Promise::Directory { source, generation, path } => {
+            Promise::Directory {
+                source,
+                generation,
+                path,
+            } => {
                 out.push(tag::DIRECTORY);
                 out.extend_from_slice(&source.0);
                 put_number(&mut out, *generation);
@@ -99,20 +138,30 @@ impl Promise {
         out
     }
 
+    /// Reads an encoding; fails unless it is canonical.
     pub fn decode(bytes: &[u8]) -> Result<Promise, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         let tag = reader.byte()?;
         let mut source = [0u8; 16];
         source.copy_from_slice(reader.raw(16)?);
         let source = SourceId(source);
         let promise = match tag {
-            tag::DIRECTORY => {
-                Promise::Directory { source, generation: reader.number()?, path: decode_path(&mut reader)? }
+            tag::DIRECTORY => Promise::Directory {
+                source,
+                generation: reader.number()?,
+                path: decode_path(&mut reader)?,
+            },
+            tag::FILE => Promise::File {
+                source,
+                path: decode_path(&mut reader)?,
+                stamp: Stamp::decode(&mut reader)?,
+            },
+            other => {
+                return Err(DecodeError::Unknown {
+                    what: "kind of promise",
+                    value: other.into(),
+                });
             }
-            tag::FILE => {
-                Promise::File { source, path: decode_path(&mut reader)?, stamp: Stamp::decode(&mut reader)? }
-            }
-            other => return Err(DecodeError::Unknown { what: "kind of promise", value: other.into() }),
         };
         reader.finish()?;
         Ok(promise)
@@ -129,7 +178,7 @@ impl Stamp {
         put_number(out, u64::from(self.mode));
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Stamp, DecodeError> {
+    fn decode(reader: &mut ByteReader<'_>) -> Result<Stamp, DecodeError> {
         Ok(Stamp {
             device: reader.number()?,
             inode: reader.number()?,
@@ -142,12 +191,13 @@ impl Stamp {
 }
 
 /// Paths have many spellings and one encoding.
-fn decode_path(reader: &mut Reader<'_>) -> Result<TreePath, DecodeError> {
+fn decode_path(reader: &mut ByteReader<'_>) -> Result<TreePath, DecodeError> {
     let raw = reader.bytes()?;
     let path = TreePath::parse(raw).map_err(|_| DecodeError::Invalid("a promise has a bad path"))?;
-    match path.as_bytes() == raw {
-        true => Ok(path),
-        false => Err(DecodeError::Invalid("a promise spells its path in another way")),
+    if path.as_bytes() == raw {
+        Ok(path)
+    } else {
+        Err(DecodeError::Invalid("a promise spells its path in another way"))
     }
 }
 
@@ -158,14 +208,31 @@ mod tests {
 
     fn directory() -> Promise {
         let path = TreePath::parse(b"/src/deep").unwrap();
-        Promise::Directory { source: SourceId([7; 16]), generation: 300, path }
+        Promise::Directory {
+            source: SourceId([7; 16]),
+            generation: 300,
+            path,
+        }
     }
 
     fn file() -> Promise {
-        let time = Timestamp { seconds: -5, nanos: 999_999_999 };
-        let stamp =
-            Stamp { device: 1, inode: 1 << 40, size: 70_000, mtime: time, ctime: time, mode: 0o100_644 };
-        Promise::File { source: SourceId([7; 16]), path: TreePath::parse(b"/src/a").unwrap(), stamp }
+        let time = Timestamp {
+            seconds: -5,
+            nanos: 999_999_999,
+        };
+        let stamp = Stamp {
+            device: 1,
+            inode: 1 << 40,
+            size: 70_000,
+            mtime: time,
+            ctime: time,
+            mode: 0o100_644,
+        };
+        Promise::File {
+            source: SourceId([7; 16]),
+            path: TreePath::parse(b"/src/a").unwrap(),
+            stamp,
+        }
     }
 
     #[test]

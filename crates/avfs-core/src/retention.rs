@@ -1,29 +1,33 @@
-//! Which automatic snapshots stay: all of the recent ones, then one an hour, then one a day.
+//! Which automatic snapshots are kept: all recent ones, then one per hour, then one per day.
 
 use crate::entry::Timestamp;
 
-/// For how long automatic snapshots are kept, in seconds before now.
+/// How long automatic snapshots are kept, in seconds before now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// Younger than this: all of them.
+pub struct SnapshotRetention {
+    /// Younger than this: all are kept.
     pub all: u64,
-    /// Younger than this: the last of each hour.
+    /// Younger than this: the last of each hour is kept.
     pub hourly: u64,
-    /// Younger than this: the last of each day. Older ones go.
+    /// Younger than this: the last of each day is kept. Older ones are removed.
     pub daily: u64,
 }
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-impl Default for Retention {
-    fn default() -> Retention {
-        Retention { all: DAY as u64, hourly: 7 * DAY as u64, daily: 30 * DAY as u64 }
+impl Default for SnapshotRetention {
+    fn default() -> SnapshotRetention {
+        SnapshotRetention {
+            all: DAY as u64,
+            hourly: 7 * DAY as u64,
+            daily: 30 * DAY as u64,
+        }
     }
 }
 
-impl Retention {
-    /// Says for each snapshot, given newest first, whether it stays.
+impl SnapshotRetention {
+    /// Decides for each snapshot, given newest first, whether it is kept.
     pub fn keeps(&self, newest_first: &[Timestamp], now: Timestamp) -> Vec<bool> {
         let mut last_kept: Option<(i64, i64)> = None;
         let mut decide = |time: &Timestamp| {
@@ -48,13 +52,22 @@ mod tests {
 
     #[track_caller]
     fn check(ages_in_minutes: &[i64], expected: &str) {
-        let now = Timestamp { seconds: 100 * DAY, nanos: 0 };
+        let now = Timestamp {
+            seconds: 100 * DAY,
+            nanos: 0,
+        };
         let times: Vec<Timestamp> = ages_in_minutes
             .iter()
-            .map(|age| Timestamp { seconds: now.seconds - age * 60, nanos: 0 })
+            .map(|age| Timestamp {
+                seconds: now.seconds - age * 60,
+                nanos: 0,
+            })
             .collect();
-        let kept = Retention::default().keeps(&times, now);
-        let shown: String = kept.into_iter().map(|kept| if kept { 'k' } else { '-' }).collect();
+        let kept = SnapshotRetention::default().keeps(&times, now);
+        let shown: String = kept
+            .into_iter()
+            .map(|kept| if kept { 'k' } else { '-' })
+            .collect();
         assert_eq!(shown, expected);
     }
 
@@ -66,13 +79,24 @@ mod tests {
     #[test]
     fn then_the_last_of_each_hour() {
         let day = 24 * 60;
-        // Now is on the hour: exactly a day ago begins an hour, a minute more is in the hour before.
+        // `now` is on the hour: a snapshot from exactly a day ago starts an hour, one from a minute earlier
+        // is in the hour before.
         check(&[day, day + 1, day + 59, day + 60, day + 61, day + 120], "kk--k-");
     }
 
     #[test]
     fn then_the_last_of_each_day_and_after_a_month_nothing() {
         let day = 24 * 60;
-        check(&[8 * day + 1, 8 * day + 2, 9 * day + 1, 29 * day, 31 * day, 400 * day], "k-kk--");
+        check(
+            &[
+                8 * day + 1,
+                8 * day + 2,
+                9 * day + 1,
+                29 * day,
+                31 * day,
+                400 * day,
+            ],
+            "k-kk--",
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Path rules: what may be done with which paths of a vault, as pure functions.
+//! Path rules: which operations are allowed on which paths of a vault, as pure functions.
 //!
-//! A list of [`Rule`]s is compiled into [`Rules`]. A filesystem walks them along with its directories: a
-//! [`Standing`] is where a path stands, [`Rules::child`] takes one step down. Patterns are automata, so questions
-//! about all paths below a directory are answered without looking at any.
+//! A list of [`Rule`]s is compiled into [`Rules`]. A file system walks them along with its directories: a
+//! [`RuleState`] is the state at a path, and [`Rules::child`] takes one step down. Patterns are automata, so
+//! questions about all paths below a directory are answered without visiting any.
 //!
-//! `pattern` and `glob` say what is written and matched, `names` and `machine` are the automaton, `refine` and
-//! `decide` say which rule decides, `state` remembers steps, `below`, `explain` and `hiding` answer questions.
+//! `pattern` and `glob` parse and match, `names` and `machine` are the automaton, `refine` and `decide`
+//! select the deciding rule, `state` caches steps, `below`, `explain` and `hiding` answer questions.
 
 mod below;
 mod budget;
@@ -22,121 +22,195 @@ mod refine;
 mod rule;
 mod state;
 #[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "budgets are measured, and how many cases there are is a setting"
+)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-pub use explain::{Beaten, Explanation, Why};
+pub use explain::{OverruledBecause, OverruledRule, RuleExplanation};
 pub use hiding::HidingNames;
 pub use level::{BadLevel, Level};
 pub use pattern::{BadPattern, PATTERN_MAX, Pattern, PatternFault};
 pub use presets::{BadPreset, Preset};
-pub use rule::{BadRule, Origin, Rule, Subject};
+pub use rule::{BadRule, Rule, RuleOrigin, RuleSubject};
 
+use crate::TreePath;
 use crate::label::{Label, Labels};
-use decide::{Judge, Verdict, joined};
-use machine::{Machine, Nodes};
-use refine::Refinements;
-use state::{Memory, State};
+use decide::{RulePrecedence, RuleVerdict, joined};
+use machine::{NodeSet, PatternMachine};
+use refine::RuleRefinements;
+use state::{PathState, StateMemory};
 
 /// The most rules in a list.
 pub const RULES_MAX: usize = 5000;
 
+/// How many lists [`Rules::shared`] remembers.
+const SHARED_MAX: usize = 8;
+static SHARED: Mutex<VecDeque<Rules>> = Mutex::new(VecDeque::new());
+
+/// Why a list of rules cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRules {
+    /// It has so many rules, which is more than can be decided quickly.
     #[error("a list has at most {RULES_MAX} rules, this one has {0}")]
     TooMany(usize),
+    /// The patterns up to this rule need too many states together.
     #[error("{rule} is too complex to be compared with the other rules: use fewer wildcards")]
-    TooComplex { rule: Rule },
+    TooComplex {
+        /// The rule with which the limit is exceeded.
+        rule: Rule,
+    },
 }
 
 /// A list of rules, ready to decide. Clones share.
 #[derive(Clone, Debug)]
-pub struct Rules(Arc<Compiled>);
+pub struct Rules(Arc<CompiledRules>);
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledRules {
     rules: Vec<Rule>,
-    machine: Machine,
-    judge: Judge,
-    /// What the rules say about each label that they name, by label.
-    labels: Vec<(Label, Verdict)>,
-    memory: Memory,
-    root: OnceLock<Arc<State>>,
+    machine: PatternMachine,
+    precedence: RulePrecedence,
+    /// The verdict of the rules for each label that they name, by label.
+    labels: Vec<(Label, RuleVerdict)>,
+    memory: StateMemory,
+    root: OnceLock<Arc<PathState>>,
 }
 
 impl Rules {
+    /// Compiles a list of rules.
     pub fn new(rules: Vec<Rule>) -> Result<Rules, BadRules> {
         if rules.len() > RULES_MAX {
             return Err(BadRules::TooMany(rules.len()));
         }
-        let machine = Machine::new(&rules);
-        let judge = Judge::new(&rules, &machine, Refinements::new(&rules, &machine)?);
+        let machine = PatternMachine::new(&rules);
+        let precedence = RulePrecedence::new(&rules, &machine, RuleRefinements::new(&rules, &machine)?);
         let labels = verdicts_of_labels(&rules);
-        let (memory, root) = (Memory::new(), OnceLock::new());
-        Ok(Rules(Arc::new(Compiled { rules, machine, judge, labels, memory, root })))
+        let memory = StateMemory::new();
+        let root = OnceLock::new();
+        Ok(Rules(Arc::new(CompiledRules {
+            rules,
+            machine,
+            precedence,
+            labels,
+            memory,
+            root,
+        })))
     }
 
-    /// Everything may be written.
+    /// As [`Rules::new`], for a list that is compiled in many places: recently used lists are not compiled
+    /// again, and their holders share what was computed about paths.
+    pub fn shared(rules: Vec<Rule>) -> Result<Rules, BadRules> {
+        let lock = || SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().iter().find(|known| known.list() == rules) {
+            return Ok(known.clone());
+        }
+        let made = Rules::new(rules)?;
+        let mut shared = lock();
+        shared.push_front(made.clone());
+        shared.truncate(SHARED_MAX);
+        Ok(made)
+    }
+
+    /// Rules that allow writing everywhere.
     pub fn unrestricted() -> Rules {
-        let everything = Pattern::parse("/**").expect("this is a pattern");
-        Rules::new(vec![Rule::new(everything, Level::Write)]).expect("one rule is not too complex")
+        Rules::new(everything()).expect("one rule is not too complex")
     }
 
+    /// These rules restricted to one directory: nothing outside of it can be seen or changed. Without rules,
+    /// everything in the directory can be written. `None` if the path of the directory is not text.
+    pub fn confined(rules: Option<Vec<Rule>>, top: &TreePath) -> Option<Vec<Rule>> {
+        if top.is_root() {
+            return Some(rules.unwrap_or_else(everything));
+        }
+        let mut rules = rules.unwrap_or_else(everything);
+        // The added rule has a priority of its own. The relative order of the others is unchanged.
+        let mut priorities: Vec<i32> = rules.iter().map(|rule| rule.priority).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        if priorities.last() == Some(&i32::MAX) {
+            for rule in &mut rules {
+                let rank = priorities.partition_point(|other| *other < rule.priority);
+                rule.priority = i32::try_from(rank).expect("there are fewer rules");
+            }
+        }
+        let outside = Rule::new(Pattern::outside_of(top)?, Level::None);
+        rules.push(
+            outside
+                .with_priority(i32::MAX)
+                .with_origin(RuleOrigin::new("the directory that the run was given")),
+        );
+        Some(rules)
+    }
+
+    /// The rules, as they were given.
     pub fn list(&self) -> &[Rule] {
         &self.0.rules
     }
 
-    /// Where the root stands, with the labels that it has itself.
-    pub fn root(&self, labels: &Labels) -> Standing {
+    /// The state of the root, whose own labels are `labels`.
+    pub fn root(&self, labels: &Labels) -> RuleState {
         let compiled = &self.0;
-        let state = compiled.root.get_or_init(|| compiled.state(&compiled.machine.start_of_all()));
-        Standing::new(Arc::clone(state), compiled.verdict_of_labels(labels))
+        let state = compiled
+            .root
+            .get_or_init(|| compiled.state(&compiled.machine.start_of_all()));
+        RuleState::new(Arc::clone(state), compiled.verdict_of_labels(labels))
     }
 
-    /// Where an entry of a directory stands, with the labels that the entry has itself.
-    pub fn child(&self, at: &Standing, name: &[u8], labels: &Labels) -> Standing {
+    /// The state of an entry of a directory; `labels` are the entry's own labels.
+    pub fn child(&self, at: &RuleState, name: &[u8], labels: &Labels) -> RuleState {
         let compiled = &self.0;
-        let state = compiled.memory.recent(&at.state, name, || compiled.child(&at.state, name));
-        Standing::new(state, joined(at.labels, compiled.verdict_of_labels(labels)))
+        let state = compiled
+            .memory
+            .recent(&at.state, name, || compiled.child(&at.state, name));
+        RuleState::new(state, joined(at.labels, compiled.verdict_of_labels(labels)))
     }
 
-    /// Whether the rules about paths allow anything strictly below. Labels can close that, and never open it.
-    pub fn is_passable(&self, at: &Standing) -> bool {
+    /// Whether the path rules allow anything strictly below. Labels can only restrict that further.
+    pub fn is_passable(&self, at: &RuleState) -> bool {
         self.is_any_below(at, Level::View)
     }
 
-    /// Whether the rules about paths give this level to anything strictly below. Labels can take it back, and never
-    /// give it.
-    pub fn is_any_below(&self, at: &Standing, level: Level) -> bool {
+    /// Whether the path rules give this level to anything strictly below. Labels can revoke it, and never
+    /// grant it.
+    pub fn is_any_below(&self, at: &RuleState, level: Level) -> bool {
         self.0.is_any_below(&at.state, at.labels, level)
     }
 
-    /// Whether every path strictly below has the same level at both, whatever labels it has of its own.
-    pub fn is_same_below(&self, a: &Standing, b: &Standing) -> bool {
+    /// Whether every path strictly below has the same level at both, regardless of its own labels.
+    pub fn is_same_below(&self, a: &RuleState, b: &RuleState) -> bool {
         self.0.is_same_below(&a.place(), &b.place())
     }
 
-    /// Whether no path strictly below has a higher level at `a` than at `b`, whatever labels it has of its own.
-    pub fn is_no_higher_below(&self, a: &Standing, b: &Standing) -> bool {
+    /// Whether no path strictly below has a higher level at `a` than at `b`, regardless of its own labels.
+    pub fn is_no_higher_below(&self, a: &RuleState, b: &RuleState) -> bool {
         self.0.is_no_higher_below(&a.place(), &b.place())
     }
 
-    /// Whether a path near below has a higher level at `a` than at `b`. One that is far may be missed, where the rules
-    /// are too complex to look at everything.
-    pub fn is_higher_nearby(&self, a: &Standing, b: &Standing) -> bool {
+    /// Whether a path a few levels below has a higher level at `a` than at `b`. A deeper one may be missed if
+    /// the rules are too complex to inspect everything.
+    pub fn is_higher_nearby(&self, a: &RuleState, b: &RuleState) -> bool {
         self.0.is_higher_nearby(&a.place(), &b.place())
     }
 
-    /// Whether every path strictly below has at least this level, whatever labels it has of its own.
-    pub fn is_all_below(&self, at: &Standing, level: Level) -> bool {
+    /// Whether every path strictly below has at least this level, regardless of its own labels.
+    pub fn is_all_below(&self, at: &RuleState, level: Level) -> bool {
         self.0.is_all_below(&at.state, at.labels, level)
     }
 }
 
-impl Compiled {
-    fn child(&self, from: &State, name: &[u8]) -> Arc<State> {
+fn everything() -> Vec<Rule> {
+    let everything = Pattern::parse("/**").expect("this is a pattern");
+    vec![Rule::new(everything, Level::Write)]
+}
+
+impl CompiledRules {
+    fn child(&self, from: &PathState, name: &[u8]) -> Arc<PathState> {
         let matched = self.machine.matched(&from.literal, &from.wild, name);
         match self.memory.known_step(from, matched) {
             Ok(state) => state,
@@ -148,18 +222,20 @@ impl Compiled {
         }
     }
 
-    /// Where a path stands that has come this far in all patterns.
-    fn state(&self, reached: &[machine::NodeId]) -> Arc<State> {
-        let (verdict, nodes) = self.judge.arrive(&self.machine, reached);
-        self.memory.state(verdict, nodes, |nodes| self.machine.globs(nodes))
+    /// The state of a path that has reached these nodes in all patterns.
+    fn state(&self, reached: &[machine::NodeId]) -> Arc<PathState> {
+        let (verdict, nodes) = self.precedence.arrive(&self.machine, reached);
+        self.memory
+            .state(verdict, nodes, |nodes| self.machine.globs(nodes))
     }
 
-    /// What the rules about paths say one step down, and the nodes that matter below.
-    fn step(&self, nodes: &[machine::NodeId], matched: &[names::GlobId]) -> (Option<Verdict>, Nodes) {
-        self.judge.arrive(&self.machine, &self.machine.step(nodes, matched))
+    /// The verdict of the path rules one step down, and the nodes that are relevant below.
+    fn step(&self, nodes: &[machine::NodeId], matched: &[names::GlobId]) -> (Option<RuleVerdict>, NodeSet) {
+        self.precedence
+            .arrive(&self.machine, &self.machine.step(nodes, matched))
     }
 
-    fn verdict_of_labels(&self, labels: &Labels) -> Option<Verdict> {
+    fn verdict_of_labels(&self, labels: &Labels) -> Option<RuleVerdict> {
         let verdict = |label: &Label| {
             let index = self.labels.binary_search_by(|(known, _)| known.cmp(label)).ok()?;
             Some(self.labels[index].1)
@@ -168,51 +244,52 @@ impl Compiled {
     }
 }
 
-fn verdicts_of_labels(rules: &[Rule]) -> Vec<(Label, Verdict)> {
+fn verdicts_of_labels(rules: &[Rule]) -> Vec<(Label, RuleVerdict)> {
     let mut verdicts = std::collections::BTreeMap::new();
     for rule in rules {
         if let Some(label) = rule.label() {
-            let known = verdicts.entry(label.clone()).or_insert(Verdict::of(rule));
-            *known = joined(Some(*known), Some(Verdict::of(rule))).unwrap_or(*known);
+            let known = verdicts.entry(label.clone()).or_insert(RuleVerdict::of(rule));
+            *known = joined(Some(*known), Some(RuleVerdict::of(rule))).unwrap_or(*known);
         }
     }
     verdicts.into_iter().collect()
 }
 
-/// Where a path stands among the rules. It means something to the [`Rules`] that gave it only. Equal ones decide
-/// alike, here and at everything below.
+/// The state of a path under the rules. It is valid only for the [`Rules`] that created it. Equal states
+/// decide alike, here and at everything below.
 #[derive(Clone, Debug)]
-pub struct Standing {
-    state: Arc<State>,
-    /// What the labels say that the path has or inherits.
-    labels: Option<Verdict>,
+pub struct RuleState {
+    state: Arc<PathState>,
+    /// The verdict for the labels that the path has or inherits.
+    labels: Option<RuleVerdict>,
     level: Level,
 }
 
-impl Standing {
-    fn new(state: Arc<State>, labels: Option<Verdict>) -> Standing {
+impl RuleState {
+    fn new(state: Arc<PathState>, labels: Option<RuleVerdict>) -> RuleState {
         let level = decide::level(joined(state.verdict, labels));
-        Standing { state, labels, level }
+        RuleState { state, labels, level }
     }
 
-    fn place(&self) -> below::Place {
+    fn place(&self) -> below::LabelledState {
         (Arc::clone(&self.state), self.labels)
     }
 
+    /// The level at this path.
     pub fn level(&self) -> Level {
         self.level
     }
 }
 
-impl PartialEq for Standing {
-    fn eq(&self, other: &Standing) -> bool {
+impl PartialEq for RuleState {
+    fn eq(&self, other: &RuleState) -> bool {
         self.labels == other.labels && self.state == other.state
     }
 }
 
-impl Eq for Standing {}
+impl Eq for RuleState {}
 
-impl Hash for Standing {
+impl Hash for RuleState {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.state.hash(hasher);
         self.labels.hash(hasher);

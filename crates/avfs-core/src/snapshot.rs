@@ -1,35 +1,40 @@
 //! A snapshot: one state of a whole vault, and where it came from.
 
-use crate::codec::{DecodeError, Reader, put_bytes, put_id, put_number};
+use crate::codec::{ByteReader, DecodeError, put_bytes, put_id, put_number};
 use crate::entry::{Entry, Timestamp, Totals};
 use crate::id::{NodeId, SnapshotId};
-use crate::map::Record;
+use crate::map::MapRecord;
 
 /// A whole tree: its root directory and the table of files that have several names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Always a directory.
     pub directory: Entry,
+    /// The table of files with several names; `None` if there are none.
     pub links: Option<NodeId>,
-    /// Everything in the tree: below the root directory and in the link table.
+    /// Totals of everything in the tree: below the root directory and in the link table.
     pub totals: Totals,
 }
 
 /// An immutable record of a tree with its parents, time, author and reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
+    /// The tree.
     pub root: Root,
-    /// What it was made from: none for the first, several for a merge.
+    /// The snapshots from which it was made: none for the first, several for a merge.
     pub parents: Vec<SnapshotId>,
+    /// When it was taken.
     pub time: Timestamp,
+    /// The user or program that made the changes.
     pub author: String,
-    /// What made it: a command or a message.
+    /// Why it was made: a command or a message.
     pub reason: String,
 }
 
 const FORMAT: u8 = 1;
 
 impl Snapshot {
+    /// The canonical encoding, by which the snapshot is named.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         self.root.directory.encode(&mut out);
@@ -48,11 +53,17 @@ impl Snapshot {
         out
     }
 
+    /// Reads an encoding; fails unless it is canonical.
     pub fn decode(bytes: &[u8]) -> Result<Snapshot, DecodeError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ByteReader::new(bytes);
         match reader.byte()? {
             FORMAT => {}
-            other => return Err(DecodeError::Unknown { what: "snapshot format", value: other.into() }),
+            other => {
+                return Err(DecodeError::Unknown {
+                    what: "snapshot format",
+                    value: other.into(),
+                });
+            }
         }
         let snapshot = Snapshot {
             root: decode_root(&mut reader)?,
@@ -66,7 +77,7 @@ impl Snapshot {
     }
 }
 
-fn decode_root(reader: &mut Reader<'_>) -> Result<Root, DecodeError> {
+fn decode_root(reader: &mut ByteReader<'_>) -> Result<Root, DecodeError> {
     let directory = Entry::decode(reader)?;
     if !directory.is_directory() {
         return Err(DecodeError::Invalid("the root of a snapshot is not a directory"));
@@ -75,14 +86,25 @@ fn decode_root(reader: &mut Reader<'_>) -> Result<Root, DecodeError> {
     let links = match reader.number()? {
         0 => None,
         1 => Some(NodeId::from_object(reader.id()?)),
-        other => return Err(DecodeError::Unknown { what: "link table flag", value: other }),
+        other => {
+            return Err(DecodeError::Unknown {
+                what: "link table flag",
+                value: other,
+            });
+        }
     };
-    Ok(Root { directory, links, totals })
+    Ok(Root {
+        directory,
+        links,
+        totals,
+    })
 }
 
-fn decode_parents(reader: &mut Reader<'_>) -> Result<Vec<SnapshotId>, DecodeError> {
+fn decode_parents(reader: &mut ByteReader<'_>) -> Result<Vec<SnapshotId>, DecodeError> {
     let count = reader.number()?;
-    (0..count).map(|_| reader.id().map(SnapshotId::from_object)).collect()
+    (0..count)
+        .map(|_| reader.id().map(SnapshotId::from_object))
+        .collect()
 }
 
 #[cfg(test)]
@@ -94,12 +116,22 @@ mod tests {
     fn sample() -> Snapshot {
         Snapshot {
             root: Root {
-                directory: Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() }),
+                directory: Entry::empty_directory(Meta {
+                    mode: 0o755,
+                    ..Meta::default()
+                }),
                 links: Some(NodeId::of(b"links")),
-                totals: Totals { inodes: 3, bytes: 12, links: 2 },
+                totals: Totals {
+                    inodes: 3,
+                    bytes: 12,
+                    links: 2,
+                },
             },
             parents: vec![SnapshotId::of(b"parent")],
-            time: Timestamp { seconds: -5, nanos: 999_999_999 },
+            time: Timestamp {
+                seconds: -5,
+                nanos: 999_999_999,
+            },
             author: "user".into(),
             reason: "write /a".into(),
         }

@@ -1,49 +1,78 @@
-//! What file systems take a name for that do not tell all names apart: one that folds letters and capitals, one that does
-//! not see certain characters (HFS+), one that drops what is at the end of a name (NTFS).
+//! Names that some file systems treat as equal although their bytes differ: a file system may ignore case,
+//! ignore certain characters (HFS+), or drop trailing characters of a name (NTFS).
 //!
-//! A tree of ours tells all names apart. What leaves it for a directory of the host may meet such a file system there, where
-//! `.GIT` is the repository.
+//! A tree of ours distinguishes all names. Files that leave it for a directory of the host may meet such a
+//! file system there, where `.GIT` is the repository.
 
 use crate::name::{EntryName, TreePath};
 
-/// Characters that HFS+ does not see, as git knows them.
-const UNSEEN: [std::ops::RangeInclusive<char>; 4] =
-    ['\u{200c}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{206a}'..='\u{206f}', '\u{feff}'..='\u{feff}'];
+/// Characters that HFS+ ignores, as git lists them.
+const UNSEEN: [std::ops::RangeInclusive<char>; 4] = [
+    '\u{200c}'..='\u{200f}',
+    '\u{202a}'..='\u{202e}',
+    '\u{206a}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+];
 
-/// The one spelling of all names that some file system takes for the same. Bytes that are no characters stay.
+/// The common spelling of all names that some file system treats as equal. Bytes that are not characters are
+/// unchanged.
 pub fn folded(name: &[u8]) -> Vec<u8> {
-    // Behind a colon, NTFS has names of streams of the same file.
-    let own = name.split(|byte| *byte == b':').next().filter(|own| !own.is_empty()).unwrap_or(name);
+    if is_folded(name) {
+        return name.to_vec();
+    }
+    // After a colon, NTFS has names of streams of the same file.
+    let own = name
+        .split(|byte| *byte == b':')
+        .next()
+        .filter(|own| !own.is_empty())
+        .unwrap_or(name);
     let mut folded = Vec::with_capacity(own.len());
     for chunk in own.utf8_chunks() {
-        let seen = chunk.valid().chars().filter(|c| !UNSEEN.iter().any(|range| range.contains(c)));
-        // By way of capitals: some letters have no small letter but a common capital (the long s).
+        let seen = chunk
+            .valid()
+            .chars()
+            .filter(|c| !UNSEEN.iter().any(|range| range.contains(c)));
+        // By way of upper case: some letters have no lower case of their own but share an upper-case letter
+        // (the long s).
         let small = seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
         folded.extend(small.collect::<String>().bytes());
         folded.extend(chunk.invalid());
     }
-    let end = folded.iter().rposition(|byte| !matches!(byte, b' ' | b'.')).map_or(0, |last| last + 1);
+    let end = folded
+        .iter()
+        .rposition(|byte| !matches!(byte, b' ' | b'.'))
+        .map_or(0, |last| last + 1);
     match end {
         0 => name.to_vec(),
         end => folded[..end].to_vec(),
     }
 }
 
-/// A path with each of its names folded; `None` if it is spelled like that already.
+/// A path with each of its names folded; `None` if nothing changes.
 pub fn folded_path(path: &TreePath) -> Option<TreePath> {
+    // This runs for every path, and folding costs much more than this test.
+    if path.names().all(is_folded) {
+        return None;
+    }
     let mut other = TreePath::root();
     for name in path.components() {
-        // Folding may make a name longer than names can be; such a one is no name of anything.
+        // Folding may make a name longer than the maximum; no file can have such a name.
         other.push(&EntryName::new(&folded(name.as_bytes())).ok()?);
     }
     (other != *path).then_some(other)
 }
 
-/// Whether some file system takes a name for `.git`: the names that git itself refuses.
+/// A quick test whether [`folded`] leaves a name unchanged. It may return `false` for such a name, too.
+pub fn is_folded(name: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii() && !byte.is_ascii_uppercase() && *byte != b':';
+    name.iter().all(is_plain) && !matches!(name.last(), Some(b' ' | b'.'))
+}
+
+/// Whether some file system treats a name as `.git`: the names that git itself refuses.
 pub fn is_git_directory(name: &[u8]) -> bool {
-    // The short names of NTFS. The first one is `.git`, where there is one.
+    // The short names of NTFS. The first one is `.git` if that exists.
     let is_short = |name: &[u8]| matches!(name, [b'g', b'i', b't', b'~', b'1'..=b'9']);
-    // This is asked of every name of every path, and folding costs much more than a look.
+    // This runs for every name of every path, and folding costs much more than this test.
     if name.is_ascii() && !matches!(name, [b'.' | b'g' | b'G', ..]) {
         return false;
     }
@@ -110,7 +139,10 @@ mod tests {
         }
         assert_eq!(folded(b".GIT\xff"), b".git\xff");
         let path = |text: &str| TreePath::parse(text.as_bytes()).unwrap();
-        assert_eq!(folded_path(&path("a/.VSCODE/tasks.json")), Some(path("a/.vscode/tasks.json")));
+        assert_eq!(
+            folded_path(&path("a/.VSCODE/tasks.json")),
+            Some(path("a/.vscode/tasks.json"))
+        );
         assert_eq!(folded_path(&path("a/b.c")), None);
     }
 }

@@ -4,40 +4,42 @@ use avfs_core::ObjectId;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::door::Object;
+use crate::door::StoredObject;
 
-/// Larger objects are not kept. A file of this size is one object; hashing it again would cost more than
-/// all else in reading it, and the cache keeps what is asked for often when large ones pass through.
+/// Larger objects are not cached. A file of this size is still one object, and hashing it again would cost
+/// more than the rest of reading it; objects in frequent use stay cached when large ones pass through.
 const LARGEST: usize = 1024 * 1024;
 
-/// What an entry costs besides its bytes: id, handle and table slots.
+/// The memory that an entry needs besides its bytes: id, handle and table slots.
 const OVERHEAD: u64 = 128;
 
-/// Objects read lately. Only verified objects are ever put here.
+/// Recently read objects. Only verified objects are ever inserted.
 pub(crate) struct ObjectCache {
-    entries: Cache<ObjectId, Object, Weight>,
+    entries: Cache<ObjectId, StoredObject, ByteWeight>,
 }
 
 #[derive(Clone)]
-struct Weight;
+struct ByteWeight;
 
-impl Weighter<ObjectId, Object> for Weight {
-    fn weight(&self, _: &ObjectId, object: &Object) -> u64 {
+impl Weighter<ObjectId, StoredObject> for ByteWeight {
+    fn weight(&self, _: &ObjectId, object: &StoredObject) -> u64 {
         OVERHEAD + object.bytes.len() as u64
     }
 }
 
 impl ObjectCache {
-    /// Holds up to `bytes` bytes; with 0, nothing.
+    /// Holds up to `bytes` bytes; with 0, the cache is disabled.
     pub(crate) fn new(bytes: u64) -> ObjectCache {
-        ObjectCache { entries: Cache::with_weighter(1024, bytes, Weight) }
+        ObjectCache {
+            entries: Cache::with_weighter(1024, bytes, ByteWeight),
+        }
     }
 
-    pub(crate) fn get(&self, id: &ObjectId) -> Option<Object> {
+    pub(crate) fn get(&self, id: &ObjectId) -> Option<StoredObject> {
         self.entries.get(id)
     }
 
-    pub(crate) fn insert(&self, id: ObjectId, object: &Object) {
+    pub(crate) fn insert(&self, id: ObjectId, object: &StoredObject) {
         if object.bytes.len() <= LARGEST {
             self.entries.insert(id, object.clone());
         }

@@ -1,4 +1,4 @@
-//! The doors to a store, and what can go wrong behind them.
+//! The interfaces to a store ("doors"), and their errors.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -6,23 +6,31 @@ use std::path::PathBuf;
 use avfs_core::{ObjectId, ObjectKind};
 use bytes::Bytes;
 
+use crate::upkeep::Upkeep;
+
 /// An object read from a store, already verified against its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct StoredObject {
+    /// The kind of object.
     pub kind: ObjectKind,
+    /// Its bytes.
     pub bytes: Bytes,
 }
 
-/// An object to store. `id` must be `kind.hash(bytes)`: whoever made the bytes has hashed them already.
+/// An object to store. `id` must be `kind.hash(bytes)`: the caller that created the bytes has already hashed
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct NewObject<'a> {
+    /// The id under which it is stored.
     pub id: ObjectId,
+    /// The kind of object, which is part of the hash.
     pub kind: ObjectKind,
+    /// Its bytes.
     pub bytes: &'a [u8],
 }
 
-/// While a pin lives, a garbage collection removes nothing: neither what the store holds nor what is put.
-/// Whoever puts objects holds one from before the first put until the refs that need them are committed.
+/// While a pin lives, a garbage collection removes nothing: neither stored objects nor new ones. A caller
+/// that puts objects holds a pin from before the first put until the refs that need them are committed.
 #[must_use = "dropping a pin lets a garbage collection remove what was just put"]
 pub struct Pin(#[allow(dead_code, reason = "held for its drop")] Box<dyn Any + Send + Sync>);
 
@@ -33,32 +41,38 @@ impl Pin {
     }
 }
 
-/// Immutable bytes named by their hash. Batch-shaped, so that a remote store can hide its latency.
+/// Immutable bytes named by their hash. Calls take batches, so that a remote store can hide its latency.
 pub trait ObjectStore: Send + Sync {
-    /// Returns the objects with these ids, in the order asked, each verified against its name.
-    /// Fails with [`StoreError::Missing`] or [`StoreError::Corrupt`] if one cannot be given.
-    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError>;
+    /// Returns the objects with these ids, in the same order, each verified against its name. Fails with
+    /// [`StoreError::Missing`] or [`StoreError::Corrupt`] if an object cannot be returned.
+    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<StoredObject>, StoreError>;
 
-    /// Stores objects. Storing one again is a success and costs no space. What was put can be read back
-    /// through this store at once, and by others after [`ObjectStore::sync`] or [`RefStore::commit`].
+    /// Stores objects. Storing one again succeeds and costs no space. The objects can be read back through
+    /// this store immediately, and by other processes after [`ObjectStore::sync`] or [`RefStore::commit`].
     fn put_many(&self, objects: &[NewObject<'_>]) -> Result<(), StoreError>;
 
-    /// Says for each id whether it is stored, without reading it.
+    /// Returns for each id whether it is stored, without reading it.
     fn contains_many(&self, ids: &[ObjectId]) -> Result<Vec<bool>, StoreError>;
 
     /// Returns once everything put before this call survives a power loss.
     fn sync(&self) -> Result<(), StoreError>;
 
-    /// Holds back garbage collection until the pin is dropped.
+    /// Blocks garbage collection until the pin is dropped.
     fn pin(&self) -> Result<Pin, StoreError>;
 
-    /// An object that can be had at once, without a disk, a network or a lock that somebody may hold for long.
-    /// `None` says nothing about whether it is stored.
-    fn at_hand(&self, _id: ObjectId) -> Option<Object> {
+    /// An object that is available immediately, without a disk, a network or a lock that another thread may
+    /// hold for long. `None` does not mean that it is not stored.
+    fn at_hand(&self, _id: ObjectId) -> Option<StoredObject> {
         None
     }
 
-    fn get(&self, id: ObjectId) -> Result<Object, StoreError> {
+    /// What counts, verifies and sweeps the store; `None`: that is nothing that its users do.
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        None
+    }
+
+    /// As [`ObjectStore::get_many`], for one object.
+    fn get(&self, id: ObjectId) -> Result<StoredObject, StoreError> {
         self.get_many(&[id])?.pop().ok_or(StoreError::Missing { id })
     }
 }
@@ -66,128 +80,213 @@ pub trait ObjectStore: Send + Sync {
 /// The name of a ref: readable text in components, such as `vault/000012`.
 pub type RefKey = String;
 
-/// A stretch of ref keys: those that start with `prefix`, in ascending order or from the end.
+/// A range of ref keys: those that start with `prefix`, in ascending order or from the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefRange {
+    /// Only keys that start with this.
     pub prefix: String,
-    /// Start behind this key (or, in reverse, before it).
+    /// Start after this key (or, in reverse, before it).
     pub after: Option<RefKey>,
+    /// From the last key to the first.
     pub reverse: bool,
+    /// At most so many keys.
     pub limit: Option<usize>,
 }
 
 impl RefRange {
+    /// All keys that start with `prefix`, in ascending order.
     pub fn prefix(prefix: impl Into<String>) -> RefRange {
-        RefRange { prefix: prefix.into(), after: None, reverse: false, limit: None }
+        RefRange {
+            prefix: prefix.into(),
+            after: None,
+            reverse: false,
+            limit: None,
+        }
     }
 
+    /// The same range from behind this key on.
     pub fn after(self, key: impl Into<String>) -> RefRange {
-        RefRange { after: Some(key.into()), ..self }
+        RefRange {
+            after: Some(key.into()),
+            ..self
+        }
     }
 
+    /// The same range in descending order.
     pub fn reversed(self) -> RefRange {
-        RefRange { reverse: true, ..self }
+        RefRange {
+            reverse: true,
+            ..self
+        }
     }
 
+    /// The same range, cut off after so many keys.
     pub fn limit(self, limit: usize) -> RefRange {
-        RefRange { limit: Some(limit), ..self }
+        RefRange {
+            limit: Some(limit),
+            ..self
+        }
     }
 }
 
-/// One part of a commit: what a ref must be now, and what it becomes.
+/// One part of a commit: the expected value of a ref, and its new value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefEdit {
+    /// The ref that is changed or checked.
     pub key: RefKey,
-    /// The value the ref must have for the commit to happen; `None`: it must not exist.
+    /// The value that the ref must have for the commit to succeed; `None`: it must not exist.
     pub expect: Option<Vec<u8>>,
-    /// The new value; `None` deletes the ref. The same as `expect`: only checked.
+    /// The new value; `None` deletes the ref. If it equals `expect`, the ref is only checked.
     pub value: Option<Vec<u8>>,
 }
 
 impl RefEdit {
+    /// Makes a ref that must not exist yet.
     pub fn create(key: impl Into<String>, value: impl Into<Vec<u8>>) -> RefEdit {
-        RefEdit { key: key.into(), expect: None, value: Some(value.into()) }
+        RefEdit {
+            key: key.into(),
+            expect: None,
+            value: Some(value.into()),
+        }
     }
 
+    /// Gives a ref another value.
     pub fn replace(key: impl Into<String>, expect: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> RefEdit {
-        RefEdit { key: key.into(), expect: Some(expect.into()), value: Some(value.into()) }
+        RefEdit {
+            key: key.into(),
+            expect: Some(expect.into()),
+            value: Some(value.into()),
+        }
     }
 
+    /// Deletes a ref.
     pub fn delete(key: impl Into<String>, expect: impl Into<Vec<u8>>) -> RefEdit {
-        RefEdit { key: key.into(), expect: Some(expect.into()), value: None }
+        RefEdit {
+            key: key.into(),
+            expect: Some(expect.into()),
+            value: None,
+        }
     }
 }
 
 /// Small mutable values under sorted names, changed together by compare-and-swap.
 pub trait RefStore: Send + Sync {
+    /// The value of a ref; `None` if it does not exist.
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Returns the refs of each range, in the order of ranges and all as of one moment.
+    /// Returns the refs of each range, in the order of the ranges, all as of one moment.
     fn scan_many(&self, ranges: &[RefRange]) -> Result<Vec<Vec<(RefKey, Vec<u8>)>>, StoreError>;
 
     /// Returns the refs of a range, all as of one moment.
     fn scan(&self, range: &RefRange) -> Result<Vec<(RefKey, Vec<u8>)>, StoreError> {
-        Ok(self.scan_many(std::slice::from_ref(range))?.pop().unwrap_or_default())
+        Ok(self
+            .scan_many(std::slice::from_ref(range))?
+            .pop()
+            .unwrap_or_default())
     }
 
-    /// Makes all edits or none, and returns when they survive a power loss. Every object put through this
-    /// store before is durable before the edits are. A ref that is not what an edit expects fails the
-    /// whole commit with [`CommitError::Conflict`] and changes nothing.
+    /// Makes all edits or none, and returns when they survive a power loss. Every object that was put through
+    /// this store before is durable before the edits are. A ref that differs from what an edit expects fails
+    /// the whole commit with [`CommitError::Conflict`], and nothing changes.
     fn commit(&self, edits: &[RefEdit]) -> Result<(), CommitError>;
 }
 
-/// Both doors of one store.
+/// Both interfaces of one store.
 pub trait Store: ObjectStore + RefStore {}
 
 impl<S: ObjectStore + RefStore + ?Sized> Store for S {}
 
-/// What can go wrong behind a door. Each variant is one thing for the caller to do.
+/// The errors of a store. Each variant calls for one reaction of the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Not there: the id is wrong, or it was collected.
+    /// Not stored: the id is wrong, or the object was collected.
     #[error("object {id} is not in the store")]
-    Missing { id: ObjectId },
-    /// There, but not the bytes that its name promises. Run fsck.
+    Missing {
+        /// The object.
+        id: ObjectId,
+    },
+    /// Stored, but the bytes do not match the name. Run fsck.
     #[error("object {id} is corrupt: {detail} ({place})")]
-    Corrupt { id: ObjectId, place: String, detail: &'static str },
+    Corrupt {
+        /// The object.
+        id: ObjectId,
+        /// Where its bytes are.
+        place: String,
+        /// What does not match.
+        detail: &'static str,
+    },
     /// A file of the store itself is damaged. Run fsck.
     #[error("{place} is damaged: {detail}")]
-    Damaged { place: String, detail: String },
-    /// No room left: free some space and try again; nothing was changed.
+    Damaged {
+        /// The file, and the place in it.
+        place: String,
+        /// What does not match.
+        detail: String,
+    },
+    /// No space left: free some space and try again; nothing was changed.
     #[error("no space left on the disk that holds {place}")]
-    Full { place: String },
-    /// Another process holds what this call needs. Try again later.
+    Full {
+        /// The directory that is on that disk.
+        place: String,
+    },
+    /// Another process holds a lock that this call needs. Try again later.
     #[error("{what} is in use by another process")]
-    Busy { what: String },
+    Busy {
+        /// What is in use.
+        what: String,
+    },
     /// Made by a newer version of agentvfs.
     #[error("the store at {} has format {found}, and this version reads up to {supported}", place.display())]
-    Newer { place: PathBuf, found: u32, supported: u32 },
-    /// The place cannot hold a store.
+    Newer {
+        /// The directory of the store.
+        place: PathBuf,
+        /// The version that it has.
+        found: u32,
+        /// The newest version that this build can read.
+        supported: u32,
+    },
+    /// The directory cannot hold a store.
     #[error("{} cannot hold a store: {reason}", place.display())]
-    Unsuitable { place: PathBuf, reason: String },
-    /// The operating system refused; the source says why.
+    Unsuitable {
+        /// The directory.
+        place: PathBuf,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// An operating system call failed; the source says why.
     #[error("{action} {place}")]
     Io {
+        /// What was attempted.
         action: &'static str,
+        /// The file or directory.
         place: String,
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
-    /// The database refused; the source says why.
+    /// A call of what holds the store, such as a database, failed; the source says why.
     #[error("{action} in {place}")]
-    Database {
+    Engine {
+        /// What was attempted.
         action: &'static str,
+        /// The file or directory.
         place: String,
+        /// The error of the engine.
         #[source]
-        source: rusqlite::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
+/// Why a commit did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// A ref was not what the commit expected: read it again and decide anew.
+    /// A ref differs from what the commit expected: read it again and decide again.
     #[error("{key} was changed by someone else")]
-    Conflict { key: RefKey },
+    Conflict {
+        /// The ref.
+        key: RefKey,
+    },
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,20 +1,22 @@
-//! The default store: packs of objects and one SQLite file in a directory. `docs/format.md` has the bytes.
+//! The default store: packs of objects and one SQLite file in a directory. `docs/format.md` specifies the
+//! bytes.
 //!
 //! Data flows one way: objects are appended to a pack of this process (`appender`), synced, and then become
-//! known by one transaction that holds their index rows, the committed length of the pack and the edits of
-//! refs. Bytes that no committed length covers do not exist for anyone else, whatever a crash left there.
+//! known through one transaction that writes their index rows, the committed length of the pack and the edits
+//! of refs. Bytes beyond the committed length do not exist for other processes, whatever a crash left there.
 //!
 //! Lock order: `commit`, then `appender`, then a connection of the database. Syncs and transactions happen
-//! under `commit` alone, so that puts and reads go on meanwhile.
+//! under `commit` alone, so that puts and reads continue meanwhile.
 
 mod appender;
 mod carve;
 mod database;
 mod disk;
-mod draft;
 mod failure;
 mod index;
 mod layout;
+mod pack_buffer;
+mod pack_directory;
 mod pins;
 mod record;
 mod ref_log;
@@ -23,9 +25,10 @@ mod repair;
 mod reserve;
 mod salvage;
 mod scrub;
-mod shelf;
+mod shared_memory;
 mod survey;
 mod sweep;
+mod upkeep;
 mod usage;
 mod wal;
 
@@ -37,47 +40,47 @@ use avfs_core::ObjectId;
 
 use crate::cache::ObjectCache;
 use crate::door::{
-    CommitError, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, StoreError,
+    CommitError, NewObject, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, StoreError, StoredObject,
 };
+use crate::upkeep::Upkeep;
 
-use appender::{Appender, Batch};
-use database::Database;
-use draft::Pending;
+use appender::{CommitBatch, PackAppender};
+use database::StoreDatabase;
 use failure::io_failure;
-use layout::{Layout, pack_name};
-use pins::Pins;
-use record::{Place, open_record};
-use ref_log::Turn;
-use shelf::{Shelf, read_record};
+use layout::{StoreLayout, pack_name};
+use pack_buffer::PendingObject;
+use pack_directory::{PackDirectory, read_record};
+use pins::ProcessPins;
+use record::{RecordPlace, open_record};
+use ref_log::LogTurn;
 
 pub use database::FORMAT;
 #[doc(hidden)]
-pub use disk::{Access, Disk, DiskFile, HostDisk};
+pub use disk::{Disk, DiskFile, FileAccess, HostDisk};
 pub use ref_log::CopyState;
 pub use refs::LostRef;
 pub use repair::{REBUILT, RepairReport};
 pub use salvage::RefAge;
-pub use scrub::{Finding, ScrubReport};
-pub use sweep::{Exclusive, LiveSet, SweepReport};
-pub use usage::Usage;
+pub use sweep::ExclusiveStore;
 pub use wal::LogRepair;
 
-/// Once this many objects await their index rows, they get them without being asked for.
+/// When this many objects lack index rows, the rows are written without waiting for a commit.
 const PENDING_LIMIT: usize = 100_000;
 
-/// A read that fails asks the index again this often: a sweep may have moved the object meanwhile.
+/// A read that fails consults the index up to this many times, because a sweep may have moved the object
+/// meanwhile.
 const READ_ATTEMPTS: usize = 3;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Make the store if there is none.
+    /// Create the store if it does not exist.
     pub create: bool,
     /// How many bytes of verified objects are kept in memory.
     pub cache_bytes: u64,
     /// How long a call waits for another process before it fails as busy.
     pub busy_timeout: Duration,
-    /// How new a ref is: by this the database and the second copy of its refs are compared.
+    /// The age of a ref, by which the database and the second copy of its refs are compared.
     pub ref_age: RefAge,
 }
 
@@ -94,84 +97,95 @@ impl Default for OpenOptions {
 
 /// A store in a directory of this machine. Any number of processes and threads may use it at once.
 ///
-/// What was put and neither synced nor committed is gone when the store is dropped.
+/// Objects that were put and neither synced nor committed are gone when the store is dropped.
 pub struct EmbeddedStore {
-    shelf: Shelf,
-    database: Database,
-    appender: Mutex<Appender>,
+    pack_directory: PackDirectory,
+    database: StoreDatabase,
+    appender: Mutex<PackAppender>,
     /// Held by the one thread of this process that syncs and commits.
     commit: Mutex<()>,
-    pins: Pins,
+    pins: ProcessPins,
     cache: OnceLock<ObjectCache>,
     options: OpenOptions,
 }
 
 impl Drop for EmbeddedStore {
     fn drop(&mut self) {
-        // On a disk that is full, it is what others need to go on.
+        // If the disk is full, other processes need this space to continue.
         if let Ok(appender) = self.appender.get_mut() {
-            appender.give_up(&self.shelf, &self.database);
+            appender.give_up(&self.pack_directory, &self.database);
         }
-        if ref_log::is_overgrown(self.shelf.layout()) {
+        if ref_log::is_overgrown(self.pack_directory.layout()) {
             self.database.renew_copy();
         }
     }
 }
 
 impl EmbeddedStore {
-    /// Opens the store in `dir`. Costs no more for a large store than for a small one: packs are opened
-    /// when they are needed.
+    /// Opens the store in `dir`. The cost does not depend on the size of the store: packs are opened when
+    /// they are needed.
     pub fn open(dir: &Path, options: OpenOptions) -> Result<EmbeddedStore, StoreError> {
         EmbeddedStore::open_on(Arc::new(disk::HostDisk), dir, options)
     }
 
-    /// As [`EmbeddedStore::open`], with packs on another disk: the place where tests put faults.
+    /// As [`EmbeddedStore::open`], with packs on another disk: where tests inject faults.
     #[doc(hidden)]
     pub fn open_on(
         disk: Arc<dyn Disk>,
         dir: &Path,
         options: OpenOptions,
     ) -> Result<EmbeddedStore, StoreError> {
-        let layout = Layout::open(dir, options.create)?;
-        let database = Database::open(&layout, options.busy_timeout, options.ref_age)?;
+        let layout = StoreLayout::open(dir, options.create)?;
+        let database = StoreDatabase::open(&layout, options.busy_timeout, options.ref_age)?;
         Ok(EmbeddedStore {
-            shelf: Shelf::new(layout, disk),
+            pack_directory: PackDirectory::new(layout, disk),
             database,
             appender: Mutex::default(),
             commit: Mutex::default(),
-            pins: Pins::default(),
+            pins: ProcessPins::default(),
             cache: OnceLock::new(),
             options,
         })
     }
 
-    fn appender(&self) -> MutexGuard<'_, Appender> {
-        self.appender.lock().expect("no panic happens while the appender is locked")
+    /// Builds a new database from the packs, the second copy of refs and the refs that the old database still
+    /// yields, and puts it in place when it is complete. The old one is kept as `store.db.damaged`. No other
+    /// process may have the store open.
+    pub fn rebuild(dir: &Path, age: RefAge) -> Result<RepairReport, StoreError> {
+        repair::rebuild(dir, age)
     }
 
-    /// Makes a little room on a disk that is full, for what takes something away. It is kept again after a sweep.
+    fn appender(&self) -> MutexGuard<'_, PackAppender> {
+        self.appender
+            .lock()
+            .expect("no panic happens while the appender is locked")
+    }
+
+    /// Frees a little space on a full disk, for operations that delete. A sweep reserves it again.
     pub fn use_reserve(&self) {
-        reserve::release(self.shelf.layout());
+        reserve::release(self.pack_directory.layout());
     }
 
-    /// The file that keeps that room.
+    /// The file that reserves that space.
     pub fn reserve(&self) -> PathBuf {
-        self.shelf.layout().reserve()
+        self.pack_directory.layout().reserve()
     }
 
     fn cache(&self) -> &ObjectCache {
-        self.cache.get_or_init(|| ObjectCache::new(self.options.cache_bytes))
+        self.cache
+            .get_or_init(|| ObjectCache::new(self.options.cache_bytes))
     }
 
     /// Makes everything put so far durable, and makes `edits` in the same transaction.
     fn commit_with(&self, edits: &[RefEdit]) -> Result<(), CommitError> {
         let _turn = self.commit.lock().expect("no panic happens during a commit");
-        let batch = self.appender().batch(&self.shelf, &self.database)?;
+        let batch = self.appender().batch(&self.pack_directory, &self.database)?;
         if batch.rows.is_empty() && edits.is_empty() {
             return Ok(());
         }
+        // Packs before the index: a row must never refer to bytes that a power loss can remove.
         self.sync_packs(&batch)?;
-        let layout = self.shelf.layout();
+        let layout = self.pack_directory.layout();
         let mut turn = None;
         self.database.write("committing", |connection| {
             index::insert(connection, &batch.rows)?;
@@ -180,18 +194,21 @@ impl EmbeddedStore {
             }
             refs::apply(connection, edits)?;
             if edits.iter().any(|edit| edit.value != edit.expect) {
-                turn = Turn::take(layout, connection);
+                // Inside the transaction: the copy of the refs receives its records in the order of the
+                // commits.
+                turn = LogTurn::take(layout, connection);
             }
             Ok::<(), CommitError>(())
         })?;
         if let Some(turn) = turn {
             turn.append(layout, edits);
         }
-        self.appender().settle(&batch);
+        // Last: until the index has them, reads find these records among the pending ones.
+        self.appender().committed(&batch);
         Ok(())
     }
 
-    fn sync_packs(&self, batch: &Batch) -> Result<(), StoreError> {
+    fn sync_packs(&self, batch: &CommitBatch) -> Result<(), StoreError> {
         for (row, file) in &batch.packs {
             file.sync().map_err(|source| {
                 self.appender().suspect(row.number);
@@ -201,39 +218,46 @@ impl EmbeddedStore {
         Ok(())
     }
 
-    /// Says for each id where it lies, if the index knows it, all as of one moment.
-    fn find_in_index(&self, ids: &[ObjectId]) -> Result<Vec<Option<Place>>, StoreError> {
+    /// Returns the place of each id that the index knows, all as of one moment.
+    fn find_in_index(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordPlace>>, StoreError> {
         match ids {
             [] => Ok(Vec::new()),
-            [id] => self.database.with(|connection| Ok(vec![index::find(connection, id)?])),
+            [id] => self
+                .database
+                .with(|connection| Ok(vec![index::find(connection, id)?])),
             _ => self.database.read("reading the index", |connection| {
                 ids.iter().map(|id| index::find(connection, id)).collect()
             }),
         }
     }
 
-    /// Reads an object without asking the index, if it is cached or pending.
-    fn get_unindexed(&self, id: ObjectId) -> Result<Option<Object>, StoreError> {
+    /// Reads an object without consulting the index, if it is cached or pending.
+    fn get_unindexed(&self, id: ObjectId) -> Result<Option<StoredObject>, StoreError> {
         if let Some(object) = self.cache().get(&id) {
             return Ok(Some(object));
         }
         let pending = self.appender().find(&id);
         let (record, place) = match pending {
             None => return Ok(None),
-            Some(Pending::InMemory(record)) => (record, "memory".to_owned()),
-            Some(Pending::Written(file, place)) => {
-                let name = shelf::place_name(place);
-                (read_record(&*file, place).map_err(|e| io_failure("reading", &name, e))?, name)
+            Some(PendingObject::InMemory(record)) => (record, "memory".to_owned()),
+            Some(PendingObject::Written(file, place)) => {
+                let name = pack_directory::place_name(place);
+                (
+                    read_record(&*file, place).map_err(|e| io_failure("reading", &name, e))?,
+                    name,
+                )
             }
         };
-        open_record(id, record).map(Some).map_err(|detail| StoreError::Corrupt { id, place, detail })
+        open_record(id, record)
+            .map(Some)
+            .map_err(|detail| StoreError::Corrupt { id, place, detail })
     }
 
-    /// Reads an object that the index knows at `place`, or knew there a moment ago.
-    fn get_from_pack(&self, id: ObjectId, mut place: Place) -> Result<Object, StoreError> {
+    /// Reads an object that the index has at `place`, or had there a moment ago.
+    fn get_from_pack(&self, id: ObjectId, mut place: RecordPlace) -> Result<StoredObject, StoreError> {
         let mut attempt = 1;
         loop {
-            let error = match self.shelf.read(id, place) {
+            let error = match self.pack_directory.read(id, place) {
                 Ok(object) => {
                     self.cache().insert(id, &object);
                     return Ok(object);
@@ -241,7 +265,7 @@ impl EmbeddedStore {
                 Err(error) if attempt == READ_ATTEMPTS => return Err(error),
                 Err(error) => error,
             };
-            self.shelf.forget(place.pack);
+            self.pack_directory.forget(place.pack);
             place = match self.find_in_index(&[id])?.pop().flatten() {
                 Some(place) => place,
                 None if matches!(error, StoreError::Corrupt { .. }) => {
@@ -255,10 +279,17 @@ impl EmbeddedStore {
 }
 
 impl ObjectStore for EmbeddedStore {
-    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
-        let mut found = ids.iter().map(|id| self.get_unindexed(*id)).collect::<Result<Vec<_>, _>>()?;
-        let absent: Vec<ObjectId> =
-            ids.iter().zip(&found).filter(|(_, object)| object.is_none()).map(|(id, _)| *id).collect();
+    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<StoredObject>, StoreError> {
+        let mut found = ids
+            .iter()
+            .map(|id| self.get_unindexed(*id))
+            .collect::<Result<Vec<_>, _>>()?;
+        let absent: Vec<ObjectId> = ids
+            .iter()
+            .zip(&found)
+            .filter(|(_, object)| object.is_none())
+            .map(|(id, _)| *id)
+            .collect();
         let mut places = self.find_in_index(&absent)?.into_iter();
         ids.iter()
             .zip(&mut found)
@@ -273,12 +304,15 @@ impl ObjectStore for EmbeddedStore {
     }
 
     fn put_many(&self, objects: &[NewObject<'_>]) -> Result<(), StoreError> {
-        debug_assert!(objects.iter().all(|new| new.kind.hash(new.bytes) == new.id), "ids name their bytes");
+        debug_assert!(
+            objects.iter().all(|new| new.kind.hash(new.bytes) == new.id),
+            "ids name their bytes"
+        );
         let ids: Vec<ObjectId> = objects.iter().map(|new| new.id).collect();
         let known = self.contains_many(&ids)?;
         let mut appender = self.appender();
         for (object, _) in objects.iter().zip(known).filter(|(_, known)| !known) {
-            appender.append(&self.shelf, &self.database, object)?;
+            appender.append(&self.pack_directory, &self.database, object)?;
         }
         let many = appender.pending_len() >= PENDING_LIMIT;
         drop(appender);
@@ -286,13 +320,17 @@ impl ObjectStore for EmbeddedStore {
     }
 
     fn contains_many(&self, ids: &[ObjectId]) -> Result<Vec<bool>, StoreError> {
-        // Pending first: what leaves the pending objects is in the index by then.
+        // Pending first: an object that leaves the pending ones is in the index by then.
         let mut known: Vec<bool> = {
             let appender = self.appender();
             ids.iter().map(|id| appender.is_pending(id)).collect()
         };
-        let asked: Vec<ObjectId> =
-            ids.iter().zip(&known).filter(|(_, known)| !**known).map(|(id, _)| *id).collect();
+        let asked: Vec<ObjectId> = ids
+            .iter()
+            .zip(&known)
+            .filter(|(_, known)| !**known)
+            .map(|(id, _)| *id)
+            .collect();
         let places = self.find_in_index(&asked)?;
         for (known, place) in known.iter_mut().filter(|known| !**known).zip(places) {
             *known = place.is_some();
@@ -308,24 +346,30 @@ impl ObjectStore for EmbeddedStore {
     }
 
     fn pin(&self) -> Result<Pin, StoreError> {
-        self.pins.pin(self.shelf.layout(), self.options.busy_timeout)
+        self.pins
+            .pin(self.pack_directory.layout(), self.options.busy_timeout)
     }
 
-    fn at_hand(&self, id: ObjectId) -> Option<Object> {
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        Some(self)
+    }
+
+    fn at_hand(&self, id: ObjectId) -> Option<StoredObject> {
         if let Some(object) = self.cache().get(&id) {
             return Some(object);
         }
-        // Whoever appends may be writing to a disk.
+        // The thread that holds the appender may be writing to a disk.
         match self.appender.try_lock().ok()?.find(&id)? {
-            Pending::InMemory(record) => open_record(id, record).ok(),
-            Pending::Written(..) => None,
+            PendingObject::InMemory(record) => open_record(id, record).ok(),
+            PendingObject::Written(..) => None,
         }
     }
 }
 
 impl RefStore for EmbeddedStore {
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.database.read("reading refs", |connection| refs::read(connection, key))
+        self.database
+            .read("reading refs", |connection| refs::read(connection, key))
     }
 
     fn scan_many(&self, ranges: &[RefRange]) -> Result<Vec<Vec<(RefKey, Vec<u8>)>>, StoreError> {

@@ -28,7 +28,10 @@ fn the_embedded_store_conforms_without_a_cache() {
     let made = Cell::new(0);
     store_conformance(|| {
         made.set(made.get() + 1);
-        let options = OpenOptions { cache_bytes: 0, ..OpenOptions::default() };
+        let options = OpenOptions {
+            cache_bytes: 0,
+            ..OpenOptions::default()
+        };
         EmbeddedStore::open(&home.path().join(made.get().to_string()), options).unwrap()
     });
 }

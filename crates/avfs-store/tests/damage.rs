@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use avfs_core::ObjectKind;
 use avfs_store::{
-    EmbeddedStore, Finding, ObjectStore, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError,
+    EmbeddedStore, ObjectStore, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError, UpkeepFinding,
 };
 use avfs_testkit::{noise, put};
 use damage_support::{age, findings, flip, open, pack, replace, sample, without_copy};
@@ -48,8 +48,14 @@ fn a_scrub_names_the_object_and_goes_on_behind_the_damage() {
     let report = open(home.path()).scrub(&mut |_, _| {}).unwrap();
     assert_eq!(report.objects, 9);
     let place = format!("packs/00000001.pack at {second_record}");
-    let stretch = Finding::Stretch { place: place.clone(), length: 78 };
-    assert_eq!(report.findings, [stretch, Finding::Object { id: ids[1], place }]);
+    let stretch = UpkeepFinding::Stretch {
+        place: place.clone(),
+        length: 78,
+    };
+    assert_eq!(
+        report.findings,
+        [stretch, UpkeepFinding::Object { id: ids[1], place }]
+    );
 }
 
 #[test]
@@ -59,9 +65,13 @@ fn flipped_bits_of_the_database_never_serve_wrong_objects_or_refs() {
     let bits = fs::read(&path).unwrap().len() * 8;
     for bit in (0..bits).step_by(89) {
         flip(&path, bit);
-        if let Ok(store) =
-            EmbeddedStore::open(home.path(), OpenOptions { cache_bytes: 0, ..Default::default() })
-        {
+        if let Ok(store) = EmbeddedStore::open(
+            home.path(),
+            OpenOptions {
+                cache_bytes: 0,
+                ..Default::default()
+            },
+        ) {
             for (n, id) in ids.iter().enumerate() {
                 if let Ok(object) = store.get(*id) {
                     assert_eq!(object.bytes, noise(n as u64, 40), "bit {bit}");
@@ -91,14 +101,25 @@ fn a_flipped_bit_in_a_ref_is_damage_with_the_name_of_the_ref() {
     replace(&home.path().join("store.db"), b"value 7", b"value 6");
     let store = open(home.path());
     let error = store.read("vault/0007").unwrap_err();
-    assert!(matches!(&error, StoreError::Damaged { place, .. } if place.contains("vault/0007")), "{error}");
-    assert_eq!(findings(&store), [Finding::Ref { key: "vault/0007".into() }]);
+    assert!(
+        matches!(&error, StoreError::Damaged { place, .. } if place.contains("vault/0007")),
+        "{error}"
+    );
+    assert_eq!(
+        findings(&store),
+        [UpkeepFinding::Ref {
+            key: "vault/0007".into()
+        }]
+    );
 
     let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
     assert_eq!(report.lost_refs[0].key, b"vault/0007");
     assert_eq!(store.read("vault/0007").unwrap(), None);
     assert_eq!(store.scan(&RefRange::prefix("vault/")).unwrap().len(), 19);
-    assert!(store.read(REBUILT).unwrap().is_some(), "what may be collected now is not decided yet");
+    assert!(
+        store.read(REBUILT).unwrap().is_some(),
+        "what may be collected now is not decided yet"
+    );
     assert_eq!(findings(&store), []);
 }
 
@@ -108,7 +129,10 @@ fn a_ref_whose_key_is_damaged_does_not_look_absent() {
         let (home, _) = sample(1);
         replace(&home.path().join("store.db"), b"vault/0007", flipped);
         let store = open(home.path());
-        assert!(matches!(store.read("vault/0007"), Err(StoreError::Damaged { .. })));
+        assert!(matches!(
+            store.read("vault/0007"),
+            Err(StoreError::Damaged { .. })
+        ));
         assert!(store.commit(&[RefEdit::create("vault/0007", "again")]).is_err());
         assert!(store.scan(&RefRange::prefix("vault/")).is_err());
         assert!(store.scan(&RefRange::prefix("vault/").reversed()).is_err());
@@ -121,7 +145,12 @@ fn lost_and_wrong_rows_are_rebuilt_from_the_packs() {
     let connection = rusqlite::Connection::open(home.path().join("store.db")).unwrap();
     let sql = "DELETE FROM objects WHERE id = ?1";
     connection.execute(sql, [ids[0].as_bytes()]).unwrap();
-    connection.execute("UPDATE objects SET offset = offset + 1 WHERE id = ?1", [ids[1].as_bytes()]).unwrap();
+    connection
+        .execute(
+            "UPDATE objects SET offset = offset + 1 WHERE id = ?1",
+            [ids[1].as_bytes()],
+        )
+        .unwrap();
     connection.execute("UPDATE packs SET length = 50", []).unwrap();
     drop(connection);
     let store = open(home.path());
@@ -140,7 +169,8 @@ fn lost_and_wrong_rows_are_rebuilt_from_the_packs() {
 #[test]
 fn an_object_with_a_damaged_and_an_intact_copy_is_pointed_at_the_intact_one() {
     let home = tempfile::tempdir().unwrap();
-    let (first, second) = (open(home.path()), open(home.path()));
+    let first = open(home.path());
+    let second = open(home.path());
     let id = put(&first, b"twice").unwrap();
     put(&second, b"twice").unwrap();
     first.sync().unwrap();
@@ -179,14 +209,45 @@ fn a_lost_database_is_rebuilt_from_the_packs() {
 }
 
 #[test]
+fn directory_of_packs_that_is_gone_is_damage_and_costs_the_objects_alone() {
+    for is_rebuilt in [false, true] {
+        let (home, ids) = sample(3);
+        fs::remove_dir_all(home.path().join("packs")).unwrap();
+        let store = open(home.path());
+        let refused = put(&store, b"new").and_then(|_| store.sync());
+        assert!(matches!(refused, Err(StoreError::Damaged { .. })), "{refused:?}");
+        assert!(!findings(&store).is_empty());
+        if is_rebuilt {
+            drop(store);
+            let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
+            assert_eq!((report.refs, report.has_lost_refs()), (20, false));
+        } else {
+            let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
+            assert_eq!((report.lost.len(), report.refs), (3, 20));
+        }
+        let store = open(home.path());
+        assert!(matches!(store.get(ids[0]), Err(StoreError::Missing { .. })));
+        put(&store, &noise(0, 40)).unwrap();
+        store.sync().unwrap();
+        assert_eq!(findings(&store), []);
+    }
+}
+
+#[test]
 fn a_store_in_use_is_not_rebuilt() {
     let (home, _) = sample(5);
     let writer = open(home.path());
     put(&writer, b"takes the pack").unwrap();
-    assert!(matches!(EmbeddedStore::rebuild(home.path(), age), Err(StoreError::Busy { .. })));
+    assert!(matches!(
+        EmbeddedStore::rebuild(home.path(), age),
+        Err(StoreError::Busy { .. })
+    ));
     let _pin = open(home.path()).pin().unwrap();
     drop(writer);
-    assert!(matches!(EmbeddedStore::rebuild(home.path(), age), Err(StoreError::Busy { .. })));
+    assert!(matches!(
+        EmbeddedStore::rebuild(home.path(), age),
+        Err(StoreError::Busy { .. })
+    ));
     assert_eq!(findings(&open(home.path())), []);
 }
 
@@ -219,8 +280,14 @@ fn a_pack_that_is_gone_or_cut_is_named() {
     let whole = fs::read(pack(&home)).unwrap();
     fs::write(pack(&home), &whole[..whole.len() - 1]).unwrap();
     let store = open(home.path());
-    assert!(matches!(store.get(ids[1]), Err(StoreError::Corrupt { detail: "its pack is cut short", .. })));
-    let short = Finding::PackLength {
+    assert!(matches!(
+        store.get(ids[1]),
+        Err(StoreError::Corrupt {
+            detail: "its pack is cut short",
+            ..
+        })
+    ));
+    let short = UpkeepFinding::PackLength {
         pack: "packs/00000001.pack".into(),
         committed: whole.len() as u64,
         found: whole.len() as u64 - 1,
@@ -231,7 +298,21 @@ fn a_pack_that_is_gone_or_cut_is_named() {
 
     fs::remove_file(pack(&home)).unwrap();
     let store = open(home.path());
-    assert!(matches!(store.get(ids[0]), Err(StoreError::Corrupt { detail: "its pack is gone", .. })));
-    assert!(findings(&store).iter().any(|finding| matches!(finding, Finding::PackLength { found: 0, .. })));
-    assert!(store.contains_many(&[ObjectKind::Blob.hash(b"goes elsewhere")]).unwrap()[0]);
+    assert!(matches!(
+        store.get(ids[0]),
+        Err(StoreError::Corrupt {
+            detail: "its pack is gone",
+            ..
+        })
+    ));
+    assert!(
+        findings(&store)
+            .iter()
+            .any(|finding| matches!(finding, UpkeepFinding::PackLength { found: 0, .. }))
+    );
+    assert!(
+        store
+            .contains_many(&[ObjectKind::Blob.hash(b"goes elsewhere")])
+            .unwrap()[0]
+    );
 }

@@ -1,4 +1,4 @@
-//! Faults of the disk behind the production code: what was acknowledged is there, and errors say what to do.
+//! Disk faults behind the production code: acknowledged data is there, and errors say what to do.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
@@ -18,7 +18,10 @@ fn flaky() -> (TempDir, FlakyDisk, EmbeddedStore) {
 }
 
 fn uncached() -> OpenOptions {
-    OpenOptions { cache_bytes: 0, ..OpenOptions::default() }
+    OpenOptions {
+        cache_bytes: 0,
+        ..OpenOptions::default()
+    }
 }
 
 #[track_caller]
@@ -47,7 +50,10 @@ fn a_full_disk_fails_the_commit_and_the_next_one_has_everything() {
     disk.fail_writes(Some(Fault::Full));
     ids.push(put(&store, b"during").unwrap());
     let failed = store.commit(&[RefEdit::replace("head", "1", "2")]);
-    assert!(matches!(failed, Err(CommitError::Store(StoreError::Full { .. }))), "{failed:?}");
+    assert!(
+        matches!(failed, Err(CommitError::Store(StoreError::Full { .. }))),
+        "{failed:?}"
+    );
     assert_eq!(store.read("head").unwrap(), Some(b"1".to_vec()));
     assert_eq!(&store.get(ids[1]).unwrap().bytes[..], b"during");
 
@@ -62,7 +68,9 @@ fn a_full_disk_refuses_more_puts_than_fit_in_memory() {
     let (_home, disk, store) = flaky();
     put(&store, b"opens the pack").unwrap();
     disk.fail_writes(Some(Fault::Full));
-    let refused = (0..).map(|n| put(&store, &noise(n, 100_000))).position(|put| put.is_err());
+    let refused = (0..)
+        .map(|n| put(&store, &noise(n, 100_000)))
+        .position(|put| put.is_err());
     assert!(refused.unwrap() <= 12);
     disk.fail_writes(None);
     store.sync().unwrap();
@@ -75,7 +83,13 @@ fn a_failed_sync_moves_what_was_put_to_another_pack() {
     store.sync().unwrap();
     ids.extend((0..30).map(|n| put(&store, &noise(n, 100_000)).unwrap()));
     disk.fail_syncs(Some(Fault::Broken));
-    assert!(matches!(store.sync(), Err(StoreError::Io { action: "syncing", .. })));
+    assert!(matches!(
+        store.sync(),
+        Err(StoreError::Io {
+            action: "syncing",
+            ..
+        })
+    ));
     assert!(store.get_many(&ids).is_ok());
     disk.fail_syncs(None);
     store.sync().unwrap();
@@ -107,7 +121,13 @@ fn a_failed_write_moves_what_was_put_to_another_pack() {
     let (home, disk, store) = flaky();
     let id = put(&store, b"before").unwrap();
     disk.fail_writes(Some(Fault::Broken));
-    assert!(matches!(store.sync(), Err(StoreError::Io { action: "writing", .. })));
+    assert!(matches!(
+        store.sync(),
+        Err(StoreError::Io {
+            action: "writing",
+            ..
+        })
+    ));
     disk.fail_writes(None);
     store.sync().unwrap();
     assert_eq!(pack_count(&home), 2);
@@ -143,7 +163,9 @@ fn a_power_cut_leaves_all_that_was_committed() {
     let mut ids = Vec::new();
     for round in 0..10 {
         ids.extend((0..5).map(|n| put(&store, &noise(round * 5 + n, 3000)).unwrap()));
-        store.commit(&[RefEdit::create(format!("round/{round}"), "x")]).unwrap();
+        store
+            .commit(&[RefEdit::create(format!("round/{round}"), "x")])
+            .unwrap();
     }
     put(&store, b"never synced").unwrap();
     disk.cut_power();
@@ -170,7 +192,10 @@ fn a_conflict_keeps_what_was_put() {
     let (home, _disk, store) = flaky();
     store.commit(&[RefEdit::create("head", "1")]).unwrap();
     let id = put(&store, b"object").unwrap();
-    assert!(matches!(store.commit(&[RefEdit::create("head", "2")]), Err(CommitError::Conflict { .. })));
+    assert!(matches!(
+        store.commit(&[RefEdit::create("head", "2")]),
+        Err(CommitError::Conflict { .. })
+    ));
     store.commit(&[RefEdit::replace("head", "1", "2")]).unwrap();
     drop(store);
     assert_all_there(&home, &[id]);
@@ -205,7 +230,10 @@ fn fill_a_disk(disk: &Path) {
     let check = |store: &EmbeddedStore, count: u64| {
         assert_eq!(&store.get(id).unwrap().bytes[..], b"object");
         for n in 0..count {
-            assert_eq!(store.read(&format!("ref/{n:04}")).unwrap(), Some(noise(n, 10_000)));
+            assert_eq!(
+                store.read(&format!("ref/{n:04}")).unwrap(),
+                Some(noise(n, 10_000))
+            );
         }
         assert_eq!(store.read(&format!("ref/{count:04}")).unwrap(), None);
         assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);

@@ -1,4 +1,5 @@
-//! Damage to SQLite's log: told apart from what a crash leaves, and never taken for an earlier state.
+//! Damage to SQLite's log: distinguished from the results of a crash, and never mistaken for an earlier
+//! state.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use avfs_store::{
-    EmbeddedStore, Finding, LogRepair, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError,
+    EmbeddedStore, LogRepair, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError, UpkeepFinding,
 };
 use avfs_testkit::{noise, put};
 use tempfile::TempDir;
@@ -21,7 +22,13 @@ const FRAME: usize = 24 + 4096;
 type Refs = Vec<(String, Vec<u8>)>;
 
 fn open(dir: &Path) -> Result<EmbeddedStore, StoreError> {
-    EmbeddedStore::open(dir, OpenOptions { cache_bytes: 0, ..OpenOptions::default() })
+    EmbeddedStore::open(
+        dir,
+        OpenOptions {
+            cache_bytes: 0,
+            ..OpenOptions::default()
+        },
+    )
 }
 
 fn log(home: &TempDir) -> PathBuf {
@@ -32,7 +39,7 @@ fn note(home: &TempDir) -> PathBuf {
     home.path().join("store.db-wal.sum")
 }
 
-/// Flips a bit in place: writing the whole file anew would make the filesystem sync it.
+/// Flips a bit in place: rewriting the whole file would make the file system sync it.
 fn flip(path: &Path, bit: usize) {
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
@@ -43,7 +50,12 @@ fn flip(path: &Path, bit: usize) {
 
 fn commit(store: &EmbeddedStore, number: u64) {
     put(store, &noise(number, 40)).unwrap();
-    store.commit(&[RefEdit::create(format!("vault/{number:04}"), format!("value {number}"))]).unwrap();
+    store
+        .commit(&[RefEdit::create(
+            format!("vault/{number:04}"),
+            format!("value {number}"),
+        )])
+        .unwrap();
 }
 
 fn refs(store: &EmbeddedStore) -> Refs {
@@ -61,13 +73,15 @@ fn sample() -> (TempDir, Refs) {
     (home, refs)
 }
 
-/// A store whose log was started anew: frames of an earlier generation lie behind those that count.
+/// A store whose log was restarted: frames of an earlier generation follow the current ones.
 fn sample_with_old_frames() -> (TempDir, Refs) {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path()).unwrap();
     (0..COMMITS).for_each(|number| commit(&store, number));
     let connection = rusqlite::Connection::open(home.path().join("store.db")).unwrap();
-    connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).unwrap();
+    connection
+        .query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))
+        .unwrap();
     (COMMITS..COMMITS + 2).for_each(|number| commit(&store, number));
     let refs = refs(&store);
     (home, refs)
@@ -77,7 +91,7 @@ fn sample_with_old_frames() -> (TempDir, Refs) {
 struct Tally {
     detected: usize,
     harmless: usize,
-    /// Flips after which an earlier state was served, and the frames they are in.
+    /// Flips after which an earlier state was served, and the frames that they are in.
     undetected: Vec<usize>,
 }
 
@@ -138,7 +152,10 @@ fn without_the_note_only_flips_in_the_last_transaction_are_not_detected() {
     let last = last_transaction(&fs::read(log(&home)).unwrap());
     println!("{} of {} undetected", tally.undetected.len(), bits.len());
     assert_eq!(tally.harmless, 0);
-    assert!(tally.undetected.iter().all(|frame| *frame >= last), "{tally:?}, last from {last}");
+    assert!(
+        tally.undetected.iter().all(|frame| *frame >= last),
+        "{tally:?}, last from {last}"
+    );
     assert!(tally.undetected.len() * 100 < bits.len() * 25, "{tally:?}");
 }
 
@@ -158,7 +175,8 @@ fn a_log_torn_anywhere_in_a_commit_that_was_not_acknowledged_opens() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path()).unwrap();
     (0..COMMITS).for_each(|number| commit(&store, number));
-    let (expected, old_note) = (refs(&store), fs::read(note(&home)).unwrap());
+    let expected = refs(&store);
+    let old_note = fs::read(note(&home)).unwrap();
     let acknowledged = fs::metadata(log(&home)).unwrap().len() as usize;
     commit(&store, COMMITS);
     drop(store);
@@ -173,10 +191,16 @@ fn a_log_torn_anywhere_in_a_commit_that_was_not_acknowledged_opens() {
         let mut torn = whole.clone();
         torn[lost..(lost + 512).min(whole.len())].fill(0);
         fs::write(log(&home), &torn).unwrap();
-        assert!(torn == whole || refs(&open(home.path()).unwrap()) == expected, "{lost}");
+        assert!(
+            torn == whole || refs(&open(home.path()).unwrap()) == expected,
+            "{lost}"
+        );
     }
     fs::write(log(&home), &whole[..acknowledged - 1]).unwrap();
-    assert!(matches!(open(home.path()), Err(StoreError::Damaged { .. })), "this was acknowledged");
+    assert!(
+        matches!(open(home.path()), Err(StoreError::Damaged { .. })),
+        "this was acknowledged"
+    );
 }
 
 #[test]
@@ -194,21 +218,33 @@ fn a_rebuild_puts_a_flipped_bit_of_the_log_back_or_says_that_commits_are_lost() 
     let (home, expected) = sample();
     let files = ["store.db", "store.db-wal", "store.db-wal.sum"].map(|name| home.path().join(name));
     let before = files.each_ref().map(|file| fs::read(file).unwrap());
-    let (mut mended, mut cut) = (0, 0);
+    let mut mended = 0;
+    let mut cut = 0;
     for bit in bits(&home).into_iter().step_by(11) {
         flip(&log(&home), bit);
-        assert!(matches!(open(home.path()), Err(StoreError::Damaged { .. })), "bit {bit}");
+        assert!(
+            matches!(open(home.path()), Err(StoreError::Damaged { .. })),
+            "bit {bit}"
+        );
         fs::remove_file(home.path().join("refs.log")).unwrap();
         let report = EmbeddedStore::rebuild(home.path(), |_, _| None).unwrap();
         let store = open(home.path()).unwrap();
         assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
         match report.log {
             LogRepair::Mended => _ = (mended += 1, assert_eq!(refs(&store), expected, "bit {bit}")),
-            LogRepair::Cut => _ = (cut += 1, assert!(expected.starts_with(&refs(&store)), "bit {bit}")),
+            LogRepair::Cut => {
+                _ = (
+                    cut += 1,
+                    assert!(expected.starts_with(&refs(&store)), "bit {bit}"),
+                )
+            }
             LogRepair::Sound | LogRepair::Restored => panic!("bit {bit}"),
         }
         drop(store);
-        files.iter().zip(&before).for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
+        files
+            .iter()
+            .zip(&before)
+            .for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
     }
     println!("{mended} mended, {cut} cut");
     assert!(mended > cut, "{mended} mended, {cut} cut");
@@ -236,7 +272,11 @@ fn a_rebuild_says_when_it_had_to_cut_the_log_off() {
     fs::write(log(&home), bytes).unwrap();
     let report = EmbeddedStore::rebuild(home.path(), |_, _| None).unwrap();
     assert_eq!((report.log, report.has_lost_refs()), (LogRepair::Restored, false));
-    assert_eq!(refs(&open(home.path()).unwrap()), expected, "the second copy has them all");
+    assert_eq!(
+        refs(&open(home.path()).unwrap()),
+        expected,
+        "the second copy has them all"
+    );
 }
 
 #[test]
@@ -246,7 +286,7 @@ fn a_scrub_names_the_log_and_a_repair_folds_it() {
     refs(&store);
     flip(&log(&home), (HEADER + 24 + 4000) * 8);
     let findings = store.scrub(&mut |_, _| {}).unwrap().findings;
-    assert!(matches!(&findings[0], Finding::Log { place, detail }
+    assert!(matches!(&findings[0], UpkeepFinding::Log { place, detail }
         if place == "store.db-wal" && detail.starts_with("frame 1 ")));
     let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
     assert_eq!(report.log, LogRepair::Mended);
@@ -262,7 +302,7 @@ fn every_flipped_bit_of_the_note_is_found_by_a_scrub_and_harms_nothing() {
     for bit in 0..fs::read(note(&home)).unwrap().len() * 8 {
         flip(&note(&home), bit);
         let findings = store.scrub(&mut |_, _| {}).unwrap().findings;
-        assert!(matches!(&findings[..], [Finding::Log { place, .. }] if place == "store.db-wal.sum"));
+        assert!(matches!(&findings[..], [UpkeepFinding::Log { place, .. }] if place == "store.db-wal.sum"));
         assert_eq!(refs(&open(home.path()).unwrap()), expected);
         flip(&note(&home), bit);
     }
@@ -271,17 +311,52 @@ fn every_flipped_bit_of_the_note_is_found_by_a_scrub_and_harms_nothing() {
     assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
 }
 
-/// Writers commit, fold the log and start it anew while others open and scrub the store.
+#[test]
+fn junk_in_the_note_or_behind_it_ends_with_a_repair_or_the_next_commit() {
+    for by_repair in [true, false] {
+        for junk in [&[7; 28][..], &[7; 100], b""] {
+            let (home, expected) = sample();
+            let mut bytes = fs::read(note(&home)).unwrap();
+            let case = format!("{junk:?}, {by_repair}");
+            match junk {
+                [] => bytes.extend(b"behind it"),
+                junk => bytes = junk.to_vec(),
+            }
+            fs::write(note(&home), &bytes).unwrap();
+            let store = open(home.path()).unwrap();
+            assert_ne!(store.scrub(&mut |_, _| {}).unwrap().findings, [], "{case}");
+            if by_repair {
+                let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
+                assert_eq!(
+                    (report.log, report.has_lost_refs()),
+                    (LogRepair::Sound, false),
+                    "{case}"
+                );
+                assert_eq!(refs(&store), expected, "{case}");
+            } else {
+                commit(&store, COMMITS);
+            }
+            assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, [], "{case}");
+            assert_eq!(fs::read(note(&home)).unwrap().len(), 28, "{case}");
+        }
+    }
+}
+
+/// Writers commit, fold the log and restart it while other processes open and scrub the store.
 #[test]
 fn a_log_that_others_write_to_is_never_taken_for_damaged() {
     let home = tempfile::tempdir().unwrap();
     open(home.path()).unwrap();
     let done = AtomicBool::new(false);
     let opens: usize = std::thread::scope(|scope| {
-        let openers: Vec<_> = (0..2).map(|_| scope.spawn(|| open_until(home.path(), &done))).collect();
+        let openers: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| open_until(home.path(), &done)))
+            .collect();
         let writers: Vec<_> = (0..3).map(|name| (name, home.path())).collect();
-        let writers: Vec<_> =
-            writers.into_iter().map(|(name, dir)| scope.spawn(move || write_and_fold(dir, name))).collect();
+        let writers: Vec<_> = writers
+            .into_iter()
+            .map(|(name, dir)| scope.spawn(move || write_and_fold(dir, name)))
+            .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         done.store(true, Ordering::Relaxed);
         openers.into_iter().map(|opener| opener.join().unwrap()).sum()

@@ -1,4 +1,4 @@
-//! What opening a store accepts, refuses and leaves alone.
+//! Which stores can be opened, which are refused and which are left unchanged.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
@@ -33,7 +33,13 @@ fn a_store_is_private_to_its_user() {
 fn a_missing_store_is_only_made_when_asked_for() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("store");
-    let refused = EmbeddedStore::open(&dir, OpenOptions { create: false, ..OpenOptions::default() });
+    let refused = EmbeddedStore::open(
+        &dir,
+        OpenOptions {
+            create: false,
+            ..OpenOptions::default()
+        },
+    );
     assert!(matches!(refused, Err(StoreError::Unsuitable { .. })));
     assert!(!dir.exists());
 }
@@ -59,7 +65,10 @@ fn a_database_of_someone_else_is_refused() {
     open(home.path()).unwrap();
     set_pragma(home.path(), "application_id", 1);
     let refused = open(home.path()).err().unwrap();
-    assert!(refused.to_string().contains("not a database of agentvfs"), "{refused}");
+    assert!(
+        refused.to_string().contains("not a database of agentvfs"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -90,7 +99,9 @@ fn many_threads_open_a_new_store_at_once() {
             scope.spawn(move || {
                 let store = open(dir).unwrap();
                 put(&store, &noise(n, 100)).unwrap();
-                store.commit(&[RefEdit::create(format!("thread/{n}"), "x")]).unwrap();
+                store
+                    .commit(&[RefEdit::create(format!("thread/{n}"), "x")])
+                    .unwrap();
             });
         }
     });
@@ -100,7 +111,10 @@ fn many_threads_open_a_new_store_at_once() {
 #[test]
 fn a_commit_waits_for_another_process_only_so_long() {
     let home = tempfile::tempdir().unwrap();
-    let options = OpenOptions { busy_timeout: Duration::from_millis(20), ..OpenOptions::default() };
+    let options = OpenOptions {
+        busy_timeout: Duration::from_millis(20),
+        ..OpenOptions::default()
+    };
     let store = EmbeddedStore::open(home.path(), options).unwrap();
     let other = rusqlite::Connection::open(home.path().join("store.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -142,8 +156,10 @@ fn a_closed_store_of_small_files_takes_little_more_than_their_bytes() {
     store.sync().unwrap();
     drop(store);
     let files = ["store.db", "store.db-wal", "packs/00000001.pack"];
-    let total: u64 =
-        files.iter().map(|file| fs::metadata(home.path().join(file)).map_or(0, |i| i.len())).sum();
+    let total: u64 = files
+        .iter()
+        .map(|file| fs::metadata(home.path().join(file)).map_or(0, |i| i.len()))
+        .sum();
     assert!(total * 100 <= 10_000 * 1024 * 112, "{total}");
 }
 

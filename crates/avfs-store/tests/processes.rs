@@ -10,12 +10,19 @@ use avfs_core::{ObjectId, ObjectKind};
 use avfs_store::{CommitError, EmbeddedStore, ObjectStore, OpenOptions, RefEdit, RefRange, RefStore};
 use avfs_testkit::{TestChild, acknowledge, child_task, noise, put};
 
-/// A child of this name sweeps, and acknowledges each step before it is made.
+/// A child of this name sweeps, and acknowledges each step before making it.
 const SWEEPER: &str = "sweeper";
 const OBJECTS_PER_COMMIT: u64 = 3;
 
 fn open(dir: &Path) -> EmbeddedStore {
-    EmbeddedStore::open(dir, OpenOptions { cache_bytes: 0, ..OpenOptions::default() }).unwrap()
+    EmbeddedStore::open(
+        dir,
+        OpenOptions {
+            cache_bytes: 0,
+            ..OpenOptions::default()
+        },
+    )
+    .unwrap()
 }
 
 /// Starts a child that commits rounds named `name` and acknowledges each by its number.
@@ -23,7 +30,7 @@ fn start(dir: &Path, name: &str, rounds: u64) -> TestChild {
     TestChild::start("the_child", dir, &format!("{name} {rounds}"))
 }
 
-/// Not a test by itself: what a child does.
+/// Not a test itself: the code that children run.
 #[test]
 fn the_child() {
     let Some((dir, script)) = child_task() else { return };
@@ -75,7 +82,9 @@ fn round_contents(name: &str, round: u64) -> impl Iterator<Item = Vec<u8>> {
 
 fn round_ids(key: &str) -> Vec<ObjectId> {
     let (name, round) = key.strip_prefix("round/").unwrap().split_once('/').unwrap();
-    round_contents(name, round.parse().unwrap()).map(|bytes| ObjectKind::Blob.hash(&bytes)).collect()
+    round_contents(name, round.parse().unwrap())
+        .map(|bytes| ObjectKind::Blob.hash(&bytes))
+        .collect()
 }
 
 #[track_caller]
@@ -91,7 +100,9 @@ fn assert_rounds_are_whole(store: &EmbeddedStore) -> usize {
 #[test]
 fn several_processes_write_to_one_store() {
     let home = tempfile::tempdir().unwrap();
-    let children: Vec<_> = (0..4).map(|n| start(home.path(), &format!("writer{n}"), 25)).collect();
+    let children: Vec<_> = (0..4)
+        .map(|n| start(home.path(), &format!("writer{n}"), 25))
+        .collect();
     for mut child in children {
         assert_eq!(child.await_acknowledged(25), 25);
         child.finish();
@@ -110,7 +121,7 @@ fn whatever_was_acknowledged_survives_fifty_kills() {
     for life in 0..50 {
         let mut child = start(home.path(), &format!("life{life}"), 1_000_000);
         acknowledged += child.await_acknowledged(1 + life % 7);
-        // What it acknowledged between the last line read and its death counts as well.
+        // Steps that it acknowledged between the last line read and its death count as well.
         acknowledged += child.kill().last_words.len() as u64;
         assert!(assert_rounds_are_whole(&store) as u64 >= acknowledged);
     }
@@ -153,7 +164,7 @@ fn a_sweep_killed_thirty_times_keeps_everything_live_and_is_done_in_the_end() {
         lives += 1;
         fill_three_packs(home.path(), life);
         let mut child = start(home.path(), SWEEPER, 0);
-        // One step removes rows, each of the others clears a pack: death comes somewhere in the last one.
+        // One step removes rows, each of the others clears a pack: the kill hits somewhere in the last one.
         assert!(child.await_acknowledged(1 + life % 4) > 0);
         killed_inside += u64::from(!child.kill().finished_before);
         let store = open(home.path());
@@ -163,18 +174,26 @@ fn a_sweep_killed_thirty_times_keeps_everything_live_and_is_done_in_the_end() {
     assert!(killed_inside > 0, "every sweep was faster than its death");
     let store = open(home.path());
     let live = live_objects(&store);
-    let report = store.exclusive(Duration::ZERO).unwrap().sweep(&live, &mut || true).unwrap();
+    let report = store
+        .exclusive(Duration::ZERO)
+        .unwrap()
+        .sweep(&live, &mut || true)
+        .unwrap();
     assert!(report.finished);
     assert_eq!(assert_rounds_are_whole(&store) as u64, 3 * lives);
     assert_eq!(store.usage().unwrap().objects, live.len() as u64);
 }
 
-/// Commits a round in each of three packs, with as many bytes that nobody needs.
+/// Commits a round in each of three packs, with the same number of unneeded bytes.
 fn fill_three_packs(dir: &Path, life: u64) {
     let writers = [open(dir), open(dir), open(dir)];
     for (number, store) in (0..).zip(&writers) {
         for dead in 0..10 {
-            put(store, &noise(1_000_000_000 + life * 100 + number * 10 + dead, 2000)).unwrap();
+            put(
+                store,
+                &noise(1_000_000_000 + life * 100 + number * 10 + dead, 2000),
+            )
+            .unwrap();
         }
         commit_round(store, &format!("live{number}"), life);
     }

@@ -1,4 +1,4 @@
-//! Refs outlive their database: in a second copy, and in the pages of what is damaged.
+//! Refs outlive their database: in a second copy, and in the pages of a damaged database.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use avfs_store::{
-    EmbeddedStore, Finding, ObjectStore, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError,
+    EmbeddedStore, ObjectStore, OpenOptions, REBUILT, RefEdit, RefRange, RefStore, StoreError, UpkeepFinding,
 };
 use avfs_testkit::{noise, put};
 use damage_support::{age, findings, flip, fold, open, replace, sample, without_copy};
@@ -34,11 +34,18 @@ fn refs_of_a_damaged_database_come_from_the_second_copy() {
         let (home, ids) = sample(30);
         damage.to(&home.path().join("store.db"));
         let refused = EmbeddedStore::open(home.path(), OpenOptions::default()).err();
-        assert!(matches!(refused, Some(StoreError::Damaged { .. })), "{damage:?}: {refused:?}");
+        assert!(
+            matches!(refused, Some(StoreError::Damaged { .. })),
+            "{damage:?}: {refused:?}"
+        );
         let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
         assert_eq!((report.refs, report.has_lost_refs()), (20, false), "{damage:?}");
         let store = open(home.path());
-        assert_eq!(store.scan(&RefRange::prefix("vault/")).unwrap().len(), 20, "{damage:?}");
+        assert_eq!(
+            store.scan(&RefRange::prefix("vault/")).unwrap().len(),
+            20,
+            "{damage:?}"
+        );
         assert_eq!(store.get_many(&ids).unwrap().len(), 30);
         assert_eq!(findings(&store), []);
     }
@@ -48,11 +55,15 @@ fn refs_of_a_damaged_database_come_from_the_second_copy() {
 fn refs_are_taken_out_of_the_pages_of_a_database_without_a_header() {
     let (home, _) = sample(200);
     let store = open(home.path());
-    store.commit(&[RefEdit::create("vault/long", noise(1, 9000))]).unwrap();
+    store
+        .commit(&[RefEdit::create("vault/long", noise(1, 9000))])
+        .unwrap();
     drop(store);
     fold(home.path());
     let store = open(home.path());
-    store.commit(&[RefEdit::replace("vault/0007", "value 7", "in the log")]).unwrap();
+    store
+        .commit(&[RefEdit::replace("vault/0007", "value 7", "in the log")])
+        .unwrap();
     drop(store);
     without_copy(&home);
     let path = home.path().join("store.db");
@@ -69,13 +80,75 @@ fn refs_are_taken_out_of_the_pages_of_a_database_without_a_header() {
 }
 
 #[test]
+fn database_that_was_cut_at_any_page_is_damage_and_costs_no_ref() {
+    let (home, ids) = sample(200);
+    let store = open(home.path());
+    // SQLite reads values that do not fit into a page past its cache.
+    for (key, length) in [("vault/a", 9_000), ("vault/b", 50_000), ("vault/z", 20_000)] {
+        let edit = RefEdit::create(key, noise(1, length));
+        store.commit(&[edit]).unwrap();
+    }
+    drop(store);
+    fold(home.path());
+    let files = ["store.db", "refs.log"].map(|name| home.path().join(name));
+    let whole = files.clone().map(|path| fs::read(path).unwrap());
+    let pages = whole[0].len() / 4096;
+    assert!(pages > 20, "{pages}");
+    for (page, has_copy) in (1..pages).flat_map(|page| [(page, true), (page, false)]) {
+        let length = page * 4096 + if has_copy { 0 } else { 1000 };
+        fs::write(&files[0], &whole[0][..length]).unwrap();
+        if !has_copy {
+            without_copy(&home);
+        }
+        let options = OpenOptions {
+            cache_bytes: 0,
+            ref_age: age,
+            ..OpenOptions::default()
+        };
+        let repaired = EmbeddedStore::open(home.path(), options).and_then(|store| {
+            let everything = store.scan(&RefRange::prefix(""));
+            assert!(
+                matches!(everything, Ok(_) | Err(StoreError::Damaged { .. })),
+                "{length}: {everything:?}"
+            );
+            assert!(!findings(&store).is_empty(), "{length}");
+            store.exclusive(Duration::ZERO)?.repair()
+        });
+        assert!(
+            matches!(repaired, Ok(_) | Err(StoreError::Damaged { .. })),
+            "{length}: {repaired:?}"
+        );
+        let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
+        let store = open(home.path());
+        assert_eq!(report.has_lost_refs(), !has_copy, "{length}: {report:?}");
+        if has_copy {
+            assert_eq!(store.read("vault/b").unwrap(), Some(noise(1, 50_000)), "{length}");
+            assert_eq!(report.refs, 23, "{length}");
+        }
+        assert_eq!(store.get_many(&ids).unwrap().len(), 200, "{length}");
+        assert_eq!(findings(&store), [], "{length}");
+        drop(store);
+        for (path, bytes) in files.iter().zip(&whole) {
+            fs::write(path, bytes).unwrap();
+        }
+        for leftover in ["store.db-wal", "store.db-shm", "store.db-wal.sum"] {
+            _ = fs::remove_file(home.path().join(leftover));
+        }
+    }
+}
+
+#[test]
 fn any_flipped_bit_of_the_database_costs_no_ref() {
     let (home, ids) = sample(60);
     let files = ["store.db", "refs.log"].map(|name| home.path().join(name));
     let whole = files.clone().map(|path| fs::read(path).unwrap());
     for bit in (0..whole[0].len() * 8).step_by(1201) {
         flip(&files[0], bit);
-        let options = OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+        let options = OpenOptions {
+            cache_bytes: 0,
+            ref_age: age,
+            ..OpenOptions::default()
+        };
         let repaired = EmbeddedStore::open(home.path(), options).and_then(|store| {
             let exclusive = store.exclusive(Duration::ZERO)?;
             exclusive.repair()
@@ -83,7 +156,11 @@ fn any_flipped_bit_of_the_database_costs_no_ref() {
         let report = repaired.unwrap_or_else(|_| EmbeddedStore::rebuild(home.path(), age).unwrap());
         assert!(!report.has_lost_refs(), "bit {bit}: {report:?}");
         let store = open(home.path());
-        assert_eq!(store.scan(&RefRange::prefix("vault/")).unwrap().len(), 20, "bit {bit}");
+        assert_eq!(
+            store.scan(&RefRange::prefix("vault/")).unwrap().len(),
+            20,
+            "bit {bit}"
+        );
         assert_eq!(store.get_many(&ids).unwrap().len(), 60, "bit {bit}");
         drop(store);
         for (path, bytes) in files.iter().zip(&whole) {
@@ -98,25 +175,36 @@ fn any_flipped_bit_of_the_database_costs_no_ref() {
 #[test]
 fn commits_that_a_removed_log_has_lost_are_named_and_come_back() {
     let home = tempfile::tempdir().unwrap();
-    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let options = || OpenOptions {
+        cache_bytes: 0,
+        ref_age: age,
+        ..OpenOptions::default()
+    };
     let store = EmbeddedStore::open(home.path(), options()).unwrap();
     store.commit(&[RefEdit::create("vault/1", "version 1")]).unwrap();
     drop(store);
     fold(home.path());
     let store = EmbeddedStore::open(home.path(), options()).unwrap();
-    store.commit(&[RefEdit::replace("vault/1", "version 1", "version 2")]).unwrap();
+    store
+        .commit(&[RefEdit::replace("vault/1", "version 1", "version 2")])
+        .unwrap();
     drop(store);
     for name in ["store.db-wal", "store.db-shm"] {
         fs::remove_file(home.path().join(name)).unwrap();
     }
     let refused = EmbeddedStore::open(home.path(), options()).err();
     let is_named = matches!(&refused, Some(StoreError::Damaged { place, .. }) if place == "store.db-wal");
-    assert!(is_named, "nobody goes on from an older state: {refused:?}");
-    // Without the note it is found by whoever reads everything.
+    assert!(is_named, "no process continues from an older state: {refused:?}");
+    // Without the note, only a process that reads everything finds the damage.
     fs::remove_file(home.path().join("store.db-wal.sum")).unwrap();
     let store = EmbeddedStore::open(home.path(), options()).unwrap();
     assert_eq!(store.read("vault/1").unwrap(), Some(b"version 1".to_vec()));
-    assert_eq!(findings(&store), [Finding::LostCommits { keys: vec!["vault/1".to_owned()] }]);
+    assert_eq!(
+        findings(&store),
+        [UpkeepFinding::LostCommits {
+            keys: vec!["vault/1".to_owned()]
+        }]
+    );
     let report = store.exclusive(Duration::ZERO).unwrap().repair().unwrap();
     assert_eq!((report.restored_refs, report.has_lost_refs()), (1, false));
     assert_eq!(store.read("vault/1").unwrap(), Some(b"version 2".to_vec()));
@@ -125,7 +213,11 @@ fn commits_that_a_removed_log_has_lost_are_named_and_come_back() {
 #[test]
 fn objects_of_lost_commits_stay_until_they_are_indexed_again() {
     let home = tempfile::tempdir().unwrap();
-    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let options = || OpenOptions {
+        cache_bytes: 0,
+        ref_age: age,
+        ..OpenOptions::default()
+    };
     let store = EmbeddedStore::open(home.path(), options()).unwrap();
     put(&store, b"known").unwrap();
     store.commit(&[RefEdit::create("vault/1", "version 1")]).unwrap();
@@ -133,7 +225,9 @@ fn objects_of_lost_commits_stay_until_they_are_indexed_again() {
     fold(home.path());
     let store = EmbeddedStore::open(home.path(), options()).unwrap();
     let id = put(&store, b"lost").unwrap();
-    store.commit(&[RefEdit::replace("vault/1", "version 1", "version 2")]).unwrap();
+    store
+        .commit(&[RefEdit::replace("vault/1", "version 1", "version 2")])
+        .unwrap();
     drop(store);
     for name in ["store.db-wal", "store.db-shm", "store.db-wal.sum"] {
         fs::remove_file(home.path().join(name)).unwrap();
@@ -151,13 +245,22 @@ fn objects_of_lost_commits_stay_until_they_are_indexed_again() {
 #[test]
 fn a_copy_that_is_behind_takes_nothing_back() {
     let home = tempfile::tempdir().unwrap();
-    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let options = || OpenOptions {
+        cache_bytes: 0,
+        ref_age: age,
+        ..OpenOptions::default()
+    };
     let store = EmbeddedStore::open(home.path(), options()).unwrap();
     store
-        .commit(&[RefEdit::create("vault/1", "version 1"), RefEdit::create("vault/2", "version 1")])
+        .commit(&[
+            RefEdit::create("vault/1", "version 1"),
+            RefEdit::create("vault/2", "version 1"),
+        ])
         .unwrap();
     let old = fs::read(home.path().join("refs.log")).unwrap();
-    store.commit(&[RefEdit::replace("vault/1", "version 1", "version 2")]).unwrap();
+    store
+        .commit(&[RefEdit::replace("vault/1", "version 1", "version 2")])
+        .unwrap();
     store.commit(&[RefEdit::delete("vault/2", "version 1")]).unwrap();
     fs::write(home.path().join("refs.log"), old).unwrap();
     assert_eq!(findings(&store), []);
@@ -169,20 +272,32 @@ fn a_copy_that_is_behind_takes_nothing_back() {
 #[test]
 fn a_copy_that_lacks_the_removal_of_a_ref_is_no_proof_of_it() {
     let home = tempfile::tempdir().unwrap();
-    let options = || OpenOptions { cache_bytes: 0, ref_age: age, ..OpenOptions::default() };
+    let options = || OpenOptions {
+        cache_bytes: 0,
+        ref_age: age,
+        ..OpenOptions::default()
+    };
     let store = EmbeddedStore::open(home.path(), options()).unwrap();
     let created = ["vault/1", "vault/2"].map(|key| RefEdit::create(key, "version 1"));
     store.commit(&created).unwrap();
     let copy = home.path().join("refs.log");
     let before = fs::read(&copy).unwrap();
     // Killed before the record of this commit was written.
-    let edits =
-        [RefEdit::delete("vault/2", "version 1"), RefEdit::replace("vault/1", "version 1", "version 2")];
+    let edits = [
+        RefEdit::delete("vault/2", "version 1"),
+        RefEdit::replace("vault/1", "version 1", "version 2"),
+    ];
     store.commit(&edits).unwrap();
     fs::write(&copy, before).unwrap();
-    store.commit(&[RefEdit::replace("vault/1", "version 2", "version 3")]).unwrap();
+    store
+        .commit(&[RefEdit::replace("vault/1", "version 2", "version 3")])
+        .unwrap();
     assert_eq!(findings(&store), []);
-    store.exclusive(Duration::ZERO).unwrap().sweep(&HashSet::new(), &mut || true).unwrap();
+    store
+        .exclusive(Duration::ZERO)
+        .unwrap()
+        .sweep(&HashSet::new(), &mut || true)
+        .unwrap();
     drop(store);
     fs::remove_file(home.path().join("store.db")).unwrap();
     let report = EmbeddedStore::rebuild(home.path(), age).unwrap();
@@ -198,7 +313,9 @@ fn a_damaged_copy_is_found_and_written_again() {
     let (home, _) = sample(1);
     let store = open(home.path());
     for n in 0..5 {
-        store.commit(&[RefEdit::create(format!("more/{n}"), "x")]).unwrap();
+        store
+            .commit(&[RefEdit::create(format!("more/{n}"), "x")])
+            .unwrap();
     }
     let path = home.path().join("refs.log");
     let whole = fs::read(&path).unwrap();
@@ -214,14 +331,16 @@ fn a_damaged_copy_is_found_and_written_again() {
 }
 
 #[test]
-fn a_copy_that_has_grown_is_written_anew() {
+fn copy_that_has_grown_is_rewritten() {
     let (home, _) = sample(1);
     let store = open(home.path());
     let mut value = noise(0, 30_000);
     store.commit(&[RefEdit::create("large", value.clone())]).unwrap();
     for n in 1..50 {
         let next = noise(n, 30_000);
-        store.commit(&[RefEdit::replace("large", value, next.clone())]).unwrap();
+        store
+            .commit(&[RefEdit::replace("large", value, next.clone())])
+            .unwrap();
         value = next;
     }
     let length = || fs::metadata(home.path().join("refs.log")).unwrap().len();

@@ -1,4 +1,4 @@
-//! Garbage collection's second half: it keeps what is live and gives back what is not.
+//! The second half of garbage collection: it keeps live objects and frees the space of others.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
@@ -11,7 +11,14 @@ use avfs_store::{EmbeddedStore, ObjectStore, OpenOptions, StoreError, SweepRepor
 use avfs_testkit::{noise, put};
 
 fn open(dir: &Path) -> EmbeddedStore {
-    EmbeddedStore::open(dir, OpenOptions { cache_bytes: 0, ..OpenOptions::default() }).unwrap()
+    EmbeddedStore::open(
+        dir,
+        OpenOptions {
+            cache_bytes: 0,
+            ..OpenOptions::default()
+        },
+    )
+    .unwrap()
 }
 
 fn fill(store: &EmbeddedStore, seeds: std::ops::Range<u64>) -> Vec<ObjectId> {
@@ -22,13 +29,20 @@ fn fill(store: &EmbeddedStore, seeds: std::ops::Range<u64>) -> Vec<ObjectId> {
 
 fn sweep(store: &EmbeddedStore, live: &[ObjectId]) -> SweepReport {
     let live: HashSet<ObjectId> = live.iter().copied().collect();
-    store.exclusive(Duration::ZERO).unwrap().sweep(&live, &mut || true).unwrap()
+    store
+        .exclusive(Duration::ZERO)
+        .unwrap()
+        .sweep(&live, &mut || true)
+        .unwrap()
 }
 
 #[track_caller]
 fn assert_sound(store: &EmbeddedStore, live: &[ObjectId], dead: &[ObjectId]) {
     assert_eq!(store.get_many(live).unwrap().len(), live.len());
-    assert!(dead.iter().all(|id| matches!(store.get(*id), Err(StoreError::Missing { .. }))));
+    assert!(
+        dead.iter()
+            .all(|id| matches!(store.get(*id), Err(StoreError::Missing { .. })))
+    );
     assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings, []);
 }
 
@@ -59,7 +73,10 @@ fn a_pack_that_is_mostly_live_only_loses_rows() {
     let ids = fill(&open(home.path()), 0..100);
     let store = open(home.path());
     let report = sweep(&store, &ids[20..]);
-    assert_eq!((report.removed_objects, report.freed_bytes, report.rewritten_packs), (20, 0, 0));
+    assert_eq!(
+        (report.removed_objects, report.freed_bytes, report.rewritten_packs),
+        (20, 0, 0)
+    );
     assert_sound(&store, &ids[20..], &ids[..20]);
 }
 
@@ -81,7 +98,10 @@ fn a_pack_in_use_by_a_writer_is_left_for_later() {
     let mut ids = fill(&writer, 0..100);
     let store = open(home.path());
     let report = sweep(&store, &ids[..10]);
-    assert_eq!((report.removed_objects, report.busy_packs, report.rewritten_packs), (90, 1, 0));
+    assert_eq!(
+        (report.removed_objects, report.busy_packs, report.rewritten_packs),
+        (90, 1, 0)
+    );
     let later = fill(&writer, 200..210);
     ids.truncate(10);
     ids.extend(later);
@@ -121,7 +141,11 @@ fn leftovers_of_killed_processes_are_removed_and_packs_being_filled_are_not() {
     let home = tempfile::tempdir().unwrap();
     let writer = open(home.path());
     put(&writer, b"in a pack that the index does not know yet").unwrap();
-    std::fs::write(home.path().join("packs/00000007.pack"), b"avfspack\x01\0\0\0 and garbage").unwrap();
+    std::fs::write(
+        home.path().join("packs/00000007.pack"),
+        b"avfspack\x01\0\0\0 and garbage",
+    )
+    .unwrap();
     let store = open(home.path());
     let report = sweep(&store, &[]);
     assert_eq!(report.removed_packs, 1);
@@ -136,8 +160,9 @@ fn a_sweep_can_be_stopped_at_every_step_and_done_again() {
     for steps in 0..6 {
         let home = tempfile::tempdir().unwrap();
         let writers = [open(home.path()), open(home.path()), open(home.path())];
-        let ids: Vec<Vec<ObjectId>> =
-            (0..3).map(|n| fill(&writers[n as usize], n * 100..n * 100 + 100)).collect();
+        let ids: Vec<Vec<ObjectId>> = (0..3)
+            .map(|n| fill(&writers[n as usize], n * 100..n * 100 + 100))
+            .collect();
         drop(writers);
         let live: Vec<ObjectId> = ids.iter().flat_map(|ids| ids[..10].to_vec()).collect();
         let dead: Vec<ObjectId> = ids.iter().flat_map(|ids| ids[10..].to_vec()).collect();
@@ -148,7 +173,11 @@ fn a_sweep_can_be_stopped_at_every_step_and_done_again() {
             left >= 0
         };
         let set: HashSet<ObjectId> = live.iter().copied().collect();
-        let report = store.exclusive(Duration::ZERO).unwrap().sweep(&set, &mut go_on).unwrap();
+        let report = store
+            .exclusive(Duration::ZERO)
+            .unwrap()
+            .sweep(&set, &mut go_on)
+            .unwrap();
         assert_eq!(report.finished, steps >= 4);
         assert_sound(&store, &live, &[]);
         assert!(sweep(&store, &live).finished);
@@ -159,12 +188,19 @@ fn a_sweep_can_be_stopped_at_every_step_and_done_again() {
 #[test]
 fn pins_hold_back_a_sweep_and_a_sweep_holds_back_pins() {
     let home = tempfile::tempdir().unwrap();
-    let options = OpenOptions { busy_timeout: Duration::ZERO, ..OpenOptions::default() };
+    let options = OpenOptions {
+        busy_timeout: Duration::ZERO,
+        ..OpenOptions::default()
+    };
     let store = EmbeddedStore::open(home.path(), options.clone()).unwrap();
     let other = EmbeddedStore::open(home.path(), options).unwrap();
-    let (first, second) = (other.pin().unwrap(), other.pin().unwrap());
+    let first = other.pin().unwrap();
+    let second = other.pin().unwrap();
     drop(first);
-    assert!(matches!(store.exclusive(Duration::ZERO), Err(StoreError::Busy { .. })));
+    assert!(matches!(
+        store.exclusive(Duration::ZERO),
+        Err(StoreError::Busy { .. })
+    ));
     drop(second);
     let exclusive = store.exclusive(Duration::ZERO).unwrap();
     assert!(matches!(other.pin(), Err(StoreError::Busy { .. })));
@@ -179,14 +215,21 @@ fn a_row_of_a_pack_that_is_damaged_stops_the_sweep() {
     let connection = rusqlite::Connection::open(home.path().join("store.db")).unwrap();
     connection.execute("UPDATE packs SET number = 9", []).unwrap();
     let store = open(home.path());
-    let refused = store.exclusive(Duration::ZERO).unwrap().sweep(&HashSet::new(), &mut || true);
+    let refused = store
+        .exclusive(Duration::ZERO)
+        .unwrap()
+        .sweep(&HashSet::new(), &mut || true);
     assert!(matches!(refused, Err(StoreError::Damaged { .. })));
     connection.execute("DELETE FROM packs", []).unwrap();
     sweep(&store, &ids);
-    assert_eq!(store.get_many(&ids).unwrap().len(), 10, "a pack that rows point at is no leftover");
+    assert_eq!(
+        store.get_many(&ids).unwrap().len(),
+        10,
+        "a pack that rows point at is no leftover"
+    );
 }
 
-/// Two packs of a store, the second one with nothing but dead objects in it.
+/// Two packs of a store, the second one with only dead objects in it.
 fn two_packs(home: &Path) -> Vec<ObjectId> {
     let first = open(home);
     let live = fill(&first, 0..10);
@@ -239,11 +282,17 @@ fn scrub_waits_for_a_sweep_before_it_calls_something_damaged() {
     let mut bytes = std::fs::read(&pack).unwrap();
     bytes[500] ^= 1;
     std::fs::write(&pack, bytes).unwrap();
-    let options = OpenOptions { busy_timeout: Duration::ZERO, ..OpenOptions::default() };
+    let options = OpenOptions {
+        busy_timeout: Duration::ZERO,
+        ..OpenOptions::default()
+    };
     let store = EmbeddedStore::open(home.path(), options).unwrap();
     let sweeper = open(home.path());
     let sweeping = sweeper.exclusive(Duration::ZERO).unwrap();
-    assert!(matches!(store.scrub(&mut |_, _| {}), Err(StoreError::Busy { .. })));
+    assert!(matches!(
+        store.scrub(&mut |_, _| {}),
+        Err(StoreError::Busy { .. })
+    ));
     drop(sweeping);
     assert_eq!(store.scrub(&mut |_, _| {}).unwrap().findings.len(), 2);
 }

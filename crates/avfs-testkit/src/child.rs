@@ -17,11 +17,11 @@ pub struct TestChild {
     output: Output,
 }
 
-/// What is known of a child that was killed.
+/// The remaining information about a killed child.
 pub struct Killed {
-    /// What it had acknowledged and nobody had read yet.
+    /// Acknowledgements that had not been read yet.
     pub last_words: Vec<String>,
-    /// It was done before death came.
+    /// It had finished before the kill.
     pub finished_before: bool,
 }
 
@@ -39,21 +39,29 @@ impl TestChild {
             .unwrap();
         let input = process.stdin.take();
         let output = Output(BufReader::new(process.stdout.take().unwrap()));
-        TestChild { process: Process(process), input, output }
+        TestChild {
+            process: Process(process),
+            input,
+            output,
+        }
     }
 
     pub fn pid(&self) -> u32 {
         self.process.0.id()
     }
 
-    /// Says a line to the child on its standard input, and waits for what it acknowledges.
+    /// Sends a line to the child's standard input, and waits for its acknowledgement.
     pub fn ask(&mut self, line: &str) -> String {
-        let input = self.input.as_mut().expect("a child that was told nothing more has ended");
+        let input = self
+            .input
+            .as_mut()
+            .expect("the input stays open until the child has ended");
         writeln!(input, "{line}").unwrap();
-        self.acknowledged().unwrap_or_else(|| panic!("the child ended at '{line}'"))
+        self.acknowledged()
+            .unwrap_or_else(|| panic!("the child ended at '{line}'"))
     }
 
-    /// The next thing that the child has acknowledged; `None` when it has ended.
+    /// The next acknowledgement of the child; `None` when it has ended.
     pub fn acknowledged(&mut self) -> Option<String> {
         self.output.next()
     }
@@ -68,17 +76,20 @@ impl TestChild {
         self.process.0.kill().unwrap();
         let last_words = self.output.by_ref().collect();
         let finished_before = self.process.0.wait().unwrap().success();
-        Killed { last_words, finished_before }
+        Killed {
+            last_words,
+            finished_before,
+        }
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for its end, which must be successful.
     pub fn finish(mut self) {
         self.input = None;
         self.output.by_ref().for_each(drop);
         assert!(self.process.0.wait().unwrap().success(), "the child failed");
     }
 
-    /// Reads what it acknowledges as it comes, so that a slow test does not hear of it late.
+    /// Reads its acknowledgements as they come, so that a slow test does not receive them late.
     pub fn watched(self) -> WatchedChild {
         let heard = Arc::<Heard>::default();
         let (output, notebook) = (self.output, Arc::clone(&heard));
@@ -86,11 +97,16 @@ impl TestChild {
             output.for_each(|text| notebook.change(|so_far| so_far.texts.push(text)));
             notebook.change(|so_far| so_far.ended = true);
         });
-        WatchedChild { process: self.process, _input: self.input, heard, listener }
+        WatchedChild {
+            process: self.process,
+            _input: self.input,
+            heard,
+            listener,
+        }
     }
 }
 
-/// A child that is listened to all the time.
+/// A child whose output is read all the time.
 pub struct WatchedChild {
     process: Process,
     _input: Option<ChildStdin>,
@@ -111,7 +127,7 @@ struct SoFar {
 }
 
 impl Heard {
-    /// Longer than anything that a test waits for takes on a slow machine.
+    /// Longer than any wait of a test takes on a slow machine.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn change(&self, edit: impl FnOnce(&mut SoFar)) {
@@ -121,31 +137,43 @@ impl Heard {
 
     fn wait_while(&self, waits: impl FnMut(&mut SoFar) -> bool) -> MutexGuard<'_, SoFar> {
         let so_far = self.so_far.lock().unwrap();
-        self.changed.wait_timeout_while(so_far, Self::PATIENCE, waits).unwrap().0
+        self.changed
+            .wait_timeout_while(so_far, Self::PATIENCE, waits)
+            .unwrap()
+            .0
     }
 }
 
 impl WatchedChild {
-    /// All that it has acknowledged.
+    /// All its acknowledgements.
     pub fn so_far(&self) -> Vec<String> {
         self.heard.so_far.lock().unwrap().texts.clone()
     }
 
-    /// Waits until it has acknowledged `count` things in total. Its end comes too early.
+    /// Waits until it has sent `count` acknowledgements in total. Fails if it ends before.
     pub fn await_total(&self, count: usize) {
-        let so_far = self.heard.wait_while(|so_far| so_far.texts.len() < count && !so_far.ended);
-        assert!(so_far.texts.len() >= count, "{} of {count} were acknowledged", so_far.texts.len());
+        let so_far = self
+            .heard
+            .wait_while(|so_far| so_far.texts.len() < count && !so_far.ended);
+        assert!(
+            so_far.texts.len() >= count,
+            "{} of {count} were acknowledged",
+            so_far.texts.len()
+        );
     }
 
-    /// Ends it as a crash would; returns all that it acknowledged.
+    /// Ends it as a crash would; returns all its acknowledgements.
     pub fn kill(mut self) -> Vec<String> {
         self.process.0.kill().unwrap();
         self.hear_the_end()
     }
 
-    /// Waits until it ends by itself, well or not; returns all that it acknowledged.
+    /// Waits until it ends by itself, successfully or not; returns all its acknowledgements.
     pub fn await_end(self) -> Vec<String> {
-        assert!(self.heard.wait_while(|so_far| !so_far.ended).ended, "the child does not end");
+        assert!(
+            self.heard.wait_while(|so_far| !so_far.ended).ended,
+            "the child does not end"
+        );
         self.hear_the_end()
     }
 
@@ -166,7 +194,7 @@ impl Drop for Process {
     }
 }
 
-/// What a child acknowledges, as it comes.
+/// The acknowledgements of a child, as they come.
 struct Output(BufReader<ChildStdout>);
 
 impl Iterator for Output {
@@ -178,7 +206,7 @@ impl Iterator for Output {
             if self.0.read_line(&mut line).unwrap_or(0) == 0 {
                 return None;
             }
-            // A line without its end is what death cut off.
+            // A line without its end was cut off by the kill.
             if let Some(text) = line.strip_prefix("ack ").and_then(|text| text.strip_suffix('\n')) {
                 return Some(text.to_owned());
             }
@@ -186,19 +214,19 @@ impl Iterator for Output {
     }
 }
 
-/// In a child: the place and the script that it was started with. Elsewhere there is nothing to do.
+/// In a child: the place and the script with which it was started. Elsewhere there is nothing to do.
 pub fn child_task() -> Option<(std::path::PathBuf, String)> {
     Some((std::env::var_os(PLACE)?.into(), std::env::var(SCRIPT).ok()?))
 }
 
-/// In a child: says that something is done and durable.
+/// In a child: acknowledges that something is done and durable.
 pub fn acknowledge(what: impl std::fmt::Display) {
     // The test harness may have left its own text on the line.
     println!("\nack {what}");
     std::io::stdout().flush().unwrap();
 }
 
-/// In a child: ends it as a crash would, at this very place.
+/// In a child: ends it as a crash would, exactly here.
 pub fn crash() -> ! {
     let this = rustix::process::getpid();
     rustix::process::kill_process(this, rustix::process::Signal::KILL).unwrap();

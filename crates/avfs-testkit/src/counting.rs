@@ -1,13 +1,14 @@
-//! A store that counts what is asked of it: costs that do not depend on the machine.
+//! A store that counts its calls: costs that do not depend on the machine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avfs_core::ObjectId;
 use avfs_store::{
-    CommitError, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, StoreError,
+    CommitError, NewObject, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, StoreError, StoredObject,
+    Upkeep,
 };
 
-/// Passes everything on and counts it.
+/// Forwards everything and counts it.
 #[derive(Default)]
 pub struct CountingStore<S> {
     inner: S,
@@ -17,7 +18,7 @@ pub struct CountingStore<S> {
     refs_touched: AtomicU64,
 }
 
-/// What was asked of a store.
+/// The calls to a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub objects_read: u64,
@@ -27,7 +28,7 @@ pub struct Counts {
 }
 
 impl<S> CountingStore<S> {
-    /// What was asked since the last call.
+    /// The calls since the last one of this.
     pub fn take(&self) -> Counts {
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
         Counts {
@@ -44,14 +45,17 @@ fn add(counter: &AtomicU64, count: usize) {
 }
 
 impl<S: ObjectStore> ObjectStore for CountingStore<S> {
-    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
+    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<StoredObject>, StoreError> {
         add(&self.objects_read, ids.len());
         self.inner.get_many(ids)
     }
 
     fn put_many(&self, objects: &[NewObject<'_>]) -> Result<(), StoreError> {
         add(&self.objects_written, objects.len());
-        add(&self.bytes_written, objects.iter().map(|object| object.bytes.len()).sum());
+        add(
+            &self.bytes_written,
+            objects.iter().map(|object| object.bytes.len()).sum(),
+        );
         self.inner.put_many(objects)
     }
 
@@ -67,7 +71,11 @@ impl<S: ObjectStore> ObjectStore for CountingStore<S> {
         self.inner.pin()
     }
 
-    fn at_hand(&self, id: ObjectId) -> Option<Object> {
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        self.inner.upkeep()
+    }
+
+    fn at_hand(&self, id: ObjectId) -> Option<StoredObject> {
         self.inner.at_hand(id)
     }
 }

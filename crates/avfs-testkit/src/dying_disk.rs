@@ -1,9 +1,9 @@
-//! A disk that stops taking writes: an ext4 in a file, whose journal is aborted while it is used.
+//! A disk that stops accepting writes: an ext4 in a file, whose journal is aborted while it is in use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A mounted disk that goes away with this value.
+/// A mounted disk that is removed with this value.
 pub struct DyingDisk {
     image: PathBuf,
     path: PathBuf,
@@ -11,42 +11,63 @@ pub struct DyingDisk {
 }
 
 impl DyingDisk {
-    /// A disk of so many bytes, which take room only as they are written. Root, loop devices and `mkfs.ext4` are
-    /// needed; a test fails where they are missing.
+    /// A disk of this many bytes, which occupy space only once they are written. Needs root, loop devices and
+    /// `mkfs.ext4`; a test fails without them.
     pub fn new(bytes: u64) -> DyingDisk {
+        DyingDisk::made_with(bytes, &[])
+    }
+
+    /// The same, with blocks of 1 KiB: less than a page of memory.
+    pub fn with_small_blocks(bytes: u64) -> DyingDisk {
+        DyingDisk::made_with(bytes, &["-b", "1024"])
+    }
+
+    fn made_with(bytes: u64, options: &[&str]) -> DyingDisk {
         let place = tempfile::tempdir().unwrap();
         let (image, path) = (place.path().join("disk.img"), place.path().join("disk"));
         std::fs::File::create_new(&image).unwrap().set_len(bytes).unwrap();
-        run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+        run(Command::new("mkfs.ext4")
+            .args(["-q", "-F"])
+            .args(options)
+            .arg(&image));
         std::fs::create_dir(&path).unwrap();
-        let disk = DyingDisk { image, path, _place: place };
+        let disk = DyingDisk {
+            image,
+            path,
+            _place: place,
+        };
         disk.mount();
         disk
     }
 
-    /// Where the disk is mounted.
+    /// The mount point of the disk.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From now on every write fails, and what is new cannot be opened for writing.
+    /// From now on every write fails, and new files cannot be opened for writing.
     pub fn die(&self) {
-        run(Command::new("mount").args(["-o", "remount,abort"]).arg(&self.path));
+        run(Command::new("mount")
+            .args(["-o", "remount,abort"])
+            .arg(&self.path));
     }
 
-    /// From now on nothing can be written, and nobody may be writing.
+    /// From now on nothing can be written, and no process may be writing.
     pub fn make_read_only(&self) {
         run(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.path));
     }
 
-    /// Repairs the disk, which nobody may use: what it had when it died is there.
+    /// Repairs the disk, which must not be in use: it has the contents from when it died.
     pub fn revive(&self) {
         run(Command::new("umount").arg(&self.path));
         self.mount();
     }
 
     fn mount(&self) {
-        run(Command::new("mount").args(["-o", "loop"]).arg(&self.image).arg(&self.path));
+        run(Command::new("mount")
+            .args(["-o", "loop"])
+            .arg(&self.image)
+            .arg(&self.path));
     }
 }
 
@@ -54,7 +75,7 @@ impl Drop for DyingDisk {
     fn drop(&mut self) {
         let unmount = |how: &[&str]| Command::new("umount").args(how).arg(&self.path).output();
         if !unmount(&[]).is_ok_and(|output| output.status.success()) {
-            // In use by something that a failed test left: it goes when that goes.
+            // A failed test may have left something that uses it: the mount ends with that.
             _ = unmount(&["--lazy"]);
         }
     }
@@ -65,7 +86,10 @@ fn run(command: &mut Command) {
     let needs = "a dying disk needs root, loop devices and the packages mount and e2fsprogs";
     match command.output() {
         Ok(output) if output.status.success() => {}
-        Ok(output) => panic!("{needs}: {command:?}: {}", String::from_utf8_lossy(&output.stderr)),
+        Ok(output) => panic!(
+            "{needs}: {command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
         Err(error) => panic!("{needs}: {command:?}: {error}"),
     }
 }

@@ -1,22 +1,22 @@
-//! A disk that fails as it is told to.
+//! A disk that fails on request.
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use avfs_store::{Access, Disk, DiskFile, HostDisk};
+use avfs_store::{Disk, DiskFile, FileAccess, HostDisk};
 
-/// What goes wrong with a call.
+/// The failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The disk is full.
     Full,
     /// The disk reports an error.
     Broken,
-    /// Only so many bytes of a write arrive; the caller is told so.
+    /// Only this many bytes of a write are stored; the caller gets a short count.
     Short(usize),
-    /// As `Broken`, and what the kernel could not write is forgotten: it reads back as zeros.
+    /// As `Broken`, and the kernel drops the bytes that it could not write: they read back as zeros.
     Forgotten,
 }
 
@@ -66,7 +66,7 @@ impl FlakyDisk {
     /// Every file loses what was not synced.
     pub fn cut_power(&self) {
         for (path, length) in &self.state().durable {
-            if let Ok(file) = HostDisk.open(path, Access::Write) {
+            if let Ok(file) = HostDisk.open(path, FileAccess::Write) {
                 file.truncate(*length).unwrap();
             }
         }
@@ -78,11 +78,15 @@ impl FlakyDisk {
 }
 
 impl Disk for FlakyDisk {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn DiskFile>> {
         let file = HostDisk.open(path, access)?;
         let length = file.length()?;
         self.state().durable.entry(path.to_owned()).or_insert(length);
-        Ok(Arc::new(FlakyFile { path: path.to_owned(), file, disk: self.clone() }))
+        Ok(Arc::new(FlakyFile {
+            path: path.to_owned(),
+            file,
+            disk: self.clone(),
+        }))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -97,7 +101,7 @@ impl Disk for FlakyDisk {
 }
 
 impl FlakyFile {
-    /// Zeros in place of everything that was never synced.
+    /// Replaces everything that was never synced with zeros.
     fn forget(&self) -> io::Result<()> {
         let durable = self.disk.state().durable[&self.path];
         let length = self.file.length()?;
@@ -117,7 +121,7 @@ impl DiskFile for FlakyFile {
             None => self.file.write_at(bytes, offset),
             Some(Fault::Short(most)) => self.file.write_at(&bytes[..bytes.len().min(most)], offset),
             Some(Fault::Full) => {
-                // As a real disk does, it takes what still fits before it refuses.
+                // As a real disk does, it accepts what still fits before it refuses.
                 self.file.write_at(&bytes[..bytes.len() / 2], offset)?;
                 Err(io::ErrorKind::StorageFull.into())
             }

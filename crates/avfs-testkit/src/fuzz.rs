@@ -1,4 +1,4 @@
-//! Fuzzing without a special build: good inputs, changed in the ways that break decoders.
+//! Fuzzing without a special build: valid inputs, changed in ways that break decoders.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,9 @@ impl Dice {
 
     /// A seed that differs from run to run, unless `AVFS_FUZZ_SEED` sets it.
     pub fn fresh_seed() -> u64 {
-        let chosen = std::env::var("AVFS_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok());
+        let chosen = std::env::var("AVFS_FUZZ_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok());
         let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         chosen.unwrap_or_else(|| clock.map_or(1, |since| since.as_nanos() as u64))
     }
@@ -32,12 +34,14 @@ impl Dice {
 
 /// For how long one decoder is fuzzed. A soak run sets `AVFS_FUZZ_SECONDS`.
 pub fn budget() -> Duration {
-    let seconds = std::env::var("AVFS_FUZZ_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let seconds = std::env::var("AVFS_FUZZ_SECONDS")
+        .ok()
+        .and_then(|seconds| seconds.parse().ok());
     Duration::from_secs(seconds.unwrap_or(5))
 }
 
-/// Calls `check` with mutated seeds until the budget is used up; `check` panics if something is wrong.
-/// Returns how many inputs were tried.
+/// Calls `check` with mutated seeds until the budget is used up; `check` panics on an error. Returns how many
+/// inputs were tried.
 pub fn fuzz(seeds: &[Vec<u8>], mut check: impl FnMut(&[u8])) -> u64 {
     let seed = Dice::fresh_seed();
     println!("AVFS_FUZZ_SEED={seed}");

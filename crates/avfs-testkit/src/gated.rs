@@ -4,10 +4,11 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use avfs_core::ObjectId;
 use avfs_store::{
-    CommitError, NewObject, Object, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, StoreError,
+    CommitError, NewObject, ObjectStore, Pin, RefEdit, RefKey, RefRange, RefStore, StoreError, StoredObject,
+    Upkeep,
 };
 
-/// Passes everything on; while it is shut, reads and syncs wait. Nothing is ever at hand.
+/// Forwards everything; while it is shut, reads and syncs wait. Objects are never at hand.
 #[derive(Default)]
 pub struct GatedStore<S> {
     inner: S,
@@ -27,7 +28,7 @@ impl<S> GatedStore<S> {
         self.gate().is_shut = true;
     }
 
-    /// Lets all go on.
+    /// Lets all of them continue.
     pub fn open(&self) {
         self.gate().is_shut = false;
         self.moved.notify_all();
@@ -51,7 +52,7 @@ impl<S> GatedStore<S> {
 }
 
 impl<S: ObjectStore> ObjectStore for GatedStore<S> {
-    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<Object>, StoreError> {
+    fn get_many(&self, ids: &[ObjectId]) -> Result<Vec<StoredObject>, StoreError> {
         self.pass();
         self.inner.get_many(ids)
     }
@@ -71,6 +72,10 @@ impl<S: ObjectStore> ObjectStore for GatedStore<S> {
 
     fn pin(&self) -> Result<Pin, StoreError> {
         self.inner.pin()
+    }
+
+    fn upkeep(&self) -> Option<&dyn Upkeep> {
+        self.inner.upkeep()
     }
 }
 

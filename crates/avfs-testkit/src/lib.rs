@@ -1,5 +1,5 @@
-//! What the tests of agentvfs share: suites that every implementation of a door passes, and faults to put
-//! behind the doors. Only tests depend on this crate, so product code cannot name what is in it.
+//! Shared by the tests of agentvfs: suites that every implementation of an interface passes, and faults to
+//! inject behind the interfaces. Only tests depend on this crate, so product code cannot use it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "this is test code")]
 
@@ -7,6 +7,7 @@ mod child;
 mod conformance;
 mod counting;
 mod dying_disk;
+mod environment;
 mod flaky;
 mod fuzz;
 mod gated;
@@ -19,6 +20,7 @@ pub use child::{Killed, TestChild, WatchedChild, acknowledge, child_task, crash}
 pub use conformance::store_conformance;
 pub use counting::{CountingStore, Counts};
 pub use dying_disk::DyingDisk;
+pub use environment::TestEnv;
 pub use flaky::{Fault, FlakyDisk};
 pub use fuzz::{Dice, budget, fuzz};
 pub use gated::GatedStore;
@@ -33,7 +35,11 @@ use avfs_store::{NewObject, ObjectStore, StoreError};
 /// Puts one blob.
 pub fn put(store: &dyn ObjectStore, bytes: &[u8]) -> Result<ObjectId, StoreError> {
     let id = ObjectKind::Blob.hash(bytes);
-    store.put_many(&[NewObject { id, kind: ObjectKind::Blob, bytes }])?;
+    store.put_many(&[NewObject {
+        id,
+        kind: ObjectKind::Blob,
+        bytes,
+    }])?;
     Ok(id)
 }
 

@@ -1,7 +1,6 @@
-//! A load that knows what must be left of it: threads that change files in every durable way, acknowledge
-//! each change once its fsync has returned, and write contents that say what they are. After a crash of
-//! whatever is below the directory (or of the writer), [`LoadWriter::check`] compares what is there with what
-//! was acknowledged.
+//! A load with checkable results: threads that change files in every durable way, acknowledge each change
+//! once its fsync has returned, and write contents that identify themselves. After a crash of anything below
+//! the directory (or of the writer), [`LoadWriter::check`] compares the directory with the acknowledgements.
 
 mod check;
 mod contents;
@@ -15,13 +14,13 @@ use crate::child::acknowledge;
 use crate::fuzz::Dice;
 use contents::{Item, SLOT_BYTES};
 
-/// What is written; the same values write and check.
+/// The parameters of a load; the same values write and check.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadWriter {
     pub threads: u64,
     pub seed: u64,
-    /// Whether what was written and not synced may be zeros: disk file systems give a file its size before
-    /// its bytes. Otherwise it is the beginning of what was written.
+    /// Whether written and unsynced bytes may be zeros: disk file systems set the size of a file before its
+    /// bytes. Otherwise a file has a prefix of the written bytes.
     pub unsynced_may_be_zeros: bool,
 }
 
@@ -29,8 +28,9 @@ const DOCUMENTS: u64 = 3;
 const SLOTS: u64 = 4;
 
 impl LoadWriter {
-    /// Writes into `directory`, which is made, until something fails; each thread stops at its first error,
-    /// and the first of these is returned. Acknowledgements go to standard output: this is run in a child.
+    /// Writes into `directory`, which is created, until something fails; each thread stops at its first
+    /// error, and the first of these is returned. Acknowledgements go to standard output: this runs in a
+    /// child.
     pub fn run(&self, directory: &Path) -> io::Error {
         if let Err(error) = make_directory(directory) {
             return error;
@@ -40,9 +40,14 @@ impl LoadWriter {
                 let dice = Dice::new(self.seed ^ number.wrapping_mul(0x9E37_79B9));
                 scope.spawn(move || WriterThread::new(directory, number).run(dice))
             });
-            let ends: Vec<_> =
-                threads.collect::<Vec<_>>().into_iter().map(|end| end.join().unwrap()).collect();
-            ends.into_iter().next().unwrap_or_else(|| io::Error::other("a load without threads"))
+            let ends: Vec<_> = threads
+                .collect::<Vec<_>>()
+                .into_iter()
+                .map(|end| end.join().unwrap())
+                .collect();
+            ends.into_iter()
+                .next()
+                .unwrap_or_else(|| io::Error::other("a load without threads"))
         })
     }
 }
@@ -56,11 +61,11 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// One thread has files of its own, and one change under way at a time.
+/// One thread has files of its own, and one change in progress at a time.
 struct WriterThread<'a> {
     directory: &'a Path,
     thread: u64,
-    /// How many records the log has, how often each document and slot was written, and so on.
+    /// The number of records in the log, of writes of each document and slot, and so on.
     appended: u64,
     replaced: [u64; DOCUMENTS as usize],
     slots: [u64; SLOTS as usize],
@@ -71,7 +76,15 @@ struct WriterThread<'a> {
 impl<'a> WriterThread<'a> {
     fn new(directory: &'a Path, thread: u64) -> WriterThread<'a> {
         let (replaced, slots) = ([0; DOCUMENTS as usize], [0; SLOTS as usize]);
-        WriterThread { directory, thread, appended: 0, replaced, slots, created: 0, removed: 0 }
+        WriterThread {
+            directory,
+            thread,
+            appended: 0,
+            replaced,
+            slots,
+            created: 0,
+            removed: 0,
+        }
     }
 
     fn run(mut self, mut dice: Dice) -> io::Error {
@@ -95,8 +108,13 @@ impl<'a> WriterThread<'a> {
 
     /// Adds to the end of a file and syncs it.
     fn append(&mut self) -> io::Result<()> {
-        let item = Item::Log { record: self.appended };
-        let mut file = OpenOptions::new().append(true).create(true).open(self.path(&item))?;
+        let item = Item::Log {
+            record: self.appended,
+        };
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(self.path(&item))?;
         file.write_all(&item.bytes(self.thread))?;
         file.sync_data()?;
         if self.appended == 0 {
@@ -107,9 +125,12 @@ impl<'a> WriterThread<'a> {
         Ok(())
     }
 
-    /// Writes a new version beside a file and moves it over: the way of editors.
+    /// Writes a new version beside a file and renames it: the way of editors.
     fn replace(&mut self, number: usize) -> io::Result<()> {
-        let item = Item::Document { number: number as u64, version: self.replaced[number] };
+        let item = Item::Document {
+            number: number as u64,
+            version: self.replaced[number],
+        };
         let beside = self.path(&item).with_extension("new");
         let mut file = File::create(&beside)?;
         file.write_all(&item.bytes(self.thread))?;
@@ -122,7 +143,9 @@ impl<'a> WriterThread<'a> {
     }
 
     fn fill_slots(&mut self) -> io::Result<()> {
-        let items = (0..SLOTS).map(|number| Item::Slot { number, version: 0 }).collect::<Vec<_>>();
+        let items = (0..SLOTS)
+            .map(|number| Item::Slot { number, version: 0 })
+            .collect::<Vec<_>>();
         let mut file = File::create(self.path(&items[0]))?;
         for item in &items {
             file.write_all(&item.bytes(self.thread))?;
@@ -134,9 +157,12 @@ impl<'a> WriterThread<'a> {
         Ok(())
     }
 
-    /// Writes over a part of a file, in place: the way of databases.
+    /// Overwrites a part of a file, in place: the way of databases.
     fn overwrite(&mut self, number: usize) -> io::Result<()> {
-        let item = Item::Slot { number: number as u64, version: self.slots[number] };
+        let item = Item::Slot {
+            number: number as u64,
+            version: self.slots[number],
+        };
         let file = OpenOptions::new().write(true).open(self.path(&item))?;
         file.write_all_at(&item.bytes(self.thread), (number * SLOT_BYTES) as u64)?;
         file.sync_data()?;
@@ -156,7 +182,7 @@ impl<'a> WriterThread<'a> {
         Ok(())
     }
 
-    /// The oldest that is there.
+    /// Removes the oldest existing file.
     fn remove(&mut self) -> io::Result<()> {
         let item = Item::Removed { number: self.removed };
         std::fs::remove_file(self.path(&item))?;

@@ -1,4 +1,4 @@
-//! File systems that can only rename.
+//! File systems that only support plain renames.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,14 @@ use seccompiler::{
     TargetArch,
 };
 
-/// From now on this process can exchange no names, nor rename only where nothing is: both are refused as by a file
-/// system that knows neither.
+/// From now on this process can neither exchange names nor rename without replacing: both are refused as by a
+/// file system that supports neither.
 pub fn only_plain_renames() {
     let with_flags = SeccompCondition::new(4, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0).unwrap();
-    let rules = BTreeMap::from([(libc::SYS_renameat2, vec![SeccompRule::new(vec![with_flags]).unwrap()])]);
+    let rules = BTreeMap::from([(
+        libc::SYS_renameat2,
+        vec![SeccompRule::new(vec![with_flags]).unwrap()],
+    )]);
     let refused = SeccompAction::Errno(libc::EINVAL.unsigned_abs());
     let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap();

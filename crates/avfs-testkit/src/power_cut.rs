@@ -1,17 +1,17 @@
 //! Power cuts, without pulling a plug: a disk whose bytes can be copied at any moment, while it is written.
 //!
-//! The disk is an ext4 file system in a file, and that file lies on an XFS, which clones files at once and
-//! atomically. A clone holds what had been handed to the disk at that moment and nothing of what was only in
+//! The disk is an ext4 file system in a file, and that file lies on an XFS, which clones files atomically. A
+//! clone contains everything that had been sent to the disk at that moment and nothing that was only in
 //! memory: dirty pages of the page cache, a journal of ext4 that was not yet committed. Mounting it replays
-//! its journal, as after a power loss. What it cannot show is a disk that loses or reorders what it was handed
-//! and not yet told to flush.
+//! its journal, as after a power loss. It cannot simulate a disk that loses or reorders writes before a
+//! flush.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A mounted disk that goes away with this value. The fields are unmounted in their order.
+/// A mounted disk that is removed with this value. The fields are unmounted in their order.
 pub struct PowerCut {
     disk: Mount,
     clones: Mount,
@@ -20,40 +20,51 @@ pub struct PowerCut {
 }
 
 impl PowerCut {
-    /// A disk of so many bytes, which take room only as they are written. Root, loop devices, `mkfs.ext4` and
-    /// `mkfs.xfs` are needed; a test fails where they are missing.
+    /// A disk of this many bytes, which occupy space only once they are written. Needs root, loop devices,
+    /// `mkfs.ext4` and `mkfs.xfs`; a test fails without them.
     pub fn new(bytes: u64) -> PowerCut {
-        /// Less than this is not made by `mkfs.xfs`.
+        /// `mkfs.xfs` refuses smaller file systems.
         const CLONES_MIN: u64 = 320 << 20;
         let place = tempfile::tempdir().unwrap();
         let clones = place.path().join("clones.img");
         sparse_file(&clones, CLONES_MIN.max(8 * bytes));
-        run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(&clones));
+        run(Command::new("mkfs.xfs")
+            .args(["-q", "-m", "reflink=1"])
+            .arg(&clones));
         let clones = Mount::new(&clones, &place.path().join("clones"));
         let disk = clones.path.join("disk.img");
         sparse_file(&disk, bytes);
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&disk));
         let disk = Mount::new(&disk, &place.path().join("disk"));
-        PowerCut { disk, clones, cuts: AtomicU32::new(0), _place: place }
+        PowerCut {
+            disk,
+            clones,
+            cuts: AtomicU32::new(0),
+            _place: place,
+        }
     }
 
-    /// Where the disk is mounted.
+    /// The mount point of the disk.
     pub fn path(&self) -> &Path {
         &self.disk.path
     }
 
-    /// What would be left if the power went now. Writing goes on.
+    /// The disk as it would be if the power failed now. Writing continues.
     pub fn cut(&self) -> Image<'_> {
         let number = self.cuts.fetch_add(1, Ordering::Relaxed);
         let path = self.clones.path.join(format!("cut-{number}.img"));
         let clone = File::create_new(&path).unwrap();
         let disk = File::open(self.clones.path.join("disk.img")).unwrap();
         rustix::fs::ioctl_ficlone(&clone, &disk).unwrap();
-        Image { mounted: None, path, _of: self }
+        Image {
+            mounted: None,
+            path,
+            _of: self,
+        }
     }
 }
 
-/// A disk as a power cut left it. Gone with this value.
+/// A disk as a power cut left it. Removed with this value.
 pub struct Image<'a> {
     mounted: Option<Mount>,
     path: PathBuf,
@@ -61,10 +72,13 @@ pub struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// Mounts it, once, and returns where.
+    /// Mounts it, once, and returns the mount point.
     pub fn mount(&mut self) -> &Path {
         let at = self.path.with_extension("mounted");
-        &self.mounted.get_or_insert_with(|| Mount::new(&self.path, &at)).path
+        &self
+            .mounted
+            .get_or_insert_with(|| Mount::new(&self.path, &at))
+            .path
     }
 }
 
@@ -92,7 +106,7 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let unmount = |how: &[&str]| Command::new("umount").args(how).arg(&self.path).output();
         if !unmount(&[]).is_ok_and(|output| output.status.success()) {
-            // In use by something that a failed test left: it goes when that goes.
+            // A failed test may have left something that uses it: the mount ends with that.
             _ = unmount(&["--lazy"]);
         }
         _ = std::fs::remove_dir(&self.path);
@@ -108,7 +122,10 @@ fn run(command: &mut Command) {
     let needs = "a power cut needs root, loop devices and the packages mount, e2fsprogs and xfsprogs";
     match command.output() {
         Ok(Output { status, .. }) if status.success() => {}
-        Ok(output) => panic!("{needs}: {command:?}: {}", String::from_utf8_lossy(&output.stderr)),
+        Ok(output) => panic!(
+            "{needs}: {command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
         Err(error) => panic!("{needs}: {command:?}: {error}"),
     }
 }

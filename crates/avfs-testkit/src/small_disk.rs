@@ -5,12 +5,12 @@ use std::process::Command;
 
 const INSIDE: &str = "AVFS_TEST_INSIDE_NAMESPACE";
 
-/// A mounted file system that goes away with this value.
+/// A mounted file system that is removed with this value.
 pub struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// Calls `test` with a disk of so many bytes. Mounting takes root: an ordinary user gets it in a namespace
-    /// of their own, in which the test `name` of this binary runs again.
+    /// Calls `test` with a disk of this many bytes. Mounting needs root: an ordinary user gets it in a
+    /// separate namespace, in which the test `name` of this binary runs again.
     pub fn with(name: &str, bytes: u64, test: impl FnOnce(&Path)) {
         let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
         if !is_root && std::env::var_os(INSIDE).is_none() {
@@ -28,14 +28,19 @@ impl SmallDisk {
             .env(INSIDE, "1")
             .status()
             .unwrap();
-        assert!(status.success(), "{name} failed in a user namespace, or none could be had: run it as root");
+        assert!(
+            status.success(),
+            "{name} failed in a user namespace, or none could be had: run it as root"
+        );
     }
 
     fn mount(bytes: u64) -> SmallDisk {
         let dir = tempfile::tempdir().unwrap();
         let options = format!("size={bytes}");
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir.path()).status();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(dir.path())
+            .status();
         assert!(mount.unwrap().success(), "a small disk cannot be mounted");
         SmallDisk(dir)
     }

@@ -1,4 +1,4 @@
-//! The load for crashes, and its check: of a directory that crashes leave alone, and of broken ones.
+//! The load for crashes, and its check: on a directory that crashes leave alone, and on damaged ones.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -8,13 +8,22 @@ use std::time::Duration;
 
 use avfs_testkit::{Dice, LoadWriter, PowerCut, TestChild, child_task};
 
-const LOAD: LoadWriter = LoadWriter { threads: 3, seed: 1, unsynced_may_be_zeros: false };
+const LOAD: LoadWriter = LoadWriter {
+    threads: 3,
+    seed: 1,
+    unsynced_may_be_zeros: false,
+};
 
-/// Not a test by itself: what a child does.
+/// Not a test itself: the code that children run.
 #[test]
 fn the_child() {
-    let Some((directory, seed)) = child_task() else { return };
-    let load = LoadWriter { seed: seed.parse().unwrap(), ..LOAD };
+    let Some((directory, seed)) = child_task() else {
+        return;
+    };
+    let load = LoadWriter {
+        seed: seed.parse().unwrap(),
+        ..LOAD
+    };
     panic!("{}", load.run(&directory));
 }
 
@@ -28,7 +37,7 @@ fn a_killed_writer_leaves_what_it_acknowledged() {
         let directory = place.path().join(round.to_string());
         let child = TestChild::start("the_child", &directory, &dice.roll().to_string()).watched();
         child.await_total(dice.below(60));
-        // Somewhere in the next step: this pause is the only way to be there.
+        // Somewhere in the next step: this pause is the only way to hit it.
         std::thread::sleep(Duration::from_micros(dice.roll() % 3_000));
         let flaws = LOAD.check(&directory, &child.kill());
         assert!(flaws.is_empty(), "{flaws:#?}");
@@ -58,22 +67,27 @@ fn a_power_cut_leaves_what_was_acknowledged() {
         std::thread::sleep(Duration::from_micros(dice.roll() % 3_000));
         cuts.push((child.so_far(), disk.cut()));
     }
-    // What was acknowledged just before a cut may be heard long after it.
+    // Acknowledgements just before a cut may arrive long after it.
     let all = child.kill();
-    let load = LoadWriter { unsynced_may_be_zeros: true, ..LOAD };
+    let load = LoadWriter {
+        unsynced_may_be_zeros: true,
+        ..LOAD
+    };
     for (before, mut image) in cuts {
         let flaws = load.check_between(&image.mount().join("load"), &before, &all);
         assert!(flaws.is_empty(), "{flaws:#?}");
     }
 }
 
-/// The last that was acknowledged of this.
+/// The last acknowledged value of a counter.
 fn last(acknowledged: &[String], what: &str) -> Option<u64> {
-    let numbers = acknowledged.iter().filter_map(|line| line.strip_prefix(what)?.strip_prefix(' '));
+    let numbers = acknowledged
+        .iter()
+        .filter_map(|line| line.strip_prefix(what)?.strip_prefix(' '));
     numbers.map(|number| number.parse().unwrap()).max()
 }
 
-/// Everything has happened that a damage needs.
+/// Whether everything has happened that some damage needs.
 fn is_rich(acknowledged: &[String]) -> bool {
     let at_least = |what, least| last(acknowledged, what).is_some_and(|last| last >= least);
     let removed = last(acknowledged, "t0-removed").unwrap_or(0);
@@ -85,20 +99,30 @@ fn is_rich(acknowledged: &[String]) -> bool {
         && at_least("t0-created", removed + 2)
 }
 
-/// A damage, and the file in which it is to be found.
+/// A damage, and the file in which it must be found.
 type Damage = (&'static str, fn(&Path));
 
 const DAMAGES: [Damage; 9] = [
     ("t0-log", |dir| cut_short(&dir.join("t0-log"))),
     ("t0-log", |dir| write_at(&dir.join("t0-log"), 100, b"mixed")),
     ("t0-log", |dir| append(&dir.join("t0-log"), b"not a record")),
-    ("t0-document-0", |dir| std::fs::remove_file(dir.join("t0-document-0")).unwrap()),
-    ("t0-document-0", |dir| _ = std::fs::copy(dir.join("t1-document-0"), dir.join("t0-document-0")).unwrap()),
+    ("t0-document-0", |dir| {
+        std::fs::remove_file(dir.join("t0-document-0")).unwrap()
+    }),
+    ("t0-document-0", |dir| {
+        _ = std::fs::copy(dir.join("t1-document-0"), dir.join("t0-document-0")).unwrap()
+    }),
     ("t0-document-0", |dir| cut_short(&dir.join("t0-document-0"))),
-    // The other page of the slot stays as it was.
-    ("t0-slots", |dir| write_at(&dir.join("t0-slots"), 8_192, &[0; 4_096])),
-    ("t0-file-0", |dir| std::fs::write(dir.join("t0-file-0"), "back again").unwrap()),
-    ("stranger", |dir| std::fs::write(dir.join("stranger"), "").unwrap()),
+    // The other page of the slot is unchanged.
+    ("t0-slots", |dir| {
+        write_at(&dir.join("t0-slots"), 8_192, &[0; 4_096])
+    }),
+    ("t0-file-0", |dir| {
+        std::fs::write(dir.join("t0-file-0"), "back again").unwrap()
+    }),
+    ("stranger", |dir| {
+        std::fs::write(dir.join("stranger"), "").unwrap()
+    }),
 ];
 
 fn rich_load(place: &Path) -> (PathBuf, Vec<String>) {
@@ -108,7 +132,10 @@ fn rich_load(place: &Path) -> (PathBuf, Vec<String>) {
         child.await_total(100);
         (directory, child.kill())
     });
-    loads.into_iter().find(|(_, acknowledged)| is_rich(acknowledged)).unwrap()
+    loads
+        .into_iter()
+        .find(|(_, acknowledged)| is_rich(acknowledged))
+        .unwrap()
 }
 
 #[test]
@@ -121,11 +148,17 @@ fn every_damage_is_found() {
         let copy = copy_of(&directory, &place.path().join(index.to_string()));
         damage(&copy);
         let flaws = LOAD.check(&copy, &acknowledged);
-        assert!(flaws.len() == 1 && flaws[0].starts_with(file), "damage {index} of {file}: {flaws:?}");
+        assert!(
+            flaws.len() == 1 && flaws[0].starts_with(file),
+            "damage {index} of {file}: {flaws:?}"
+        );
     }
     std::fs::remove_file(directory.join(format!("t0-file-{newest}"))).unwrap();
     let flaws = LOAD.check(&directory, &acknowledged);
-    assert_eq!(flaws, [format!("t0-file-{newest}: gone, although it was created")]);
+    assert_eq!(
+        flaws,
+        [format!("t0-file-{newest}: gone, although it was created")]
+    );
 }
 
 #[test]
@@ -150,7 +183,7 @@ fn open(path: &Path) -> std::fs::File {
     std::fs::OpenOptions::new().write(true).open(path).unwrap()
 }
 
-/// Everything that is written is longer.
+/// All written files are longer.
 fn cut_short(path: &Path) {
     open(path).set_len(150).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A power cut takes what was not synced, and nothing else.
+//! A power cut removes unsynced data, and nothing else.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -11,13 +11,15 @@ use avfs_testkit::{Dice, PowerCut, TestChild, acknowledge, child_task};
 
 const DISK: u64 = 64 << 20;
 const RECORD: usize = 1_000;
-/// So many records are written without being synced.
+/// This many records are written without being synced.
 const UNSYNCED: u64 = 100;
 
-/// Not a test by itself: what a child does.
+/// Not a test itself: the code that children run.
 #[test]
 fn the_child() {
-    let Some((place, script)) = child_task() else { return };
+    let Some((place, script)) = child_task() else {
+        return;
+    };
     let mut file = File::create_new(place.join("records")).unwrap();
     File::open(&place).unwrap().sync_all().unwrap();
     let sync = script == "sync";
@@ -41,11 +43,13 @@ fn record(number: u64) -> Vec<u8> {
     record
 }
 
-/// How many records are there, whole and in their order.
+/// The number of complete records, in order.
 fn whole_records(disk: &Path) -> usize {
     let bytes = std::fs::read(disk.join("records")).unwrap_or_default();
     let records = bytes.chunks(RECORD).enumerate();
-    records.take_while(|(number, found)| *found == record(*number as u64)).count()
+    records
+        .take_while(|(number, found)| *found == record(*number as u64))
+        .count()
 }
 
 #[test]
@@ -57,12 +61,15 @@ fn whatever_was_synced_and_acknowledged_survives_a_power_cut() {
     let child = TestChild::start("the_child", disk.path(), "sync").watched();
     for _ in 0..8 {
         child.await_total(child.so_far().len() + 1 + dice.below(5));
-        // Somewhere in the next step: this pause is the only way to be there.
+        // Somewhere in the next step: this pause is the only way to hit it.
         std::thread::sleep(Duration::from_micros(dice.roll() % 3_000));
         let acknowledged = child.so_far().len();
         let mut image = disk.cut();
         let found = whole_records(image.mount());
-        assert!(found >= acknowledged, "{acknowledged} records were acknowledged, {found} are there");
+        assert!(
+            found >= acknowledged,
+            "{acknowledged} records were acknowledged, {found} are there"
+        );
     }
     child.kill();
 }
@@ -70,7 +77,7 @@ fn whatever_was_synced_and_acknowledged_survives_a_power_cut() {
 #[test]
 fn whatever_was_not_synced_is_lost() {
     let disk = PowerCut::new(DISK);
-    // The kernel may happen to write everything out by itself at the moment of a cut, but not each time.
+    // The kernel may happen to write everything at the moment of a cut, but not each time.
     let is_lost = |round: u32| {
         let place = disk.path().join(round.to_string());
         std::fs::create_dir(&place).unwrap();
@@ -81,5 +88,8 @@ fn whatever_was_not_synced_is_lost() {
         child.kill();
         found < UNSYNCED as usize
     };
-    assert!((0..5).any(is_lost), "nothing is ever lost: these are not power cuts");
+    assert!(
+        (0..5).any(is_lost),
+        "nothing is ever lost: these are not power cuts"
+    );
 }

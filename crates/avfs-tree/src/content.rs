@@ -1,4 +1,4 @@
-//! The bytes of files: reading them from objects, and cutting them into objects.
+//! The contents of files: reading them from objects, and splitting them into objects.
 
 mod read;
 mod write;

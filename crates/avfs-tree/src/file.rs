@@ -1,4 +1,4 @@
-//! A file of the working tree that was changed: older contents below, what was written since above.
+//! A changed file of the working tree: older contents below, later writes on top.
 
 mod pages;
 mod store;
@@ -13,77 +13,87 @@ use crate::content;
 use crate::error::FsError;
 use crate::journal::{Journal, LogFile};
 use crate::objects::Objects;
-use crate::overlay::{Data, Overlay};
+use crate::overlay::{ExtentData, Overlay};
 
 #[derive(Clone, Debug)]
-pub(crate) struct FileBody {
+pub(crate) struct EditedFile {
     pub size: u64,
-    base: Below,
+    base: FileBase,
     base_size: u64,
-    /// How much of what lies below still shows through: truncation lowers it for good.
+    /// How much of the base is still visible: truncation lowers this permanently.
     base_valid: u64,
     overlay: Overlay,
 }
 
-/// What a changed file lies on.
+/// The contents below the changes of a file.
 #[derive(Clone, Debug)]
-enum Below {
+enum FileBase {
     Stored(Content),
-    /// The file as it was when a snapshot began that is not stored yet.
-    Captured(Arc<FileBody>),
+    /// The file as it was when a snapshot began that has not been stored yet.
+    Captured(Arc<EditedFile>),
 }
 
-impl FileBody {
-    pub fn stored(size: u64, content: Content) -> FileBody {
-        FileBody::over(size, Below::Stored(content))
+impl EditedFile {
+    pub(crate) fn stored(size: u64, content: Content) -> EditedFile {
+        EditedFile::over(size, FileBase::Stored(content))
     }
 
-    fn over(size: u64, base: Below) -> FileBody {
-        FileBody { size, base, base_size: size, base_valid: size, overlay: Overlay::default() }
+    fn over(size: u64, base: FileBase) -> EditedFile {
+        EditedFile {
+            size,
+            base,
+            base_size: size,
+            base_valid: size,
+            overlay: Overlay::default(),
+        }
     }
 
-    /// Whether everything below shows as it is.
+    /// Whether the base is visible unchanged.
     fn is_untouched(&self) -> bool {
         self.overlay.is_empty() && self.size == self.base_size && self.base_valid == self.base_size
     }
 
-    /// The stored contents, if nothing was changed since.
-    pub fn unchanged(&self) -> Option<Content> {
+    /// The stored contents, if nothing has changed since.
+    pub(crate) fn unchanged(&self) -> Option<Content> {
         match self.base {
-            Below::Stored(content) if self.is_untouched() => Some(content),
-            Below::Stored(_) | Below::Captured(_) => None,
+            FileBase::Stored(content) if self.is_untouched() => Some(content),
+            FileBase::Stored(_) | FileBase::Captured(_) => None,
         }
     }
 
-    /// The stored contents that it lies on, however deep.
-    pub fn stored_below(&self) -> Content {
+    /// The stored contents at the bottom, below any captured states.
+    pub(crate) fn stored_below(&self) -> Content {
         let mut body = self;
         loop {
             match &body.base {
-                Below::Stored(content) => return *content,
-                Below::Captured(below) => body = below,
+                FileBase::Stored(content) => return *content,
+                FileBase::Captured(below) => body = below,
             }
         }
     }
 
-    /// Takes the present state out for a snapshot; later changes lie over it.
-    pub fn capture(&mut self) -> Arc<FileBody> {
-        let captured = Arc::new(std::mem::replace(self, FileBody::stored(0, Content::Empty)));
-        *self = FileBody::over(captured.size, Below::Captured(Arc::clone(&captured)));
+    /// Takes out the current state for a snapshot; later changes lie on top of it.
+    pub(crate) fn capture(&mut self) -> Arc<EditedFile> {
+        let captured = Arc::new(std::mem::replace(self, EditedFile::stored(0, Content::Empty)));
+        *self = EditedFile::over(captured.size, FileBase::Captured(Arc::clone(&captured)));
         captured
     }
 
-    /// What was captured is stored now.
-    pub fn settle(&mut self, captured: &Arc<FileBody>, content: Content) {
-        if matches!(&self.base, Below::Captured(below) if Arc::ptr_eq(below, captured)) {
-            self.base = Below::Stored(content);
+    /// The captured state is stored now.
+    pub(crate) fn now_stored(&mut self, captured: &Arc<EditedFile>, content: Content) {
+        if matches!(&self.base, FileBase::Captured(below) if Arc::ptr_eq(below, captured)) {
+            self.base = FileBase::Stored(content);
         }
     }
 
-    /// What was captured will not be stored: it is part of the changes again.
-    pub fn thaw(&mut self) {
-        let Below::Captured(captured) = &self.base else { return };
+    /// The captured state will not be stored: merges it into the changes again.
+    pub(crate) fn thaw(&mut self) {
+        let FileBase::Captured(captured) = &self.base else {
+            return;
+        };
         let mut whole = (**captured).clone();
+        // A truncation since the capture hid the end of the captured state for good, even if the file has
+        // grown again.
         whole.resize(self.base_valid);
         whole.size = self.size;
         for (range, data) in self.overlay.pieces(0..self.size) {
@@ -93,56 +103,75 @@ impl FileBody {
     }
 
     /// The same file with nothing in the buffer of `journal`.
-    pub fn resolved(&self, journal: Option<&Journal>) -> FileBody {
+    pub(crate) fn resolved(&self, journal: Option<&Journal>) -> EditedFile {
         let mut resolved = self.clone();
         for (range, data) in self.overlay.pieces(0..self.size) {
             let len = range.end - range.start;
-            if let (Data::Logged(..), Piece::Memory(bytes)) = (&data, Piece::of(data.clone(), journal, len)) {
-                resolved.overlay.put(range.start, len, Data::Memory(bytes));
+            if let (ExtentData::Logged(..), PlannedPiece::Memory(bytes)) =
+                (&data, PlannedPiece::of(data.clone(), journal, len))
+            {
+                resolved.overlay.put(range.start, len, ExtentData::Memory(bytes));
             }
         }
         resolved
     }
 
-    pub fn put(&mut self, offset: u64, len: u64, data: Data) {
+    pub(crate) fn put(&mut self, offset: u64, len: u64, data: ExtentData) {
         self.overlay.put(offset, len, data);
         self.size = self.size.max(offset + len);
     }
 
-    /// Sets the size: what is cut off is gone, what is added is a hole.
-    pub fn resize(&mut self, size: u64) {
+    /// Sets the size: bytes beyond it are dropped, and an extension is a hole.
+    pub(crate) fn resize(&mut self, size: u64) {
         if size < self.size {
             self.overlay.clear(size..u64::MAX);
+            // Never raised again: after a later extension, the bytes read as zeros and not as the old
+            // contents.
             self.base_valid = self.base_valid.min(size);
         }
         self.size = size;
     }
 
-    /// Everything that reading a range needs, so that it can be read without the tree standing still.
-    /// `journal` is the one that is being written: its last bytes are not in its file yet.
-    pub fn plan(&self, journal: Option<&Journal>, offset: u64, len: u64) -> ReadPlan {
+    /// Collects everything that is needed to read a range, so that it can be read without the lock of the
+    /// tree. `journal` is the one that is being written: its last bytes are not in its file yet.
+    pub(crate) fn plan(&self, journal: Option<&Journal>, offset: u64, len: u64) -> ReadPlan {
         let len = self.size.saturating_sub(offset).min(len);
         let range = offset..offset + len;
-        let pieces: Vec<(Range<u64>, Piece)> = self
+        let pieces: Vec<(Range<u64>, PlannedPiece)> = self
             .overlay
             .pieces(range.clone())
-            .map(|(range, data)| (range.clone(), Piece::of(data, journal, range.end - range.start)))
+            .map(|(range, data)| {
+                (
+                    range.clone(),
+                    PlannedPiece::of(data, journal, range.end - range.start),
+                )
+            })
             .collect();
-        let shown = self.base_valid.saturating_sub(offset).min(len);
+        let visible = self.base_valid.saturating_sub(offset).min(len);
+        // If the writes cover everything that the base would show, the base is not read at all.
         let covered: u64 = pieces
             .iter()
-            .map(|(range, _)| range.end.min(offset + shown) - range.start.min(offset + shown))
+            .map(|(range, _)| range.end.min(offset + visible) - range.start.min(offset + visible))
             .sum();
         let below = match &self.base {
-            _ if covered == shown => BelowPlan::Nothing,
-            Below::Stored(content) => BelowPlan::Stored { content: *content, size: self.base_size },
-            Below::Captured(body) => BelowPlan::Captured(Box::new(body.plan(journal, offset, shown))),
+            _ if covered == visible => BelowPlan::Nothing,
+            FileBase::Stored(content) => BelowPlan::Stored {
+                content: *content,
+                size: self.base_size,
+            },
+            // One level per snapshot that is being stored, so the recursion is shallow.
+            FileBase::Captured(body) => BelowPlan::Captured(Box::new(body.plan(journal, offset, visible))),
         };
-        ReadPlan { range, shown, below, pieces }
+        ReadPlan {
+            range,
+            visible,
+            below,
+            pieces,
+        }
     }
 
-    /// Everything at once; stored contents of one blob are not copied.
-    pub fn read_all(&self, objects: &Objects, journal: Option<&Journal>) -> Result<Bytes, FsError> {
+    /// Reads the whole file; stored contents of one blob are not copied.
+    pub(crate) fn read_all(&self, objects: &Objects, journal: Option<&Journal>) -> Result<Bytes, FsError> {
         if let Some(content) = self.unchanged() {
             return Ok(content::read_all(objects, content, self.size)?);
         }
@@ -157,15 +186,15 @@ impl FileBody {
 #[derive(Debug)]
 pub(crate) struct ReadPlan {
     range: Range<u64>,
-    /// How many bytes of the range what lies below may fill; behind them are zeros.
-    shown: u64,
+    /// How many bytes of the range the base may fill; after them are zeros.
+    visible: u64,
     below: BelowPlan,
-    pieces: Vec<(Range<u64>, Piece)>,
+    pieces: Vec<(Range<u64>, PlannedPiece)>,
 }
 
 #[derive(Debug)]
 enum BelowPlan {
-    /// Everything below is covered.
+    /// The whole base is covered.
     Nothing,
     Stored {
         content: Content,
@@ -175,22 +204,22 @@ enum BelowPlan {
 }
 
 #[derive(Debug)]
-enum Piece {
+enum PlannedPiece {
     Memory(Bytes),
     Logged(Arc<LogFile>, u64),
     Hole,
 }
 
-impl Piece {
-    fn of(data: Data, journal: Option<&Journal>, len: u64) -> Piece {
+impl PlannedPiece {
+    fn of(data: ExtentData, journal: Option<&Journal>, len: u64) -> PlannedPiece {
         match data {
-            Data::Memory(bytes) => Piece::Memory(bytes),
-            Data::Hole => Piece::Hole,
-            Data::Logged(log, position) => {
+            ExtentData::Memory(bytes) => PlannedPiece::Memory(bytes),
+            ExtentData::Hole => PlannedPiece::Hole,
+            ExtentData::Logged(log, position) => {
                 let journal = journal.filter(|journal| Arc::ptr_eq(journal.log(), &log));
                 match journal.and_then(|journal| journal.buffered(position, len as usize)) {
-                    Some(bytes) => Piece::Memory(Bytes::copy_from_slice(bytes)),
-                    None => Piece::Logged(log, position),
+                    Some(bytes) => PlannedPiece::Memory(Bytes::copy_from_slice(bytes)),
+                    None => PlannedPiece::Logged(log, position),
                 }
             }
         }
@@ -198,14 +227,14 @@ impl Piece {
 }
 
 impl ReadPlan {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         (self.range.end - self.range.start) as usize
     }
 
-    /// Reads into `out`, which has room for the whole range; returns how many bytes there were.
-    pub fn fill(&self, objects: &Objects, out: &mut [u8]) -> Result<usize, FsError> {
+    /// Reads into `out`, which has room for the whole range; returns the number of bytes.
+    pub(crate) fn fill(&self, objects: &Objects, out: &mut [u8]) -> Result<usize, FsError> {
         let out = &mut out[..self.len()];
-        let (below, beyond) = out.split_at_mut(self.shown as usize);
+        let (below, beyond) = out.split_at_mut(self.visible as usize);
         beyond.fill(0);
         let got = match &self.below {
             BelowPlan::Nothing => below.len(),
@@ -214,14 +243,16 @@ impl ReadPlan {
             }
             BelowPlan::Captured(plan) => plan.fill(objects, below)?,
         };
+        // Stored contents may end before the visible part does.
         below[got..].fill(0);
+        // Writes last, over what the base has shown.
         for (range, piece) in &self.pieces {
             let start = (range.start - self.range.start) as usize;
             let part = &mut out[start..start + (range.end - range.start) as usize];
             match piece {
-                Piece::Memory(bytes) => part.copy_from_slice(bytes),
-                Piece::Hole => part.fill(0),
-                Piece::Logged(log, position) => log.read(*position, part)?,
+                PlannedPiece::Memory(bytes) => part.copy_from_slice(bytes),
+                PlannedPiece::Hole => part.fill(0),
+                PlannedPiece::Logged(log, position) => log.read(*position, part)?,
             }
         }
         Ok(out.len())

@@ -1,19 +1,18 @@
-//! Inode numbers and change times: what a file has beside its tree, outside its id.
+//! Inode numbers and change times: attributes of a file that are kept outside of its tree and its id.
 //!
-//! The number of an entry is derived from its place when it is first seen, so that a tree needs no
-//! table of numbers. Only what differs from the rule is recorded, in a sorted map that a vault keeps
-//! beside its snapshot: entries that were moved and keep their number, and change times that are not
-//! the modification time.
+//! The number of an entry is derived from its place when it is first loaded, so a tree needs no table of
+//! numbers. Only exceptions to the rule are recorded, in a sorted map that a vault keeps beside its snapshot:
+//! entries that were moved and keep their number, and change times that differ from the modification time.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
-use avfs_core::map::Record;
-use avfs_core::{DecodeError, EntryName, LinkId, Reader, Timestamp, Totals};
+use avfs_core::map::MapRecord;
+use avfs_core::{ByteReader, DecodeError, EntryName, LinkId, Timestamp, Totals};
 
-/// Numbers below are not given to files.
+/// Numbers below this are not given to files.
 const RESERVED: u64 = 16;
-/// Derived numbers have this bit, and those of the files of a source are smaller.
+/// Derived numbers have this bit set; numbers of files of a source are smaller.
 const OWN_NUMBERS: u64 = 1 << 48;
 
 /// An inode number, unique within a vault.
@@ -21,13 +20,17 @@ const OWN_NUMBERS: u64 = 1 << 48;
 pub struct Ino(pub u64);
 
 impl Ino {
+    /// The root of the tree.
     pub const ROOT: Ino = Ino(1);
 
-    /// The number of the entry `name` of `parent`, unless the table says otherwise.
-    /// `attempt` counts numbers that turned out to be taken.
+    /// The number of the entry `name` of `parent`, unless the table has another one. `attempt` counts numbers
+    /// that turned out to be in use.
     pub fn derived(parent: Ino, name: &EntryName, attempt: u32) -> Ino {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&parent.0.to_le_bytes()).update(&attempt.to_le_bytes()).update(name.as_bytes());
+        hasher
+            .update(&parent.0.to_le_bytes())
+            .update(&attempt.to_le_bytes())
+            .update(name.as_bytes());
         Ino::from_hash(&hasher.finalize())
     }
 
@@ -36,13 +39,13 @@ impl Ino {
         Ino(link.0)
     }
 
-    /// Positive as a signed number, and never one that a source may give.
+    /// Positive as a signed number, and never one that a source may assign.
     pub fn from_hash(hash: &blake3::Hash) -> Ino {
         Ino(positive(hash) | OWN_NUMBERS)
     }
 
-    /// Whether a source may give this number to an entry: none of the small reserved ones, and none that the
-    /// rule gives.
+    /// Whether a source may assign this number to an entry: neither a reserved small one nor one that the
+    /// rule derives.
     pub fn may_be_given(self) -> bool {
         (RESERVED..OWN_NUMBERS).contains(&self.0)
     }
@@ -53,8 +56,8 @@ pub(crate) type InoMap<V> = HashMap<Ino, V, BuildHasherDefault<InoHasher>>;
 /// A set of inode numbers.
 pub(crate) type InoSet = HashSet<Ino, BuildHasherDefault<InoHasher>>;
 
-/// Gives memory back once a table is mostly empty; so seldom that removing stays cheap. Tables do not do so by
-/// themselves, and after a walk over a million files there would be nothing in them but room.
+/// Releases memory once a table is mostly empty; so rarely that removing stays cheap. Hash tables do not
+/// shrink by themselves, and after a walk over a million files they would keep all that memory.
 pub(crate) fn give_room_back<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
     const SMALLEST: usize = 16;
     if table.capacity() > SMALLEST && table.len() < table.capacity() / 4 {
@@ -62,7 +65,8 @@ pub(crate) fn give_room_back<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMa
     }
 }
 
-/// Inode numbers are hashes already; only their unused top bit must not be the one that tables look at first.
+/// Inode numbers are hashes already; but hash tables use the top bits first, and the top bit of a number is
+/// always 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InoHasher(u64);
 
@@ -76,14 +80,18 @@ impl Hasher for InoHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(20);
+        self.0 = (self.0 ^ number)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .rotate_left(20);
     }
 }
 
-/// What the table says about one place (`parent`, `name`), where the rule does not hold.
+/// The table's record of one place (`parent`, `name`) for which the rule does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeRecord {
+    /// The inode number; `None`: as the rule says.
     pub ino: Option<Ino>,
+    /// The change time; `None`: as the rule says.
     pub ctime: Option<Timestamp>,
 }
 
@@ -95,14 +103,14 @@ pub fn place_key(parent: Ino, name: &EntryName) -> Box<[u8]> {
     key.into()
 }
 
-/// The key under which a number is marked as taken by an entry that moved away from its derived place.
+/// The key under which a number is marked as used by an entry that was moved away from its derived place.
 pub fn taken_key(ino: Ino) -> Box<[u8]> {
     let mut key = vec![b't'];
     key.extend_from_slice(&ino.0.to_be_bytes());
     key.into()
 }
 
-/// What the mark of a taken number holds as its number: which place has it.
+/// The value of the mark of a used number: it identifies the place that has the number.
 pub fn place_mark(place_key: &[u8]) -> Ino {
     Ino(positive(&blake3::hash(place_key)).max(RESERVED))
 }
@@ -114,7 +122,7 @@ fn positive(hash: &blake3::Hash) -> u64 {
     u64::from_le_bytes(bytes) >> 1
 }
 
-/// The key of a file with several names: it has no one place.
+/// The key of a file with several names, which has no single place.
 pub fn link_key(link: LinkId) -> Box<[u8]> {
     let mut key = vec![b'l'];
     key.extend_from_slice(&link.key());
@@ -124,7 +132,7 @@ pub fn link_key(link: LinkId) -> Box<[u8]> {
 const HAS_INO: u8 = 1;
 const HAS_CTIME: u8 = 2;
 
-impl Record for InodeRecord {
+impl MapRecord for InodeRecord {
     fn encode(&self, out: &mut Vec<u8>) {
         let flag = |present: bool, bit: u8| if present { bit } else { 0 };
         out.push(flag(self.ino.is_some(), HAS_INO) | flag(self.ctime.is_some(), HAS_CTIME));
@@ -136,10 +144,13 @@ impl Record for InodeRecord {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<InodeRecord, DecodeError> {
+    fn decode(reader: &mut ByteReader<'_>) -> Result<InodeRecord, DecodeError> {
         let flags = reader.byte()?;
         if flags & !(HAS_INO | HAS_CTIME) != 0 {
-            return Err(DecodeError::Unknown { what: "inode flags", value: flags.into() });
+            return Err(DecodeError::Unknown {
+                what: "inode flags",
+                value: flags.into(),
+            });
         }
         let ino = match flags & HAS_INO {
             0 => None,

@@ -1,4 +1,5 @@
-//! The working tree of a vault, and the trees that its snapshots hold.
+//! The working tree of a vault, and the trees of its snapshots.
+#![warn(missing_docs, unnameable_types, unreachable_pub)]
 
 pub mod content;
 mod error;
@@ -12,22 +13,25 @@ mod overlay;
 mod promises;
 mod reach;
 mod reader;
-mod shown;
 mod source;
 mod validate;
+mod visible_meta;
 mod worktree;
 
-pub use error::{FsError, Wanted};
+pub use error::{FsError, WantedItem};
 pub use inodes::Ino;
 pub use journal::{Journal, JournalError};
-pub use objects::{Fetched, ObjectError, ObjectWriter, Objects};
-pub use op::Place;
-pub use promises::{AllKept, Kept, KeptDirectory, NewerEntries, SOURCES, promised_directory};
-pub use reach::{Needed, link_bearing_slots, walk_needed};
-pub use reader::{Found, Listing, ReadError, SeenChange, TreeReader};
-pub use source::{Listed, ListedDirectory, ListedKind, Source, SourceError, Sources, Taken};
-pub use validate::{Flaw, validate};
+pub use objects::{ObjectError, ObjectWriter, Objects, PrefetchedObject};
+pub use op::EntryPlace;
+pub use promises::{AllKept, KeptDirectory, KeptPromise, NewerEntries, SOURCES, promised_directory};
+pub use reach::{NeededObject, link_bearing_slots, walk_needed};
+pub use reader::{FoundEntry, ReadError, TreeListing, TreeReader, VisibleChange, settle_rewritten};
+pub use source::{
+    ListedDirectory, ListedEntry, ListedEntryKind, Source, SourceError, SourceFinder, TakenFile,
+};
+pub use validate::{TreeFlaw, validate};
 pub use worktree::{
-    At, Attr, Base, Clock, Door, FrozenTree, JournalPlace, Kind, Limits, Moment, NameInPreparation, NewEntry,
-    Piece, Seen, SetAside, SetAttr, Still, Stored, StoredTree, SystemClock, Watcher, WorkTree,
+    Attr, BaseTree, Door, ExclusiveTree, FrozenTree, InodeKind, Invalidation, JournalPlace, KnownInode,
+    NameInPreparation, NewEntry, ReadPiece, SetAside, SetAttr, StoredChanges, StoredTree, SystemClock,
+    TreeClock, TreeMoment, VaultLimits, Watcher, WorkTree,
 };

@@ -1,8 +1,9 @@
-//! Keeping promises: what stands in a tree for something of a source becomes objects when it is first asked for.
+//! Resolves promises: the placeholder of an entry of a source becomes objects on first use.
 //!
-//! What a promise was kept as is a ref of the store (`capture/ID`), so that it is the same for every tree that
-//! holds the promise. Those refs are written together, a little later than the objects; until then they are
-//! known here, and the objects are pinned. A crash that loses them loses nothing: the source is asked again.
+//! The result of a promise is a ref of the store (`capture/ID`), so that it is the same for every tree that
+//! contains the promise. Those refs are committed in batches, a little later than the objects; until then
+//! they are in memory here, and the objects are pinned. A crash that loses them does no harm: the source is
+//! read again.
 
 mod kept;
 mod newer;
@@ -19,73 +20,79 @@ use avfs_core::{
 use avfs_store::{CommitError, Pin, RefEdit, RefRange, Store};
 use quick_cache::sync::Cache;
 
-pub use kept::{Kept, KeptDirectory};
+pub use kept::{KeptDirectory, KeptPromise};
 pub use newer::NewerEntries;
 
 use crate::inodes::{Ino, InodeRecord};
 use crate::objects::{ObjectError, ObjectWriter, Objects};
-use crate::reach::{Needed, kept_parts};
-use crate::source::{Listed, ListedKind, Source, SourceError, Sources, Taken};
+use crate::reach::{NeededObject, kept_parts};
+use crate::source::{ListedEntry, ListedEntryKind, Source, SourceError, SourceFinder, TakenFile};
 
-/// Where refs say what promises were kept as.
-pub const CAPTURES: &str = "capture/";
-/// Where refs say which promises were kept as something else than was promised.
-pub const MOVED: &str = "moved/";
-/// Where refs say which sources there are.
+/// Refs that record the results of promises.
+pub(crate) const CAPTURES: &str = "capture/";
+/// Refs that record promises whose source had changed before they were resolved.
+pub(crate) const MOVED: &str = "moved/";
+/// Refs that record the sources.
 pub const SOURCES: &str = "source/";
 
-/// How many promises are remembered.
+/// How many promises are cached.
 const REMEMBERED: usize = 64 << 10;
 /// How many refs are written in one commit.
 const ROWS_AT_ONCE: usize = 5_000;
 
-/// What a store knows of promises, in this process.
+/// The promises of a store, as known to this process.
 pub(crate) struct Promises {
-    finder: OnceLock<Arc<dyn Sources>>,
+    finder: OnceLock<Arc<dyn SourceFinder>>,
     found: Mutex<HashMap<SourceId, Arc<dyn Source>>>,
-    /// Which objects are promises, of those that were looked at.
+    /// For each id that was looked up: its promise, if it is one.
     promised: Cache<ObjectId, Option<Arc<Promise>>>,
-    kept: Cache<PromiseId, Arc<Kept>>,
-    pending: Mutex<Pending>,
-    /// Whether there may be promises at all; found out when it first matters.
+    kept: Cache<PromiseId, Arc<KeptPromise>>,
+    pending: Mutex<PendingRows>,
+    /// Held by the thread that commits them: another one would commit the same rows, and find each of them taken.
+    committing: Mutex<()>,
+    /// Whether the store can contain promises at all; determined on first use.
     possible: OnceLock<bool>,
     seen: AtomicBool,
     files_taken: AtomicU64,
-    /// Who wants to know of what sources changed late.
+    /// Observers of source entries that changed late.
     newer: Mutex<Vec<Weak<NewerEntries>>>,
 }
 
-/// What was kept and is not in the refs yet.
+/// Results that are not in the refs yet.
 #[derive(Default)]
-struct Pending {
-    rows: HashMap<PromiseId, Row>,
-    /// Holds back a collection until they are.
+struct PendingRows {
+    rows: HashMap<PromiseId, PromiseRow>,
+    /// Blocks garbage collection until they are.
     pin: Option<Pin>,
 }
 
-/// What a promise was kept as.
+/// The result of a promise.
 #[derive(Clone)]
-struct Row {
-    kept: Arc<Kept>,
-    /// The promise itself, if it could not be kept as it was.
+struct PromiseRow {
+    kept: Arc<KeptPromise>,
+    /// The promise itself, if its source had changed before it was resolved.
     moved: Option<Vec<u8>>,
 }
 
-impl Row {
-    fn new(promise: &Promise, kept: Kept) -> Row {
-        let moved = matches!(kept, Kept::Moved { .. } | Kept::Gone).then(|| promise.encode());
-        Row { kept: Arc::new(kept), moved }
+impl PromiseRow {
+    fn new(promise: &Promise, kept: KeptPromise) -> PromiseRow {
+        let moved = matches!(kept, KeptPromise::Moved { .. } | KeptPromise::Gone).then(|| promise.encode());
+        PromiseRow {
+            kept: Arc::new(kept),
+            moved,
+        }
     }
 }
 
 impl Promises {
-    pub fn new() -> Promises {
+    pub(crate) fn new() -> Promises {
         Promises {
             finder: OnceLock::new(),
             found: Mutex::default(),
             promised: Cache::new(REMEMBERED),
             kept: Cache::new(REMEMBERED),
             pending: Mutex::default(),
+            committing: Mutex::default(),
             possible: OnceLock::new(),
             seen: AtomicBool::new(false),
             files_taken: AtomicU64::new(0),
@@ -93,12 +100,12 @@ impl Promises {
         }
     }
 
-    /// From now on there may be promises.
-    pub fn note_one(&self) {
+    /// From now on the store may contain promises.
+    pub(crate) fn note_one(&self) {
         self.seen.store(true, Ordering::Relaxed);
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+    fn pending(&self) -> MutexGuard<'_, PendingRows> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,23 +114,24 @@ impl Promises {
         if let Some(source) = found.get(&id) {
             return Ok(Arc::clone(source));
         }
+        // Under the lock, so that each source is opened once.
         let source = self.finder.get().ok_or(SourceError::Unknown)?.find(id)?;
         found.insert(id, Arc::clone(&source));
         Ok(source)
     }
 }
 
-/// What promises were kept as, for those who look at everything.
+/// The results of all promises, for callers that walk the whole store.
 #[derive(Debug, Default)]
-pub struct AllKept(HashMap<ObjectId, Kept>);
+pub struct AllKept(HashMap<ObjectId, KeptPromise>);
 
 impl AllKept {
-    pub(crate) fn get(&self, id: ObjectId) -> Option<&Kept> {
+    pub(crate) fn get(&self, id: ObjectId) -> Option<&KeptPromise> {
         self.0.get(&id)
     }
 
-    /// What a promise was kept as needs.
-    pub fn needed_by(&self, id: ObjectId) -> Vec<Needed> {
+    /// The objects that the result of a promise needs.
+    pub fn needed_by(&self, id: ObjectId) -> Vec<NeededObject> {
         self.get(id).map(kept_parts).unwrap_or_default()
     }
 
@@ -133,18 +141,18 @@ impl AllKept {
     }
 }
 
-/// The ref under which is written down what a promise was kept as.
-pub fn capture_key(id: PromiseId) -> String {
+/// The ref that records the result of a promise.
+pub(crate) fn capture_key(id: PromiseId) -> String {
     format!("{CAPTURES}{id}")
 }
 
-pub fn moved_key(id: PromiseId) -> String {
+pub(crate) fn moved_key(id: PromiseId) -> String {
     format!("{MOVED}{id}")
 }
 
 impl Objects {
-    /// Says who knows the sources of this store. Only the first one is asked.
-    pub fn set_sources(&self, sources: Arc<dyn Sources>) {
+    /// Sets how the sources of this store are found. Only the first call has an effect.
+    pub fn set_sources(&self, sources: Arc<dyn SourceFinder>) {
         let _ = self.promises().finder.set(sources);
     }
 
@@ -153,12 +161,16 @@ impl Objects {
         self.promises().files_taken.load(Ordering::Relaxed)
     }
 
-    /// Whether trees of this store can hold promises. Where there is no source, nobody pays for them.
+    /// Whether trees of this store can contain promises. A store without sources and results has no overhead
+    /// from them. Both are checked, because a repair may have lost one and found the other.
     pub fn may_promise(&self) -> bool {
         let promises = self.promises();
         let known = || {
-            let sources = self.store().scan(&RefRange::prefix(SOURCES).limit(1));
-            sources.map_or(true, |sources| !sources.is_empty())
+            let ranges = [SOURCES, CAPTURES].map(|prefix| RefRange::prefix(prefix).limit(1));
+            let found = self.store().scan_many(&ranges);
+            // A store that cannot answer is assumed to contain promises: looking for them is slow and never
+            // wrong.
+            found.map_or(true, |found| found.iter().any(|refs| !refs.is_empty()))
         };
         promises.seen.load(Ordering::Relaxed) || *promises.possible.get_or_init(known)
     }
@@ -190,63 +202,93 @@ impl Objects {
         })
     }
 
-    /// What a promise was kept as, if anybody has asked yet.
-    pub fn kept(&self, id: PromiseId) -> Result<Option<Arc<Kept>>, ObjectError> {
+    /// The result of a promise, if it was resolved already.
+    pub fn kept(&self, id: PromiseId) -> Result<Option<Arc<KeptPromise>>, ObjectError> {
         if let Some(kept) = self.promises().kept.get(&id) {
             return Ok(Some(kept));
         }
+        // A cached result can be evicted before its ref is committed, so the pending rows are consulted as
+        // well.
         if let Some(row) = self.promises().pending().rows.get(&id) {
             return Ok(Some(Arc::clone(&row.kept)));
         }
+        // The store may be slow; a caller that must not wait tries again from a thread that may.
         if !self.waits() {
             return Err(ObjectError::NotAtHand { id: id.object() });
         }
-        let Some(bytes) = self.store().read(&capture_key(id))? else { return Ok(None) };
-        let kept = Kept::decode(&bytes).map(Arc::new).map_err(|source| ObjectError::Malformed {
-            id: id.object(),
-            kind: ObjectKind::Promise,
-            source,
-        })?;
+        let Some(bytes) = self.store().read(&capture_key(id))? else {
+            return Ok(None);
+        };
+        let kept = KeptPromise::decode(&bytes)
+            .map(Arc::new)
+            .map_err(|source| ObjectError::Malformed {
+                id: id.object(),
+                kind: ObjectKind::Promise,
+                source,
+            })?;
         self.promises().kept.insert(id, Arc::clone(&kept));
         Ok(Some(kept))
     }
 
-    /// What all promises were kept as.
+    /// The results of all promises.
     pub fn all_kept(&self) -> Result<AllKept, ObjectError> {
         let mut all = HashMap::new();
         if !self.may_promise() {
             return Ok(AllKept(all));
         }
         for (key, bytes) in self.store().scan(&RefRange::prefix(CAPTURES))? {
-            let id = key.strip_prefix(CAPTURES).and_then(|hex| ObjectId::parse_hex(hex).ok());
+            let id = key
+                .strip_prefix(CAPTURES)
+                .and_then(|hex| ObjectId::parse_hex(hex).ok());
             if let Some(id) = id {
-                let malformed = |source| ObjectError::Malformed { id, kind: ObjectKind::Promise, source };
-                all.insert(id, Kept::decode(&bytes).map_err(malformed)?);
+                let malformed = |source| ObjectError::Malformed {
+                    id,
+                    kind: ObjectKind::Promise,
+                    source,
+                };
+                all.insert(id, KeptPromise::decode(&bytes).map_err(malformed)?);
             }
         }
         let pending = self.promises().pending();
-        all.extend(pending.rows.iter().map(|(id, row)| (id.object(), Kept::clone(&row.kept))));
+        all.extend(
+            pending
+                .rows
+                .iter()
+                .map(|(id, row)| (id.object(), KeptPromise::clone(&row.kept))),
+        );
         Ok(AllKept(all))
     }
 
-    /// The promises of files that their sources had changed before anybody looked.
+    /// The promises of files whose sources changed them before they were first read.
     pub fn all_moved(&self) -> Result<Vec<(PromiseId, Promise)>, ObjectError> {
         if !self.may_promise() {
             return Ok(Vec::new());
         }
-        self.commit_kept()?;
+        // Promises that were resolved as promised need no lookup.
+        let has_pending = self
+            .promises()
+            .pending()
+            .rows
+            .values()
+            .any(|row| row.moved.is_some());
+        if has_pending {
+            self.commit_kept()?;
+        }
         let mut moved = Vec::new();
         for (_, bytes) in self.store().scan(&RefRange::prefix(MOVED))? {
             let id = PromiseId::of(&bytes);
             let promise = Promise::decode(&bytes);
-            let malformed =
-                |source| ObjectError::Malformed { id: id.object(), kind: PromiseId::KIND, source };
+            let malformed = |source| ObjectError::Malformed {
+                id: id.object(),
+                kind: PromiseId::KIND,
+                source,
+            };
             moved.push((id, promise.map_err(malformed)?));
         }
         Ok(moved)
     }
 
-    /// Whether two entries are the same to whoever looks at them: a promise is what it was kept as.
+    /// Whether two entries look the same to a reader: a promise equals its result.
     pub fn is_same(&self, one: &Entry, other: &Entry) -> Result<bool, ObjectError> {
         if one == other {
             return Ok(true);
@@ -254,19 +296,22 @@ impl Objects {
         Ok(one.meta == other.meta && self.has_same_bytes(one, other)?)
     }
 
-    /// Whether two files have the same bytes, as far as that is known without asking a source or reading them.
+    /// Whether two files have the same bytes, as far as that is known without reading them or their source.
     pub fn has_same_bytes(&self, one: &Entry, other: &Entry) -> Result<bool, ObjectError> {
         match (&one.kind, &other.kind) {
             (
                 EntryKind::File { size, content },
-                EntryKind::File { size: other_size, content: other_content },
+                EntryKind::File {
+                    size: other_size,
+                    content: other_content,
+                },
             ) if size == other_size => Ok(content == other_content
                 || self.known_content(*content)? == self.known_content(*other_content)?),
             _ => Ok(false),
         }
     }
 
-    /// The contents that a promise was kept as, if anybody has asked yet.
+    /// The contents that a promise was resolved to, if it was resolved already.
     pub fn known_content(&self, content: Content) -> Result<Content, ObjectError> {
         let id = match content {
             Content::Empty => return Ok(content),
@@ -277,52 +322,92 @@ impl Objects {
             return Ok(content);
         }
         match self.kept(PromiseId::from_object(id))?.as_deref() {
-            Some(Kept::File(kept)) => Ok(*kept),
+            Some(KeptPromise::File(kept)) => Ok(*kept),
             _ => Ok(content),
         }
     }
 
-    /// Has a promise kept, by asking its source if nobody did before.
-    pub fn keep(&self, id: PromiseId, promise: &Promise) -> Result<Arc<Kept>, ObjectError> {
+    /// The promise that contents stand for, unless it was resolved before.
+    pub fn unread(&self, content: Content) -> Result<Option<(PromiseId, Arc<Promise>)>, ObjectError> {
+        let id = match content {
+            Content::Empty => return Ok(None),
+            Content::Blob(id) => id.object(),
+            Content::Chunks(id) => id.object(),
+        };
+        let Some(promise) = self.promise(id)? else {
+            return Ok(None);
+        };
+        let id = PromiseId::from_object(id);
+        let is_kept = self.kept(id)?.is_some();
+        Ok((!is_kept).then_some((id, promise)))
+    }
+
+    /// Resolves a promise, by reading its source unless that happened before.
+    pub fn keep(&self, id: PromiseId, promise: &Promise) -> Result<Arc<KeptPromise>, ObjectError> {
         if let Some(kept) = self.kept(id)? {
             return Ok(kept);
         }
+        // Before anything is stored: until the ref is committed, nothing else keeps a garbage collection
+        // from removing the result.
         let pin = self.store().pin()?;
+        // Without a lock, as sources may be slow. Two threads may read the same source at once; the first
+        // one wins below.
         let kept = self.ask_source(promise).map_err(|error| match error {
             SourceError::Store(error) => *error,
-            source => ObjectError::Promised { path: promise.path().clone(), source },
+            source => ObjectError::Promised {
+                path: promise.path().clone(),
+                source,
+            },
         })?;
         let mut pending = self.promises().pending();
-        // Whoever was first said what it is.
-        let row = pending.rows.entry(id).or_insert_with(|| Row::new(promise, kept));
+        // The first thread to resolve a promise determines its result.
+        let row = pending
+            .rows
+            .entry(id)
+            .or_insert_with(|| PromiseRow::new(promise, kept));
         let kept = Arc::clone(&row.kept);
+        // One pin covers all pending rows. It was taken before any of their objects were stored.
         pending.pin.get_or_insert(pin);
         drop(pending);
         self.promises().kept.insert(id, Arc::clone(&kept));
         Ok(kept)
     }
 
-    fn ask_source(&self, promise: &Promise) -> Result<Kept, SourceError> {
+    fn ask_source(&self, promise: &Promise) -> Result<KeptPromise, SourceError> {
         let source = self.promises().source(promise.source())?;
         match promise {
-            Promise::Directory { source: id, generation, path } => {
+            Promise::Directory {
+                source: id,
+                generation,
+                path,
+            } => {
                 let listed = source.list(path)?;
                 self.promises().note_newer(path, &listed);
-                Ok(Kept::Directory(self.keep_directory(*id, *generation, path, listed.entries)?))
+                Ok(KeptPromise::Directory(self.keep_directory(
+                    *id,
+                    *generation,
+                    path,
+                    listed.entries,
+                )?))
             }
             Promise::File { path, stamp, .. } => self.keep_file(&*source, path, stamp),
         }
     }
 
-    fn keep_file(&self, source: &dyn Source, path: &TreePath, stamp: &Stamp) -> Result<Kept, SourceError> {
+    fn keep_file(
+        &self,
+        source: &dyn Source,
+        path: &TreePath,
+        stamp: &Stamp,
+    ) -> Result<KeptPromise, SourceError> {
         let writer = ObjectWriter::new(self);
         let taken = source.take(path, stamp, self, &writer)?;
         writer.flush()?;
         self.promises().files_taken.fetch_add(1, Ordering::Relaxed);
         Ok(match taken {
-            Taken::AsPromised(content) => Kept::File(content),
-            Taken::Moved { entry, ctime } => Kept::Moved { entry, ctime },
-            Taken::Gone => Kept::Gone,
+            TakenFile::AsPromised(content) => KeptPromise::File(content),
+            TakenFile::Moved { entry, ctime } => KeptPromise::Moved { entry, ctime },
+            TakenFile::Gone => KeptPromise::Gone,
         })
     }
 
@@ -332,12 +417,14 @@ impl Objects {
         source: SourceId,
         generation: u64,
         path: &TreePath,
-        mut listed: Vec<Listed>,
+        mut listed: Vec<ListedEntry>,
     ) -> Result<KeptDirectory, ObjectError> {
         listed.sort_by(|a, b| a.name.cmp(&b.name));
+        // A directory that changes while it is read can list a name twice.
         listed.dedup_by(|a, b| a.name == b.name);
         let writer = ObjectWriter::new(self);
-        let (mut slots, mut numbers) = (Vec::new(), Vec::new());
+        let mut slots = Vec::new();
+        let mut numbers = Vec::new();
         for entry in listed {
             let key: Box<[u8]> = entry.name.as_bytes().into();
             numbers.extend(number_record(&entry).map(|record| (key.clone(), record)));
@@ -355,75 +442,105 @@ impl Objects {
         })
     }
 
-    /// What a directory of a source holds now, as promises that nothing names yet. Hold a pin until something does.
+    /// The current entries of a directory of a source, as promises to which no ref leads yet. The caller
+    /// holds a pin until one does.
     pub fn list_now(
         &self,
         source: SourceId,
         path: &TreePath,
     ) -> Result<Vec<(EntryName, Entry)>, ObjectError> {
-        let promised = |source| ObjectError::Promised { path: path.clone(), source };
-        let listed = self.promises().source(source).and_then(|source| source.list(path)).map_err(promised)?;
+        let promised = |source| ObjectError::Promised {
+            path: path.clone(),
+            source,
+        };
+        let listed = self
+            .promises()
+            .source(source)
+            .and_then(|source| source.list(path))
+            .map_err(promised)?;
         let writer = ObjectWriter::new(self);
         let mut entries = Vec::new();
         for entry in listed.entries {
             let name = entry.name.clone();
-            // Directories below belong to no generation that anybody has looked at.
+            // Directories below belong to no generation that has been read.
             entries.push((name, promised_entry(&writer, source, 0, path, entry)?));
         }
         writer.flush()?;
         Ok(entries)
     }
 
-    /// The map that a promise in the place of a directory's map was kept as.
+    /// The map to which a promise in place of a directory's map was resolved.
     pub fn keep_listing(&self, id: NodeId) -> Result<Option<KeptDirectory>, ObjectError> {
-        let Some(promise) = self.promise(id.object())? else { return Ok(None) };
+        let Some(promise) = self.promise(id.object())? else {
+            return Ok(None);
+        };
         match &*self.keep(PromiseId::from_object(id.object()), &promise)? {
-            Kept::Directory(kept) => Ok(Some(*kept)),
-            Kept::File(_) | Kept::Moved { .. } | Kept::Gone => Err(misplaced(id.object(), ObjectKind::Node)),
+            KeptPromise::Directory(kept) => Ok(Some(*kept)),
+            KeptPromise::File(_) | KeptPromise::Moved { .. } | KeptPromise::Gone => {
+                Err(misplaced(id.object(), ObjectKind::Node))
+            }
         }
     }
 
-    /// The contents that a promise in the place of contents was kept as.
+    /// The contents to which a promise in place of contents was resolved.
     pub(crate) fn keep_content(&self, id: ObjectId, promise: &Promise) -> Result<Content, ObjectError> {
         match &*self.keep(PromiseId::from_object(id), promise)? {
-            Kept::File(content) => Ok(*content),
-            Kept::Moved { .. } | Kept::Gone => {
-                Err(ObjectError::Promised { path: promise.path().clone(), source: SourceError::Moved })
-            }
-            Kept::Directory(_) => Err(misplaced(id, ObjectKind::Blob)),
+            KeptPromise::File(content) => Ok(*content),
+            KeptPromise::Moved { .. } | KeptPromise::Gone => Err(ObjectError::Promised {
+                path: promise.path().clone(),
+                source: SourceError::Moved,
+            }),
+            KeptPromise::Directory(_) => Err(misplaced(id, ObjectKind::Blob)),
         }
     }
 
-    /// Has the contents of a file kept, if a source has promised them. `false`: the source has another version by now, or
-    /// nothing.
+    /// Resolves the contents of a file if they are promised. `false`: the source has another version by now,
+    /// or nothing.
     pub fn keep_contents_of(&self, entry: &Entry) -> Result<bool, ObjectError> {
         let id = match entry.kind {
-            EntryKind::File { content: Content::Blob(id), .. } => id.object(),
-            EntryKind::File { content: Content::Chunks(id), .. } => id.object(),
+            EntryKind::File {
+                content: Content::Blob(id),
+                ..
+            } => id.object(),
+            EntryKind::File {
+                content: Content::Chunks(id),
+                ..
+            } => id.object(),
             _ => return Ok(true),
         };
-        let Some(promise) = self.promise(id)? else { return Ok(true) };
-        Ok(matches!(&*self.keep(PromiseId::from_object(id), &promise)?, Kept::File(_)))
+        let Some(promise) = self.promise(id)? else {
+            return Ok(true);
+        };
+        Ok(matches!(
+            &*self.keep(PromiseId::from_object(id), &promise)?,
+            KeptPromise::File(_)
+        ))
     }
 
-    /// Whether both ids are promises of one directory, and nobody has looked at it by way of the older one: then it is as
-    /// the newer one finds it.
+    /// Whether both ids are promises of the same directory, and the older one was never resolved: then its
+    /// contents are whatever the newer one resolves to.
     pub(crate) fn is_same_directory(&self, one: ObjectId, other: ObjectId) -> Result<bool, ObjectError> {
         let (Some(first), Some(second)) = (self.promise(one)?, self.promise(other)?) else {
             return Ok(false);
         };
         let directory = |promise: &Promise| match promise {
-            Promise::Directory { source, generation, path } => Some((*source, path.clone(), *generation)),
+            Promise::Directory {
+                source,
+                generation,
+                path,
+            } => Some((*source, path.clone(), *generation)),
             Promise::File { .. } => None,
         };
-        let (Some(first), Some(second)) = (directory(&first), directory(&second)) else { return Ok(false) };
+        let (Some(first), Some(second)) = (directory(&first), directory(&second)) else {
+            return Ok(false);
+        };
         let older = if first.2 <= second.2 { one } else { other };
         let is_one = (first.0, first.1) == (second.0, second.1);
         Ok(is_one && self.kept(PromiseId::from_object(older))?.is_none())
     }
 
-    /// Forgets what these promises were kept as, which nothing needs any more. Should one be made again, its source
-    /// is asked again.
+    /// Forgets the results of these promises, which nothing needs now. If such a promise is made again, its
+    /// source is read again.
     pub fn forget_kept(&self, ids: &[ObjectId]) -> Result<(), ObjectError> {
         for part in ids.chunks(ROWS_AT_ONCE) {
             let mut edits = Vec::new();
@@ -435,7 +552,7 @@ impl Objects {
                 }
             }
             match self.store().commit(&edits) {
-                // Somebody else has done so.
+                // Another process has removed it.
                 Ok(()) | Err(CommitError::Conflict { .. }) => {}
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }
@@ -443,18 +560,30 @@ impl Objects {
         Ok(())
     }
 
-    /// Writes down what promises were kept as. What others wrote down meanwhile stands.
+    /// Commits the results of promises. A result that another process has committed meanwhile takes
+    /// precedence.
     pub fn commit_kept(&self) -> Result<(), ObjectError> {
+        let committing = &self.promises().committing;
+        let _turn = committing.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let rows: Vec<(PromiseId, Row)> = {
+            // Copied out, because a commit waits for the disk and promises continue to be resolved
+            // meanwhile.
+            let rows: Vec<(PromiseId, PromiseRow)> = {
                 let pending = self.promises().pending();
-                pending.rows.iter().take(ROWS_AT_ONCE).map(|(id, row)| (*id, row.clone())).collect()
+                pending
+                    .rows
+                    .iter()
+                    .take(ROWS_AT_ONCE)
+                    .map(|(id, row)| (*id, row.clone()))
+                    .collect()
             };
             if rows.is_empty() {
                 return Ok(());
             }
             commit_rows(&**self.store(), &rows)?;
             let mut pending = self.promises().pending();
+            // Only now: in between, a reader finds each result in the rows or in the refs, never in
+            // neither.
             rows.iter().for_each(|(id, _)| drop(pending.rows.remove(id)));
             if pending.rows.is_empty() {
                 pending.pin = None;
@@ -463,31 +592,57 @@ impl Objects {
     }
 }
 
-fn commit_rows(store: &dyn Store, rows: &[(PromiseId, Row)]) -> Result<(), ObjectError> {
-    let mut edits = Vec::with_capacity(rows.len());
-    for (id, row) in rows {
-        edits.push(RefEdit::create(capture_key(*id), row.kept.encode()));
-        let moved = row.moved.as_ref();
-        edits.extend(moved.map(|promise| RefEdit::create(moved_key(*id), promise.clone())));
-    }
+fn commit_rows(store: &dyn Store, rows: &[(PromiseId, PromiseRow)]) -> Result<(), ObjectError> {
+    let mut left: Vec<&(PromiseId, PromiseRow)> = rows.iter().collect();
     loop {
-        match store.commit(&edits) {
+        match store.commit(&edits_of(&left)) {
             Ok(()) => return Ok(()),
+            // Another process resolved the same promise first. Both refs of the promise are left to it. Such a process
+            // has usually resolved many of them, so all are looked at before the rest is tried again.
             Err(CommitError::Conflict { key }) => {
                 let id = key.rsplit('/').next().unwrap_or_default();
-                edits.retain(|edit| !edit.key.ends_with(id));
+                left.retain(|(promise, _)| !capture_key(*promise).ends_with(id));
+                left = unresolved(store, left)?;
             }
             Err(CommitError::Store(error)) => return Err(error.into()),
         }
     }
 }
 
-fn misplaced(id: ObjectId, expected: ObjectKind) -> ObjectError {
-    ObjectError::WrongKind { id, found: ObjectKind::Promise, expected }
+fn edits_of(rows: &[&(PromiseId, PromiseRow)]) -> Vec<RefEdit> {
+    let mut edits = Vec::with_capacity(rows.len());
+    for (id, row) in rows {
+        edits.push(RefEdit::create(capture_key(*id), row.kept.encode()));
+        let moved = row.moved.as_ref();
+        edits.extend(moved.map(|promise| RefEdit::create(moved_key(*id), promise.clone())));
+    }
+    edits
 }
 
-/// The number and change time of an entry, where the rule does not give them.
-fn number_record(listed: &Listed) -> Option<InodeRecord> {
+/// The rows whose promises have no result in the store.
+fn unresolved<'a>(
+    store: &dyn Store,
+    rows: Vec<&'a (PromiseId, PromiseRow)>,
+) -> Result<Vec<&'a (PromiseId, PromiseRow)>, ObjectError> {
+    let mut left = Vec::with_capacity(rows.len());
+    for row in rows {
+        if store.read(&capture_key(row.0))?.is_none() {
+            left.push(row);
+        }
+    }
+    Ok(left)
+}
+
+fn misplaced(id: ObjectId, expected: ObjectKind) -> ObjectError {
+    ObjectError::WrongKind {
+        id,
+        found: ObjectKind::Promise,
+        expected,
+    }
+}
+
+/// The number and change time of an entry, where they differ from the rule.
+fn number_record(listed: &ListedEntry) -> Option<InodeRecord> {
     let ino = listed.number.map(Ino).filter(|ino| ino.may_be_given());
     let ctime: Option<Timestamp> = (listed.ctime != listed.meta.mtime).then_some(listed.ctime);
     (ino.is_some() || ctime.is_some()).then_some(InodeRecord { ino, ctime })
@@ -498,32 +653,52 @@ fn promised_entry(
     source: SourceId,
     generation: u64,
     directory: &TreePath,
-    listed: Listed,
+    listed: ListedEntry,
 ) -> Result<Entry, ObjectError> {
     let path = directory.join(&listed.name);
     let kind = match listed.kind {
-        ListedKind::Other(kind) => kind,
-        ListedKind::Directory => promised_directory(writer, source, generation, path)?,
-        ListedKind::File(Stamp { size: 0, .. }) => EntryKind::File { size: 0, content: Content::Empty },
-        ListedKind::File(stamp) => {
-            let id = writer.put_promise(&Promise::File { source, path, stamp })?.object();
-            let content = match stamp.size > avfs_core::chunks::BLOB_MAX {
-                true => Content::Chunks(ChunksId::from_object(id)),
-                false => Content::Blob(BlobId::from_object(id)),
+        ListedEntryKind::Other(kind) => kind,
+        ListedEntryKind::Directory => promised_directory(writer, source, generation, path)?,
+        // There is nothing to promise, and a promise would cost an object and a read of the source.
+        ListedEntryKind::File(Stamp { size: 0, .. }) => EntryKind::File {
+            size: 0,
+            content: Content::Empty,
+        },
+        ListedEntryKind::File(stamp) => {
+            let id = writer
+                .put_promise(&Promise::File { source, path, stamp })?
+                .object();
+            let content = if stamp.size > avfs_core::chunks::BLOB_MAX {
+                Content::Chunks(ChunksId::from_object(id))
+            } else {
+                Content::Blob(BlobId::from_object(id))
             };
-            EntryKind::File { size: stamp.size, content }
+            EntryKind::File {
+                size: stamp.size,
+                content,
+            }
         }
     };
-    Ok(Entry { meta: listed.meta, kind })
+    Ok(Entry {
+        meta: listed.meta,
+        kind,
+    })
 }
 
-/// A directory of a source that nobody has looked at in this generation.
+/// A directory of a source that has not been read in this generation.
 pub fn promised_directory(
     writer: &ObjectWriter,
     source: SourceId,
     generation: u64,
     path: TreePath,
 ) -> Result<EntryKind, ObjectError> {
-    let id = writer.put_promise(&Promise::Directory { source, generation, path })?;
-    Ok(EntryKind::Directory { entries: Some(NodeId::from_object(id.object())), below: Promise::BELOW })
+    let id = writer.put_promise(&Promise::Directory {
+        source,
+        generation,
+        path,
+    })?;
+    Ok(EntryKind::Directory {
+        entries: Some(NodeId::from_object(id.object())),
+        below: Promise::BELOW,
+    })
 }

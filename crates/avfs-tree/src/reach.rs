@@ -1,58 +1,66 @@
 //! Everything that a snapshot needs: the walk behind garbage collection, checks and exports.
 
 use avfs_core::chunks::{ChunkNode, ChunkNodes};
-use avfs_core::map::{Node, Nodes, Record};
+use avfs_core::map::{MapNode, MapRecord, NodeSource};
 use avfs_core::{
     BlobId, ChunksId, Content, Entry, EntryKind, LinkedFile, NodeId, ObjectId, ObjectKind, Slot, SnapshotId,
 };
 
 use crate::inodes::InodeRecord;
 use crate::objects::{ObjectError, Objects};
-use crate::promises::{AllKept, Kept};
+use crate::promises::{AllKept, KeptPromise};
 
-/// Something that is needed with all that it refers to.
+/// An object that is needed, with all that it refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Needed {
+pub enum NeededObject {
+    /// A snapshot, without its parents.
     Snapshot(SnapshotId),
+    /// A node of the entries of a directory.
     Directory(NodeId),
+    /// A node of the table of files with several names.
     Links(NodeId),
+    /// A node of the table of inode numbers.
     Inodes(NodeId),
+    /// A node of a chunk list.
     Chunks(ChunksId),
+    /// The bytes of a file or a chunk.
     Blob(BlobId),
 }
 
-impl Needed {
+impl NeededObject {
+    /// Its id.
     pub fn object(self) -> ObjectId {
         match self {
-            Needed::Snapshot(id) => id.object(),
-            Needed::Directory(id) | Needed::Links(id) | Needed::Inodes(id) => id.object(),
-            Needed::Chunks(id) => id.object(),
-            Needed::Blob(id) => id.object(),
+            NeededObject::Snapshot(id) => id.object(),
+            NeededObject::Directory(id) | NeededObject::Links(id) | NeededObject::Inodes(id) => id.object(),
+            NeededObject::Chunks(id) => id.object(),
+            NeededObject::Blob(id) => id.object(),
         }
     }
 
+    /// Its kind.
     pub fn kind(self) -> ObjectKind {
         match self {
-            Needed::Snapshot(_) => ObjectKind::Snapshot,
-            Needed::Directory(_) | Needed::Links(_) | Needed::Inodes(_) => ObjectKind::Node,
-            Needed::Chunks(_) => ObjectKind::Chunks,
-            Needed::Blob(_) => ObjectKind::Blob,
+            NeededObject::Snapshot(_) => ObjectKind::Snapshot,
+            NeededObject::Directory(_) | NeededObject::Links(_) | NeededObject::Inodes(_) => ObjectKind::Node,
+            NeededObject::Chunks(_) => ObjectKind::Chunks,
+            NeededObject::Blob(_) => ObjectKind::Blob,
         }
     }
 
-    /// What the contents of a file need.
-    pub fn of_content(content: Content) -> Option<Needed> {
+    /// The object that the contents of a file need.
+    pub fn of_content(content: Content) -> Option<NeededObject> {
         match content {
             Content::Empty => None,
-            Content::Blob(id) => Some(Needed::Blob(id)),
-            Content::Chunks(id) => Some(Needed::Chunks(id)),
+            Content::Blob(id) => Some(NeededObject::Blob(id)),
+            Content::Chunks(id) => Some(NeededObject::Chunks(id)),
         }
     }
 
-    pub(crate) fn of_entry(entry: &Entry) -> Option<Needed> {
+    pub(crate) fn of_entry(entry: &Entry) -> Option<NeededObject> {
         match &entry.kind {
-            EntryKind::File { content, .. } => Needed::of_content(*content),
-            EntryKind::Directory { entries, .. } => entries.map(Needed::Directory),
+            EntryKind::File { content, .. } => NeededObject::of_content(*content),
+            EntryKind::Directory { entries, .. } => entries.map(NeededObject::Directory),
             EntryKind::Symlink { .. }
             | EntryKind::Fifo
             | EntryKind::Socket
@@ -62,87 +70,106 @@ impl Needed {
     }
 }
 
-/// Calls `visit` with everything that `roots` need, themselves included. What `visit` answers with `false`
-/// (because it was seen before) is not looked into. Parents of a snapshot are not needed by it. A promise needs
-/// what it was kept as.
+/// Calls `visit` with everything that `roots` need, including themselves. If `visit` returns `false` (because
+/// it has seen the object), its references are skipped. A snapshot does not need its parents. A promise needs
+/// its result.
 pub fn walk_needed(
     objects: &Objects,
     kept: &AllKept,
-    roots: impl IntoIterator<Item = Needed>,
-    visit: &mut dyn FnMut(Needed) -> Result<bool, ObjectError>,
+    roots: impl IntoIterator<Item = NeededObject>,
+    visit: &mut dyn FnMut(NeededObject) -> Result<bool, ObjectError>,
 ) -> Result<(), ObjectError> {
-    let mut open: Vec<Needed> = roots.into_iter().collect();
+    let mut open: Vec<NeededObject> = roots.into_iter().collect();
     while let Some(needed) = open.pop() {
         if visit(needed)? {
             match kept.get(needed.object()) {
                 Some(kept) => open.extend(kept_parts(kept)),
-                None if matches!(needed, Needed::Blob(_)) => {}
-                // Nobody has looked at it yet.
+                None if matches!(needed, NeededObject::Blob(_)) => {}
+                // Not resolved yet.
                 None if objects.promise(needed.object())?.is_some() => {}
-                None => parts(objects, needed, &mut open)?,
+                None => match parts(objects, needed, &mut open) {
+                    // A repair has lost its source: it was never resolved, and never can be.
+                    Err(ObjectError::Promised { .. }) => {}
+                    walked => walked?,
+                },
             }
         }
     }
     Ok(())
 }
 
-/// What a promise was kept as.
-pub(crate) fn kept_parts(kept: &Kept) -> Vec<Needed> {
+/// The objects of the result of a promise.
+pub(crate) fn kept_parts(kept: &KeptPromise) -> Vec<NeededObject> {
     let parts = match kept {
-        Kept::Directory(kept) => [kept.entries.map(Needed::Directory), kept.numbers.map(Needed::Inodes)],
-        Kept::File(content) => [Needed::of_content(*content), None],
-        Kept::Moved { entry, .. } => [Needed::of_entry(entry), None],
-        Kept::Gone => [None, None],
+        KeptPromise::Directory(kept) => [
+            kept.entries.map(NeededObject::Directory),
+            kept.numbers.map(NeededObject::Inodes),
+        ],
+        KeptPromise::File(content) => [NeededObject::of_content(*content), None],
+        KeptPromise::Moved { entry, .. } => [NeededObject::of_entry(entry), None],
+        KeptPromise::Gone => [None, None],
     };
     parts.into_iter().flatten().collect()
 }
 
-/// What one object refers to.
-fn parts(objects: &Objects, needed: Needed, out: &mut Vec<Needed>) -> Result<(), ObjectError> {
+/// The references of one object.
+fn parts(objects: &Objects, needed: NeededObject, out: &mut Vec<NeededObject>) -> Result<(), ObjectError> {
     match needed {
-        Needed::Blob(_) => {}
-        Needed::Snapshot(id) => {
+        NeededObject::Blob(_) => {}
+        NeededObject::Snapshot(id) => {
             let root = objects.snapshot(id)?.root;
-            out.extend(Needed::of_entry(&root.directory));
-            out.extend(root.links.map(Needed::Links));
+            out.extend(NeededObject::of_entry(&root.directory));
+            out.extend(root.links.map(NeededObject::Links));
         }
-        Needed::Directory(id) => map_parts(objects, id, Needed::Directory, out, |slot: &Slot| match slot {
-            Slot::Own(entry) => Needed::of_entry(entry),
-            Slot::Link(_) => None,
-        })?,
-        Needed::Links(id) => {
-            map_parts(objects, id, Needed::Links, out, |file: &LinkedFile| Needed::of_entry(&file.entry))?;
+        NeededObject::Directory(id) => map_parts(
+            objects,
+            id,
+            NeededObject::Directory,
+            out,
+            |slot: &Slot| match slot {
+                Slot::Own(entry) => NeededObject::of_entry(entry),
+                Slot::Link(_) => None,
+            },
+        )?,
+        NeededObject::Links(id) => {
+            map_parts(objects, id, NeededObject::Links, out, |file: &LinkedFile| {
+                NeededObject::of_entry(&file.entry)
+            })?;
         }
-        Needed::Inodes(id) => map_parts(objects, id, Needed::Inodes, out, |_: &InodeRecord| None)?,
-        Needed::Chunks(id) => match &*ChunkNodes::load(objects, id)? {
-            ChunkNode::Leaf(chunks) => out.extend(chunks.iter().map(|(_, chunk)| Needed::Blob(chunk.id))),
+        NeededObject::Inodes(id) => {
+            map_parts(objects, id, NeededObject::Inodes, out, |_: &InodeRecord| None)?
+        }
+        NeededObject::Chunks(id) => match &*ChunkNodes::load(objects, id)? {
+            ChunkNode::Leaf(chunks) => {
+                out.extend(chunks.iter().map(|(_, chunk)| NeededObject::Blob(chunk.id)))
+            }
             ChunkNode::Inner { children, .. } => {
-                out.extend(children.iter().map(|(_, child)| Needed::Chunks(*child)));
+                out.extend(children.iter().map(|(_, child)| NeededObject::Chunks(*child)));
             }
         },
     }
     Ok(())
 }
 
-fn map_parts<V: Record>(
+fn map_parts<V: MapRecord>(
     objects: &Objects,
     id: NodeId,
-    node: impl Fn(NodeId) -> Needed,
-    out: &mut Vec<Needed>,
-    part: impl Fn(&V) -> Option<Needed>,
+    node: impl Fn(NodeId) -> NeededObject,
+    out: &mut Vec<NeededObject>,
+    part: impl Fn(&V) -> Option<NeededObject>,
 ) -> Result<(), ObjectError>
 where
-    Objects: Nodes<V, Error = ObjectError>,
+    Objects: NodeSource<V, Error = ObjectError>,
 {
-    match &*Nodes::<V>::load(objects, id)? {
-        Node::Leaf(records) => out.extend(records.iter().filter_map(|(_, record)| part(record))),
-        Node::Inner { children, .. } => out.extend(children.iter().map(|child| node(child.id))),
+    match &*NodeSource::<V>::load(objects, id)? {
+        MapNode::Leaf(records) => out.extend(records.iter().filter_map(|(_, record)| part(record))),
+        MapNode::Inner { children, .. } => out.extend(children.iter().map(|child| node(child.id))),
     }
     Ok(())
 }
 
 /// The slots of a stored directory that are links, or directories with links below. Parts of the map without
-/// any are not looked at.
+/// any are not loaded.
 pub fn link_bearing_slots(
     objects: &Objects,
     entries: Option<NodeId>,
@@ -150,12 +177,22 @@ pub fn link_bearing_slots(
     let mut found = Vec::new();
     let mut open: Vec<NodeId> = entries.into_iter().collect();
     while let Some(id) = open.pop() {
-        match &*Nodes::<Slot>::load(objects, id)? {
-            Node::Inner { children, .. } => {
-                open.extend(children.iter().filter(|child| child.totals.links > 0).map(|child| child.id));
+        match &*NodeSource::<Slot>::load(objects, id)? {
+            MapNode::Inner { children, .. } => {
+                open.extend(
+                    children
+                        .iter()
+                        .filter(|child| child.totals.links > 0)
+                        .map(|child| child.id),
+                );
             }
-            Node::Leaf(records) => {
-                found.extend(records.iter().filter(|(_, slot)| slot.totals().links > 0).cloned());
+            MapNode::Leaf(records) => {
+                found.extend(
+                    records
+                        .iter()
+                        .filter(|(_, slot)| slot.totals().links > 0)
+                        .cloned(),
+                );
             }
         }
     }

@@ -1,38 +1,68 @@
-//! A tree as one snapshot holds it: read-only, by path, loading only what is asked for.
+//! The tree of one snapshot: read-only, by path, loading only the requested parts.
 
 mod recent;
-mod seen_diff;
-mod sight;
+mod rewritten;
+mod scope;
 #[cfg(test)]
 mod tests;
+mod visible_diff;
 
-use avfs_core::map::{self, Walk};
-use avfs_core::rules::{Level, Standing};
+use avfs_core::map::{self, MapWalk};
+use avfs_core::rules::{Level, RuleState};
 use avfs_core::{Content, Entry, EntryKind, EntryName, LinkId, LinkedFile, NodeId, Root, Slot, TreePath};
 use bytes::Bytes;
 
-use recent::{Recent, Way};
-pub use seen_diff::SeenChange;
-use sight::{Sight, denied};
+use recent::{PathWay, RecentPath};
+pub use rewritten::settle_rewritten;
+use scope::{RuleScope, denied};
+pub use visible_diff::VisibleChange;
 
 use crate::content;
 use crate::objects::{ObjectError, Objects};
 
+/// Why a path of a tree could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
+    /// There is no such entry, or the rules hide it.
     #[error("{path} does not exist")]
-    NotFound { path: TreePath },
+    NotFound {
+        /// The path.
+        path: TreePath,
+    },
+    /// A name before the end of the path is not a directory.
     #[error("{path} is not a directory")]
-    NotADirectory { path: TreePath },
+    NotADirectory {
+        /// The path up to that name.
+        path: TreePath,
+    },
+    /// It is a directory, and a file is needed.
     #[error("{path} is a directory")]
-    IsADirectory { path: TreePath },
+    IsADirectory {
+        /// The path.
+        path: TreePath,
+    },
+    /// It is neither a file nor a directory.
     #[error("{path} is not a file")]
-    NotAFile { path: TreePath },
+    NotAFile {
+        /// The path.
+        path: TreePath,
+    },
+    /// The rules allow less than is needed.
     #[error("{path}: the rules give {level} there, and this takes {needed}")]
-    Denied { path: TreePath, level: Level, needed: Level },
+    Denied {
+        /// The path.
+        path: TreePath,
+        /// What they allow.
+        level: Level,
+        /// What is needed.
+        needed: Level,
+    },
+    /// An object of it could not be read.
     #[error("reading {path}")]
     Object {
+        /// The path.
         path: TreePath,
+        /// What went wrong.
         #[source]
         source: ObjectError,
     },
@@ -40,95 +70,119 @@ pub enum ReadError {
 
 /// An entry with the id of its link, if it has several names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundEntry {
+    /// The entry.
     pub entry: Entry,
+    /// For a file with several names: its number in the link table, and how many names it has.
     pub link: Option<(LinkId, u32)>,
-    /// What may be done with it. Below [`Level::Read`], its contents or target are not in the entry.
+    /// The level of the entry. Below [`Level::Read`], its contents or target are not included.
     pub level: Level,
 }
 
-/// Reads one immutable tree, as it is or as rules show it.
+/// Reads one immutable tree, complete or filtered by rules.
 #[derive(Clone)]
 pub struct TreeReader {
     objects: Objects,
     root: Root,
-    sight: Option<Sight>,
-    recent: Recent,
+    scope: Option<RuleScope>,
+    recent: RecentPath,
 }
 
 impl TreeReader {
+    /// Reads the tree of `root`, all of it.
     pub fn new(objects: Objects, root: Root) -> TreeReader {
-        TreeReader { objects, root, sight: None, recent: Recent::default() }
+        TreeReader {
+            objects,
+            root,
+            scope: None,
+            recent: RecentPath::default(),
+        }
     }
 
-    /// The whole tree, whatever the rules say.
+    /// The whole tree, regardless of the rules.
     pub fn root(&self) -> &Root {
         &self.root
     }
 
+    /// The objects that it reads.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
 
     /// The entry at `path`. Symbolic links are not followed.
-    pub fn find(&self, path: &TreePath) -> Result<Found, ReadError> {
-        let (found, standing) = self.locate(path)?;
-        self.shown(found, standing).map_err(|source| object_error(path, source))
+    pub fn find(&self, path: &TreePath) -> Result<FoundEntry, ReadError> {
+        let (found, rule_state) = self.locate(path)?;
+        self.as_visible(found, rule_state)
+            .map_err(|source| object_error(path, source))
     }
 
-    /// The entry at `path` as it is, and where it stands. What is hidden is not found.
-    fn locate(&self, path: &TreePath) -> Result<(Found, Option<Standing>), ReadError> {
+    /// The entry at `path` unfiltered, and its rule state. Hidden entries are not found.
+    fn locate(&self, path: &TreePath) -> Result<(FoundEntry, Option<RuleState>), ReadError> {
         let mut way = self.recent.take();
         let outcome = self.walk(path, &mut way);
         self.recent.put(way);
         outcome
     }
 
-    /// Walks to `path` from the directory nearest to it that is on the way already.
-    fn walk(&self, path: &TreePath, way: &mut Way) -> Result<(Found, Option<Standing>), ReadError> {
+    /// Walks to `path` from the nearest directory that was visited before.
+    fn walk(&self, path: &TreePath, way: &mut PathWay) -> Result<(FoundEntry, Option<RuleState>), ReadError> {
         let not_found = || ReadError::NotFound { path: path.clone() };
         let rest = way.rest_of(path);
-        let (mut found, mut standing) = match way.last() {
-            Some(passed) => (passed.found.clone(), passed.standing.clone()),
+        let (mut found, mut rule_state) = match way.last() {
+            Some(passed) => (passed.found.clone(), passed.rule_state.clone()),
             None => self.top().ok_or_else(not_found)?,
         };
         let mut left = rest.len();
         for name in rest.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             let EntryKind::Directory { entries, .. } = &found.entry.kind else {
                 let end = path.as_bytes().len() - left;
-                let file = path.as_bytes()[..end].strip_suffix(b"/").unwrap_or(&path.as_bytes()[..end]);
+                let file = path.as_bytes()[..end]
+                    .strip_suffix(b"/")
+                    .unwrap_or(&path.as_bytes()[..end]);
                 let file = TreePath::parse(file).unwrap_or_else(|_| path.clone());
                 return Err(ReadError::NotADirectory { path: file });
             };
-            let slot = self.slot(*entries, name).map_err(|source| object_error(path, source))?;
-            found = self.resolve(slot.ok_or_else(not_found)?).map_err(|source| object_error(path, source))?;
-            standing = self.below(standing.as_ref(), name, &found.entry);
-            if !self.is_visible(standing.as_ref(), &found.entry) {
+            let slot = self
+                .slot(*entries, name)
+                .map_err(|source| object_error(path, source))?;
+            found = self
+                .resolve(slot.ok_or_else(not_found)?)
+                .map_err(|source| object_error(path, source))?;
+            rule_state = self.below(rule_state.as_ref(), name, &found.entry);
+            if !self.is_visible(rule_state.as_ref(), &found.entry) {
                 return Err(not_found());
             }
             if found.entry.is_directory() {
-                way.push(name, found.clone(), standing.clone());
+                way.push(name, found.clone(), rule_state.clone());
             }
             left = left.saturating_sub(name.len() + 1);
         }
-        Ok((found, standing))
+        Ok((found, rule_state))
     }
 
-    /// The root and where it stands, unless it is hidden.
-    fn top(&self) -> Option<(Found, Option<Standing>)> {
-        let found = Found { entry: self.root.directory.clone(), link: None, level: Level::Write };
-        let standing = self.sight.as_ref().map(|sight| sight.root(&found.entry.meta.labels));
-        self.is_visible(standing.as_ref(), &found.entry).then_some((found, standing))
+    /// The root and its rule state, unless it is hidden.
+    fn top(&self) -> Option<(FoundEntry, Option<RuleState>)> {
+        let found = FoundEntry {
+            entry: self.root.directory.clone(),
+            link: None,
+            level: Level::Write,
+        };
+        let rule_state = self
+            .scope
+            .as_ref()
+            .map(|scope| scope.root(&found.entry.meta.labels));
+        self.is_visible(rule_state.as_ref(), &found.entry)
+            .then_some((found, rule_state))
     }
 
-    /// Where an entry of a directory stands, if there are rules.
-    fn below(&self, above: Option<&Standing>, name: &[u8], entry: &Entry) -> Option<Standing> {
-        Some(self.sight.as_ref()?.child(above?, name, entry))
+    /// The rule state of an entry of a directory, if there are rules.
+    fn below(&self, above: Option<&RuleState>, name: &[u8], entry: &Entry) -> Option<RuleState> {
+        Some(self.scope.as_ref()?.child(above?, name, entry))
     }
 
-    fn is_visible(&self, standing: Option<&Standing>, entry: &Entry) -> bool {
-        match (&self.sight, standing) {
-            (Some(sight), Some(standing)) => sight.is_visible(standing, entry),
+    fn is_visible(&self, rule_state: Option<&RuleState>, entry: &Entry) -> bool {
+        match (&self.scope, rule_state) {
+            (Some(scope), Some(rule_state)) => scope.is_visible(rule_state, entry),
             (Some(_), None) => false,
             (None, _) => true,
         }
@@ -139,43 +193,57 @@ impl TreeReader {
     }
 
     /// The entry behind a slot, which for a linked file is in the link table.
-    fn resolve(&self, slot: Slot) -> Result<Found, ObjectError> {
+    fn resolve(&self, slot: Slot) -> Result<FoundEntry, ObjectError> {
         match slot {
-            Slot::Own(entry) => Ok(Found { entry, link: None, level: Level::Write }),
+            Slot::Own(entry) => Ok(FoundEntry {
+                entry,
+                link: None,
+                level: Level::Write,
+            }),
             Slot::Link(id) => {
                 let file: Option<LinkedFile> = map::get(&self.objects, self.root.links, &id.key())?;
                 let file = file.ok_or(avfs_core::DecodeError::Invalid("a linked file has no record"))?;
-                Ok(Found { entry: file.entry, link: Some((id, file.names)), level: Level::Write })
+                Ok(FoundEntry {
+                    entry: file.entry,
+                    link: Some((id, file.names)),
+                    level: Level::Write,
+                })
             }
         }
     }
 
-    /// The entries of the directory at `path`, by name, without loading them all at once.
-    pub fn list(&self, path: &TreePath) -> Result<Listing<'_>, ReadError> {
+    /// The entries of the directory at `path`, by name, loaded in parts.
+    pub fn list(&self, path: &TreePath) -> Result<TreeListing<'_>, ReadError> {
         let entry = self.find(path)?.entry;
         self.list_entry(path, &entry)
     }
 
     /// The entries of a directory whose entry is known already.
-    pub fn list_entry(&self, path: &TreePath, entry: &Entry) -> Result<Listing<'_>, ReadError> {
+    pub fn list_entry(&self, path: &TreePath, entry: &Entry) -> Result<TreeListing<'_>, ReadError> {
         let EntryKind::Directory { entries, .. } = entry.kind else {
             return Err(ReadError::NotADirectory { path: path.clone() });
         };
-        let standing = match &self.sight {
+        let rule_state = match &self.scope {
             Some(_) => self.locate(path)?.1,
             None => None,
         };
-        self.listing(path, entries, standing).map_err(|source| object_error(path, source))
+        self.listing(path, entries, rule_state)
+            .map_err(|source| object_error(path, source))
     }
 
     fn listing(
         &self,
         path: &TreePath,
         entries: Option<NodeId>,
-        standing: Option<Standing>,
-    ) -> Result<Listing<'_>, ObjectError> {
+        rule_state: Option<RuleState>,
+    ) -> Result<TreeListing<'_>, ObjectError> {
         let walk = map::walk_after(self.objects.clone(), entries, None)?;
-        Ok(Listing { reader: self, path: path.clone(), walk, standing })
+        Ok(TreeListing {
+            reader: self,
+            path: path.folded(),
+            walk,
+            rule_state,
+        })
     }
 
     /// All the bytes of the file at `path`.
@@ -184,6 +252,7 @@ impl TreeReader {
         content::read_all(&self.objects, content, size).map_err(|source| object_error(path, source))
     }
 
+    /// Fills `out` from an offset of a file on; returns how many bytes there were.
     pub fn read_at(&self, path: &TreePath, offset: u64, out: &mut [u8]) -> Result<usize, ReadError> {
         let (size, content) = self.file(path)?;
         content::read_at(&self.objects, content, size, offset, out)
@@ -207,20 +276,24 @@ impl TreeReader {
 }
 
 fn object_error(path: &TreePath, source: ObjectError) -> ReadError {
-    ReadError::Object { path: path.clone(), source }
+    ReadError::Object {
+        path: path.clone(),
+        source,
+    }
 }
 
-/// The entries of one directory, one after the other.
-pub struct Listing<'a> {
+/// The entries of one directory, in order.
+pub struct TreeListing<'a> {
     reader: &'a TreeReader,
+    /// For errors. Folded: a walk through a deep tree has one such path for each level.
     path: TreePath,
-    walk: Walk<Slot, Objects>,
-    /// Where the directory stands, if there are rules.
-    standing: Option<Standing>,
+    walk: MapWalk<Slot, Objects>,
+    /// The rule state of the directory, if there are rules.
+    rule_state: Option<RuleState>,
 }
 
-impl Iterator for Listing<'_> {
-    type Item = Result<(EntryName, Found), ReadError>;
+impl Iterator for TreeListing<'_> {
+    type Item = Result<(EntryName, FoundEntry), ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.advance().transpose()?;
@@ -228,21 +301,25 @@ impl Iterator for Listing<'_> {
     }
 }
 
-impl Listing<'_> {
-    fn advance(&mut self) -> Result<Option<(EntryName, Found)>, ObjectError> {
-        let Some((name, found, standing)) = self.next_visible()? else { return Ok(None) };
-        Ok(Some((name, self.reader.shown(found, standing)?)))
+impl TreeListing<'_> {
+    fn advance(&mut self) -> Result<Option<(EntryName, FoundEntry)>, ObjectError> {
+        let Some((name, found, rule_state)) = self.next_visible()? else {
+            return Ok(None);
+        };
+        Ok(Some((name, self.reader.as_visible(found, rule_state)?)))
     }
 
-    /// The next entry that is not hidden, as it is, and where it stands.
-    fn next_visible(&mut self) -> Result<Option<(EntryName, Found, Option<Standing>)>, ObjectError> {
+    /// The next entry that is not hidden, unfiltered, and its rule state.
+    fn next_visible(&mut self) -> Result<Option<(EntryName, FoundEntry, Option<RuleState>)>, ObjectError> {
         while let Some((key, slot)) = self.walk.advance()? {
             let name = EntryName::new(&key)
                 .map_err(|_| avfs_core::DecodeError::Invalid("a directory holds a bad name"))?;
             let found = self.reader.resolve(slot)?;
-            let standing = self.reader.below(self.standing.as_ref(), name.as_bytes(), &found.entry);
-            if self.reader.is_visible(standing.as_ref(), &found.entry) {
-                return Ok(Some((name, found, standing)));
+            let rule_state = self
+                .reader
+                .below(self.rule_state.as_ref(), name.as_bytes(), &found.entry);
+            if self.reader.is_visible(rule_state.as_ref(), &found.entry) {
+                return Ok(Some((name, found, rule_state)));
             }
         }
         Ok(None)

@@ -1,51 +1,57 @@
-//! Whether stored structures are what they say: for files that come from elsewhere, and for checks.
+//! Checks that stored structures are consistent: for imported files, and for fsck.
 //!
-//! Each object can be well-formed by itself while what it says of another one is wrong. Every reference is
-//! compared with what it leads to, once, however many snapshots share it. Nothing here recurses: the depth
-//! of a tree is up to whoever made it.
+//! Each object can be well-formed by itself while its claims about another one are wrong. Every reference is
+//! compared with its target, once, however many snapshots share it. Nothing here recurses: the author of a
+//! tree controls its depth.
 
 mod contents;
 mod links;
 
 use std::collections::HashSet;
 
-use avfs_core::map::{Child, Node, Nodes, Record};
+use avfs_core::map::{ChildNode, MapNode, MapRecord, NodeSource};
 use avfs_core::{
     Content, Entry, EntryKind, LinkedFile, NodeId, ObjectId, Promise, PromiseId, Slot, SnapshotId, Totals,
 };
 
 use crate::inodes::{Ino, InodeRecord};
 use crate::objects::{ObjectError, Objects};
-use crate::promises::Kept;
-use contents::Contents;
+use crate::promises::KeptPromise;
+use contents::ContentCheck;
 use links::LinkSums;
 
-/// Something that is not as it should be.
+/// An inconsistency.
 #[derive(Debug, thiserror::Error)]
-pub enum Flaw {
+pub enum TreeFlaw {
     /// An object that cannot be read at all.
     #[error(transparent)]
     Object(#[from] ObjectError),
+    /// Nodes that are intact by themselves contradict each other.
     #[error("object {id} is inconsistent: {reason}")]
-    Structure { id: ObjectId, reason: &'static str },
+    Structure {
+        /// The object at which it shows.
+        id: ObjectId,
+        /// The contradiction.
+        reason: &'static str,
+    },
 }
 
 /// Inode numbers below are not given to files.
 const RESERVED: u64 = 16;
-/// No tree has so much of anything; sums of parts below it do not overflow unseen.
+/// An upper bound for the totals of any tree; sums of values below it do not overflow undetected.
 const MOST: u64 = 1 << 62;
 
-/// Finds up to `most` flaws in these states and the inode tables that go with them.
+/// Finds up to `most` flaws in these states and their inode tables.
 pub fn validate(
     objects: &Objects,
     states: impl IntoIterator<Item = (SnapshotId, Option<NodeId>)>,
     most: usize,
-) -> Vec<Flaw> {
+) -> Vec<TreeFlaw> {
     let mut validator = Validator {
         objects,
         open: Vec::new(),
         seen: HashSet::new(),
-        contents: Contents::new(objects),
+        contents: ContentCheck::new(objects),
         links: LinkSums::new(objects),
         flaws: Vec::new(),
         most,
@@ -56,61 +62,73 @@ pub fn validate(
             validator.snapshot(snapshot);
         }
         if let Some(id) = inodes {
-            validator.map(Told::of_root(Role::Inodes, id, None));
+            validator.map(ExpectedNode::of_root(NodeRole::Inodes, id, None));
         }
     }
     validator.flaws
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Role {
+enum NodeRole {
     Directory,
     Links,
     Inodes,
 }
 
-/// A node of a map with what was said of it on the way there.
+/// A node of a map with the claims of its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Told {
-    role: Role,
+struct ExpectedNode {
+    role: NodeRole,
     id: NodeId,
     totals: Option<Totals>,
-    /// What only a node above says.
-    above: Option<Above>,
-    /// Its keys come behind this one; empty: there is none before.
+    /// Claims that only an inner node makes.
+    above: Option<ParentClaim>,
+    /// Its keys are greater than this one; empty: it is the first.
     after: Box<[u8]>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Above {
+struct ParentClaim {
     level: u8,
     records: u64,
     last_key: Box<[u8]>,
 }
 
-impl Told {
-    fn of_root(role: Role, id: NodeId, totals: Option<Totals>) -> Told {
-        Told { role, id, totals, above: None, after: Box::default() }
+impl ExpectedNode {
+    fn of_root(role: NodeRole, id: NodeId, totals: Option<Totals>) -> ExpectedNode {
+        ExpectedNode {
+            role,
+            id,
+            totals,
+            above: None,
+            after: Box::default(),
+        }
     }
 
-    /// What a node of `level` says of its child behind the key `after`.
-    fn of_child(&self, level: u8, child: &Child, after: &[u8]) -> Told {
-        let above = Above {
+    /// The claims of a node of `level` about its child after the key `after`.
+    fn of_child(&self, level: u8, child: &ChildNode, after: &[u8]) -> ExpectedNode {
+        let above = ParentClaim {
             level: level.saturating_sub(1),
             records: child.records,
             last_key: child.last_key.clone(),
         };
         let totals = Some(child.totals);
-        Told { role: self.role, id: child.id, totals, above: Some(above), after: after.into() }
+        ExpectedNode {
+            role: self.role,
+            id: child.id,
+            totals,
+            above: Some(above),
+            after: after.into(),
+        }
     }
 
-    /// Why the node is not what it was said to be.
-    fn contradiction<V: Record>(&self, node: &Node<V>) -> Option<&'static str> {
+    /// Why the node does not match the claims.
+    fn contradiction<V: MapRecord>(&self, node: &MapNode<V>) -> Option<&'static str> {
         let (first, last) = ends(node);
         if first <= &self.after[..] {
             return Some("a node holds keys that belong before it");
         }
-        if self.totals.is_some_and(|told| told != node.totals()) {
+        if self.totals.is_some_and(|expected| expected != node.totals()) {
             return Some("the totals above a node are not its own");
         }
         let above = self.above.as_ref()?;
@@ -124,24 +142,28 @@ impl Told {
     }
 }
 
-/// The first key of a node that is known without its children, and the last one.
-fn ends<V>(node: &Node<V>) -> (&[u8], &[u8]) {
+/// The smallest key of a node that is known without its children, and the greatest.
+fn ends<V>(node: &MapNode<V>) -> (&[u8], &[u8]) {
     let ends = match node {
-        Node::Leaf(records) => records.first().zip(records.last()).map(|(a, b)| (&a.0[..], &b.0[..])),
-        Node::Inner { children, .. } => {
-            children.first().zip(children.last()).map(|(a, b)| (&a.last_key[..], &b.last_key[..]))
-        }
+        MapNode::Leaf(records) => records
+            .first()
+            .zip(records.last())
+            .map(|(a, b)| (&a.0[..], &b.0[..])),
+        MapNode::Inner { children, .. } => children
+            .first()
+            .zip(children.last())
+            .map(|(a, b)| (&a.last_key[..], &b.last_key[..])),
     };
     ends.unwrap_or_default()
 }
 
 struct Validator<'a> {
     objects: &'a Objects,
-    open: Vec<Told>,
-    seen: HashSet<Told>,
-    contents: Contents<'a>,
+    open: Vec<ExpectedNode>,
+    seen: HashSet<ExpectedNode>,
+    contents: ContentCheck<'a>,
     links: LinkSums<'a>,
-    flaws: Vec<Flaw>,
+    flaws: Vec<TreeFlaw>,
     most: usize,
 }
 
@@ -151,10 +173,10 @@ impl Validator<'_> {
     }
 
     fn flaw(&mut self, id: ObjectId, reason: &'static str) {
-        self.note(Err(Flaw::Structure { id, reason }));
+        self.note(Err(TreeFlaw::Structure { id, reason }));
     }
 
-    fn note(&mut self, result: Result<(), Flaw>) {
+    fn note(&mut self, result: Result<(), TreeFlaw>) {
         let room = !self.is_full();
         self.flaws.extend(result.err().filter(|_| room));
     }
@@ -170,55 +192,65 @@ impl Validator<'_> {
         };
         self.entry(&root.directory);
         if let Some(links) = root.links {
-            self.open.push(Told::of_root(Role::Links, links, None));
+            self.open
+                .push(ExpectedNode::of_root(NodeRole::Links, links, None));
         }
         self.run();
-        // Sums over a structure that is wrong say nothing more.
+        // Sums over an inconsistent structure mean nothing.
         if self.flaws.len() == known {
             let checked = self.links.check(id, &root);
             self.note(checked);
         }
     }
 
-    fn map(&mut self, root: Told) {
+    fn map(&mut self, root: ExpectedNode) {
         self.open.push(root);
         self.run();
     }
 
     fn run(&mut self) {
-        while let Some(told) = self.open.pop() {
+        while let Some(expected) = self.open.pop() {
             if self.is_full() {
                 return self.open.clear();
             }
-            if !self.seen.contains(&told) {
-                let checked = match told.role {
-                    Role::Directory => self.node(&told, Validator::slot),
-                    Role::Links => self.node(&told, Validator::linked_file),
-                    Role::Inodes => self.node(&told, Validator::inode),
+            if !self.seen.contains(&expected) {
+                let checked = match expected.role {
+                    NodeRole::Directory => self.node(&expected, Validator::slot),
+                    NodeRole::Links => self.node(&expected, Validator::linked_file),
+                    NodeRole::Inodes => self.node(&expected, Validator::inode),
                 };
                 self.note(checked);
-                self.seen.insert(told);
+                self.seen.insert(expected);
             }
         }
     }
 
-    /// Compares a node with what was said of it, and looks at its records or queues its children.
-    fn node<V: Record>(&mut self, told: &Told, look: fn(&mut Self, NodeId, &[u8], &V)) -> Result<(), Flaw>
+    /// Compares a node with the claims about it, and checks its records or queues its children.
+    fn node<V: MapRecord>(
+        &mut self,
+        expected: &ExpectedNode,
+        look: fn(&mut Self, NodeId, &[u8], &V),
+    ) -> Result<(), TreeFlaw>
     where
-        Objects: Nodes<V, Error = ObjectError>,
+        Objects: NodeSource<V, Error = ObjectError>,
     {
-        let node = Nodes::<V>::load(self.objects, told.id)?;
-        if let Some(reason) = told.contradiction(&node) {
-            return Err(Flaw::Structure { id: told.id.object(), reason });
+        let node = NodeSource::<V>::load(self.objects, expected.id)?;
+        if let Some(reason) = expected.contradiction(&node) {
+            return Err(TreeFlaw::Structure {
+                id: expected.id.object(),
+                reason,
+            });
         }
         match &*node {
-            Node::Leaf(records) => {
-                records.iter().for_each(|(key, record)| look(self, told.id, key, record));
+            MapNode::Leaf(records) => {
+                records
+                    .iter()
+                    .for_each(|(key, record)| look(self, expected.id, key, record));
             }
-            Node::Inner { level, children } => {
-                let mut after = &told.after[..];
+            MapNode::Inner { level, children } => {
+                let mut after = &expected.after[..];
                 for child in children {
-                    self.open.push(told.of_child(*level, child, after));
+                    self.open.push(expected.of_child(*level, child, after));
                     after = &child.last_key;
                 }
             }
@@ -247,22 +279,27 @@ impl Validator<'_> {
         }
     }
 
-    /// Looks at what a promise was kept as; says whether the id is one of a promise.
+    /// Checks the result of a promise; returns whether the id is one of a promise.
     fn promise(&mut self, id: ObjectId, size: u64) -> Result<bool, ObjectError> {
-        let Some(promise) = self.objects.promise(id)? else { return Ok(false) };
+        let Some(promise) = self.objects.promise(id)? else {
+            return Ok(false);
+        };
         match self.objects.kept(PromiseId::from_object(id))?.as_deref() {
-            Some(Kept::Directory(kept)) => {
-                let root = |role, id, totals| Told::of_root(role, id, totals);
-                let entries = kept.entries.map(|id| root(Role::Directory, id, Some(kept.below)));
+            Some(KeptPromise::Directory(kept)) => {
+                let root = |role, id, totals| ExpectedNode::of_root(role, id, totals);
+                let entries = kept
+                    .entries
+                    .map(|id| root(NodeRole::Directory, id, Some(kept.below)));
                 self.open.extend(entries);
-                self.open.extend(kept.numbers.map(|id| root(Role::Inodes, id, None)));
+                self.open
+                    .extend(kept.numbers.map(|id| root(NodeRole::Inodes, id, None)));
             }
-            Some(Kept::File(content)) => {
+            Some(KeptPromise::File(content)) => {
                 let checked = self.contents.check(*content, size);
                 self.note(checked);
             }
-            Some(Kept::Moved { entry, .. }) => self.entry(entry),
-            Some(Kept::Gone) | None => {}
+            Some(KeptPromise::Moved { entry, .. }) => self.entry(entry),
+            Some(KeptPromise::Gone) | None => {}
         }
         if let Promise::File { stamp, .. } = &*promise
             && stamp.size != size
@@ -272,27 +309,42 @@ impl Validator<'_> {
         Ok(true)
     }
 
-    /// Whether an id is one of a promise, which is then looked at.
+    /// Whether an id is one of a promise, which is then checked.
     fn is_promise(&mut self, id: ObjectId, size: u64) -> bool {
-        // Where it cannot be read, whoever reads the object says what is wrong with it.
+        // If it cannot be read, the code that reads the object reports the problem.
         self.promise(id, size).unwrap_or(false)
     }
 
     fn entry(&mut self, entry: &Entry) {
         match &entry.kind {
-            EntryKind::Directory { entries: Some(id), below } if self.is_promise(id.object(), 0) => {
+            EntryKind::Directory {
+                entries: Some(id),
+                below,
+            } if self.is_promise(id.object(), 0) => {
                 if *below != Promise::BELOW {
                     self.flaw(id.object(), "a promised directory says what is in it");
                 }
             }
-            EntryKind::File { size, content: Content::Blob(id) } if self.is_promise(id.object(), *size) => {}
-            EntryKind::File { size, content: Content::Chunks(id) } if self.is_promise(id.object(), *size) => {
-            }
-            EntryKind::Directory { entries: Some(id), below } => {
+            EntryKind::File {
+                size,
+                content: Content::Blob(id),
+            } if self.is_promise(id.object(), *size) => {}
+            EntryKind::File {
+                size,
+                content: Content::Chunks(id),
+            } if self.is_promise(id.object(), *size) => {}
+            EntryKind::Directory {
+                entries: Some(id),
+                below,
+            } => {
                 if below.inodes > MOST || below.bytes > MOST || below.links > MOST {
-                    self.flaw(id.object(), "a directory says that it holds more than is possible");
+                    self.flaw(
+                        id.object(),
+                        "a directory says that it holds more than is possible",
+                    );
                 }
-                self.open.push(Told::of_root(Role::Directory, *id, Some(*below)));
+                self.open
+                    .push(ExpectedNode::of_root(NodeRole::Directory, *id, Some(*below)));
             }
             EntryKind::File { size, content } if *content != Content::Empty => {
                 let checked = self.contents.check(*content, *size);

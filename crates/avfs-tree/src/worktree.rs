@@ -1,20 +1,22 @@
 //! The working tree of a vault: its head snapshot and everything done since.
 //!
-//! The authority is in memory. Inodes are loaded on demand; every change is an operation ([`Op`]) that is
-//! checked, written to the journal if there is one, and applied. A snapshot is taken by freezing the tree
-//! (storing what changed), committing the new head, and settling (noting that nothing differs any more).
+//! The authoritative state is in memory. Inodes are loaded on demand; every change is an operation ([`JournalOp`])
+//! that is checked, written to the journal if there is one, and applied. A snapshot is taken by freezing the
+//! tree (storing the changes), committing the new head, and settling (recording that nothing differs from
+//! it).
 
 mod apply;
 mod aside;
 mod capture;
 mod change;
 mod copy;
-mod durable;
 mod evict;
+mod exclusive;
 mod freeze;
 mod guard;
 mod inode;
 mod introduce;
+mod journaling;
 mod left;
 mod preparing;
 mod promised;
@@ -22,8 +24,8 @@ mod query;
 mod rebase;
 mod relabel;
 mod replay;
+mod requested;
 mod state;
-mod still;
 mod stubs;
 mod subdirectories;
 mod view;
@@ -33,173 +35,217 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use avfs_core::{EntryKind, LinkId, LinkedFile, Meta, Timestamp, Totals};
+use avfs_core::{
+    Content, EntryKind, EntryName, LinkId, LinkedFile, Meta, PromiseId, Timestamp, Totals, TreePath,
+};
 
 pub use aside::SetAside;
-use capture::Captured;
 pub use change::{NewEntry, SetAttr};
+pub use exclusive::{ExclusiveTree, StoredChanges};
 use freeze::Frozen;
+use journaling::Journaling;
 pub use preparing::NameInPreparation;
-pub use query::Piece;
-use replay::{mark_of, replay_journals};
-pub use state::Base;
-use state::State;
-pub use still::{Still, Stored};
-use view::Stand;
-pub use watch::{Door, Seen, Watcher};
+use preparing::PATIENCE;
+use promised::Promised;
+pub use query::ReadPiece;
+use query::attr;
+use relabel::moved_to_other_levels;
+use replay::replay_journals;
+use requested::RequestedPaths;
+pub use state::BaseTree;
+use state::TreeState;
+use view::{Visibility, note_in_views};
+use watch::tell_watchers;
+pub use watch::{Door, Invalidation, Watcher};
 
-use crate::error::{FsError, Wanted};
+use crate::error::{FsError, WantedItem};
 use crate::inodes::Ino;
-use crate::journal::{Journal, JournalError, LogFile, Need, Origin, remove_note};
+use crate::journal::{Journal, JournalError, LogFile, remove_note};
 use crate::locks::LockTable;
-use crate::objects::{Fetched, ObjectWriter, Objects};
-use crate::op::Op;
-use crate::overlay::Data;
+use crate::objects::{ObjectWriter, Objects, PrefetchedObject};
+use crate::op::{EntryPlace, JournalOp};
+use crate::overlay::ExtentData;
 
-/// Tells the time; a test passes its own.
-pub trait Clock: Send + Sync {
+/// Returns the current time; tests inject their own.
+pub trait TreeClock: Send + Sync {
+    /// The time of day.
     fn now(&self) -> Timestamp;
 }
 
-/// The time of the machine.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-impl Clock for SystemClock {
+impl TreeClock for SystemClock {
     fn now(&self) -> Timestamp {
         match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
-            Ok(since) => Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() },
+            Ok(since) => Timestamp {
+                seconds: since.as_secs() as i64,
+                nanos: since.subsec_nanos(),
+            },
+            // A clock before 1970 is not worth an error in every operation.
             Err(_) => Timestamp::default(),
         }
     }
 }
 
-/// How much a vault may hold; `None`: as much as there is room for.
+/// The limits of a vault; `None`: limited by disk space only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct VaultLimits {
+    /// The sum of the sizes of its files.
     pub bytes: Option<u64>,
+    /// The number of its files, directories and links.
     pub files: Option<u64>,
 }
 
-/// What `stat` shows of an inode.
+/// The attributes that `stat` shows of an inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {
+    /// Its number.
     pub ino: Ino,
+    /// The attributes that are stored with it.
     pub meta: Meta,
+    /// When it was last changed.
     pub ctime: Timestamp,
+    /// When it was last read, as far as that is known.
     pub atime: Timestamp,
-    pub kind: Kind,
+    /// What it is.
+    pub kind: InodeKind,
+    /// The size as `stat` reports it.
     pub size: u64,
-    /// How many names it has. For a directory two, and one for each directory in it; or one, if there is too
-    /// much in it to count.
+    /// The number of its names. For a directory two, plus one for each subdirectory; or one, if it has too
+    /// many entries to count.
     pub names: u32,
 }
 
 impl Attr {
-    /// Whether it is a file that has other names too.
+    /// Whether it is a file that has other names.
     pub fn has_other_names(&self) -> bool {
-        self.kind != Kind::Directory && self.names > 1
+        self.kind != InodeKind::Directory && self.names > 1
     }
 }
 
-/// How often the tree was taken to another time.
+/// How often the tree was moved to another point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(u32);
+pub struct TreeMoment(u32);
 
-/// An inode as it was known at a moment: if its contents were replaced by those of another time since, what is
-/// asked of it fails as stale.
+/// An inode as it was known at a moment: if its contents were since replaced by those of another point in
+/// time, requests for it fail as stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At {
+pub struct KnownInode {
+    /// The inode.
     pub ino: Ino,
     /// `None`: whatever it holds now.
-    pub known: Option<Moment>,
+    pub known: Option<TreeMoment>,
 }
 
-impl From<Ino> for At {
-    fn from(ino: Ino) -> At {
-        At { ino, known: None }
+impl From<Ino> for KnownInode {
+    fn from(ino: Ino) -> KnownInode {
+        KnownInode { ino, known: None }
     }
 }
 
+/// What an inode is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum InodeKind {
+    /// A regular file.
     File,
+    /// A directory.
     Directory,
+    /// A symbolic link.
     Symlink,
+    /// A named pipe.
     Fifo,
+    /// A socket.
     Socket,
-    CharDevice { device: u64 },
-    BlockDevice { device: u64 },
+    /// A character device.
+    CharDevice {
+        /// Its number.
+        device: u64,
+    },
+    /// A block device.
+    BlockDevice {
+        /// Its number.
+        device: u64,
+    },
 }
 
-impl From<&EntryKind> for Kind {
-    fn from(kind: &EntryKind) -> Kind {
+impl From<&EntryKind> for InodeKind {
+    fn from(kind: &EntryKind) -> InodeKind {
         match kind {
-            EntryKind::File { .. } => Kind::File,
-            EntryKind::Directory { .. } => Kind::Directory,
-            EntryKind::Symlink { .. } => Kind::Symlink,
-            EntryKind::Fifo => Kind::Fifo,
-            EntryKind::Socket => Kind::Socket,
-            EntryKind::CharDevice { device } => Kind::CharDevice { device: *device },
-            EntryKind::BlockDevice { device } => Kind::BlockDevice { device: *device },
+            EntryKind::File { .. } => InodeKind::File,
+            EntryKind::Directory { .. } => InodeKind::Directory,
+            EntryKind::Symlink { .. } => InodeKind::Symlink,
+            EntryKind::Fifo => InodeKind::Fifo,
+            EntryKind::Socket => InodeKind::Socket,
+            EntryKind::CharDevice { device } => InodeKind::CharDevice { device: *device },
+            EntryKind::BlockDevice { device } => InodeKind::BlockDevice { device: *device },
         }
     }
 }
 
-/// A stored tree to be put into a working tree, with the records of its linked files.
+/// A stored tree to be inserted into a working tree, with the records of its linked files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTree {
+    /// The entry at its top.
     pub entry: avfs_core::Entry,
+    /// The files in it with several names.
     pub links: Vec<(LinkId, LinkedFile)>,
 }
 
-/// Where a working tree keeps its journal, and which journals its head contains already.
+/// The directory of the journals of a working tree, and which of them its head already contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalPlace {
+    /// The directory.
     pub directory: PathBuf,
     /// The number of the last journal whose operations are part of the head.
     pub included: u64,
-    /// A file that keeps room on the same disk, to be removed for operations that make room.
+    /// A file that reserves space on the same disk; it is removed for operations that free space.
     pub reserve: Option<PathBuf>,
 }
 
-/// A working tree, as one of the doors to it sees it: a mount, a command, a program that embeds it. Doors share
-/// the tree; what is changed through one is told to the [`Watcher`]s of the others.
+/// A working tree as seen through one of its doors: a mount, a command, a program that embeds it. Doors share
+/// the tree; the [`Watcher`]s of the other doors are notified of changes made through one.
 pub struct WorkTree {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTree>,
     door: Door,
-    /// Whoever uses this door remembers inodes by number and gives them back: each one that it is told of by
-    /// name is held, from the same moment on.
+    /// The user of this door, a kernel, remembers inodes by number until it forgets them: each inode that an
+    /// answer names is held from the same moment on.
     holding: bool,
-    /// Whether what is asked through this door may wait for the store, with everybody else behind it.
+    /// Whether requests through this door may wait for the store, while they hold the lock of the tree.
     waits: bool,
 }
 
 /// Lock order: `turn`, `state`, then the others.
-struct Shared {
+struct SharedTree {
     objects: Objects,
-    state: Mutex<State>,
+    state: Mutex<TreeState>,
     /// One snapshot at a time.
     turn: Mutex<()>,
-    clock: Arc<dyn Clock>,
-    limits: Mutex<Limits>,
+    clock: Arc<dyn TreeClock>,
+    limits: Mutex<VaultLimits>,
     journal: Mutex<Option<JournalPlace>>,
     doors: AtomicU64,
-    /// Somebody should sync.
+    /// The journal should be synced soon.
     sync_due: AtomicBool,
-    /// What [`State::moment`] was when the watchers had been told of it.
+    /// The value of [`TreeState::moment`] when the watchers were last notified of it.
     moment: AtomicU32,
     locks: LockTable,
-    /// A name that was being made ready is ready.
+    /// Signalled when a name in preparation is ready.
     prepared: Condvar,
+    requested: RequestedPaths,
 }
 
 impl WorkTree {
     /// Opens the tree of a head snapshot without a journal: changes live in memory until a snapshot.
-    pub fn in_memory(objects: Objects, base: Base, clock: Arc<dyn Clock>) -> Result<WorkTree, FsError> {
-        let shared = Shared {
+    pub fn in_memory(
+        objects: Objects,
+        base: BaseTree,
+        clock: Arc<dyn TreeClock>,
+    ) -> Result<WorkTree, FsError> {
+        let shared = SharedTree {
             objects: objects.clone(),
-            state: Mutex::new(State::new(objects, base)?),
+            state: Mutex::new(TreeState::new(objects, base)?),
             turn: Mutex::new(()),
             clock,
             limits: Mutex::default(),
@@ -209,89 +255,119 @@ impl WorkTree {
             moment: AtomicU32::new(0),
             locks: LockTable::default(),
             prepared: Condvar::new(),
+            requested: RequestedPaths::default(),
         };
-        Ok(WorkTree { shared: Arc::new(shared), door: Door(0), holding: false, waits: true })
+        Ok(WorkTree {
+            shared: Arc::new(shared),
+            door: Door(0),
+            holding: false,
+            waits: true,
+        })
     }
 
-    /// Opens the tree of a head snapshot with a journal. What an earlier owner did after that snapshot and
-    /// could not store any more is done again.
+    /// Opens the tree of a head snapshot with a journal. Operations after that snapshot that an earlier owner
+    /// could not store are replayed.
     pub fn journaled(
         objects: Objects,
-        base: Base,
-        clock: Arc<dyn Clock>,
+        base: BaseTree,
+        clock: Arc<dyn TreeClock>,
         place: JournalPlace,
     ) -> Result<WorkTree, FsError> {
         let tree = WorkTree::in_memory(objects, base, clock)?;
         let mut state = tree.state();
         let last = replay_journals(&mut state, &place)?;
         drop(state);
-        *tree.journal_place() = Some(JournalPlace { included: last, ..place });
+        *tree.journal_place() = Some(JournalPlace {
+            included: last,
+            ..place
+        });
         Ok(tree)
     }
 
     /// Another door to the same tree.
     pub fn another_door(&self) -> WorkTree {
         let door = Door(self.shared.doors.fetch_add(1, Ordering::Relaxed));
-        WorkTree { shared: Arc::clone(&self.shared), door, holding: false, waits: true }
+        WorkTree {
+            shared: Arc::clone(&self.shared),
+            door,
+            holding: false,
+            waits: true,
+        }
     }
 
-    /// Another door to the same tree, for a kernel: what it looks up, makes or lists is held once each time,
-    /// until [`WorkTree::release`].
+    /// Another door to the same tree, for a kernel: every inode that it looks up, creates or lists is held
+    /// once more each time, until [`WorkTree::release`].
     pub fn holding_door(&self) -> WorkTree {
         let mut door = self.another_door();
+        // Looking up and holding happen under one lock, so the inode cannot go between the answer and the
+        // hold.
         door.holding = true;
         door
     }
 
-    /// The same door, through which nobody waits for the store: what would have to be read is refused
-    /// ([`FsError::wanted`]) before anything has happened. Whoever uses it fetches that and tries again.
+    /// The same door, through which requests never wait for the store: if something would have to be read,
+    /// the request is refused ([`FsError::wanted`]) before it has any effect. The caller fetches what is
+    /// missing and tries again.
     pub fn never_waiting(mut self) -> WorkTree {
         self.waits = false;
         self
     }
 
-    /// Gets what a door that never waits has asked for; waits as long as that takes, and nobody else does. It is
-    /// at hand until what is returned is dropped.
-    pub fn fetch(&self, wanted: Wanted) -> Result<Option<Fetched>, FsError> {
+    /// Fetches what a door that never waits has requested. Only this caller waits. The object stays in memory
+    /// until the returned value is dropped.
+    pub fn fetch(&self, wanted: WantedItem) -> Result<Option<PrefetchedObject>, FsError> {
         match wanted {
-            Wanted::Object(id) => Ok(Some(self.shared.objects.fetch(id)?)),
-            Wanted::Preparation => {
+            WantedItem::Object(id) => {
+                let fetched = self.shared.objects.fetch(id)?;
+                if let Some(promise) = fetched.promise() {
+                    self.shared.requested.note(promise.path());
+                }
+                Ok(Some(fetched))
+            }
+            WantedItem::Preparation => {
                 self.await_preparation();
                 Ok(None)
             }
         }
     }
 
-    /// What the caller is told of an inode, of which it may be known where it stands; counts, if he counts.
-    fn told(&self, state: &mut State, ino: Ino, stand: Option<Stand>) -> Result<Attr, FsError> {
-        let attr = state.attr(ino)?;
-        let attr = self.shown(state, attr, stand)?;
+    /// The attributes of an inode as this door sees them, for an answer that names it; the door of a kernel
+    /// then holds the inode once more. `visibility` is passed if it is already known.
+    fn attr_and_hold(
+        &self,
+        state: &mut TreeState,
+        ino: Ino,
+        visibility: Option<Visibility>,
+    ) -> Result<Attr, FsError> {
+        let attr = attr(state, ino)?;
+        let attr = self.visible_attr(state, attr, visibility)?;
         if self.holding {
             state.hold(ino)?;
         }
         Ok(attr)
     }
 
-    /// Tells `watcher` what is changed through other doors, until this door is closed.
+    /// Notifies `watcher` of changes made through other doors, until this door is closed.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
-        self.state().watchers.push((self.door, watcher));
+        self.state().watchers.add(self.door, watcher);
     }
 
-    /// Tells nobody any more. A watcher may hold this door, so it must not be what ends with it.
+    /// Ends the notifications. A watcher may own this door, so the drop of the door cannot do this.
     pub fn unwatch(&self) {
         let mut state = self.state();
-        let gone = state.take_watchers(self.door);
+        let gone = state.watchers.take(self.door);
         drop(state);
-        // With the lock released: the end of a watcher may be that of another door.
+        // Dropped after the lock is released: dropping a watcher may drop another door.
         drop(gone);
     }
 
-    /// The present moment. Whoever asks for it before he finds out which inode is meant hears if that was
-    /// replaced before he uses it.
-    pub fn moment(&self) -> Moment {
-        Moment(self.shared.moment.load(Ordering::Acquire))
+    /// The current moment. A caller that reads it before it resolves an inode detects a replacement of the
+    /// inode before it uses it.
+    pub fn moment(&self) -> TreeMoment {
+        TreeMoment(self.shared.moment.load(Ordering::Acquire))
     }
 
+    /// A new way into this tree, with notifications of its own.
     pub fn door(&self) -> Door {
         self.door
     }
@@ -301,22 +377,28 @@ impl WorkTree {
         &self.shared.locks
     }
 
-    /// Whether journals with operations that the head lacks were left in a directory.
+    /// Whether a directory contains journals with operations that the head lacks.
     pub fn needs_recovery(place: &JournalPlace) -> Result<bool, FsError> {
         let left = place.listed()?;
-        Ok(left.journals.iter().chain(&left.notes).any(|number| *number > place.included))
+        Ok(left
+            .journals
+            .iter()
+            .chain(&left.notes)
+            .any(|number| *number > place.included))
     }
 
-    /// A request that panicked must not take all others with it: what it left is used as it is.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// A request that panicked must not end all others, so the state is used as the panic left it.
+    fn state(&self) -> MutexGuard<'_, TreeState> {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // All doors share this handle on the objects, so each door sets the flag when it takes the lock.
         state.objects.set_waits(self.waits);
         state
     }
 
-    /// The tree, with this inode loaded if there is one of that number.
-    fn state_with(&self, ino: Ino) -> Result<MutexGuard<'_, State>, FsError> {
+    /// The tree, with this inode loaded if the number exists.
+    fn state_with(&self, ino: Ino) -> Result<MutexGuard<'_, TreeState>, FsError> {
         let mut state = self.state();
+        // First, so that the inode that is loaded next is not the one that goes.
         state.unload_oldest();
         state.revive(ino)?;
         Ok(state)
@@ -330,18 +412,22 @@ impl WorkTree {
         self.shared.clock.now()
     }
 
-    pub fn set_limits(&self, limits: Limits) {
+    /// Sets the limits from now on. A tree that is beyond them already can only shrink.
+    pub fn set_limits(&self, limits: VaultLimits) {
         *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    pub fn limits(&self) -> Limits {
+    /// The limits.
+    pub fn limits(&self) -> VaultLimits {
         *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The objects that it reads.
     pub fn objects(&self) -> Objects {
         self.shared.objects.clone()
     }
 
+    /// How much it holds, changes included.
     pub fn totals(&self) -> Totals {
         self.state().totals()
     }
@@ -351,99 +437,55 @@ impl WorkTree {
         self.state().is_dirty()
     }
 
-    /// Writes an operation down and makes it happen.
-    fn perform(&self, state: &mut State, op: Op, data: &[u8]) -> Result<(), FsError> {
-        // A file without a name does not outlive a crash, so the journal must not tell of it.
+    /// Whether anything differs from the head, apart from a name of the root directory and the root itself.
+    pub fn is_dirty_beside(&self, name: &EntryName) -> bool {
+        self.state().is_dirty_beside(name)
+    }
+
+    /// Writes an operation to the journal and applies it.
+    fn perform(&self, state: &mut TreeState, op: JournalOp, data: &[u8]) -> Result<(), FsError> {
+        // A file without a name does not outlive a crash, so the journal must not mention it.
         let outlives_crash = !op.inode().is_some_and(|ino| state.is_nameless(ino));
+        // Both may fail because an object or a source is unavailable, so they come before the journal entry.
         state.revive_lost(&op)?;
-        self.own(state, &op)?;
-        let data = match outlives_crash {
-            true => match self.write_down(state, &op, data) {
-                Err(FsError::Journal(JournalError::Full { .. })) if self.use_reserve(&op) => {
-                    self.write_down(state, &op, data)?
+        self.promised().own(state, &op)?;
+        let data = if outlives_crash {
+            match self.journaling().write_down(state, &op, data) {
+                Err(FsError::Journal(JournalError::Full { .. })) if self.journaling().use_reserve(&op) => {
+                    self.journaling().write_down(state, &op, data)?
                 }
                 written => written?,
-            },
-            false if data.is_empty() => Data::Hole,
-            false => self.spill(state, data)?,
+            }
+        } else if data.is_empty() {
+            ExtentData::Hole
+        } else {
+            self.journaling().spill(state, data)?
         };
-        // What begins to happen is not tried again.
+        // From here on the operation is not retried, so it must not fail for lack of an object.
         state.objects.set_waits(true);
-        state.tell_watchers(self.door, &op);
-        state.tell_views(self.door, &op);
-        let moved = state.moved_to_other_levels(self.door, &op);
+        // Before the operation: afterwards the inodes behind the names are unknown.
+        tell_watchers(state, self.door, &op);
+        note_in_views(state, self.door, &op);
+        let moved = moved_to_other_levels(state, self.door, &op);
         state.apply(op, data)?;
-        // Not before: what is asked for meanwhile must not be kept again.
-        moved.into_iter().for_each(|(door, seen)| state.tell_door(door, seen));
-        self.bound_journal(state)
+        // Not earlier: files that are requested meanwhile must not be held again.
+        moved
+            .into_iter()
+            .for_each(|(door, invalidation)| state.watchers.tell_door(door, invalidation));
+        self.journaling().bound_journal(state)
     }
 
-    /// Writes an operation into the journal, if there is one.
-    fn write_down(&self, state: &mut State, op: &Op, data: &[u8]) -> Result<Data, FsError> {
-        self.open_journal(state)?;
-        if let Some(journal) = &mut state.journal {
-            journal.set_need(if op.makes_room() { Need::MakesRoom } else { Need::Ordinary });
-        }
-        state.introduce(op)?;
-        let Some(journal) = &mut state.journal else {
-            return Ok(Data::Memory(bytes::Bytes::copy_from_slice(data)));
-        };
-        if op.names_objects() {
-            journal.hold();
-            state.objects_named += 1;
-        }
-        let position = journal.append(op, data)?;
-        Ok(Data::Logged(Arc::clone(journal.log()), position))
-    }
-
-    /// On a full disk, gives the room that is kept for it to an operation that makes room; says whether there was any.
-    fn use_reserve(&self, op: &Op) -> bool {
-        let place = self.journal_place();
-        let reserve = place.as_ref().and_then(|place| place.reserve.as_deref());
-        op.makes_room() && reserve.is_some_and(|reserve| std::fs::remove_file(reserve).is_ok())
-    }
-
-    /// Bytes of a file without a name: they need not outlive a crash, but need not stay in memory either.
-    fn spill(&self, state: &mut State, data: &[u8]) -> Result<Data, FsError> {
-        let place = self.journal_place();
-        let Some(place) = place.as_ref() else {
-            return Ok(Data::Memory(bytes::Bytes::copy_from_slice(data)));
-        };
-        let spill = match &mut state.spill {
-            Some(spill) => spill,
-            None => state.spill.insert(Arc::new(LogFile::nameless(&place.directory)?)),
-        };
-        let position = spill.append(data)?;
-        Ok(Data::Logged(Arc::clone(spill), position))
-    }
-
-    /// The first operation after a snapshot starts a journal.
-    fn open_journal(&self, state: &mut State) -> Result<(), FsError> {
-        if state.journal.is_some() {
-            return Ok(());
-        }
-        let mut place = self.journal_place();
-        if let Some(place) = place.as_mut() {
-            let origin = match state.sealed.is_empty() && state.settling.is_none() {
-                true => Origin { base: mark_of(&state.base), follows: 0 },
-                false => Origin { base: 0, follows: place.included },
-            };
-            place.included += 1;
-            state.journal = Some(Journal::create(&place.path(place.included), origin)?);
-        }
-        Ok(())
-    }
-
-    /// How many bytes of journal a snapshot would make superfluous.
+    /// How many bytes of journal a snapshot would make obsolete.
     pub fn journal_len(&self) -> u64 {
         let state = self.state();
         let sealed: u64 = state.sealed.iter().map(|log| log.written()).sum();
         sealed + state.journal.as_ref().map_or(0, Journal::len)
     }
 
-    /// Takes away journals whose operations came to nothing.
+    /// Removes journals whose operations have no net effect.
     pub fn drop_journal(&self) {
         let mut state = self.state();
+        // Captured changes are in no head yet: until they are, the journal is their only durable copy.
         if !state.is_dirty() && state.settling.is_none() {
             state.journaled.clear();
             let journal = state.journal.take().map(|journal| Arc::clone(journal.log()));
@@ -452,38 +494,110 @@ impl WorkTree {
         }
     }
 
-    /// Stores what changed, as it is now, while the tree goes on. Commit the new head and call
-    /// [`FrozenTree::settle`], or drop the returned value and nothing has happened.
+    /// Stores the changes as of now, while the tree remains usable. The caller then commits the new head and
+    /// calls [`FrozenTree::settle`], or drops the returned value to undo everything.
     pub fn freeze(&self) -> Result<FrozenTree<'_>, FsError> {
         let turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.with_free_journal()?;
-        let (captured, included) = self.capture(&mut state)?;
+        // In the lock order: `turn` is already held while the snapshot is stored.
+        let mut state = self.journaling().with_free_journal()?;
+        let (captured, included) = self.journaling().capture(&mut state)?;
+        // From here on the tree is in use again: storing the captured state needs only the objects.
         let objects = state.objects.clone();
         let sealed = state.sealed.len();
         drop(state);
-        let mut tree = FrozenTree { tree: self, _turn: turn, frozen: None, included, sealed };
+        // Created before the objects are stored: if that fails, its drop returns the captured changes.
+        let mut tree = FrozenTree {
+            tree: self,
+            _turn: turn,
+            frozen: None,
+            included,
+            sealed,
+        };
         tree.frozen = Some(captured.store(&objects, &ObjectWriter::new(&objects))?);
         Ok(tree)
     }
 
-    /// Takes what changed; operations from now on go to a new journal.
-    fn capture(&self, state: &mut State) -> Result<(Captured, u64), FsError> {
-        self.make_named_durable(state)?;
-        if let Some(journal) = &mut state.journal {
-            journal.seal()?;
-        }
-        let captured = state.capture()?;
-        if let Some(journal) = state.journal.take() {
-            state.sealed.push(Arc::clone(journal.log()));
-            state.journaled.clear();
-        }
-        Ok((captured, self.journal_place().as_ref().map_or(0, |place| place.included)))
+    /// Delays lookups of a name in a directory until the returned value is dropped. Programs that already got
+    /// the name from a lookup or a listing do not look it up and continue.
+    pub fn prepare_name(&self, place: EntryPlace) -> NameInPreparation {
+        self.state().preparing.insert(place.clone());
+        NameInPreparation::new(&self.shared, place)
+    }
+
+    pub(super) fn await_preparation(&self) {
+        let state = self.state();
+        let waited = self
+            .shared
+            .prepared
+            .wait_timeout_while(state, PATIENCE, |state| !state.preparing.is_empty());
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        // Also after a timeout: the thread that prepares may have died, and lookups must not hang for it.
+        state.preparing.clear();
+    }
+
+    /// Sets how many unchanged files that doors know stay loaded.
+    pub fn set_loaded_files(&self, count: usize) {
+        self.state().stubs.set_loaded_files(count);
+    }
+
+    /// Waits for a snapshot that is being stored, then locks the tree for this caller alone.
+    pub fn exclusive(&self) -> ExclusiveTree<'_> {
+        ExclusiveTree::new(self)
+    }
+
+    /// The stored contents that files without a name still need and that no later snapshot contains. The caller
+    /// that takes a snapshot must keep them from being collected.
+    pub fn nameless_contents(&self) -> Vec<Content> {
+        self.state().nameless_contents()
+    }
+
+    /// Returns once everything done before survives a power loss. The tree remains usable meanwhile.
+    pub fn sync(&self) -> Result<(), FsError> {
+        self.journaling().sync()
+    }
+
+    /// Whether more of the journal is held back than should be in memory: a thread that may wait should then
+    /// sync.
+    pub fn is_sync_due(&self) -> bool {
+        self.shared.sync_due.load(Ordering::Relaxed)
+    }
+
+    fn journaling(&self) -> Journaling<'_> {
+        Journaling { tree: self }
+    }
+
+    /// Whether anything in the tree can be a promise of a source.
+    pub fn may_promise(&self) -> bool {
+        self.promised().may_promise()
+    }
+
+    /// Resolves an inode whose contents are promised: the entries of a directory, the bytes of a file. The
+    /// tree remains usable while the source is read. A file that the source has changed since takes its new
+    /// version, and one that is gone from the source is removed here.
+    pub fn fulfil_owed(&self, ino: Ino) -> Result<(), FsError> {
+        self.promised().fulfil_owed(ino)
+    }
+
+    /// Replaces a promised file with the version that the source has by now, if the tree has that promise at
+    /// `path`.
+    pub fn take_moved(&self, path: &TreePath, id: PromiseId) -> Result<(), FsError> {
+        self.promised().take_moved(path, id)
+    }
+
+    /// Whether the tree has this promise at `path`.
+    pub fn owes(&self, path: &TreePath, id: PromiseId) -> Result<bool, FsError> {
+        self.promised().owes(path, id)
+    }
+
+    fn promised(&self) -> Promised<'_> {
+        Promised { tree: self }
     }
 }
 
-/// How many files are noted as settled while everybody else waits.
+/// How many files are settled in one step while all doors wait.
 const SETTLED_AT_ONCE: usize = 1024;
-/// Whoever waits for the tree gets it meanwhile: a lock that is taken again at once would go past him.
+/// A pause between the steps: a thread that waits for the lock gets it then, whereas a lock that is retaken
+/// immediately would starve it.
 const BREATH: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// A state whose every part is stored, on its way to becoming the head.
@@ -493,13 +607,18 @@ pub struct FrozenTree<'a> {
     _turn: MutexGuard<'a, ()>,
     frozen: Option<Frozen>,
     included: u64,
-    /// How many of the sealed journals are in it.
+    /// How many of the sealed journals it includes.
     sealed: usize,
 }
 
 impl FrozenTree<'_> {
-    pub fn base(&self) -> &Base {
-        &self.frozen.as_ref().expect("it is there until the tree is settled").base
+    /// The state that was stored.
+    pub fn base(&self) -> &BaseTree {
+        &self
+            .frozen
+            .as_ref()
+            .expect("it is there until the tree is settled")
+            .base
     }
 
     /// The number of the last journal whose operations are in this tree.
@@ -507,13 +626,16 @@ impl FrozenTree<'_> {
         self.included
     }
 
-    /// The new head is durable: the journals up to here are not needed any more.
+    /// The new head is durable: the journals up to here are no longer needed.
     pub fn settle(mut self) {
         if let Some(frozen) = self.frozen.take() {
             let mut state = self.tree.state();
-            let mut settled = state.settle(frozen);
+            let mut settled = frozen.settle(&mut state);
+            // Only those that the capture included: a journal that was sealed since belongs to the next
+            // snapshot.
             let logs: Vec<Arc<LogFile>> = state.sealed.drain(..self.sealed).collect();
             drop(state);
+            // Without the lock, because removing a large file can take long.
             logs.iter().for_each(|log| remove_journal(log.place()));
             while settled.advance(&mut self.tree.state(), SETTLED_AT_ONCE) {
                 std::thread::sleep(BREATH);
@@ -526,9 +648,10 @@ impl Drop for WorkTree {
     fn drop(&mut self) {
         let door = self.door;
         let mut state = self.state();
-        let watchers = state.take_watchers(door);
+        let watchers = state.watchers.take(door);
         state.views.remove(door);
         drop(state);
+        // Like in `unwatch`: dropping a watcher may drop another door, which takes the same lock.
         drop(watchers);
         self.shared.locks.release_door(door.0);
     }
@@ -536,14 +659,14 @@ impl Drop for WorkTree {
 
 impl Drop for FrozenTree<'_> {
     fn drop(&mut self) {
-        // Settled already if it succeeded. Taking changes back touches only what is in memory.
+        // Already settled if it succeeded. Undoing the capture affects only memory.
         let abandoned = self.tree.state().abandon();
         debug_assert!(abandoned.is_ok(), "{abandoned:?}");
     }
 }
 
-/// A journal that cannot be removed is recognised by its number and removed at the next opening. The note goes first:
-/// alone it would say that its journal was lost.
+/// A journal that cannot be removed is recognised by its number and removed at the next opening. The note is
+/// removed first: alone it would mean that its journal was lost.
 fn remove_journal(place: &std::path::Path) {
     if remove_note(place).is_ok() {
         let _ = std::fs::remove_file(place);

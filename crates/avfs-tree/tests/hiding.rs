@@ -1,4 +1,4 @@
-//! What is hidden is hidden from every call: two trees that differ only in hidden entries answer alike.
+//! Hidden entries are hidden from every call: two trees that differ only in hidden entries answer alike.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,23 +8,28 @@ use std::sync::Arc;
 use avfs_core::rules::{Rule, Rules};
 use avfs_core::{Entry, EntryName, Label, Meta, Root, Timestamp, Totals, TreePath};
 use avfs_store::MemoryStore;
-use avfs_tree::{Attr, Base, Clock, FsError, Ino, Kind, NewEntry, Objects, Place, SetAttr, WorkTree};
+use avfs_tree::{
+    Attr, BaseTree, EntryPlace, FsError, Ino, InodeKind, NewEntry, Objects, SetAttr, TreeClock, WorkTree,
+};
 use proptest::prelude::*;
 
-/// It is always the same moment: what is hidden shows in no time of a directory either.
+/// A clock that stands still: hidden changes must not show in the times of a directory either.
 struct Noon;
 
-impl Clock for Noon {
+impl TreeClock for Noon {
     fn now(&self) -> Timestamp {
-        Timestamp { seconds: 1_000, nanos: 0 }
+        Timestamp {
+            seconds: 1_000,
+            nanos: 0,
+        }
     }
 }
 
-/// Everything that begins with `h` is hidden, and what is labelled.
+/// Hides every name that begins with `h`, and labelled entries.
 const RULES: [&str; 3] = ["/**=write", "**/h*/=none", "label:private=none@1"];
 
 struct Pair {
-    /// With hidden entries, and without.
+    /// A tree with hidden entries, and one without.
     trees: [WorkTree; 2],
     doors: [WorkTree; 2],
 }
@@ -35,8 +40,18 @@ fn name(text: &str) -> EntryName {
 
 fn tree() -> WorkTree {
     let objects = Objects::new(Arc::new(MemoryStore::new()));
-    let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
-    let base = Base { root: Root { directory: root, links: None, totals: Totals::default() }, inodes: None };
+    let root = Entry::empty_directory(Meta {
+        mode: 0o755,
+        ..Meta::default()
+    });
+    let base = BaseTree {
+        root: Root {
+            directory: root,
+            links: None,
+            totals: Totals::default(),
+        },
+        inodes: None,
+    };
     WorkTree::in_memory(objects, base, Arc::new(Noon)).unwrap()
 }
 
@@ -45,9 +60,12 @@ impl Pair {
         let trees = [tree(), tree()];
         for host in &trees {
             let directory = |parent: Ino, text: &str| {
-                host.create(parent, &name(text), NewEntry::directory(0o755)).unwrap().ino
+                host.create(parent, &name(text), NewEntry::directory(0o755))
+                    .unwrap()
+                    .ino
             };
-            let (a, b) = (directory(Ino::ROOT, "a"), directory(Ino::ROOT, "b"));
+            let a = directory(Ino::ROOT, "a");
+            let b = directory(Ino::ROOT, "b");
             let file = host.create(a, &name("f"), NewEntry::file(0o644)).unwrap().ino;
             host.write(file, 0, b"text").unwrap();
             host.create(b, &name("l"), NewEntry::symlink(b"../a/f")).unwrap();
@@ -61,7 +79,7 @@ impl Pair {
         Pair { trees, doors }
     }
 
-    /// Does the same through both doors; they must say the same.
+    /// Performs the same call through both doors; the answers must be equal.
     fn alike<T: Debug>(&self, act: impl Fn(&WorkTree) -> Result<T, FsError>) -> Result<(), TestCaseError> {
         let [with, without] = [&self.doors[0], &self.doors[1]].map(|door| told(act(door)));
         prop_assert_eq!(with, without);
@@ -69,11 +87,15 @@ impl Pair {
     }
 
     fn directory_with_hidden_things(&self, path: &TreePath) -> bool {
-        self.trees[0].resolve(path).is_ok_and(|attr| self.hides_below(attr.ino))
+        self.trees[0]
+            .resolve(path)
+            .is_ok_and(|attr| self.hides_below(attr.ino))
     }
 
     fn hides_below(&self, directory: Ino) -> bool {
-        let Ok(all) = self.trees[0].read_names(directory, None, 100) else { return false };
+        let Ok(all) = self.trees[0].read_names(directory, None, 100) else {
+            return false;
+        };
         let seen = self.doors[0].read_names(directory, None, 100).unwrap_or_default();
         all.len() != seen.len() || all.iter().any(|(_, ino, _)| self.hides_below(*ino))
     }
@@ -81,7 +103,7 @@ impl Pair {
 
 fn told<T: Debug>(result: Result<T, FsError>) -> String {
     match result {
-        // Missing and hidden are one and the same to whoever asks.
+        // To the caller, missing and hidden entries look the same.
         Err(error) => format!("{:?}: {error}", error.errno()),
         Ok(value) => format!("{value:?}"),
     }
@@ -89,13 +111,23 @@ fn told<T: Debug>(result: Result<T, FsError>) -> String {
 
 fn hide_things(host: &WorkTree) {
     for path in ["/", "/a", "/b"] {
-        let parent = host.resolve(&TreePath::parse(path.as_bytes()).unwrap()).unwrap().ino;
+        let parent = host
+            .resolve(&TreePath::parse(path.as_bytes()).unwrap())
+            .unwrap()
+            .ino;
         host.create(parent, &name("h"), NewEntry::file(0o644)).unwrap();
-        let below = host.create(parent, &name("hd"), NewEntry::directory(0o755)).unwrap().ino;
+        let below = host
+            .create(parent, &name("hd"), NewEntry::directory(0o755))
+            .unwrap()
+            .ino;
         host.create(below, &name("f"), NewEntry::file(0o644)).unwrap();
-        let labelled = host.create(parent, &name("p"), NewEntry::directory(0o755)).unwrap().ino;
+        let labelled = host
+            .create(parent, &name("p"), NewEntry::directory(0o755))
+            .unwrap()
+            .ino;
         host.create(labelled, &name("f"), NewEntry::file(0o644)).unwrap();
-        host.set_labels(labelled, [Label::new("private").unwrap()].into_iter().collect()).unwrap();
+        host.set_labels(labelled, [Label::new("private").unwrap()].into_iter().collect())
+            .unwrap();
     }
 }
 
@@ -119,7 +151,7 @@ enum Act {
 }
 
 fn path() -> impl Strategy<Value = TreePath> {
-    // `p` exists only as something that a label hides: only looking for it is alike.
+    // `p` exists only as an entry that a label hides: only lookups of it are compared.
     let names = prop::sample::select(vec!["a", "b", "f", "l", "h", "hd", "hx"]);
     prop::collection::vec(names, 1..4).prop_map(|names| TreePath::parse(names.join("/").as_bytes()).unwrap())
 }
@@ -146,16 +178,19 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn place(door: &WorkTree, path: &TreePath) -> Result<Place, FsError> {
+fn place(door: &WorkTree, path: &TreePath) -> Result<EntryPlace, FsError> {
     let (parent, name) = path.split_last().unwrap();
-    Ok(Place::new(door.resolve(&parent)?.ino, name))
+    Ok(EntryPlace::new(door.resolve(&parent)?.ino, name))
 }
 
 fn list(door: &WorkTree, path: &TreePath) -> Result<Vec<(EntryName, Attr)>, FsError> {
     let ino = door.resolve(path)?.ino;
     let one_by_one = door.read_directory(ino, None, 1)?;
     let all = door.read_directory(ino, None, 100)?;
-    assert_eq!(one_by_one.first().map(|(name, _)| name), all.first().map(|(name, _)| name));
+    assert_eq!(
+        one_by_one.first().map(|(name, _)| name),
+        all.first().map(|(name, _)| name)
+    );
     let names = door.read_names(ino, None, 100)?;
     assert_eq!(names.len(), all.len());
     Ok(all)
@@ -164,10 +199,14 @@ fn list(door: &WorkTree, path: &TreePath) -> Result<Vec<(EntryName, Attr)>, FsEr
 fn read(door: &WorkTree, path: &TreePath) -> Result<String, FsError> {
     let attr = door.resolve(path)?;
     let bytes = match attr.kind {
-        Kind::Symlink => door.read_link(attr.ino)?,
+        InodeKind::Symlink => door.read_link(attr.ino)?,
         _ => door.read_all(attr.ino)?.to_vec(),
     };
-    Ok(format!("{bytes:?} {:?} {:?}", door.list_xattrs(attr.ino)?, door.path(attr.ino)?))
+    Ok(format!(
+        "{bytes:?} {:?} {:?}",
+        door.list_xattrs(attr.ino)?,
+        door.path(attr.ino)?
+    ))
 }
 
 fn make(door: &WorkTree, path: &TreePath, kind: u8) -> Result<Attr, FsError> {
@@ -185,7 +224,15 @@ fn write(door: &WorkTree, path: &TreePath, how: u8) -> Result<u64, FsError> {
     match how {
         0 => door.append(ino, b"more"),
         1 => door.write(ino, 1, b"x").map(|()| 0),
-        2 => door.set_attr(ino, SetAttr { size: Some(2), ..SetAttr::default() }).map(|attr| attr.size),
+        2 => door
+            .set_attr(
+                ino,
+                SetAttr {
+                    size: Some(2),
+                    ..SetAttr::default()
+                },
+            )
+            .map(|attr| attr.size),
         _ => door.allocate(ino, 10).map(|()| 0),
     }
 }
@@ -193,7 +240,13 @@ fn write(door: &WorkTree, path: &TreePath, how: u8) -> Result<u64, FsError> {
 fn set(door: &WorkTree, path: &TreePath) -> Result<Attr, FsError> {
     let ino = door.resolve(path)?.ino;
     door.set_xattr(ino, b"user.a", b"1")?;
-    door.set_attr(ino, SetAttr { mode: Some(0o640), ..SetAttr::default() })
+    door.set_attr(
+        ino,
+        SetAttr {
+            mode: Some(0o640),
+            ..SetAttr::default()
+        },
+    )
 }
 
 fn perform(pair: &Pair, act: &Act) -> Result<(), TestCaseError> {
@@ -208,7 +261,7 @@ fn perform(pair: &Pair, act: &Act) -> Result<(), TestCaseError> {
             let at = place(door, path)?;
             door.unlink(at.parent, &at.name)
         }),
-        // A directory with hidden things in it is not empty, which can be seen by who wants to remove it.
+        // A directory with hidden entries is not empty, which a caller that tries to remove it can notice.
         Act::RemoveDirectory(path) | Act::RemoveTree(path) if pair.directory_with_hidden_things(path) => {
             Ok(())
         }

@@ -1,4 +1,5 @@
-//! Random requests to a lock table and to a model that knows each byte by itself, compared after every step.
+//! Random requests to a lock table and to a model that tracks each byte separately, compared after every
+//! step.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use avfs_tree::Ino;
-use avfs_tree::locks::{ByteRange, LockError, LockKind, LockOwner, LockRequest, LockTable, Scope, WaitId};
+use avfs_tree::locks::{
+    ByteRange, LockError, LockKind, LockOwner, LockRequest, LockScope, LockTable, WaitId,
+};
 use proptest::prelude::*;
 
-/// How many bytes a file has in the model.
+/// The number of bytes of a file in the model.
 const BYTES: u64 = 10;
 const DOORS: u64 = 2;
 const OWNERS_OF_A_DOOR: u64 = 3;
@@ -21,7 +24,7 @@ type Answer = (usize, Result<(), LockError>);
 enum Op {
     Set(LockRequest),
     SetWaiting(LockRequest),
-    Unlock(Ino, Scope, LockOwner),
+    Unlock(Ino, LockScope, LockOwner),
     ReleaseRecords(Ino, LockOwner),
     ReleaseFlock(Ino, LockOwner),
     ReleaseDoor(u64),
@@ -36,16 +39,22 @@ fn ino() -> impl Strategy<Value = Ino> {
     (0..FILES).prop_map(Ino)
 }
 
-fn scope() -> impl Strategy<Value = Scope> {
+fn scope() -> impl Strategy<Value = LockScope> {
     let range = (0..BYTES, 0..BYTES).prop_map(|(a, b)| ByteRange::new(a.min(b), a.max(b)).unwrap());
-    prop_oneof![4 => range.prop_map(Scope::Record), 1 => Just(Scope::Flock)]
+    prop_oneof![4 => range.prop_map(LockScope::Record), 1 => Just(LockScope::Flock)]
 }
 
 fn request() -> impl Strategy<Value = LockRequest> {
     let kind = prop_oneof![Just(LockKind::Shared), Just(LockKind::Exclusive)];
     (ino(), scope(), kind, owner()).prop_map(|(ino, scope, kind, owner)| {
         let pid = (owner.door * OWNERS_OF_A_DOOR + owner.owner) as u32;
-        LockRequest { ino, scope, kind, owner, pid }
+        LockRequest {
+            ino,
+            scope,
+            kind,
+            owner,
+            pid,
+        }
     })
 }
 
@@ -66,23 +75,25 @@ type Cell = (Ino, bool, u64);
 
 fn covers(request: &LockRequest, (ino, flock, byte): &Cell) -> bool {
     let inside = match request.scope {
-        Scope::Record(range) => !flock && range.first() <= *byte && *byte <= range.last(),
-        Scope::Flock => *flock,
+        LockScope::Record(range) => !flock && range.first() <= *byte && *byte <= range.last(),
+        LockScope::Flock => *flock,
     };
     inside && request.ino == *ino
 }
 
-fn cells(ino: Ino, scope: Scope) -> Vec<Cell> {
+fn cells(ino: Ino, scope: LockScope) -> Vec<Cell> {
     match scope {
-        Scope::Record(range) => (range.first()..=range.last()).map(|byte| (ino, false, byte)).collect(),
-        Scope::Flock => vec![(ino, true, 0)],
+        LockScope::Record(range) => (range.first()..=range.last())
+            .map(|byte| (ino, false, byte))
+            .collect(),
+        LockScope::Flock => vec![(ino, true, 0)],
     }
 }
 
 #[derive(Default)]
 struct Model {
     held: BTreeMap<(Cell, LockOwner), LockKind>,
-    /// By arrival.
+    /// In the order of arrival.
     waiting: BTreeMap<usize, LockRequest>,
     answers: Vec<Answer>,
 }
@@ -98,14 +109,17 @@ impl Model {
 
     fn set(&mut self, request: &LockRequest) -> bool {
         let flock = (request.ino, true, 0);
-        let converts = self.held.get(&(flock, request.owner)).is_some_and(|held| *held != request.kind);
-        if request.scope == Scope::Flock && converts {
-            self.unlock(request.ino, Scope::Flock, request.owner);
+        let converts = self
+            .held
+            .get(&(flock, request.owner))
+            .is_some_and(|held| *held != request.kind);
+        if request.scope == LockScope::Flock && converts {
+            self.unlock(request.ino, LockScope::Flock, request.owner);
         }
         let free = self.blockers(request).is_empty();
         if free {
             self.take(request);
-            self.serve(request.ino, request.scope == Scope::Flock);
+            self.serve(request.ino, request.scope == LockScope::Flock);
         }
         free
     }
@@ -127,11 +141,11 @@ impl Model {
         }
     }
 
-    fn unlock(&mut self, ino: Ino, scope: Scope, owner: LockOwner) {
+    fn unlock(&mut self, ino: Ino, scope: LockScope, owner: LockOwner) {
         for cell in cells(ino, scope) {
             self.held.remove(&(cell, owner));
         }
-        self.serve(ino, scope == Scope::Flock);
+        self.serve(ino, scope == LockScope::Flock);
     }
 
     fn serve(&mut self, ino: Ino, flock: bool) {
@@ -139,8 +153,10 @@ impl Model {
             let mut of_file = model
                 .waiting
                 .iter()
-                .filter(|(_, waiting)| waiting.ino == ino && (waiting.scope == Scope::Flock) == flock);
-            of_file.find(|(_, waiting)| model.blockers(waiting).is_empty()).map(|(tag, _)| *tag)
+                .filter(|(_, waiting)| waiting.ino == ino && (waiting.scope == LockScope::Flock) == flock);
+            of_file
+                .find(|(_, waiting)| model.blockers(waiting).is_empty())
+                .map(|(tag, _)| *tag)
         };
         while let Some(tag) = first(self) {
             let request = self.end(tag, Ok(()));
@@ -154,20 +170,26 @@ impl Model {
     }
 
     fn interrupt(&mut self, is_meant: impl Fn(usize, &LockRequest) -> bool) {
-        let meant = self.waiting.iter().filter(|(tag, request)| is_meant(**tag, request));
+        let meant = self
+            .waiting
+            .iter()
+            .filter(|(tag, request)| is_meant(**tag, request));
         for tag in meant.map(|(tag, _)| *tag).collect::<Vec<_>>() {
             self.end(tag, Err(LockError::Interrupted));
         }
     }
 
-    /// Follows who waits for whom until nothing new is found.
+    /// Follows waiting owners until no new one is found.
     fn closes_cycle(&self, request: &LockRequest) -> bool {
-        if request.scope == Scope::Flock {
+        if request.scope == LockScope::Flock {
             return false;
         }
         let mut reached = self.blockers(request);
         loop {
-            let records = self.waiting.values().filter(|waiting| waiting.scope != Scope::Flock);
+            let records = self
+                .waiting
+                .values()
+                .filter(|waiting| waiting.scope != LockScope::Flock);
             let next = records.filter(|waiting| reached.contains(&waiting.owner));
             let more: BTreeSet<LockOwner> = next.flat_map(|waiting| self.blockers(waiting)).collect();
             if more.is_subset(&reached) {
@@ -181,7 +203,9 @@ impl Model {
         for tag in self.waiting.keys().copied().collect::<Vec<_>>() {
             let waiting = self.waiting[&tag];
             let shared = waiting.kind == LockKind::Shared && granted.kind == LockKind::Shared;
-            let meets = cells(granted.ino, granted.scope).iter().any(|cell| covers(&waiting, cell));
+            let meets = cells(granted.ino, granted.scope)
+                .iter()
+                .any(|cell| covers(&waiting, cell));
             if !shared && meets && waiting.owner != granted.owner && self.closes_cycle(&waiting) {
                 self.end(tag, Err(LockError::Deadlock));
             }
@@ -189,7 +213,7 @@ impl Model {
     }
 }
 
-/// The table, with the answers of its waiters by their tags.
+/// The table, with the answers to its waiters by their tags.
 struct Subject {
     table: LockTable,
     answers: Arc<Mutex<Vec<Answer>>>,
@@ -205,27 +229,43 @@ impl Subject {
         }
     }
 
-    /// Every byte is free or not for every owner and kind, as the model says.
+    /// Every byte is free or not for every owner and kind, as in the model.
     fn compare(&self, model: &Model) -> Result<(), TestCaseError> {
         for ino in (0..FILES).map(Ino) {
-            let records = (0..BYTES).map(|byte| Scope::Record(ByteRange::new(byte, byte).unwrap()));
-            for scope in records.chain([Scope::Flock]) {
+            let records = (0..BYTES).map(|byte| LockScope::Record(ByteRange::new(byte, byte).unwrap()));
+            for scope in records.chain([LockScope::Flock]) {
                 self.compare_byte(model, ino, scope)?;
             }
         }
         Ok(())
     }
 
-    fn compare_byte(&self, model: &Model, ino: Ino, scope: Scope) -> Result<(), TestCaseError> {
+    fn compare_byte(&self, model: &Model, ino: Ino, scope: LockScope) -> Result<(), TestCaseError> {
         let cell = cells(ino, scope)[0];
         let holders: Vec<_> = model.held.iter().filter(|((held, _), _)| *held == cell).collect();
         for number in 0..DOORS * OWNERS_OF_A_DOOR {
-            let owner = LockOwner { door: number / OWNERS_OF_A_DOOR, owner: number % OWNERS_OF_A_DOOR };
+            let owner = LockOwner {
+                door: number / OWNERS_OF_A_DOOR,
+                owner: number % OWNERS_OF_A_DOOR,
+            };
             let others = || holders.iter().filter(|((_, other), _)| *other != owner);
             let written = others().any(|(_, kind)| **kind == LockKind::Exclusive);
-            let request = |kind| LockRequest { ino, scope, kind, owner, pid: 0 };
+            let request = |kind| LockRequest {
+                ino,
+                scope,
+                kind,
+                owner,
+                pid: 0,
+            };
             let found = self.table.test(&request(LockKind::Exclusive)).is_some();
-            prop_assert_eq!(found, others().next().is_some(), "{:?} {:?} {:?}", owner, ino, scope);
+            prop_assert_eq!(
+                found,
+                others().next().is_some(),
+                "{:?} {:?} {:?}",
+                owner,
+                ino,
+                scope
+            );
             let found = self.table.test(&request(LockKind::Shared)).is_some();
             prop_assert_eq!(found, written, "{:?} {:?} {:?}", owner, ino, scope);
         }
@@ -262,14 +302,14 @@ proptest! {
                 }
                 Op::ReleaseRecords(ino, owner) => {
                     subject.table.release_records(ino, owner);
-                    model.unlock(ino, Scope::Record(ByteRange::new(0, BYTES - 1).unwrap()), owner);
+                    model.unlock(ino, LockScope::Record(ByteRange::new(0, BYTES - 1).unwrap()), owner);
                 }
                 Op::ReleaseFlock(ino, owner) => {
                     subject.table.release_flock(ino, owner);
                     model.interrupt(|_, waiting| {
-                        waiting.ino == ino && waiting.owner == owner && waiting.scope == Scope::Flock
+                        waiting.ino == ino && waiting.owner == owner && waiting.scope == LockScope::Flock
                     });
-                    model.unlock(ino, Scope::Flock, owner);
+                    model.unlock(ino, LockScope::Flock, owner);
                 }
                 Op::ReleaseDoor(door) => {
                     subject.table.release_door(door);

@@ -1,4 +1,4 @@
-//! How much memory a tree takes for each file that a kernel knows, counted byte by byte.
+//! The memory that a tree needs for each file that a kernel knows, counted byte by byte.
 
 #![allow(unsafe_code, reason = "an allocator that counts is one")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -9,34 +9,34 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use avfs_core::{Entry, EntryName, Meta, Root, Totals};
 use avfs_store::MemoryStore;
-use avfs_tree::{Base, Ino, NewEntry, Objects, SystemClock, WorkTree};
+use avfs_tree::{BaseTree, Ino, NewEntry, Objects, SystemClock, WorkTree};
 
 struct Counting;
 
 static IN_USE: AtomicIsize = AtomicIsize::new(0);
 
-/// What an allocation takes of the C library's memory: its header, in steps of sixteen bytes.
+/// The memory that the C library uses for an allocation: with its header, in steps of sixteen bytes.
 fn taken(size: usize) -> isize {
     (size + 8).next_multiple_of(16).max(32) as isize
 }
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: all arguments are passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: as for the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: as for the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         IN_USE.fetch_add(taken(size) - taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: as for the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// So many that the tables have just grown and are half empty, and that all nodes stay in their cache.
+/// Chosen so that the tables have just grown and are half empty, and that all nodes stay in their cache.
 const DIRECTORIES: usize = 300;
 const FILES_EACH: usize = 100;
 const FILES: usize = DIRECTORIES * FILES_EACH;
@@ -55,15 +55,25 @@ fn name(kind: &str, number: usize) -> EntryName {
 }
 
 /// A stored tree of many files.
-fn stored(objects: &Objects) -> Base {
-    let directory = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
-    let root = Root { directory, links: None, totals: Totals::default() };
-    let empty = Base { root, inodes: None };
+fn stored(objects: &Objects) -> BaseTree {
+    let directory = Entry::empty_directory(Meta {
+        mode: 0o755,
+        ..Meta::default()
+    });
+    let root = Root {
+        directory,
+        links: None,
+        totals: Totals::default(),
+    };
+    let empty = BaseTree { root, inodes: None };
     let tree = WorkTree::in_memory(objects.clone(), empty, Arc::new(SystemClock)).unwrap();
     for directory in 0..DIRECTORIES {
-        let parent = tree.create(Ino::ROOT, &name("d", directory), NewEntry::directory(0o755)).unwrap();
+        let parent = tree
+            .create(Ino::ROOT, &name("d", directory), NewEntry::directory(0o755))
+            .unwrap();
         for file in 0..FILES_EACH {
-            tree.create(parent.ino, &name("file", file), NewEntry::file(0o644)).unwrap();
+            tree.create(parent.ino, &name("file", file), NewEntry::file(0o644))
+                .unwrap();
         }
     }
     let frozen = tree.freeze().unwrap();
@@ -72,7 +82,7 @@ fn stored(objects: &Objects) -> Base {
     base
 }
 
-/// Makes a kernel know everything; returns what it knows.
+/// Makes a kernel look up everything; returns the inodes that it knows.
 fn walk(kernel: &WorkTree) -> Vec<Ino> {
     let mut known = Vec::with_capacity(FILES + DIRECTORIES);
     for (_, directory) in kernel.read_directory(Ino::ROOT, None, usize::MAX).unwrap() {
@@ -83,12 +93,12 @@ fn walk(kernel: &WorkTree) -> Vec<Ino> {
     known
 }
 
-/// One test: what others allocate at the same time would be counted too.
+/// One test: allocations of concurrent tests would be counted too.
 #[test]
 fn a_known_file_takes_little_memory_and_a_forgotten_one_none() {
     let objects = Objects::new(Arc::new(MemoryStore::new()));
     let base = stored(&objects);
-    // What the walk brings into the cache of nodes is there before.
+    // The nodes that the walk loads into the cache are already there.
     let open = || WorkTree::in_memory(objects.clone(), base.clone(), Arc::new(SystemClock)).unwrap();
     walk(&open());
 

@@ -1,4 +1,4 @@
-//! A door through which nobody waits for the store.
+//! A door whose requests never wait for the store.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,33 +9,54 @@ use avfs_core::{Content, Entry, EntryName, Meta, Root, Totals};
 use avfs_store::MemoryStore;
 use avfs_testkit::GatedStore;
 use avfs_tree::{
-    Base, FsError, Ino, JournalPlace, NewEntry, ObjectWriter, Objects, Place, SetAttr, SystemClock, WorkTree,
+    BaseTree, EntryPlace, FsError, Ino, JournalPlace, NewEntry, ObjectWriter, Objects, SetAttr, SystemClock,
+    WorkTree,
 };
 
 type Gate = GatedStore<MemoryStore>;
 
-/// Nothing here takes as long as this, even on a machine that does much else.
+/// Nothing here takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn name(name: &str) -> EntryName {
     EntryName::new(name.as_bytes()).unwrap()
 }
 
-fn empty() -> Base {
-    let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
-    Base { root: Root { directory: root, links: None, totals: Totals::default() }, inodes: None }
+fn empty() -> BaseTree {
+    let root = Entry::empty_directory(Meta {
+        mode: 0o755,
+        ..Meta::default()
+    });
+    BaseTree {
+        root: Root {
+            directory: root,
+            links: None,
+            totals: Totals::default(),
+        },
+        inodes: None,
+    }
 }
 
-fn journaled(gate: &Arc<Gate>, base: Base, directory: &tempfile::TempDir) -> WorkTree {
-    let place = JournalPlace { directory: directory.path().into(), included: 1000, reserve: None };
+fn journaled(gate: &Arc<Gate>, base: BaseTree, directory: &tempfile::TempDir) -> WorkTree {
+    let place = JournalPlace {
+        directory: directory.path().into(),
+        included: 1000,
+        reserve: None,
+    };
     WorkTree::journaled(Objects::new(gate.clone()), base, Arc::new(SystemClock), place).unwrap()
 }
 
 /// The state of a tree with `d/e/f`, stored.
-fn stored(gate: &Arc<Gate>) -> Base {
+fn stored(gate: &Arc<Gate>) -> BaseTree {
     let tree = WorkTree::in_memory(Objects::new(gate.clone()), empty(), Arc::new(SystemClock)).unwrap();
-    let outer = tree.create(Ino::ROOT, &name("d"), NewEntry::directory(0o755)).unwrap().ino;
-    let inner = tree.create(outer, &name("e"), NewEntry::directory(0o755)).unwrap().ino;
+    let outer = tree
+        .create(Ino::ROOT, &name("d"), NewEntry::directory(0o755))
+        .unwrap()
+        .ino;
+    let inner = tree
+        .create(outer, &name("e"), NewEntry::directory(0o755))
+        .unwrap()
+        .ino;
     let file = tree.create(inner, &name("f"), NewEntry::file(0o644)).unwrap().ino;
     tree.write(file, 0, b"stored").unwrap();
     let frozen = tree.freeze().unwrap();
@@ -44,7 +65,7 @@ fn stored(gate: &Arc<Gate>) -> Base {
     base
 }
 
-/// Does something until it is not refused any more, and says how often it was.
+/// Repeats an action until it is not refused, and returns how often it was.
 fn patiently<T>(door: &WorkTree, mut act: impl FnMut() -> Result<T, FsError>) -> (T, usize) {
     let mut fetched = Vec::new();
     loop {
@@ -63,11 +84,17 @@ fn what_is_refused_has_not_happened_and_succeeds_when_it_is_fetched() {
     let host = journaled(&gate, base, &directory);
     let door = host.holding_door().never_waiting();
     let before = host.totals();
-    let renamed = || door.rename(Place::new(Ino::ROOT, name("d")), Place::new(Ino::ROOT, name("d2")));
+    let renamed = || {
+        door.rename(
+            EntryPlace::new(Ino::ROOT, name("d")),
+            EntryPlace::new(Ino::ROOT, name("d2")),
+        )
+    };
     assert!(renamed().unwrap_err().wanted().is_some());
     assert_eq!((host.totals(), host.journal_len()), (before, 0));
     let (outer, _) = patiently(&door, || door.lookup(Ino::ROOT, &name("d")));
-    door.create(outer.ino, &name("new"), NewEntry::file(0o644)).unwrap();
+    door.create(outer.ino, &name("new"), NewEntry::file(0o644))
+        .unwrap();
     let (inner, _) = patiently(&door, || door.lookup(outer.ino, &name("e")));
     let (file, _) = patiently(&door, || door.lookup(inner.ino, &name("f")));
     let mut bytes = [0; 6];
@@ -75,7 +102,10 @@ fn what_is_refused_has_not_happened_and_succeeds_when_it_is_fetched() {
     assert_eq!((read, &bytes, refusals), (6, b"stored", 1));
     let (_, refusals) = patiently(&door, || door.write(file.ino, 6, b" and written"));
     assert_eq!(refusals, 0);
-    let mode = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    let mode = SetAttr {
+        mode: Some(0o600),
+        ..SetAttr::default()
+    };
     assert_eq!(door.set_attr(file.ino, mode).unwrap().meta.mode, 0o600);
     assert_eq!(host.totals().inodes, before.inodes + 1);
     assert_eq!(&host.read_all(file.ino).unwrap()[..], b"stored and written");
@@ -90,21 +120,27 @@ fn entries_that_were_refused_are_not_held() {
     let (entries, refusals) = patiently(&door, || door.read_directory(Ino::ROOT, None, 10));
     assert!(refusals > 0);
     let ino = entries[0].1.ino;
-    // Held once: given back once, nobody holds it, and it leaves with its name.
+    // Held once: after one release it is no longer held, and it is unloaded with its name.
     door.release(ino, 1).unwrap();
     host.remove_tree(Ino::ROOT, &name("d")).unwrap();
     assert!(matches!(host.attr(ino), Err(FsError::Stale(_))));
 }
 
 #[test]
-fn a_journal_that_is_held_back_makes_nobody_wait() {
+fn held_back_journal_blocks_no_other_request() {
     const PIECE: usize = 32 << 10;
     let directory = tempfile::tempdir().unwrap();
     let gate = Arc::<Gate>::default();
     let host = journaled(&gate, empty(), &directory);
     let door = host.holding_door().never_waiting();
-    let file = door.create(Ino::ROOT, &name("f"), NewEntry::file(0o644)).unwrap().ino;
-    let other = door.create(Ino::ROOT, &name("g"), NewEntry::file(0o644)).unwrap().ino;
+    let file = door
+        .create(Ino::ROOT, &name("f"), NewEntry::file(0o644))
+        .unwrap()
+        .ino;
+    let other = door
+        .create(Ino::ROOT, &name("g"), NewEntry::file(0o644))
+        .unwrap()
+        .ino;
     host.sync().unwrap();
     let writer = ObjectWriter::new(&host.objects());
     let blob = writer.put_blob(b"an object".to_vec()).unwrap();

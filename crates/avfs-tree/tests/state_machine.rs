@@ -13,10 +13,10 @@ use avfs_core::diff::diff_trees;
 use avfs_core::{Entry, EntryName, Meta, Root, Snapshot, Timestamp, Totals};
 use avfs_store::MemoryStore;
 use avfs_tree::{
-    Attr, Base, Clock, FrozenTree, FsError, Ino, JournalPlace, Kind as TreeKind, NewEntry, ObjectWriter,
-    Objects, Place, SetAttr, WorkTree, validate,
+    Attr, BaseTree, EntryPlace, FrozenTree, FsError, Ino, InodeKind as TreeKind, JournalPlace, NewEntry,
+    ObjectWriter, Objects, SetAttr, TreeClock, WorkTree, validate,
 };
-use model::{Kind, Listing, Model, Node, Path};
+use model::{Kind, Listing, MapNode, Model, Path};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -41,11 +41,11 @@ enum Op {
     Crash,
     /// Every file is held, as by a kernel that knows it.
     Hold,
-    /// Everything is let go.
+    /// Releases everything.
     Forget,
-    /// An earlier state becomes the present one.
+    /// Makes an earlier state the current one.
     Travel(usize),
-    /// A snapshot that is being stored while other things happen.
+    /// A snapshot that is being stored while other operations run.
     SlowSnapshot(Vec<Op>, End),
 }
 
@@ -54,7 +54,7 @@ enum Op {
 enum End {
     Settled,
     Abandoned,
-    /// The process dies before the new head is committed, or right behind that.
+    /// The process dies before the new head is committed, or right after that.
     CrashedBefore,
     CrashedAfter,
 }
@@ -109,12 +109,15 @@ fn change() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Every reading is a second later.
+/// Every reading is one second later.
 struct Ticking(AtomicI64);
 
-impl Clock for Ticking {
+impl TreeClock for Ticking {
     fn now(&self) -> Timestamp {
-        Timestamp { seconds: self.0.fetch_add(1, Ordering::Relaxed), nanos: 7 }
+        Timestamp {
+            seconds: self.0.fetch_add(1, Ordering::Relaxed),
+            nanos: 7,
+        }
     }
 }
 
@@ -122,7 +125,7 @@ struct Subject {
     objects: Objects,
     clock: Arc<Ticking>,
     directory: tempfile::TempDir,
-    base: Base,
+    base: BaseTree,
     included: u64,
     tree: Arc<WorkTree>,
     held: Vec<Ino>,
@@ -133,14 +136,34 @@ impl Subject {
         let objects = Objects::new(Arc::new(MemoryStore::new()));
         let clock = Arc::new(Ticking(AtomicI64::new(1000)));
         let directory = tempfile::tempdir().unwrap();
-        let root = Entry::empty_directory(Meta { mode: 0o755, ..Meta::default() });
-        let root = Root { directory: root, links: None, totals: Totals::default() };
-        let base = Base { root, inodes: None };
-        let place = JournalPlace { directory: directory.path().into(), included: 0, reserve: None };
+        let root = Entry::empty_directory(Meta {
+            mode: 0o755,
+            ..Meta::default()
+        });
+        let root = Root {
+            directory: root,
+            links: None,
+            totals: Totals::default(),
+        };
+        let base = BaseTree { root, inodes: None };
+        let place = JournalPlace {
+            directory: directory.path().into(),
+            included: 0,
+            reserve: None,
+        };
         let tree = WorkTree::journaled(objects.clone(), base.clone(), clock.clone(), place).unwrap();
         tree.set_loaded_files(2);
-        let (tree, held) = (Arc::new(tree), Vec::new());
-        Subject { objects, clock, directory, base, included: 0, tree, held }
+        let tree = Arc::new(tree);
+        let held = Vec::new();
+        Subject {
+            objects,
+            clock,
+            directory,
+            base,
+            included: 0,
+            tree,
+            held,
+        }
     }
 
     fn snapshot(&mut self) {
@@ -156,23 +179,35 @@ impl Subject {
         self.assert_valid();
     }
 
-    /// What was stored says of itself what is true.
+    /// The claims of stored structures are true.
     fn assert_valid(&self) {
         let writer = ObjectWriter::new(&self.objects);
-        let (author, reason) = (String::new(), String::new());
+        let author = String::new();
+        let reason = String::new();
         let root = self.base.root.clone();
-        let snapshot = Snapshot { root, parents: Vec::new(), time: Timestamp::default(), author, reason };
+        let snapshot = Snapshot {
+            root,
+            parents: Vec::new(),
+            time: Timestamp::default(),
+            author,
+            reason,
+        };
         let id = writer.put_snapshot(&snapshot).unwrap();
         writer.flush().unwrap();
         let flaws = validate(&self.objects, [(id, self.base.inodes)], 10);
         assert!(flaws.is_empty(), "{flaws:?}");
     }
 
-    /// Opens the tree anew, from the last snapshot and what the journal holds.
+    /// Reopens the tree from the last snapshot and the journal.
     fn open_again(&mut self) {
-        let place =
-            JournalPlace { directory: self.directory.path().into(), included: self.included, reserve: None };
-        let (objects, base, clock) = (self.objects.clone(), self.base.clone(), self.clock.clone());
+        let place = JournalPlace {
+            directory: self.directory.path().into(),
+            included: self.included,
+            reserve: None,
+        };
+        let objects = self.objects.clone();
+        let base = self.base.clone();
+        let clock = self.clock.clone();
         self.tree = Arc::new(WorkTree::journaled(objects, base, clock, place).unwrap());
         self.tree.set_loaded_files(2);
         self.held.clear();
@@ -185,10 +220,15 @@ impl Subject {
         }
     }
 
-    /// As a kernel does it: a directory is not forgotten before what it knows in it.
+    /// As a kernel does it: a directory is not forgotten before the inodes that the kernel knows in it.
     fn forget(&mut self) {
         let mut held = std::mem::take(&mut self.held);
-        let depth = |ino: &Ino| self.tree.path(*ino).unwrap().map_or(0, |path| path.components().count());
+        let depth = |ino: &Ino| {
+            self.tree
+                .path(*ino)
+                .unwrap()
+                .map_or(0, |path| path.components().count())
+        };
         held.sort_by_cached_key(|ino| std::cmp::Reverse(depth(ino)));
         for ino in held {
             self.tree.attr(ino).unwrap();
@@ -196,12 +236,12 @@ impl Subject {
         }
     }
 
-    fn place(&self, path: &[u8]) -> Result<Place, FsError> {
+    fn place(&self, path: &[u8]) -> Result<EntryPlace, FsError> {
         let mut parent = Ino::ROOT;
         for name in &path[..path.len() - 1] {
             parent = self.tree.lookup(parent, &name_of(*name))?.ino;
         }
-        Ok(Place::new(parent, name_of(path[path.len() - 1])))
+        Ok(EntryPlace::new(parent, name_of(path[path.len() - 1])))
     }
 
     fn find(&self, path: &[u8]) -> Result<Attr, FsError> {
@@ -221,27 +261,33 @@ impl Subject {
             }
             let mut after: Option<EntryName> = None;
             loop {
-                // Small pages, so that reading goes on behind a name.
+                // Small pages, so that listing continues after a name.
                 let page = self.tree.read_directory(attr.ino, after.as_ref(), 2).unwrap();
                 let Some((last, _)) = page.last() else { break };
                 after = Some(last.clone());
                 found.extend(
-                    page.into_iter().map(|(name, attr)| ([&path[..], name.as_bytes()].concat(), attr)),
+                    page.into_iter()
+                        .map(|(name, attr)| ([&path[..], name.as_bytes()].concat(), attr)),
                 );
             }
         }
         let mut names: HashMap<Ino, usize> = HashMap::new();
-        found.iter().for_each(|(_, attr)| *names.entry(attr.ino).or_default() += 1);
+        found
+            .iter()
+            .for_each(|(_, attr)| *names.entry(attr.ino).or_default() += 1);
         let directories: Vec<Path> = found
             .iter()
             .filter(|(_, attr)| attr.kind == TreeKind::Directory)
             .map(|(path, _)| path.clone())
             .collect();
         let is_in = |path: &Path, above: &Path| path.split_last().is_some_and(|(_, parent)| parent == above);
-        let numbers = found.iter().map(|(path, attr)| (path.clone(), attr.ino)).collect();
+        let numbers = found
+            .iter()
+            .map(|(path, attr)| (path.clone(), attr.ino))
+            .collect();
         let listing = found.into_iter().map(|(path, attr)| {
             let count = names[&attr.ino];
-            // A directory is also named by itself, and by each directory in it.
+            // A directory also has a name in itself, and one in each of its subdirectories.
             let links = match attr.kind {
                 TreeKind::Directory => 2 + directories.iter().filter(|below| is_in(below, &path)).count(),
                 _ => count,
@@ -252,7 +298,7 @@ impl Subject {
         (listing.collect(), numbers)
     }
 
-    fn node(&self, attr: &Attr) -> Node {
+    fn node(&self, attr: &Attr) -> MapNode {
         let kind = match attr.kind {
             TreeKind::File => {
                 let bytes = self.tree.read_all(attr.ino).unwrap().to_vec();
@@ -261,10 +307,14 @@ impl Subject {
             }
             TreeKind::Directory => Kind::Directory,
             TreeKind::Symlink => Kind::Symlink(self.tree.read_link(attr.ino).unwrap()),
-            other => panic!("nobody made a {other:?}"),
+            other => panic!("no operation creates a {other:?}"),
         };
         let xattr = attr.meta.xattrs.get(b"user.x").map(<[u8]>::to_vec);
-        Node { kind, mode: attr.meta.mode, xattr }
+        MapNode {
+            kind,
+            mode: attr.meta.mode,
+            xattr,
+        }
     }
 }
 
@@ -302,7 +352,10 @@ fn perform(model: &mut Model, subject: &mut Subject, op: &Op) -> Result<(), FsEr
             });
         }
         Op::Resize(path, size) => {
-            let set = SetAttr { size: Some(u64::from(*size)), ..SetAttr::default() };
+            let set = SetAttr {
+                size: Some(u64::from(*size)),
+                ..SetAttr::default()
+            };
             tree.set_attr(subject.find(path)?.ino, set)?;
             edit_file(model, path, |file| file.resize(*size as usize, 0));
         }
@@ -340,7 +393,8 @@ fn perform(model: &mut Model, subject: &mut Subject, op: &Op) -> Result<(), FsEr
         Op::Exchange(from, to) => {
             tree.exchange(subject.place(from)?, subject.place(to)?)?;
             if from != to {
-                let (first, second) = (model.take(from), model.take(to));
+                let first = model.take(from);
+                let second = model.take(to);
                 model.put(to, first);
                 model.put(from, second);
             }
@@ -352,7 +406,10 @@ fn perform(model: &mut Model, subject: &mut Subject, op: &Op) -> Result<(), FsEr
             model.names.insert(to.clone(), index);
         }
         Op::SetMode(path, mode) => {
-            let set = SetAttr { mode: Some(u32::from(*mode)), ..SetAttr::default() };
+            let set = SetAttr {
+                mode: Some(u32::from(*mode)),
+                ..SetAttr::default()
+            };
             tree.set_attr(subject.find(path)?.ino, set)?;
             if let Some(node) = model.node_mut(path) {
                 node.mode = u32::from(*mode);
@@ -388,13 +445,13 @@ fn edit_file(model: &mut Model, path: &[u8], edit: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-/// Whether a refusal is what the model would expect: it must not be possible.
+/// Checks that the model expects a refusal: the operation must be impossible.
 fn check_refusal(model: &Model, op: &Op, error: &FsError) {
     let possible = match op {
         Op::Create(path, _) | Op::MakeDirectory(path) | Op::Symlink(path, _) => model.is_free(path),
-        Op::Write(path, ..) | Op::Resize(path, _) | Op::Punch(path, ..) => {
-            model.node(path).is_some_and(|node| matches!(node.kind, Kind::File(_)))
-        }
+        Op::Write(path, ..) | Op::Resize(path, _) | Op::Punch(path, ..) => model
+            .node(path)
+            .is_some_and(|node| matches!(node.kind, Kind::File(_))),
         Op::Unlink(path) => model.node(path).is_some() && !model.is_directory(path),
         Op::RemoveDirectory(path) => model.is_directory(path) && model.below(path).is_empty(),
         Op::RemoveTree(path) | Op::SetMode(path, _) | Op::SetXattr(path, Some(_)) => {
@@ -402,7 +459,9 @@ fn check_refusal(model: &Model, op: &Op, error: &FsError) {
         }
         Op::SetXattr(path, None) => model.node(path).is_some_and(|node| node.xattr.is_some()),
         Op::Rename(from, to) => {
-            let kinds_fit = model.node(to).is_none_or(|_| model.is_directory(from) == model.is_directory(to));
+            let kinds_fit = model
+                .node(to)
+                .is_none_or(|_| model.is_directory(from) == model.is_directory(to));
             let target_free = model.is_free(to) || model.node(to).is_some();
             let into_itself = to.len() > from.len() && to.starts_with(from);
             let non_empty = model.is_directory(to) && !model.below(to).is_empty() && from != to;
@@ -451,11 +510,12 @@ fn run(operations: &[Op]) {
 struct Run {
     model: Model,
     subject: Subject,
-    /// What a crash may bring back: the states since the last promise of durability.
+    /// The states that a crash may leave: those since the last guarantee of durability.
     candidates: Vec<Model>,
     /// Earlier states, and whether numbers were lent in them.
-    kept: Vec<(Base, Model, bool)>,
-    /// A file that is held without a name may have the number that another one gets back when all is reopened.
+    kept: Vec<(BaseTree, Model, bool)>,
+    /// A file that is held without a name may have a number that another one gets back when the tree is
+    /// reopened.
     numbers_lent: bool,
 }
 
@@ -478,11 +538,17 @@ impl Run {
         }
     }
 
-    /// The tree was opened anew: it shows one of the states that it may.
+    /// The tree was reopened: it must show one of the candidate states.
     fn survive(&mut self) {
         let listing = self.subject.listing().0;
-        let survivor = self.candidates.iter().rev().find(|candidate| candidate.listing() == listing);
-        self.model = survivor.expect("a crash brings back a state since the last sync").clone();
+        let survivor = self
+            .candidates
+            .iter()
+            .rev()
+            .find(|candidate| candidate.listing() == listing);
+        self.model = survivor
+            .expect("a crash brings back a state since the last sync")
+            .clone();
         self.candidates = vec![self.model.clone()];
     }
 
@@ -498,32 +564,46 @@ impl Run {
         let mut distinct: HashMap<Ino, usize> = HashMap::new();
         for (path, ino) in &numbers {
             let node = self.model.names[path];
-            assert_eq!(*distinct.entry(*ino).or_insert(node), node, "two files share inode {ino:?}");
+            assert_eq!(
+                *distinct.entry(*ino).or_insert(node),
+                node,
+                "two files share inode {ino:?}"
+            );
         }
         numbers
     }
 
-    /// Goes to a kept state, and keeps the present one.
+    /// Moves to a kept state, and keeps the current one.
     fn travel(&mut self, seed: usize) {
         let tree = Arc::clone(&self.subject.tree);
         self.numbers_lent |= !self.subject.held.is_empty();
-        let mut still = tree.stand_still();
-        let stored = still.freeze().unwrap();
-        (self.subject.base, self.subject.included) = (stored.base().clone(), stored.journal());
+        let mut exclusive = tree.exclusive();
+        let stored = exclusive.freeze().unwrap();
+        self.subject.base = stored.base().clone();
+        self.subject.included = stored.journal();
         self.subject.assert_valid();
-        still.settle(stored);
-        self.kept.push((self.subject.base.clone(), self.model.clone(), self.numbers_lent));
+        exclusive.settle(stored);
+        self.kept
+            .push((self.subject.base.clone(), self.model.clone(), self.numbers_lent));
         let (to, model, were_lent) = self.kept[seed % self.kept.len()].clone();
         self.numbers_lent |= were_lent;
         let mut changes = Vec::new();
-        diff_trees(&self.subject.objects, &self.subject.base.root, &to.root, &mut |change| {
-            changes.push(change);
-            Ok::<(), avfs_tree::ObjectError>(())
-        })
+        diff_trees(
+            &self.subject.objects,
+            &self.subject.base.root,
+            &to.root,
+            &mut |change| {
+                changes.push(change);
+                Ok::<(), avfs_tree::ObjectError>(())
+            },
+        )
         .unwrap();
-        still.rebase(to.clone(), &changes, seed.is_multiple_of(2)).unwrap();
-        drop(still);
-        (self.subject.base, self.model) = (to, model);
+        exclusive
+            .rebase(to.clone(), &changes, seed.is_multiple_of(2))
+            .unwrap();
+        drop(exclusive);
+        self.subject.base = to;
+        self.model = model;
         self.candidates = vec![self.model.clone()];
         self.check(&Op::Travel(seed));
     }
@@ -559,23 +639,29 @@ impl Run {
     }
 }
 
-/// The id that the tree has when its last snapshot is loaded, touched everywhere and stored again.
+/// The id of the tree when its last snapshot is loaded, touched everywhere and stored again.
 fn same_tree_at_once(subject: &mut Subject) -> avfs_core::EntryKind {
     subject.snapshot();
     subject.open_again();
     let (_, numbers) = subject.listing();
     for ino in numbers.values() {
         let attr = subject.tree.attr(*ino).unwrap();
-        let set = SetAttr { mode: Some(attr.meta.mode), ..SetAttr::default() };
+        let set = SetAttr {
+            mode: Some(attr.meta.mode),
+            ..SetAttr::default()
+        };
         subject.tree.set_attr(*ino, set).unwrap();
     }
     let frozen = subject.tree.freeze().unwrap();
     frozen.base().root.directory.kind.clone()
 }
 
-/// A soak run asks for more.
+/// A soak run sets a higher number.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(100)
 }
 
 proptest! {

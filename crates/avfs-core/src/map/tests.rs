@@ -9,26 +9,33 @@ use super::*;
 #[derive(Clone, Debug, PartialEq)]
 struct Number(u64);
 
-impl Record for Number {
+impl MapRecord for Number {
     fn encode(&self, out: &mut Vec<u8>) {
         put_number(out, self.0);
     }
-    fn decode(reader: &mut Reader<'_>) -> Result<Number, DecodeError> {
+    fn decode(reader: &mut ByteReader<'_>) -> Result<Number, DecodeError> {
         reader.number().map(Number)
     }
     fn totals(&self) -> Totals {
-        Totals { inodes: 1, bytes: self.0, links: 0 }
+        Totals {
+            inodes: 1,
+            bytes: self.0,
+            links: 0,
+        }
     }
 }
 
-type Model = BTreeMap<Box<[u8]>, Number>;
+type MapModel = BTreeMap<Box<[u8]>, Number>;
 
 fn key(number: u64) -> Box<[u8]> {
     format!("key {number}").into_bytes().into()
 }
 
-fn build(table: &mut NodeTable, model: &Model) -> Option<NodeId> {
-    let edits = model.iter().map(|(key, record)| (key.clone(), Some(record.clone()))).collect();
+fn build(table: &mut NodeTable, model: &MapModel) -> Option<NodeId> {
+    let edits = model
+        .iter()
+        .map(|(key, record)| (key.clone(), Some(record.clone())))
+        .collect();
     let empty = table.clone();
     apply(&empty, table, None, &edits).unwrap().map(|root| root.id)
 }
@@ -38,7 +45,7 @@ fn edit(table: &mut NodeTable, root: Option<NodeId>, edits: &Edits<Number>) -> O
     apply(&before, table, root, edits).unwrap().map(|root| root.id)
 }
 
-fn numbered(count: u64) -> Model {
+fn numbered(count: u64) -> MapModel {
     (0..count).map(|number| (key(number), Number(number))).collect()
 }
 
@@ -52,11 +59,11 @@ fn collect(table: &NodeTable, root: Option<NodeId>, after: Option<&[u8]>) -> Vec
 }
 
 /// Counts the nodes that are loaded.
-struct Counting<'a>(&'a NodeTable, Cell<usize>);
+struct CountedTable<'a>(&'a NodeTable, Cell<usize>);
 
-impl Nodes<Number> for Counting<'_> {
+impl NodeSource<Number> for CountedTable<'_> {
     type Error = DecodeError;
-    fn load(&self, id: NodeId) -> Result<Arc<Node<Number>>, DecodeError> {
+    fn load(&self, id: NodeId) -> Result<Arc<MapNode<Number>>, DecodeError> {
         self.1.set(self.1.get() + 1);
         self.0.load(id)
     }
@@ -65,7 +72,7 @@ impl Nodes<Number> for Counting<'_> {
 #[test]
 fn an_empty_map_has_no_node() {
     let mut table = NodeTable::default();
-    assert_eq!(build(&mut table, &Model::new()), None);
+    assert_eq!(build(&mut table, &MapModel::new()), None);
     let root = build(&mut table, &numbered(5));
     let removals = numbered(5).into_keys().map(|key| (key, None)).collect();
     assert_eq!(edit(&mut table, root, &removals), None);
@@ -86,10 +93,14 @@ fn one_change_in_a_hundred_thousand_records_rewrites_one_node_a_level() {
 fn a_difference_is_found_without_loading_what_is_shared() {
     let mut table = NodeTable::default();
     let root = build(&mut table, &numbered(100_000));
-    let changed = edit(&mut table, root, &Edits::from([(key(7), None), (key(99_999), Some(Number(0)))]));
-    let counting = Counting(&table, Cell::new(0));
+    let changed = edit(
+        &mut table,
+        root,
+        &Edits::from([(key(7), None), (key(99_999), Some(Number(0)))]),
+    );
+    let counting = CountedTable(&table, Cell::new(0));
     let mut keys = Vec::new();
-    diff(&counting, root, changed, |difference: Difference<Number>| {
+    diff(&counting, root, changed, |difference: MapDifference<Number>| {
         keys.push(difference.key);
         Ok(())
     })
@@ -102,19 +113,26 @@ fn a_difference_is_found_without_loading_what_is_shared() {
 fn totals_of_the_root_are_those_of_all_records() {
     let mut table = NodeTable::default();
     let root = build(&mut table, &numbered(1000)).unwrap();
-    let node: Arc<Node<Number>> = table.load(root).unwrap();
+    let node: Arc<MapNode<Number>> = table.load(root).unwrap();
     assert_eq!(node.records(), 1000);
-    assert_eq!(node.totals(), Totals { inodes: 1000, bytes: 999 * 1000 / 2, links: 0 });
+    assert_eq!(
+        node.totals(),
+        Totals {
+            inodes: 1000,
+            bytes: 999 * 1000 / 2,
+            links: 0
+        }
+    );
 }
 
 #[test]
 fn a_node_with_unsorted_or_doubled_keys_is_refused() {
-    let good = Node::Leaf(vec![(key(1), Number(1)), (key(2), Number(2))]);
-    assert_eq!(Node::decode(&good.encode()), Ok(good));
+    let good = MapNode::Leaf(vec![(key(1), Number(1)), (key(2), Number(2))]);
+    assert_eq!(MapNode::decode(&good.encode()), Ok(good));
     for keys in [[2, 1], [1, 1]] {
-        let bad = Node::Leaf(keys.map(|number| (key(number), Number(0))).to_vec());
+        let bad = MapNode::Leaf(keys.map(|number| (key(number), Number(0))).to_vec());
         let expected = Err(DecodeError::Invalid("keys are not in order"));
-        assert_eq!(Node::<Number>::decode(&bad.encode()), expected);
+        assert_eq!(MapNode::<Number>::decode(&bad.encode()), expected);
     }
 }
 
@@ -129,7 +147,7 @@ proptest! {
     #[test]
     fn a_map_depends_on_its_records_and_not_on_its_history(rounds in edits_strategy()) {
         let mut table = NodeTable::default();
-        let mut model = Model::new();
+        let mut model = MapModel::new();
         let mut root = None;
         for round in rounds {
             let before = (root, model.clone());
@@ -142,7 +160,7 @@ proptest! {
                 };
             }
             root = edit(&mut table, root, &edits);
-            prop_assert_eq!(root, build(&mut table, &model), "built at once, it has the same id");
+            prop_assert_eq!(root, build(&mut table, &model), "built in one step, it has the same id");
             let all: Vec<_> = model.clone().into_iter().collect();
             prop_assert_eq!(&collect(&table, root, None), &all);
             let middle = key(1500);
@@ -160,8 +178,9 @@ proptest! {
     fn a_map_made_from_sorted_records_is_the_one_that_edits_make(
         numbers in proptest::collection::btree_set(0u64..20_000, 0..3000),
     ) {
-        let model: Model = numbers.into_iter().map(|number| (key(number), Number(number))).collect();
-        let (mut edited, mut sorted) = (NodeTable::default(), NodeTable::default());
+        let model: MapModel = numbers.into_iter().map(|number| (key(number), Number(number))).collect();
+        let mut edited = NodeTable::default();
+        let mut sorted = NodeTable::default();
         let expected = build(&mut edited, &model);
         let empty = NodeTable::default();
         let child = from_sorted(&empty, &mut sorted, model).unwrap();
@@ -171,7 +190,7 @@ proptest! {
 
     #[test]
     fn a_decoder_never_panics_and_accepts_only_the_canonical_form(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        if let Ok(node) = Node::<Number>::decode(&bytes) {
+        if let Ok(node) = MapNode::<Number>::decode(&bytes) {
             prop_assert_eq!(node.encode(), bytes);
         }
     }
@@ -179,8 +198,8 @@ proptest! {
 
 fn check_difference(
     table: &NodeTable,
-    before: (Option<NodeId>, Model),
-    after: (Option<NodeId>, Model),
+    before: (Option<NodeId>, MapModel),
+    after: (Option<NodeId>, MapModel),
 ) -> Result<(), TestCaseError> {
     let mut found = Vec::new();
     diff(table, before.0, after.0, |difference| {
@@ -193,7 +212,11 @@ fn check_difference(
     keys.dedup();
     let expected: Vec<_> = keys
         .into_iter()
-        .map(|key| Difference { before: before.1.get(&key).cloned(), after: after.1.get(&key).cloned(), key })
+        .map(|key| MapDifference {
+            before: before.1.get(&key).cloned(),
+            after: after.1.get(&key).cloned(),
+            key,
+        })
         .filter(|difference| difference.before != difference.after)
         .collect();
     prop_assert_eq!(found, expected);

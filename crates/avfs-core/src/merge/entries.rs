@@ -3,73 +3,95 @@
 use crate::entry::{Content, Entry, EntryKind};
 
 use super::attributes::{merge_meta, three_way};
-use super::lines::{MarkerStyle, Sides, is_text, merge_lines};
-use super::{Choice, ConflictKind};
+use super::lines::{MarkerStyle, SideNames, is_text, merge_lines};
+use super::{ConflictPolicy, MergeConflictKind};
 
-/// The door to the contents of files.
-pub trait Contents {
+/// The interface to the contents of files.
+pub trait MergeContents {
+    /// Why contents could not be read or stored.
     type Error;
-    /// All the bytes; `None` if they are too many to be merged line by line, or nobody has them any more.
+    /// All the bytes; `None` if there are too many to merge line by line, or if they are currently
+    /// unavailable.
     fn load(&mut self, size: u64, content: Content) -> Result<Option<Vec<u8>>, Self::Error>;
-    /// Keeps a merged text.
+    /// Stores a merged text.
     fn store(&mut self, bytes: Vec<u8>) -> Result<Content, Self::Error>;
 }
 
 /// How entries are merged.
-pub struct Merger<'a, C> {
+pub struct EntryMerger<'a, C> {
+    /// Reads and stores the contents of files.
     pub contents: &'a mut C,
-    pub names: &'a Sides,
-    pub choice: Choice,
+    /// The names of the sides in markers.
+    pub names: &'a SideNames,
+    /// How conflicts are resolved.
+    pub choice: ConflictPolicy,
 }
 
-/// What a path is in the merged tree, and why that is not all there is to say.
-pub(super) struct Outcome {
+/// The merged entry of a path, and why it may need more than that.
+pub(super) struct MergedEntry {
     pub entry: Option<Entry>,
-    pub conflict: Option<ConflictKind>,
+    pub conflict: Option<MergeConflictKind>,
 }
 
-impl Outcome {
-    pub fn clean(entry: Option<&Entry>) -> Outcome {
-        Outcome { entry: entry.cloned(), conflict: None }
+impl MergedEntry {
+    pub(crate) fn clean(entry: Option<&Entry>) -> MergedEntry {
+        MergedEntry {
+            entry: entry.cloned(),
+            conflict: None,
+        }
     }
 }
 
 type File = (u64, Content);
 
-impl<C: Contents> Merger<'_, C> {
-    /// Merges three states of one path. What is below directories is not looked at.
+impl<C: MergeContents> EntryMerger<'_, C> {
+    /// The merged entry for three states of one path, conflict or not.
+    pub fn merged(
+        &mut self,
+        base: Option<&Entry>,
+        ours: Option<&Entry>,
+        theirs: Option<&Entry>,
+    ) -> Result<Option<Entry>, C::Error> {
+        Ok(self.entry(base, ours, theirs)?.entry)
+    }
+
+    /// Merges three states of one path. The contents of directories are ignored.
     pub(super) fn entry(
         &mut self,
         base: Option<&Entry>,
         ours: Option<&Entry>,
         theirs: Option<&Entry>,
-    ) -> Result<Outcome, C::Error> {
+    ) -> Result<MergedEntry, C::Error> {
         if is_same(ours, theirs) || is_same(base, theirs) {
-            return Ok(Outcome::clean(ours));
+            return Ok(MergedEntry::clean(ours));
         }
         if is_same(base, ours) {
-            return Ok(Outcome::clean(theirs));
+            return Ok(MergedEntry::clean(theirs));
         }
         match (ours, theirs) {
             (Some(mine), Some(yours)) if is_same_kind(mine, yours) => self.both_changed(base, mine, yours),
-            (Some(_), Some(_)) => Ok(self.choose(ours, theirs, ConflictKind::Kinds, ours)),
-            (None, _) => Ok(self.choose(ours, theirs, ConflictKind::RemovedByUs, theirs)),
-            (_, None) => Ok(self.choose(ours, theirs, ConflictKind::RemovedByThem, ours)),
+            (Some(_), Some(_)) => Ok(self.choose(ours, theirs, MergeConflictKind::Kinds, ours)),
+            (None, _) => Ok(self.choose(ours, theirs, MergeConflictKind::RemovedByUs, theirs)),
+            (_, None) => Ok(self.choose(ours, theirs, MergeConflictKind::RemovedByThem, ours)),
         }
     }
 
-    /// A conflict, with what the tree holds meanwhile; or what was chosen for all of them.
+    /// A conflict with the entry that the tree holds meanwhile, or the entry that was chosen for all
+    /// conflicts.
     pub(super) fn choose(
         &self,
         ours: Option<&Entry>,
         theirs: Option<&Entry>,
-        kind: ConflictKind,
+        kind: MergeConflictKind,
         meanwhile: Option<&Entry>,
-    ) -> Outcome {
+    ) -> MergedEntry {
         match self.choice {
-            Choice::Mark => Outcome { entry: meanwhile.cloned(), conflict: Some(kind) },
-            Choice::Ours => Outcome::clean(ours),
-            Choice::Theirs => Outcome::clean(theirs),
+            ConflictPolicy::Mark => MergedEntry {
+                entry: meanwhile.cloned(),
+                conflict: Some(kind),
+            },
+            ConflictPolicy::Ours => MergedEntry::clean(ours),
+            ConflictPolicy::Theirs => MergedEntry::clean(theirs),
         }
     }
 
@@ -78,12 +100,18 @@ impl<C: Contents> Merger<'_, C> {
         base: Option<&Entry>,
         ours: &Entry,
         theirs: &Entry,
-    ) -> Result<Outcome, C::Error> {
+    ) -> Result<MergedEntry, C::Error> {
         let base = base.filter(|base| is_same_kind(base, ours));
         let merged = merge_meta(base.map(|base| &base.meta), &ours.meta, &theirs.meta, self.choice);
         let (kind, conflict) = self.kind(base.map(|base| &base.kind), &ours.kind, &theirs.kind)?;
-        let attributes = merged.conflict.then_some(ConflictKind::Attributes);
-        Ok(Outcome { entry: Some(Entry { meta: merged.meta, kind }), conflict: conflict.or(attributes) })
+        let attributes = merged.conflict.then_some(MergeConflictKind::Attributes);
+        Ok(MergedEntry {
+            entry: Some(Entry {
+                meta: merged.meta,
+                kind,
+            }),
+            conflict: conflict.or(attributes),
+        })
     }
 
     fn kind(
@@ -91,7 +119,7 @@ impl<C: Contents> Merger<'_, C> {
         base: Option<&EntryKind>,
         ours: &EntryKind,
         theirs: &EntryKind,
-    ) -> Result<(EntryKind, Option<ConflictKind>), C::Error> {
+    ) -> Result<(EntryKind, Option<MergeConflictKind>), C::Error> {
         if let EntryKind::Directory { .. } = ours {
             return Ok((ours.clone(), None));
         }
@@ -104,19 +132,19 @@ impl<C: Contents> Merger<'_, C> {
             return Ok((merged, conflict));
         }
         Ok(match self.choice {
-            Choice::Mark => (ours.clone(), Some(ConflictKind::Binary)),
-            Choice::Ours => (ours.clone(), None),
-            Choice::Theirs => (theirs.clone(), None),
+            ConflictPolicy::Mark => (ours.clone(), Some(MergeConflictKind::Binary)),
+            ConflictPolicy::Ours => (ours.clone(), None),
+            ConflictPolicy::Theirs => (theirs.clone(), None),
         })
     }
 
-    /// Merges two texts; `None` if they are not. Where there was nothing before, both started from an empty one.
+    /// Merges two texts; `None` if they are not text. Without a base, both are compared with an empty text.
     fn text(
         &mut self,
         base: Option<File>,
         ours: File,
         theirs: File,
-    ) -> Result<Option<(EntryKind, Option<ConflictKind>)>, C::Error> {
+    ) -> Result<Option<(EntryKind, Option<MergeConflictKind>)>, C::Error> {
         let mut texts = [Vec::new(), Vec::new(), Vec::new()];
         let files = [base.unwrap_or((0, Content::Empty)), ours, theirs];
         for (text, (size, content)) in texts.iter_mut().zip(files) {
@@ -127,13 +155,21 @@ impl<C: Contents> Merger<'_, C> {
         }
         let [base, ours, theirs] = texts;
         let style = match self.choice {
-            Choice::Mark => self.names.style,
-            Choice::Ours => MarkerStyle::Ours,
-            Choice::Theirs => MarkerStyle::Theirs,
+            ConflictPolicy::Mark => self.names.style,
+            ConflictPolicy::Ours => MarkerStyle::Ours,
+            ConflictPolicy::Theirs => MarkerStyle::Theirs,
         };
-        let merged = merge_lines(&base, &ours, &theirs, &Sides { style, ..self.names.clone() });
+        let merged = merge_lines(
+            &base,
+            &ours,
+            &theirs,
+            &SideNames {
+                style,
+                ..self.names.clone()
+            },
+        );
         let size = merged.merged.len() as u64;
-        let conflict = (!merged.is_clean()).then_some(ConflictKind::Text);
+        let conflict = (!merged.is_clean()).then_some(MergeConflictKind::Text);
         let content = self.contents.store(merged.merged)?;
         Ok(Some((EntryKind::File { size, content }, conflict)))
     }
@@ -146,7 +182,7 @@ fn file(kind: &EntryKind) -> Option<File> {
     }
 }
 
-/// Whether two states of a path are the same; of directories, what is below them does not count.
+/// Whether two states of a path are equal; the contents of directories are ignored.
 pub(super) fn is_same(one: Option<&Entry>, other: Option<&Entry>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) if one.is_directory() && other.is_directory() => one.meta == other.meta,

@@ -2,19 +2,25 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use super::*;
-use crate::diff::Change;
+use crate::diff::TreeChange;
 use crate::entry::{Content, EntryKind, Meta, Timestamp, Xattrs};
 use crate::id::BlobId;
 use crate::label::{Label, Labels};
 
 /// Contents that a merge can load and store.
 #[derive(Default)]
-struct Texts(HashMap<Content, Vec<u8>>);
+struct TextContents(HashMap<Content, Vec<u8>>);
 
-impl Texts {
+impl TextContents {
     fn file(&mut self, text: &str) -> Entry {
         let content = self.keep(text.as_bytes().to_vec());
-        Entry { meta: Meta::default(), kind: EntryKind::File { size: text.len() as u64, content } }
+        Entry {
+            meta: Meta::default(),
+            kind: EntryKind::File {
+                size: text.len() as u64,
+                content,
+            },
+        }
     }
 
     fn keep(&mut self, bytes: Vec<u8>) -> Content {
@@ -24,7 +30,7 @@ impl Texts {
     }
 }
 
-impl Contents for Texts {
+impl MergeContents for TextContents {
     type Error = Infallible;
 
     fn load(&mut self, _: u64, content: Content) -> Result<Option<Vec<u8>>, Infallible> {
@@ -40,26 +46,34 @@ fn path(text: &str) -> TreePath {
     TreePath::parse(text.as_bytes()).unwrap()
 }
 
-fn change(at: &str, before: Option<&Entry>, after: Option<&Entry>) -> Change {
-    Change { path: path(at), before: before.cloned(), after: after.cloned() }
+fn change(at: &str, before: Option<&Entry>, after: Option<&Entry>) -> TreeChange {
+    TreeChange {
+        path: path(at),
+        before: before.cloned(),
+        after: after.cloned(),
+    }
 }
 
-fn merge(texts: &mut Texts, ours: &[Change], theirs: &[Change]) -> Merged {
-    let names = Sides {
+fn merge(texts: &mut TextContents, ours: &[TreeChange], theirs: &[TreeChange]) -> MergeResult {
+    let names = SideNames {
         ours: "ours".into(),
         theirs: "theirs".into(),
         base: "base".into(),
         style: MarkerStyle::Merge,
     };
-    let mut merger = Merger { contents: texts, names: &names, choice: Choice::Mark };
-    let side = |changes| Side { changes, moves: &[] };
+    let mut merger = EntryMerger {
+        contents: texts,
+        names: &names,
+        choice: ConflictPolicy::Mark,
+    };
+    let side = |changes| MergeSide { changes, moves: &[] };
     merge_trees(side(ours), side(theirs), &mut merger).unwrap_or_else(|never| match never {})
 }
 
-/// What becomes of attributes that both sides changed.
+/// The result of merging attributes that both sides changed.
 #[track_caller]
-fn merged_meta(base: Meta, ours: Meta, theirs: Meta) -> (Meta, Vec<ConflictKind>) {
-    let mut texts = Texts::default();
+fn merged_meta(base: Meta, ours: Meta, theirs: Meta) -> (Meta, Vec<MergeConflictKind>) {
+    let mut texts = TextContents::default();
     let file = texts.file("same");
     let [base, ours, theirs] = [base, ours, theirs].map(|meta| Entry { meta, ..file.clone() });
     let one = [change("/f", Some(&base), Some(&ours))];
@@ -67,20 +81,28 @@ fn merged_meta(base: Meta, ours: Meta, theirs: Meta) -> (Meta, Vec<ConflictKind>
     let kinds = merged.conflicts.iter().map(|conflict| conflict.kind).collect();
     match &merged.steps[..] {
         [] => (ours.meta, kinds),
-        [Step::Put { entry, .. }] => (entry.meta.clone(), kinds),
+        [MergeStep::Put { entry, .. }] => (entry.meta.clone(), kinds),
         other => panic!("{other:?}"),
     }
 }
 
 fn labels(words: &[&str]) -> Meta {
     let labels: Labels = words.iter().map(|word| Label::new(word).unwrap()).collect();
-    Meta { labels, ..Meta::default() }
+    Meta {
+        labels,
+        ..Meta::default()
+    }
 }
 
 fn xattrs(pairs: &[(&str, &str)]) -> Meta {
     let mut xattrs = Xattrs::default();
-    pairs.iter().for_each(|(name, value)| xattrs.set(name.as_bytes(), value.as_bytes()));
-    Meta { xattrs, ..Meta::default() }
+    pairs
+        .iter()
+        .for_each(|(name, value)| xattrs.set(name.as_bytes(), value.as_bytes()));
+    Meta {
+        xattrs,
+        ..Meta::default()
+    }
 }
 
 #[test]
@@ -92,24 +114,38 @@ fn labels_that_either_side_adds_or_removes_are_added_and_removed() {
 #[test]
 fn extended_attributes_merge_each_by_itself() {
     let base = || xattrs(&[("u.a", "1"), ("u.b", "1")]);
-    let merged =
-        merged_meta(base(), xattrs(&[("u.a", "2"), ("u.b", "1")]), xattrs(&[("u.a", "1"), ("u.c", "3")]));
+    let merged = merged_meta(
+        base(),
+        xattrs(&[("u.a", "2"), ("u.b", "1")]),
+        xattrs(&[("u.a", "1"), ("u.c", "3")]),
+    );
     assert_eq!(merged, (xattrs(&[("u.a", "2"), ("u.c", "3")]), vec![]));
-    let (kept, kinds) = merged_meta(base(), xattrs(&[("u.a", "2")]), xattrs(&[("u.a", "3"), ("u.b", "1")]));
-    assert_eq!((kept, kinds), (xattrs(&[("u.a", "2")]), vec![ConflictKind::Attributes]));
+    let (kept, kinds) = merged_meta(
+        base(),
+        xattrs(&[("u.a", "2")]),
+        xattrs(&[("u.a", "3"), ("u.b", "1")]),
+    );
+    assert_eq!(
+        (kept, kinds),
+        (xattrs(&[("u.a", "2")]), vec![MergeConflictKind::Attributes])
+    );
 }
 
 #[test]
 fn the_later_one_of_two_times_is_taken() {
-    let at = |seconds| Meta { mtime: Timestamp { seconds, nanos: 0 }, ..Meta::default() };
+    let at = |seconds| Meta {
+        mtime: Timestamp { seconds, nanos: 0 },
+        ..Meta::default()
+    };
     assert_eq!(merged_meta(at(1), at(5), at(3)), (at(5), vec![]));
     assert_eq!(merged_meta(at(1), at(3), at(5)), (at(5), vec![]));
 }
 
 #[test]
 fn steps_come_in_an_order_in_which_they_can_be_done() {
-    let mut texts = Texts::default();
-    let (old, new) = (texts.file("old"), texts.file("new"));
+    let mut texts = TextContents::default();
+    let old = texts.file("old");
+    let new = texts.file("new");
     let directory = Entry::empty_directory(Meta::default());
     let theirs = [
         change("/d", Some(&directory), None),
@@ -117,26 +153,39 @@ fn steps_come_in_an_order_in_which_they_can_be_done() {
         change("/e", None, Some(&directory)),
         change("/e/f", None, Some(&new)),
     ];
-    let remove = |at: &str| Step::Remove(path(at));
-    let put = |at: &str, entry: &Entry| Step::Put { path: path(at), entry: entry.clone() };
+    let remove = |at: &str| MergeStep::Remove(path(at));
+    let put = |at: &str, entry: &Entry| MergeStep::Put {
+        path: path(at),
+        entry: entry.clone(),
+    };
     let merged = merge(&mut texts, &[], &theirs);
-    let expected = [remove("/d/f"), remove("/d"), put("/e", &directory), put("/e/f", &new)];
+    let expected = [
+        remove("/d/f"),
+        remove("/d"),
+        put("/e", &directory),
+        put("/e/f", &new),
+    ];
     assert_eq!((&merged.steps[..], merged.conflicts.len()), (&expected[..], 0));
 }
 
 #[test]
 fn a_side_that_did_nothing_changes_nothing() {
-    let mut texts = Texts::default();
-    let (old, new) = (texts.file("old"), texts.file("new"));
-    let changes = [change("/f", Some(&old), Some(&new)), change("/g", Some(&old), None)];
-    assert_eq!(merge(&mut texts, &changes, &[]), Merged::default());
-    assert_eq!(merge(&mut texts, &changes, &changes), Merged::default());
+    let mut texts = TextContents::default();
+    let old = texts.file("old");
+    let new = texts.file("new");
+    let changes = [
+        change("/f", Some(&old), Some(&new)),
+        change("/g", Some(&old), None),
+    ];
+    assert_eq!(merge(&mut texts, &changes, &[]), MergeResult::default());
+    assert_eq!(merge(&mut texts, &changes, &changes), MergeResult::default());
 }
 
 #[test]
 fn contents_that_went_to_one_place_were_moved_and_others_were_not() {
-    let mut texts = Texts::default();
-    let (one, two) = (texts.file("one"), texts.file("two"));
+    let mut texts = TextContents::default();
+    let one = texts.file("one");
+    let two = texts.file("two");
     let changes = [
         change("/a", Some(&one), None),
         change("/b", None, Some(&one)),
@@ -144,5 +193,11 @@ fn contents_that_went_to_one_place_were_moved_and_others_were_not() {
         change("/d", None, Some(&two)),
         change("/e", None, Some(&two)),
     ];
-    assert_eq!(moves_by_content(&changes, &[]), [Move { from: path("/a"), to: path("/b") }]);
+    assert_eq!(
+        moves_by_content(&changes, &[]),
+        [PathMove {
+            from: path("/a"),
+            to: path("/b")
+        }]
+    );
 }

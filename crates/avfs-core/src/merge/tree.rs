@@ -1,55 +1,57 @@
-//! Which states of which paths meet. A file that one side moved meets itself at its new place.
+//! Pairs the states of paths. A file that one side moved is paired at its new place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::diff::Change;
+use crate::diff::TreeChange;
 use crate::entry::Entry;
 use crate::name::TreePath;
 
-use super::directories::settle;
-use super::entries::{Contents, Merger};
-use super::{Choice, Merged, Move};
+use super::directories::resolve;
+use super::entries::{EntryMerger, MergeContents};
+use super::{ConflictPolicy, MergeResult, PathMove};
 
-/// What one side did to the base.
+/// The changes of one side relative to the base.
 #[derive(Clone, Copy, Debug)]
-pub struct Side<'a> {
-    pub changes: &'a [Change],
-    /// Of files alone. Where they came from is among the changes as gone, where they went to as new.
-    pub moves: &'a [Move],
+pub struct MergeSide<'a> {
+    /// The changes, by path.
+    pub changes: &'a [TreeChange],
+    /// Moves of files only. Their old paths are in the changes as removed, their new paths as added.
+    pub moves: &'a [PathMove],
 }
 
-/// Merges what both sides did to one base.
+/// Merges the changes of two sides to one base.
 ///
-/// With a side that changed nothing, the merged tree is the other one. What both did alike is done once. The sides
-/// are alike but for what the tree holds while a conflict is open, and for names: where both moved a file, ours stays.
-pub fn merge_trees<C: Contents>(
-    ours: Side<'_>,
-    theirs: Side<'_>,
-    merger: &mut Merger<'_, C>,
-) -> Result<Merged, C::Error> {
+/// If one side changed nothing, the merged tree is the other side. Changes that both made are applied once.
+/// The merge is symmetric except for the contents of open conflicts and for names: if both sides moved a
+/// file, our name is kept.
+pub fn merge_trees<C: MergeContents>(
+    ours: MergeSide<'_>,
+    theirs: MergeSide<'_>,
+    merger: &mut EntryMerger<'_, C>,
+) -> Result<MergeResult, C::Error> {
     if theirs.changes.is_empty() {
-        return Ok(Merged::default());
+        return Ok(MergeResult::default());
     }
-    settle(Pairing::new(ours, theirs, merger.choice).meetings(), merger)
+    resolve(ChangePairing::new(ours, theirs, merger.choice).meetings(), merger)
 }
 
-/// Three states of one thing.
+/// Three states of one entry.
 #[derive(Clone, Debug)]
-pub(super) struct Meeting {
-    /// Where it is in the merged tree.
+pub(super) struct EntryMeeting {
+    /// Its path in the merged tree.
     pub path: TreePath,
     pub base: Option<Entry>,
     pub ours: Option<Entry>,
     pub theirs: Option<Entry>,
-    /// Where we have it, if it moves.
+    /// Our path for it, if it moves.
     pub from: Option<TreePath>,
-    pub moved: Moved,
+    pub moved: MoveEffect,
 }
 
-/// What a move has to do with it.
+/// How a move affects an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Moved {
-    /// Nothing, or the other side did not mind.
+pub(super) enum MoveEffect {
+    /// Not at all, or the other side did not conflict with the move.
     Plainly,
     /// One side moved it and the other one removed it.
     AndRemoved,
@@ -57,28 +59,28 @@ pub(super) enum Moved {
     Apart(TreePath),
 }
 
-struct Pairing<'a> {
-    ours: BTreeMap<&'a TreePath, &'a Change>,
-    theirs: BTreeMap<&'a TreePath, &'a Change>,
+struct ChangePairing<'a> {
+    ours: BTreeMap<&'a TreePath, &'a TreeChange>,
+    theirs: BTreeMap<&'a TreePath, &'a TreeChange>,
     our_moves: BTreeMap<&'a TreePath, &'a TreePath>,
     their_moves: BTreeMap<&'a TreePath, &'a TreePath>,
-    choice: Choice,
+    choice: ConflictPolicy,
     /// The paths whose states have met.
     met: BTreeSet<TreePath>,
-    meetings: Vec<Meeting>,
+    meetings: Vec<EntryMeeting>,
 }
 
-fn by_path(changes: &[Change]) -> BTreeMap<&TreePath, &Change> {
+fn by_path(changes: &[TreeChange]) -> BTreeMap<&TreePath, &TreeChange> {
     changes.iter().map(|change| (&change.path, change)).collect()
 }
 
-fn by_origin(moves: &[Move]) -> BTreeMap<&TreePath, &TreePath> {
+fn by_origin(moves: &[PathMove]) -> BTreeMap<&TreePath, &TreePath> {
     moves.iter().map(|one| (&one.from, &one.to)).collect()
 }
 
-impl<'a> Pairing<'a> {
-    fn new(ours: Side<'a>, theirs: Side<'a>, choice: Choice) -> Pairing<'a> {
-        Pairing {
+impl<'a> ChangePairing<'a> {
+    fn new(ours: MergeSide<'a>, theirs: MergeSide<'a>, choice: ConflictPolicy) -> ChangePairing<'a> {
+        ChangePairing {
             ours: by_path(ours.changes),
             theirs: by_path(theirs.changes),
             our_moves: by_origin(ours.moves),
@@ -89,7 +91,8 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    fn meetings(mut self) -> Vec<Meeting> {
+    fn meetings(mut self) -> Vec<EntryMeeting> {
+        // Moves first: they decide which paths belong together, and the rest is paired by path.
         for (from, to) in self.their_moves.clone() {
             match self.our_moves.get(from).copied() {
                 Some(ours) if ours == to => self.moved_alike(from, to),
@@ -102,6 +105,7 @@ impl<'a> Pairing<'a> {
                 self.we_moved(from, to);
             }
         }
+        // Sorted, so that a directory comes before what is in it.
         let paths: BTreeSet<&TreePath> = self.ours.keys().chain(self.theirs.keys()).copied().collect();
         for path in paths {
             if !self.met.contains(path) {
@@ -116,43 +120,53 @@ impl<'a> Pairing<'a> {
         self.note(meeting, &[from, to]);
     }
 
-    /// Only where nothing else is at the other's place; otherwise a removal and two new files meet.
+    /// Only if the place to which the other side moved it is free; otherwise a removal and two new files are
+    /// paired.
     fn moved_apart(&mut self, from: &TreePath, ours: &TreePath, theirs: &TreePath) {
         if self.theirs.contains_key(ours) || self.ours.contains_key(theirs) {
             return;
         }
-        let place = if self.choice == Choice::Theirs { theirs } else { ours };
+        let place = if self.choice == ConflictPolicy::Theirs {
+            theirs
+        } else {
+            ours
+        };
+        // One file at two places would be two files: the contents are merged at one of them.
         let mut meeting = self.meeting(place, from, ours, theirs);
         match self.choice {
-            Choice::Mark => meeting.moved = Moved::Apart(theirs.clone()),
-            Choice::Theirs => meeting.from = Some(ours.clone()),
-            Choice::Ours => {}
+            ConflictPolicy::Mark => meeting.moved = MoveEffect::Apart(theirs.clone()),
+            ConflictPolicy::Theirs => meeting.from = Some(ours.clone()),
+            ConflictPolicy::Ours => {}
         }
         self.note(meeting, &[from, ours, theirs]);
     }
 
     fn they_moved(&mut self, from: &TreePath, to: &TreePath) {
-        let stays_file = |change: &&Change| !change.after.as_ref().is_some_and(Entry::is_directory);
+        let stays_file = |change: &&TreeChange| !change.after.as_ref().is_some_and(Entry::is_directory);
+        // We have something else at the new place, or made a directory of the old one: the move is then a
+        // removal and an addition.
         if self.ours.contains_key(to) || !self.ours.get(from).is_none_or(stays_file) {
             return;
         }
         let mut meeting = self.meeting(to, from, from, to);
         match meeting.ours {
             Some(_) => meeting.from = Some(from.clone()),
-            None => meeting.moved = Moved::AndRemoved,
+            None => meeting.moved = MoveEffect::AndRemoved,
         }
         self.note(meeting, &[from, to]);
     }
 
-    /// What they left alone where it was needs no meeting.
+    /// Entries that they left unchanged at the old place need no pairing.
     fn we_moved(&mut self, from: &TreePath, to: &TreePath) {
-        let Some(theirs) = self.theirs.get(from) else { return };
+        let Some(theirs) = self.theirs.get(from) else {
+            return;
+        };
         if self.theirs.contains_key(to) || theirs.after.as_ref().is_some_and(Entry::is_directory) {
             return;
         }
         let mut meeting = self.meeting(to, from, to, from);
         if meeting.theirs.is_none() {
-            meeting.moved = Moved::AndRemoved;
+            meeting.moved = MoveEffect::AndRemoved;
         }
         self.note(meeting, &[from, to]);
     }
@@ -162,25 +176,26 @@ impl<'a> Pairing<'a> {
         self.meetings.push(meeting);
     }
 
-    /// What meets at `place`: something that the base and the sides each have at a path of their own.
-    fn meeting(&self, place: &TreePath, base: &TreePath, ours: &TreePath, theirs: &TreePath) -> Meeting {
+    /// The states to pair at `place`: an entry that the base and each side have at different paths.
+    fn meeting(&self, place: &TreePath, base: &TreePath, ours: &TreePath, theirs: &TreePath) -> EntryMeeting {
         let changed = self.ours.get(base).or_else(|| self.theirs.get(base));
         let before = changed.and_then(|change| change.before.clone());
-        let after = |side: &BTreeMap<&TreePath, &Change>, path: &TreePath| match side.get(path) {
+        let after = |side: &BTreeMap<&TreePath, &TreeChange>, path: &TreePath| match side.get(path) {
             Some(change) => change.after.clone(),
+            // A side without a change at the path has the entry as it was.
             None => before.clone(),
         };
-        Meeting {
+        EntryMeeting {
             path: place.clone(),
             ours: after(&self.ours, ours),
             theirs: after(&self.theirs, theirs),
             base: before,
             from: None,
-            moved: Moved::Plainly,
+            moved: MoveEffect::Plainly,
         }
     }
 
-    fn note(&mut self, meeting: Meeting, paths: &[&TreePath]) {
+    fn note(&mut self, meeting: EntryMeeting, paths: &[&TreePath]) {
         self.met.extend(paths.iter().map(|path| (*path).clone()));
         self.meetings.push(meeting);
     }

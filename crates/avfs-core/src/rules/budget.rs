@@ -1,34 +1,36 @@
-//! How much work a question may cost: some questions about patterns grow exponentially with their wildcards.
+//! The work limit of a question: some questions about patterns grow exponentially with their wildcards.
 
-/// Counted in positions of patterns that are looked at: some nanoseconds each.
+/// Counted in pattern positions that are inspected: a few nanoseconds each.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct StepBudget {
     left: usize,
 }
 
 /// The question is too complex to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spent;
+pub(super) struct BudgetSpent;
 
-impl Budget {
-    pub(super) fn new(units: usize) -> Budget {
-        Budget { left: units }
+impl StepBudget {
+    pub(super) fn new(units: usize) -> StepBudget {
+        StepBudget { left: units }
     }
 
-    /// Takes up to so many units out of this one.
-    pub(super) fn part(&mut self, units: usize) -> Budget {
-        let part = Budget { left: units.min(self.left) };
+    /// Splits off a part of at most this many units.
+    pub(super) fn part(&mut self, units: usize) -> StepBudget {
+        let part = StepBudget {
+            left: units.min(self.left),
+        };
         self.left -= part.left;
         part
     }
 
-    /// What is left of a part.
-    pub(super) fn take_back(&mut self, part: Budget) {
+    /// Returns the unused units of a part.
+    pub(super) fn take_back(&mut self, part: StepBudget) {
         self.left += part.left;
     }
 
-    pub(super) fn spend(&mut self, units: usize) -> Result<(), Spent> {
-        self.left = self.left.checked_sub(units).ok_or(Spent)?;
+    pub(super) fn spend(&mut self, units: usize) -> Result<(), BudgetSpent> {
+        self.left = self.left.checked_sub(units).ok_or(BudgetSpent)?;
         Ok(())
     }
 }

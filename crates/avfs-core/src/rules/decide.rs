@@ -1,85 +1,116 @@
-//! Which of the rules that match decides.
+//! Selects the deciding rule among those that match.
 
 use super::level::Level;
-use super::machine::{Machine, NodeId, NodeKind, Nodes, RuleId};
-use super::refine::Refinements;
+use super::machine::{NodeId, NodeKind, NodeSet, PatternMachine, RuleId};
+use super::refine::RuleRefinements;
 use super::rule::Rule;
 
-/// What the rules that match say together: the level at the highest priority among them.
+/// The joint verdict of the matching rules: the level at the highest priority among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Verdict {
+pub(super) struct RuleVerdict {
     pub(super) priority: i32,
     pub(super) level: Level,
 }
 
-impl Verdict {
-    /// What a rule alone says.
-    pub(super) fn of(rule: &Rule) -> Verdict {
-        Verdict { priority: rule.priority, level: rule.level }
+impl RuleVerdict {
+    /// The verdict of a single rule.
+    pub(super) fn of(rule: &Rule) -> RuleVerdict {
+        RuleVerdict {
+            priority: rule.priority,
+            level: rule.level,
+        }
     }
 }
 
-/// What two sets of rules say together that do not refine each other: the higher priority, then the stricter level.
+/// The joint verdict of two sets of rules that do not refine each other: the higher priority, then the
+/// stricter level.
 ///
-/// The answer is always one of the two. So what any number of labels says is what one of them says.
-pub(super) fn joined(a: Option<Verdict>, b: Option<Verdict>) -> Option<Verdict> {
-    let (Some(first), Some(second)) = (a, b) else { return a.or(b) };
-    let by_rank = |verdict: &Verdict| (verdict.priority, std::cmp::Reverse(verdict.level));
+/// The result is always one of the two, so the joint verdict of any number of labels is the verdict of one of
+/// them.
+pub(super) fn joined(a: Option<RuleVerdict>, b: Option<RuleVerdict>) -> Option<RuleVerdict> {
+    let (Some(first), Some(second)) = (a, b) else {
+        return a.or(b);
+    };
+    let by_rank = |verdict: &RuleVerdict| (verdict.priority, std::cmp::Reverse(verdict.level));
     Some(std::cmp::max_by_key(first, second, by_rank))
 }
 
-pub(super) fn level(verdict: Option<Verdict>) -> Level {
+pub(super) fn level(verdict: Option<RuleVerdict>) -> Level {
     verdict.map_or(Level::None, |verdict| verdict.level)
 }
 
 /// Decides among the rules of a machine.
 #[derive(Debug)]
-pub(super) struct Judge {
-    /// What each rule says, those included that the machine has added.
-    says: Vec<Verdict>,
-    refinements: Refinements,
+pub(super) struct RulePrecedence {
+    /// The verdict of each rule, including those that the machine has added.
+    says: Vec<RuleVerdict>,
+    refinements: RuleRefinements,
 }
 
-impl Judge {
-    pub(super) fn new(rules: &[Rule], machine: &Machine, refinements: Refinements) -> Judge {
-        let says = rules.iter().map(Verdict::of).chain(machine.constants().map(|(verdict, _)| verdict));
-        Judge { says: says.collect(), refinements }
+impl RulePrecedence {
+    pub(super) fn new(
+        rules: &[Rule],
+        machine: &PatternMachine,
+        refinements: RuleRefinements,
+    ) -> RulePrecedence {
+        let says = rules
+            .iter()
+            .map(RuleVerdict::of)
+            .chain(machine.constants().map(|(verdict, _)| verdict));
+        RulePrecedence {
+            says: says.collect(),
+            refinements,
+        }
     }
 
-    pub(super) fn says(&self, rule: RuleId) -> Verdict {
+    pub(super) fn says(&self, rule: RuleId) -> RuleVerdict {
         self.says[rule as usize]
     }
 
-    /// Whether the first strictly refines the second, which has the same priority and another level.
+    /// Whether the first rule strictly refines the second, which has the same priority and a different level.
     pub(super) fn refines(&self, narrow: RuleId, wide: RuleId) -> bool {
         self.refinements.has(narrow, wide)
     }
 
-    /// The rules of its own priority and with another level that a rule strictly refines.
+    /// The rules of the same priority and a different level that a rule strictly refines.
     pub(super) fn refined_by(&self, narrow: RuleId) -> &[RuleId] {
         self.refinements.of(narrow)
     }
 
-    /// What these rules about paths say; ascending.
-    fn verdict(&self, matching: &[RuleId]) -> Option<Verdict> {
+    /// The joint verdict of these path rules, which are ascending.
+    fn verdict(&self, matching: &[RuleId]) -> Option<RuleVerdict> {
         let priority = matching.iter().map(|rule| self.says(*rule).priority).max()?;
-        let top: Vec<RuleId> =
-            matching.iter().copied().filter(|rule| self.says(*rule).priority == priority).collect();
-        let mut beaten: Vec<RuleId> =
-            top.iter().flat_map(|rule| self.refinements.of(*rule)).copied().collect();
+        let top: Vec<RuleId> = matching
+            .iter()
+            .copied()
+            .filter(|rule| self.says(*rule).priority == priority)
+            .collect();
+        let mut beaten: Vec<RuleId> = top
+            .iter()
+            .flat_map(|rule| self.refinements.of(*rule))
+            .copied()
+            .collect();
         beaten.sort_unstable();
         let left = top.iter().filter(|rule| beaten.binary_search(rule).is_err());
         left.map(|rule| self.says(*rule)).min()
     }
 
-    /// What the rules say at a path, and what of the nodes matters below it.
-    pub(super) fn arrive(&self, machine: &Machine, nodes: &[NodeId]) -> (Option<Verdict>, Nodes) {
-        (self.verdict(&machine.matching(nodes)), self.reduced(machine, machine.below(nodes)))
+    /// The verdict of the rules at a path, and the nodes that are relevant below it.
+    pub(super) fn arrive(
+        &self,
+        machine: &PatternMachine,
+        nodes: &[NodeId],
+    ) -> (Option<RuleVerdict>, NodeSet) {
+        (
+            self.verdict(&machine.matching(nodes)),
+            self.reduced(machine, machine.below(nodes)),
+        )
     }
 
     /// Drops the nodes of rules that decide nothing below. Without this, every pattern that covers whole
-    /// directories would double the number of sets: it is inside one of its directories or not.
-    fn reduced(&self, machine: &Machine, nodes: Nodes) -> Nodes {
+    /// directories would double the number of sets, because a path is either inside one of its directories or
+    /// not.
+    fn reduced(&self, machine: &PatternMachine, nodes: NodeSet) -> NodeSet {
         let rule_of = |node: &NodeId| machine.rule(*node);
         let is_rest = |node: &&NodeId| machine.kind(**node) == NodeKind::Rest;
         let covering: Vec<RuleId> = nodes.iter().filter(is_rest).map(rule_of).collect();
@@ -101,14 +132,16 @@ impl Judge {
         constants.into()
     }
 
-    /// A rule R that matches everything below makes another rule S needless if
-    /// - S has a lower priority, or R refines S: then R beats S, and whatever S would beat;
-    /// - or, at the same priority, S is not stricter than R, no rule that refines R is left (so that R stands, and S
-    ///   is never the strictest), and S refines none that is stricter than R (so that beating it changes nothing).
+    /// A rule R that matches everything below makes another rule S redundant if
+    /// - S has a lower priority, or R refines S: then R wins over S and over every rule over which S would
+    ///   win;
+    /// - or, at the same priority, S is not stricter than R, no rule that refines R is left (so R stands, and
+    ///   S is never the strictest), and S refines none that is stricter than R (so S changes nothing by
+    ///   winning over it).
     ///
     /// Returns whether no rule that refines R is left.
     fn drop_needless(&self, cover: RuleId, live: &mut Vec<RuleId>) -> bool {
-        let Verdict { priority, level } = self.says(cover);
+        let RuleVerdict { priority, level } = self.says(cover);
         live.retain(|other| self.says(*other).priority >= priority && !self.refines(cover, *other));
         if live.iter().any(|other| self.refines(*other, cover)) {
             return false;
@@ -123,9 +156,9 @@ impl Judge {
         true
     }
 
-    /// A rule that matches everything below, refines none and is refined by none of those left, is as good as
-    /// any other that says the same: one stands for all, so that the same levels have the same nodes.
-    fn replace_by_constant(&self, machine: &Machine, cover: RuleId, live: &mut Vec<RuleId>) -> NodeId {
+    /// A rule that matches everything below, refines none and is refined by none of those left, is equivalent
+    /// to any other with the same verdict: one of them represents all, so that equal levels have equal nodes.
+    fn replace_by_constant(&self, machine: &PatternMachine, cover: RuleId, live: &mut Vec<RuleId>) -> NodeId {
         let node = machine.constant(self.says(cover));
         live.retain(|rule| *rule != cover);
         if let Err(index) = live.binary_search(&machine.rule(node)) {

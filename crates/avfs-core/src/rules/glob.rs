@@ -1,56 +1,75 @@
-//! What one component of a pattern matches: names.
+//! Matches one component of a pattern: a name.
 //!
-//! A name is read as symbols: the characters that its bytes encode, and each byte that is part of no character as
-//! a symbol of its own. A pattern is text, so it cannot tell such bytes apart: only `*` matches them.
+//! A name is read as symbols: the characters that its bytes encode, and each byte that is not part of a
+//! character as a symbol of its own. A pattern is text, so it cannot distinguish such bytes: only `*` matches
+//! them.
 
 use std::cell::OnceCell;
 
-/// A character, or [`INVALID`] for a byte that belongs to none.
+/// A character, or [`INVALID`] for a byte that is not part of one.
 pub(super) type Symbol = u32;
 
-/// Beyond all characters.
+/// Greater than all characters.
 pub(super) const INVALID: Symbol = 0x11_0000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Token {
+pub(super) enum GlobToken {
     Char(char),
     /// `?`
     Any,
     /// `[…]`
-    Class(Class),
+    Class(CharClass),
     /// `*`
     Star,
 }
 
-impl Token {
-    /// Whether it matches this one symbol. A `*` is not asked: it matches any number of them.
+impl GlobToken {
+    /// Whether it matches this one symbol. Never called for `*`, which matches any number of symbols.
     pub(super) fn takes(&self, symbol: Symbol) -> bool {
         match self {
-            Token::Char(c) => *c as Symbol == symbol,
-            Token::Any => symbol < INVALID,
-            Token::Class(class) => class.contains(symbol),
-            Token::Star => true,
+            GlobToken::Char(c) => *c as Symbol == symbol,
+            GlobToken::Any => symbol < INVALID,
+            GlobToken::Class(class) => class.contains(symbol),
+            GlobToken::Star => true,
         }
     }
 }
 
-/// Characters: ascending inclusive ranges with gaps between them, without NUL and `/`, which no name has.
+/// Characters: ascending inclusive ranges with gaps between them, without NUL and `/`, which names cannot
+/// contain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Class(Box<[(Symbol, Symbol)]>);
+pub(super) struct CharClass(Box<[(Symbol, Symbol)]>);
 
-/// What no name has: NUL, `/`, and the numbers that are no characters.
+/// Symbols that names cannot contain: NUL, `/`, and the numbers that are not characters.
 const NOT_IN_NAMES: [(Symbol, Symbol); 3] = [(0, 0), (b'/' as Symbol, b'/' as Symbol), (0xd800, 0xdfff)];
 
-impl Class {
-    /// `None` if nothing is left of it.
-    pub(super) fn new(ranges: Vec<(char, char)>, negated: bool) -> Option<Class> {
-        let listed = merged(ranges.into_iter().map(|(low, high)| (low as Symbol, high as Symbol)).collect());
+impl CharClass {
+    /// `None` if the class is empty.
+    pub(super) fn new(ranges: Vec<(char, char)>, negated: bool) -> Option<CharClass> {
+        let listed = merged(
+            ranges
+                .into_iter()
+                .map(|(low, high)| (low as Symbol, high as Symbol))
+                .collect(),
+        );
         let kept = if negated {
-            without(&[(0, INVALID - 1)], &merged([&listed[..], &NOT_IN_NAMES].concat()))
+            without(
+                // Without bytes that are no characters: `[!a]` stands for one character.
+                &[(0, INVALID - 1)],
+                &merged([&listed[..], &NOT_IN_NAMES].concat()),
+            )
         } else {
             without(&listed, &NOT_IN_NAMES)
         };
-        (!kept.is_empty()).then(|| Class(kept.into()))
+        (!kept.is_empty()).then(|| CharClass(kept.into()))
+    }
+
+    /// Every symbol but one, including bytes that are not part of a character.
+    pub(super) fn all_but(character: Option<char>) -> CharClass {
+        let one = character.map(|one| (one as Symbol, one as Symbol));
+        let holes: Vec<(Symbol, Symbol)> = NOT_IN_NAMES.into_iter().chain(one).collect();
+        // With them: a name that differs in such a byte is another name, too.
+        CharClass(without(&[(0, INVALID)], &merged(holes)).into())
     }
 
     pub(super) fn contains(&self, symbol: Symbol) -> bool {
@@ -61,7 +80,7 @@ impl Class {
         &self.0
     }
 
-    /// The only character of it, if it has one.
+    /// Its only character, if it has exactly one.
     pub(super) fn single(&self) -> Option<char> {
         match self.0[..] {
             [(low, high)] if low == high => char::from_u32(low),
@@ -69,11 +88,15 @@ impl Class {
         }
     }
 
-    /// A character of it, another one than `.` if there is one.
+    /// One of its characters, other than `.` if possible.
     pub(super) fn example(&self) -> char {
         let ends = self.0.iter().flat_map(|(low, high)| [*low, *high]);
+        // A name of dots alone may be no name at all.
         let other = ends.clone().find(|symbol| *symbol != '.' as Symbol);
-        other.or(ends.clone().next()).and_then(char::from_u32).expect("a class has characters")
+        other
+            .or(ends.clone().next())
+            .and_then(char::from_u32)
+            .expect("a class has characters")
     }
 }
 
@@ -82,6 +105,7 @@ fn merged(mut ranges: Vec<(Symbol, Symbol)>) -> Vec<(Symbol, Symbol)> {
     let mut merged: Vec<(Symbol, Symbol)> = Vec::new();
     for (low, high) in ranges {
         match merged.last_mut() {
+            // Neighbours are joined as well, so that equal sets are equal values.
             Some(last) if low <= last.1.saturating_add(1) => last.1 = last.1.max(high),
             _ => merged.push((low, high)),
         }
@@ -110,14 +134,17 @@ fn without(ranges: &[(Symbol, Symbol)], holes: &[(Symbol, Symbol)]) -> Vec<(Symb
 }
 
 /// A name that is matched against many globs.
-pub(super) struct Name<'a> {
+pub(super) struct GlobbedName<'a> {
     bytes: &'a [u8],
     symbols: OnceCell<Vec<Symbol>>,
 }
 
-impl<'a> Name<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Name<'a> {
-        Name { bytes, symbols: OnceCell::new() }
+impl<'a> GlobbedName<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> GlobbedName<'a> {
+        GlobbedName {
+            bytes,
+            symbols: OnceCell::new(),
+        }
     }
 
     pub(super) fn bytes(&self) -> &'a [u8] {
@@ -129,6 +156,7 @@ impl<'a> Name<'a> {
             let mut symbols = Vec::with_capacity(self.bytes.len());
             for chunk in self.bytes.utf8_chunks() {
                 symbols.extend(chunk.valid().chars().map(Symbol::from));
+                // Each such byte is one symbol, which stars and negated components take.
                 symbols.extend(chunk.invalid().iter().map(|_| INVALID));
             }
             symbols
@@ -136,16 +164,16 @@ impl<'a> Name<'a> {
     }
 }
 
-/// One component of a pattern, without braces. Two stars never stand side by side.
+/// One component of a pattern, without braces. Two stars are never adjacent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Glob {
-    tokens: Box<[Token]>,
-    shape: Shape,
+    tokens: Box<[GlobToken]>,
+    shape: GlobShape,
 }
 
 /// The common forms, which are matched on bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Shape {
+enum GlobShape {
     Literal(Box<[u8]>),
     /// `text*`
     Prefix(Box<[u8]>),
@@ -155,89 +183,113 @@ enum Shape {
 }
 
 impl Glob {
-    pub(super) fn new(tokens: Vec<Token>) -> Glob {
-        let mut kept: Vec<Token> = Vec::with_capacity(tokens.len());
+    pub(super) fn new(tokens: Vec<GlobToken>) -> Glob {
+        let mut kept: Vec<GlobToken> = Vec::with_capacity(tokens.len());
         for token in tokens.into_iter().map(simplest) {
-            if token != Token::Star || kept.last() != Some(&Token::Star) {
+            // Two stars in a row take what one takes, and cost a search in a search.
+            if token != GlobToken::Star || kept.last() != Some(&GlobToken::Star) {
                 kept.push(token);
             }
         }
-        Glob { shape: shape_of(&kept), tokens: kept.into() }
+        Glob {
+            shape: shape_of(&kept),
+            tokens: kept.into(),
+        }
     }
 
-    pub(super) fn tokens(&self) -> &[Token] {
+    /// The glob that matches this name and no other.
+    pub(super) fn literally(name: &str) -> Glob {
+        Glob::new(name.chars().map(GlobToken::Char).collect())
+    }
+
+    /// Globs that together match every name but this one.
+    pub(super) fn all_but(name: &str) -> Vec<Glob> {
+        let characters: Vec<char> = name.chars().collect();
+        let start = |length: usize| characters[..length].iter().copied().map(GlobToken::Char);
+        let other = |length: usize| {
+            let class = CharClass::all_but(characters.get(length).copied());
+            let tokens = start(length).chain([GlobToken::Class(class), GlobToken::Star]);
+            Glob::new(tokens.collect())
+        };
+        // Every other name leaves this one at some character, or ends before it does.
+        let shorter = (1..characters.len()).map(|length| Glob::new(start(length).collect()));
+        (0..=characters.len()).map(other).chain(shorter).collect()
+    }
+
+    pub(super) fn tokens(&self) -> &[GlobToken] {
         &self.tokens
     }
 
     /// Whether it matches every name.
     pub(super) fn is_any(&self) -> bool {
-        self.tokens[..] == [Token::Star]
+        self.tokens[..] == [GlobToken::Star]
     }
 
     /// The only name that it matches, if it has no wildcard.
     pub(super) fn literal(&self) -> Option<&[u8]> {
         match &self.shape {
-            Shape::Literal(text) => Some(text),
-            Shape::Prefix(_) | Shape::Suffix(_) | Shape::Mixed => None,
+            GlobShape::Literal(text) => Some(text),
+            GlobShape::Prefix(_) | GlobShape::Suffix(_) | GlobShape::Mixed => None,
         }
     }
 
-    pub(super) fn matches(&self, name: &Name<'_>) -> bool {
+    pub(super) fn matches(&self, name: &GlobbedName<'_>) -> bool {
         match &self.shape {
-            Shape::Literal(text) => name.bytes == &text[..],
-            Shape::Prefix(text) => name.bytes.starts_with(text),
-            Shape::Suffix(text) => name.bytes.ends_with(text),
-            Shape::Mixed => matches_tokens(&self.tokens, name.symbols()),
+            GlobShape::Literal(text) => name.bytes == &text[..],
+            GlobShape::Prefix(text) => name.bytes.starts_with(text),
+            GlobShape::Suffix(text) => name.bytes.ends_with(text),
+            GlobShape::Mixed => matches_tokens(&self.tokens, name.symbols()),
         }
     }
 
     /// A name that it matches, and that other globs match only if they have wildcards in the same places.
     pub(super) fn example(&self, filler: char) -> String {
-        let character = |token: &Token| match token {
-            Token::Char(c) => *c,
-            Token::Class(class) => class.example(),
-            Token::Any | Token::Star => filler,
+        let character = |token: &GlobToken| match token {
+            GlobToken::Char(c) => *c,
+            GlobToken::Class(class) => class.example(),
+            GlobToken::Any | GlobToken::Star => filler,
         };
         self.tokens.iter().map(character).collect()
     }
 }
 
-fn simplest(token: Token) -> Token {
+fn simplest(token: GlobToken) -> GlobToken {
     match token {
-        Token::Class(class) => class.single().map_or(Token::Class(class), Token::Char),
-        Token::Char(_) | Token::Any | Token::Star => token,
+        GlobToken::Class(class) => class.single().map_or(GlobToken::Class(class), GlobToken::Char),
+        GlobToken::Char(_) | GlobToken::Any | GlobToken::Star => token,
     }
 }
 
-fn shape_of(tokens: &[Token]) -> Shape {
+fn shape_of(tokens: &[GlobToken]) -> GlobShape {
     let (without_first, without_last) = match tokens {
-        [Token::Star, rest @ ..] => (literal_of(rest), None),
-        [start @ .., Token::Star] => (None, literal_of(start)),
-        all => return literal_of(all).map_or(Shape::Mixed, Shape::Literal),
+        [GlobToken::Star, rest @ ..] => (literal_of(rest), None),
+        [start @ .., GlobToken::Star] => (None, literal_of(start)),
+        all => return literal_of(all).map_or(GlobShape::Mixed, GlobShape::Literal),
     };
     match (without_first, without_last) {
-        (Some(text), _) => Shape::Suffix(text),
-        (_, Some(text)) => Shape::Prefix(text),
-        (None, None) => Shape::Mixed,
+        (Some(text), _) => GlobShape::Suffix(text),
+        (_, Some(text)) => GlobShape::Prefix(text),
+        (None, None) => GlobShape::Mixed,
     }
 }
 
-fn literal_of(tokens: &[Token]) -> Option<Box<[u8]>> {
-    let character = |token: &Token| match token {
-        Token::Char(c) => Some(*c),
-        Token::Any | Token::Class(_) | Token::Star => None,
+fn literal_of(tokens: &[GlobToken]) -> Option<Box<[u8]>> {
+    let character = |token: &GlobToken| match token {
+        GlobToken::Char(c) => Some(*c),
+        GlobToken::Any | GlobToken::Class(_) | GlobToken::Star => None,
     };
     let text: Option<String> = tokens.iter().map(character).collect();
     Some(text?.into_bytes().into())
 }
 
-/// Only the last star that was met can need to take more: an earlier one would leave it less choice.
-fn matches_tokens(tokens: &[Token], symbols: &[Symbol]) -> bool {
-    let (mut token, mut symbol) = (0, 0);
+/// Only the last star that was reached can need to match more: an earlier one would have fewer options.
+fn matches_tokens(tokens: &[GlobToken], symbols: &[Symbol]) -> bool {
+    let mut token = 0;
+    let mut symbol = 0;
     let mut star: Option<(usize, usize)> = None;
     while symbol < symbols.len() {
         match tokens.get(token) {
-            Some(Token::Star) => {
+            Some(GlobToken::Star) => {
                 star = Some((token, symbol));
                 token += 1;
             }
@@ -246,11 +298,13 @@ fn matches_tokens(tokens: &[Token], symbols: &[Symbol]) -> bool {
                 symbol += 1;
             }
             _ => {
+                // The last star takes one symbol more, and everything after it is tried again.
                 let Some((at, taken)) = star else { return false };
                 star = Some((at, taken + 1));
-                (token, symbol) = (at + 1, taken + 1);
+                token = at + 1;
+                symbol = taken + 1;
             }
         }
     }
-    tokens[token..].iter().all(|token| *token == Token::Star)
+    tokens[token..].iter().all(|token| *token == GlobToken::Star)
 }

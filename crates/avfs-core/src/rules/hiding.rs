@@ -1,79 +1,101 @@
-//! What a list of rules hides, asked of many paths at once, and told to a program that knows no rules.
+//! Which paths a list of rules hides, for many paths at a time, and for programs that do not know rules.
 
 use super::glob::Glob;
 use super::level::Level;
 use super::machine::RuleId;
-use super::pattern::{Alternative, Component};
+use super::pattern::{PatternAlternative, PatternComponent};
 use super::rule::Rule;
-use super::{Compiled, Rules};
+use super::{CompiledRules, Rules};
 
-/// A quick test for paths that cannot be hidden: each rule that hides needs a certain name in the path. Labels aside.
+/// A quick test for paths that cannot be hidden: each rule that hides requires a certain name in the path.
+/// Labels are not considered.
 #[derive(Debug)]
 pub struct HidingNames {
-    /// By the first byte, those that start with a certain text.
-    by_first: Vec<Vec<Shape>>,
-    /// By the last byte, those that only end with one.
-    by_last: Vec<Vec<Shape>>,
+    /// By the first byte: patterns with a literal prefix.
+    by_first: Vec<Vec<PatternShape>>,
+    /// By the last byte: patterns with only a literal suffix.
+    by_last: Vec<Vec<PatternShape>>,
     /// Any path may be hidden.
     is_any: bool,
 }
 
-/// What a name is like.
+/// The shape of a name.
 #[derive(Debug)]
-struct Shape {
+struct PatternShape {
     start: Box<[u8]>,
     end: Box<[u8]>,
-    /// It is `start`, and nothing else.
+    /// The name equals `start`.
     is_literal: bool,
 }
 
-impl Shape {
-    fn of(glob: &Glob) -> Shape {
+impl PatternShape {
+    fn of(glob: &Glob) -> PatternShape {
         let (start, end) = affixes(glob);
-        Shape { start, end, is_literal: glob.literal().is_some() }
-    }
-
-    fn matches(&self, name: &[u8]) -> bool {
-        match self.is_literal {
-            true => name == &self.start[..],
-            false => name.starts_with(&self.start) && name.ends_with(&self.end),
+        PatternShape {
+            start,
+            end,
+            is_literal: glob.literal().is_some(),
         }
     }
 
-    /// How many names it tells apart from others, as a rank.
+    fn matches(&self, name: &[u8]) -> bool {
+        if self.is_literal {
+            name == &self.start[..]
+        } else {
+            name.starts_with(&self.start) && name.ends_with(&self.end)
+        }
+    }
+
+    /// How selective the shape is, as a rank.
     fn rank(&self) -> usize {
-        if self.is_literal { usize::MAX } else { self.start.len() + self.end.len() }
+        if self.is_literal {
+            usize::MAX
+        } else {
+            self.start.len() + self.end.len()
+        }
     }
 }
 
 impl HidingNames {
-    /// Those of a list of rules.
+    /// The names of a list of rules.
     pub fn of(rules: &[Rule]) -> HidingNames {
         let none = || (0..256).map(|_| Vec::new()).collect();
-        let mut names =
-            HidingNames { by_first: none(), by_last: none(), is_any: !is_about_everything(rules) };
+        let mut names = HidingNames {
+            by_first: none(),
+            by_last: none(),
+            is_any: !is_about_everything(rules),
+        };
         for rule in rules.iter().filter(|rule| rule.level == Level::None) {
-            let alternatives = rule.pattern().into_iter().flat_map(|pattern| pattern.alternatives());
+            let alternatives = rule
+                .pattern()
+                .into_iter()
+                .flat_map(|pattern| pattern.alternatives());
             alternatives.for_each(|one| names.add(one));
         }
         names
     }
 
-    /// Whether a path with this name in it may be hidden for it. A path with no such name is not hidden.
+    /// Whether a path that contains this name may be hidden because of it. A path without such a name is not
+    /// hidden.
     pub fn may_hide(&self, name: &[u8]) -> bool {
-        let (Some(first), Some(last)) = (name.first(), name.last()) else { return self.is_any };
-        let matches = |shape: &Shape| shape.matches(name);
+        let (Some(first), Some(last)) = (name.first(), name.last()) else {
+            return self.is_any;
+        };
+        let matches = |shape: &PatternShape| shape.matches(name);
         self.is_any
             || self.by_first[usize::from(*first)].iter().any(matches)
             || self.by_last[usize::from(*last)].iter().any(matches)
     }
 
-    fn add(&mut self, alternative: &Alternative) {
-        let shapes = alternative.components.iter().filter_map(|component| match component {
-            Component::Deep => None,
-            Component::Name(glob) => Some(Shape::of(glob)),
-        });
-        let Some(best) = shapes.max_by_key(Shape::rank) else {
+    fn add(&mut self, alternative: &PatternAlternative) {
+        let shapes = alternative
+            .components
+            .iter()
+            .filter_map(|component| match component {
+                PatternComponent::Deep => None,
+                PatternComponent::Name(glob) => Some(PatternShape::of(glob)),
+            });
+        let Some(best) = shapes.max_by_key(PatternShape::rank) else {
             self.is_any = true;
             return;
         };
@@ -85,34 +107,43 @@ impl HidingNames {
     }
 }
 
-/// Whether a rule that does not hide is about every path.
+/// Whether a rule that does not hide matches every path.
 fn is_about_everything(rules: &[Rule]) -> bool {
-    let is_everything = |one: &Alternative| one.components == [Component::Deep];
+    let is_everything = |one: &PatternAlternative| one.components == [PatternComponent::Deep];
     let mut open = rules.iter().filter(|rule| rule.level > Level::None);
-    open.any(|rule| rule.pattern().is_some_and(|pattern| pattern.alternatives().iter().any(is_everything)))
+    open.any(|rule| {
+        rule.pattern()
+            .is_some_and(|pattern| pattern.alternatives().iter().any(is_everything))
+    })
 }
 
-/// The literal text before the first wildcard of a glob, and behind the last one.
+/// The literal text before the first wildcard of a glob, and after the last one.
 fn affixes(glob: &Glob) -> (Box<[u8]>, Box<[u8]>) {
-    use super::glob::Token;
-    let text = |token: &Token| match token {
-        Token::Char(c) => Some(*c),
-        Token::Any | Token::Class(_) | Token::Star => None,
+    use super::glob::GlobToken;
+    let text = |token: &GlobToken| match token {
+        GlobToken::Char(c) => Some(*c),
+        GlobToken::Any | GlobToken::Class(_) | GlobToken::Star => None,
     };
     let start: String = glob.tokens().iter().map_while(text).collect();
     let mut end: Vec<char> = glob.tokens().iter().rev().map_while(text).collect();
     end.reverse();
-    (start.into_bytes().into(), end.into_iter().collect::<String>().into_bytes().into())
+    (
+        start.into_bytes().into(),
+        end.into_iter().collect::<String>().into_bytes().into(),
+    )
 }
 
 impl Rules {
-    /// The rules about paths that hide, and those that make exceptions to them, in an order in which the last one that
-    /// matches a path decides; where none does, a path is hidden unless a rule is about everything. Each comes as the patterns without braces that it stands for.
+    /// The path rules that hide, and those that make exceptions to them, in an order in which the last rule
+    /// that matches a path decides; where no rule matches, a path is hidden unless some rule matches
+    /// everything. Each rule comes with the brace-free patterns that it stands for.
     pub fn hiding_order(&self) -> Vec<(&Rule, Vec<&str>)> {
         let compiled = &*self.0;
         let is_exception = |id: RuleId| {
-            let refined = compiled.judge.refined_by(id);
-            refined.iter().any(|wide| compiled.rules[*wide as usize].level == Level::None)
+            let refined = compiled.precedence.refined_by(id);
+            refined
+                .iter()
+                .any(|wide| compiled.rules[*wide as usize].level == Level::None)
         };
         let is_open = is_about_everything(&compiled.rules);
         let all = 0..compiled.rules.len() as RuleId;
@@ -126,15 +157,22 @@ impl Rules {
             (rule.priority, compiled.depth(*id), rule.level == Level::None)
         });
         let rules = ids.into_iter().map(|id| &compiled.rules[id as usize]);
-        rules.filter_map(|rule| Some((rule, rule.pattern()?.texts()))).collect()
+        rules
+            .filter_map(|rule| Some((rule, rule.pattern()?.texts())))
+            .collect()
     }
 }
 
-impl Compiled {
-    /// How many rules refine each other up to this one.
+impl CompiledRules {
+    /// The length of the longest chain of rules that refine each other, up to this one.
     fn depth(&self, rule: RuleId) -> usize {
         // Refinement is strict, so this ends.
-        self.judge.refined_by(rule).iter().map(|wide| 1 + self.depth(*wide)).max().unwrap_or(0)
+        self.precedence
+            .refined_by(rule)
+            .iter()
+            .map(|wide| 1 + self.depth(*wide))
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -150,7 +188,9 @@ mod tests {
     }
 
     fn level(rules: &Rules, path: &str) -> Level {
-        rules.explain(&TreePath::parse(path.as_bytes()).unwrap(), |_| Labels::default()).level
+        rules
+            .explain(&TreePath::parse(path.as_bytes()).unwrap(), |_| Labels::default())
+            .level
     }
 
     #[test]
@@ -197,7 +237,10 @@ mod tests {
         rules.extend((0..1000).map(open));
         let rules = Rules::new(rules).unwrap();
         for (at, expected) in [(0, Level::Write), (999, Level::Write), (1000, Level::None)] {
-            assert_eq!(level(&rules, std::str::from_utf8(path(at).as_bytes()).unwrap()), expected);
+            assert_eq!(
+                level(&rules, std::str::from_utf8(path(at).as_bytes()).unwrap()),
+                expected
+            );
         }
         for odd in ["a*b?[c]{d,e}\\f.pem", ".env \u{e9}", "x/!y#.key"] {
             let path = TreePath::parse(odd.as_bytes()).unwrap();
@@ -209,7 +252,14 @@ mod tests {
 
     #[test]
     fn exceptions_come_after_what_they_are_exceptions_to() {
-        let rules = rules(&["a/b/*.x=none", "/**=write", "a/=none", "/docs/=read", "a/b/=read", "z=write@1"]);
+        let rules = rules(&[
+            "a/b/*.x=none",
+            "/**=write",
+            "a/=none",
+            "/docs/=read",
+            "a/b/=read",
+            "z=write@1",
+        ]);
         let order = rules.hiding_order();
         let texts: Vec<String> = order.iter().map(|(rule, _)| rule.to_string()).collect();
         assert_eq!(texts, ["a/=none", "a/b/=read", "a/b/*.x=none", "z=write@1"]);

@@ -6,35 +6,49 @@ use std::sync::LazyLock;
 
 use super::level::Level;
 use super::pattern::Pattern;
-use super::rule::{Origin, Rule, Subject};
-use super::{Rules, Standing};
+use super::rule::{Rule, RuleOrigin, RuleSubject};
+use super::{RuleState, Rules};
 use crate::label::{Label, Labels};
 use crate::name::{EntryName, TreePath};
 
 pub(super) mod names;
 
 use names::{
-    PACKAGES, PACKAGES_AT_ROOT, PUBLIC, RUN_AND_HIDDEN, RUN_BY_GIT, RUN_BY_TOOLS, RUN_FOR_FILES_BELOW,
-    SECRETS, SECRETS_BY_WORD, SECRETS_WITH_PUBLIC,
+    OTHER_REPOSITORIES, PACKAGES, PACKAGES_AT_ROOT, PUBLIC, RUN_AND_HIDDEN, RUN_BY_GIT, RUN_BY_TOOLS,
+    RUN_FOR_FILES_BELOW, SECRETS, SECRETS_BY_WORD, SECRETS_WITH_PUBLIC,
 };
 
+/// A list of rules with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preset {
+    /// Every file can be read, and none can be written.
     ReadOnly,
+    /// Every file can be written.
     FullAccess,
+    /// Entries are listed, and none can be opened.
     ViewOnly,
+    /// Files without secrets can be read, and few places can be written.
     AgentSafe,
+    /// Files can be written, except for secrets and files that tools of the host run.
     Development,
 }
 
+/// The text is not the name of a preset.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no preset '{}'", crate::printable(.0.as_bytes()))]
 pub struct BadPreset(pub String);
 
 impl Preset {
-    pub const ALL: [Preset; 5] =
-        [Preset::ReadOnly, Preset::FullAccess, Preset::ViewOnly, Preset::AgentSafe, Preset::Development];
+    /// Every preset.
+    pub const ALL: [Preset; 5] = [
+        Preset::ReadOnly,
+        Preset::FullAccess,
+        Preset::ViewOnly,
+        Preset::AgentSafe,
+        Preset::Development,
+    ];
 
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Preset::ReadOnly => "read-only",
@@ -45,6 +59,7 @@ impl Preset {
         }
     }
 
+    /// One line for people about its effect.
     pub fn description(self) -> &'static str {
         match self {
             Preset::ReadOnly => "everything can be read, nothing written",
@@ -59,8 +74,9 @@ impl Preset {
         }
     }
 
+    /// Its rules, which carry its name as their origin.
     pub fn rules(self) -> Vec<Rule> {
-        let origin = Origin::new(&format!("preset {}", self.name()));
+        let origin = RuleOrigin::new(&format!("preset {}", self.name()));
         let rules = match self {
             Preset::ReadOnly => vec![rule("/**", Level::Read)],
             Preset::FullAccess => vec![rule("/**", Level::Write)],
@@ -68,12 +84,15 @@ impl Preset {
             Preset::AgentSafe => agent_safe(),
             Preset::Development => development(),
         };
-        rules.into_iter().map(|rule| rule.with_origin(origin.clone())).collect()
+        rules
+            .into_iter()
+            .map(|rule| rule.with_origin(origin.clone()))
+            .collect()
     }
 }
 
 impl Preset {
-    /// Whether a name on the way to a path says by itself that a secret is there, whatever it holds: `id_rsa`, `.netrc`,
+    /// Whether a name on the way to a path indicates a secret, whatever the file holds: `id_rsa`, `.netrc`,
     /// everything in `.ssh`.
     pub fn names_secret(path: &TreePath) -> bool {
         static CERTAIN: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
@@ -84,40 +103,50 @@ impl Preset {
         CERTAIN.iter().any(|pattern| pattern.matches(path))
     }
 
-    /// Whether `agent-safe` and `development` keep a path from being written: tools of the host run it, or it is a secret by
-    /// its name.
+    /// Whether `agent-safe` and `development` protect a path from writing: tools of the host run it, or its
+    /// name indicates a secret.
     pub fn names_protected(path: &TreePath) -> bool {
         Preset::names_run_by_host(path) || Preset::names_secret(path)
     }
 
-    /// Whether tools of the host run the file at a path by its name, or what it names: hooks, settings of editors, files
-    /// that shells start with. Installed packages may have such files: nothing reads them there.
+    /// Whether tools of the host run the file at a path because of its name, or run what the file names:
+    /// hooks, settings of editors, start-up files of shells. Installed packages may contain such files,
+    /// because tools do not read them there.
     pub fn names_run_by_host(path: &TreePath) -> bool {
-        standing_of(path.components()).level() < Level::Write
+        rule_state_of(path.components()).level() < Level::Write
     }
 
-    /// Whether a symbolic link at a path brings files to names that tools of the host run: what is below the name of the
-    /// link is found where it leads. `.vscode` may lead nowhere, and no name of a project into installed packages.
+    /// Whether a symbolic link at a path makes files available under names that tools of the host run:
+    /// entries below the name of the link are found in its target. Always true for a link named `.vscode`,
+    /// and for a link from the project into installed packages.
     pub fn leads_to_run_by_host(link: &TreePath, target: &[u8]) -> bool {
-        let Some((above, _)) = link.split_last() else { return true };
-        let here = standing_of(link.components());
-        let is_higher = |names: Vec<EntryName>| RUN.is_higher_nearby(&standing_of(names), &here);
+        let Some((above, _)) = link.split_last() else {
+            return true;
+        };
+        let here = rule_state_of(link.components());
+        let is_higher = |names: Vec<EntryName>| RUN.is_higher_nearby(&rule_state_of(names), &here);
         Preset::may_hold_run_by_host(link) || meanings(&above, target).into_iter().any(is_higher)
     }
 
-    /// Whether tools of the host run a path or something below it that they would not run elsewhere: `.vscode`, `.husky`.
+    /// Whether tools of the host run a path, or something below it, that they would not run elsewhere:
+    /// `.vscode`, `.husky`.
     pub fn may_hold_run_by_host(path: &TreePath) -> bool {
-        let Some((above, _)) = path.split_last() else { return true };
-        let beside = RUN.child(&standing_of(above.components()), ANY_NAME, &Labels::default());
-        !RUN.is_no_higher_below(&beside, &standing_of(path.components()))
+        let Some((above, _)) = path.split_last() else {
+            return true;
+        };
+        let beside = RUN.child(&rule_state_of(above.components()), ANY_NAME, &Labels::default());
+        !RUN.is_no_higher_below(&beside, &rule_state_of(path.components()))
     }
 
-    /// Whether a rule is one of a preset about files of a project that tools of the host run. It protects a tree that the
-    /// host uses as it is. What is only reached by applying it is protected there, and git has to be able to write it.
+    /// Whether a rule of a preset protects files of a project that tools of the host run. Such rules are
+    /// needed for a tree that the host uses directly. A tree that reaches the host only through apply is
+    /// protected there, and git must be able to write such files.
     pub fn is_about_project_files_run(rule: &Rule) -> bool {
         static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-            let names = [RUN_BY_TOOLS, RUN_FOR_FILES_BELOW].concat();
-            anywhere(&names, Level::Read).filter_map(|rule| rule.pattern().cloned()).collect()
+            let names = [RUN_BY_TOOLS, RUN_FOR_FILES_BELOW, OTHER_REPOSITORIES].concat();
+            anywhere(&names, Level::Read)
+                .filter_map(|rule| rule.pattern().cloned())
+                .collect()
         });
         let is_of_preset = rule.origin.as_str().starts_with("preset ");
         let is_about = |pattern: &Pattern| PATTERNS.iter().any(|known| known.as_str() == pattern.as_str());
@@ -125,7 +154,7 @@ impl Preset {
     }
 }
 
-/// What the host runs cannot be written, and everything else can.
+/// Files that the host runs cannot be written; everything else can.
 static RUN: LazyLock<Rules> = LazyLock::new(|| {
     let mut rules = vec![rule("/**", Level::Write)];
     rules.extend(run_by_the_host(Level::Write));
@@ -133,29 +162,39 @@ static RUN: LazyLock<Rules> = LazyLock::new(|| {
     Rules::new(rules).expect("the rules of the presets are tested")
 });
 
-/// A name that is in no pattern: what holds for it holds for any.
+/// A name that no pattern mentions: it represents all such names.
 const ANY_NAME: &[u8] = b"\x01any\x01";
 
-fn standing_of(names: impl IntoIterator<Item = EntryName>) -> Standing {
+fn rule_state_of(names: impl IntoIterator<Item = EntryName>) -> RuleState {
     let none = Labels::default();
-    names.into_iter().fold(RUN.root(&none), |at, name| RUN.child(&at, name.as_bytes(), &none))
+    names
+        .into_iter()
+        .fold(RUN.root(&none), |at, name| RUN.child(&at, name.as_bytes(), &none))
 }
 
-/// The paths of the tree that the target of a link in a directory may mean. Where the tree lies is not known, so any end of
-/// an absolute one may be meant.
+/// The paths of the tree to which the target of a link in a directory may refer. The location of the tree is
+/// unknown, so any suffix of an absolute target is possible.
 fn meanings(above: &TreePath, target: &[u8]) -> Vec<Vec<EntryName>> {
     let is_absolute = target.first() == Some(&b'/');
-    let mut names: Vec<EntryName> = if is_absolute { Vec::new() } else { above.components().collect() };
-    for name in target.split(|byte| *byte == b'/').filter(|name| !matches!(name, [] | [b'.'])) {
+    let mut names: Vec<EntryName> = if is_absolute {
+        Vec::new()
+    } else {
+        above.components().collect()
+    };
+    for name in target
+        .split(|byte| *byte == b'/')
+        .filter(|name| !matches!(name, [] | [b'.']))
+    {
         match (name, EntryName::new(name)) {
             (b"..", _) => drop(names.pop()),
             (_, Ok(name)) => names.push(name),
             (_, Err(_)) => return Vec::new(),
         }
     }
-    match is_absolute {
-        true => (0..names.len()).map(|at| names[at..].to_vec()).collect(),
-        false => vec![names],
+    if is_absolute {
+        (0..names.len()).map(|at| names[at..].to_vec()).collect()
+    } else {
+        vec![names]
     }
 }
 
@@ -175,7 +214,10 @@ impl FromStr for Preset {
 }
 
 fn rule(pattern: &str, level: Level) -> Rule {
-    Rule::new(Pattern::parse(pattern).expect("the patterns of the presets are tested"), level)
+    Rule::new(
+        Pattern::parse(pattern).expect("the patterns of the presets are tested"),
+        level,
+    )
 }
 
 /// At any depth.
@@ -198,10 +240,11 @@ fn development() -> Vec<Rule> {
     rules
 }
 
-/// Hidden, but for what is public; that has the level `public`.
+/// Hides secrets, except public ones, which get the level `public`.
 ///
-/// Where there are public ones, the entry itself and what is below it have rules of their own: the public ones refine
-/// the first only, so that nothing below a secret is ever open, and a directory of secrets is not even seen.
+/// Where public ones exist, the entry itself and everything below it have separate rules: the public rules
+/// refine only the first, so that nothing below a secret is ever open, and a directory of secrets is not even
+/// visible.
 fn secrets(public: Level) -> Vec<Rule> {
     let hidden = |pattern: String| rule(&pattern, Level::None);
     let mut rules: Vec<Rule> = SECRETS.iter().map(|name| hidden(format!("**/{name}/"))).collect();
@@ -218,20 +261,21 @@ fn secrets(public: Level) -> Vec<Rule> {
     rules
 }
 
-/// Can be read and not written, but in installed packages, which have the level `packages`, and in repositories that were
-/// made since the base of the tree.
+/// Readable and not writable, except in installed packages, which get the level `packages`, and in
+/// repositories that were created since the base of the tree.
 fn run_by_the_host(packages: Level) -> Vec<Rule> {
     let mut rules: Vec<Rule> = anywhere(RUN_BY_GIT, Level::Read).collect();
     rules.extend(anywhere(RUN_FOR_FILES_BELOW, Level::Read));
+    rules.extend(anywhere(OTHER_REPOSITORIES, Level::Read));
     for name in RUN_BY_TOOLS {
         rules.push(rule(&format!("**/{name}"), Level::Read));
         rules.push(rule(&format!("**/{PACKAGES}/**/{name}"), packages));
     }
     rules.push(Rule {
-        subject: Subject::Label(Label::fresh_repository()),
+        subject: RuleSubject::Label(Label::fresh_repository()),
         level: Level::Write,
         priority: 1,
-        origin: Origin::default(),
+        origin: RuleOrigin::default(),
     });
     rules
 }

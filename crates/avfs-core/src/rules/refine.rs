@@ -1,39 +1,42 @@
-//! Which rules are about strictly fewer paths than others.
+//! Which rules match strictly fewer paths than others.
 
 use std::collections::{HashMap, HashSet};
 
 use super::BadRules;
-use super::budget::{Budget, Spent};
-use super::machine::{Machine, NodeKind, RuleId};
+use super::budget::{BudgetSpent, StepBudget};
+use super::machine::{NodeKind, PatternMachine, RuleId};
 use super::rule::Rule;
 use crate::name::EntryName;
 
-/// For one pair of rules.
+/// For one pair of rules, in the units of `StepBudget`.
 pub(super) const PAIR_BUDGET: usize = 500_000;
 /// For all pairs of a list together.
 const LIST_BUDGET: usize = 5_000_000;
-/// How often a pattern may be tried on the examples of another: rules without a literal name are tried on all.
+/// The most attempts to match a pattern against the examples of others: rules without a literal name are
+/// tried on all.
 const TRIES_MAX: usize = 5_000_000;
 const PAIRS_MAX: usize = 1_000_000;
 
-/// For each rule those that it strictly refines, ascending: of its own priority and with another level.
+/// For each rule, the rules of the same priority and a different level that it strictly refines, ascending.
 ///
-/// Rules with the same level need no comparison: whichever of them is beaten, the other gives that level, or is
-/// beaten by a third that beats both.
+/// Rules with the same level need no comparison: whichever of them loses, the other gives the same level, or
+/// loses to a third rule that wins over both.
 #[derive(Debug)]
-pub(super) struct Refinements(Vec<Vec<RuleId>>);
+pub(super) struct RuleRefinements(Vec<Vec<RuleId>>);
 
-impl Refinements {
-    pub(super) fn new(rules: &[Rule], machine: &Machine) -> Result<Refinements, BadRules> {
+impl RuleRefinements {
+    pub(super) fn new(rules: &[Rule], machine: &PatternMachine) -> Result<RuleRefinements, BadRules> {
         let mut refined = vec![Vec::new(); rules.len()];
-        let mut budget = Budget::new(LIST_BUDGET);
+        let mut budget = StepBudget::new(LIST_BUDGET);
         let mut pairs = 0;
         for (narrow, wide) in candidates(rules)? {
-            let too_complex = || BadRules::TooComplex { rule: rules[narrow as usize].clone() };
+            let too_complex = || BadRules::TooComplex {
+                rule: rules[narrow as usize].clone(),
+            };
             let mut part = budget.part(PAIR_BUDGET);
             let is_refined = strictly_refines(machine, narrow, wide, &mut part);
             budget.take_back(part);
-            if is_refined.map_err(|Spent| too_complex())? {
+            if is_refined.map_err(|BudgetSpent| too_complex())? {
                 refined[narrow as usize].push(wide);
                 pairs += 1;
             }
@@ -41,10 +44,10 @@ impl Refinements {
                 return Err(too_complex());
             }
         }
-        Ok(Refinements(refined))
+        Ok(RuleRefinements(refined))
     }
 
-    /// The rules that this one beats, ascending.
+    /// The rules over which this one wins, ascending.
     pub(super) fn of(&self, rule: RuleId) -> &[RuleId] {
         self.0.get(rule as usize).map_or(&[], Vec::as_slice)
     }
@@ -54,11 +57,11 @@ impl Refinements {
     }
 }
 
-/// Pairs of which the first may refine the second: all that do, and few that do not. A rule refines only those that
-/// match its examples.
+/// Pairs of which the first may refine the second: all that do, and few that do not. A rule can only refine
+/// rules that match its examples.
 fn candidates(rules: &[Rule]) -> Result<Vec<(RuleId, RuleId)>, BadRules> {
-    let index = Index::new(rules);
-    let mut tries = Budget::new(TRIES_MAX);
+    let index = RuleIndex::new(rules);
+    let mut tries = StepBudget::new(TRIES_MAX);
     let mut pairs = Vec::new();
     for (narrow, rule) in rules.iter().enumerate() {
         let examples = examples(rule);
@@ -72,8 +75,15 @@ fn candidates(rules: &[Rule]) -> Result<Vec<(RuleId, RuleId)>, BadRules> {
             pattern.is_some_and(|pattern| examples.iter().all(|path| pattern.matches_names(path)))
         };
         let tried: Vec<RuleId> = index.may_match(first).into_iter().filter(is_comparable).collect();
-        tries.spend(tried.len()).map_err(|Spent| BadRules::TooComplex { rule: rule.clone() })?;
-        pairs.extend(tried.into_iter().filter(matches_all).map(|wide| (narrow as RuleId, wide)));
+        tries
+            .spend(tried.len())
+            .map_err(|BudgetSpent| BadRules::TooComplex { rule: rule.clone() })?;
+        pairs.extend(
+            tried
+                .into_iter()
+                .filter(matches_all)
+                .map(|wide| (narrow as RuleId, wide)),
+        );
     }
     Ok(pairs)
 }
@@ -81,7 +91,12 @@ fn candidates(rules: &[Rule]) -> Result<Vec<(RuleId, RuleId)>, BadRules> {
 /// Paths that the rule matches, and that others match only if they have wildcards in the same places.
 fn examples(rule: &Rule) -> Vec<Vec<EntryName>> {
     let mut examples = Vec::new();
-    for alternative in rule.pattern().into_iter().flat_map(|pattern| pattern.alternatives()).take(4) {
+    for alternative in rule
+        .pattern()
+        .into_iter()
+        .flat_map(|pattern| pattern.alternatives())
+        .take(4)
+    {
         examples.extend(
             [('\u{10fffd}', 0), ('\u{f8ff}', 2)].map(|(filler, depth)| alternative.example(filler, depth)),
         );
@@ -90,17 +105,24 @@ fn examples(rule: &Rule) -> Vec<Vec<EntryName>> {
 }
 
 /// Rules by a name that is in every path that one of their alternatives matches.
-struct Index<'a> {
+struct RuleIndex<'a> {
     by_name: HashMap<&'a [u8], Vec<RuleId>>,
-    /// Those with an alternative that has wildcards in all names.
+    /// Rules with an alternative that has wildcards in all names.
     others: Vec<RuleId>,
 }
 
-impl<'a> Index<'a> {
-    fn new(rules: &'a [Rule]) -> Index<'a> {
-        let mut index = Index { by_name: HashMap::new(), others: Vec::new() };
+impl<'a> RuleIndex<'a> {
+    fn new(rules: &'a [Rule]) -> RuleIndex<'a> {
+        let mut index = RuleIndex {
+            by_name: HashMap::new(),
+            others: Vec::new(),
+        };
         for (id, rule) in rules.iter().enumerate() {
-            for alternative in rule.pattern().into_iter().flat_map(|pattern| pattern.alternatives()) {
+            for alternative in rule
+                .pattern()
+                .into_iter()
+                .flat_map(|pattern| pattern.alternatives())
+            {
                 let place = match alternative.required_name() {
                     Some(name) => index.by_name.entry(name).or_default(),
                     None => &mut index.others,
@@ -111,7 +133,7 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// All that match the path, and others; ascending.
+    /// All rules that match the path, and possibly others; ascending.
     fn may_match(&self, path: &[EntryName]) -> Vec<RuleId> {
         let named = path.iter().filter_map(|name| self.by_name.get(name.as_bytes()));
         let mut rules: Vec<RuleId> = named.flatten().chain(&self.others).copied().collect();
@@ -123,16 +145,21 @@ impl<'a> Index<'a> {
 
 /// Whether `narrow` matches only paths that `wide` matches, and not all of them.
 pub(super) fn strictly_refines(
-    machine: &Machine,
+    machine: &PatternMachine,
     narrow: RuleId,
     wide: RuleId,
-    budget: &mut Budget,
-) -> Result<bool, Spent> {
+    budget: &mut StepBudget,
+) -> Result<bool, BudgetSpent> {
     Ok(is_within(machine, narrow, wide, budget)? && !is_within(machine, wide, narrow, budget)?)
 }
 
 /// Whether all paths that `narrow` matches are matched by `wide`.
-fn is_within(machine: &Machine, narrow: RuleId, wide: RuleId, budget: &mut Budget) -> Result<bool, Spent> {
+fn is_within(
+    machine: &PatternMachine,
+    narrow: RuleId,
+    wide: RuleId,
+    budget: &mut StepBudget,
+) -> Result<bool, BudgetSpent> {
     let first = machine.start([narrow.min(wide), narrow.max(wide)]);
     let mut seen = HashSet::from([first.clone()]);
     let mut open = vec![first];
@@ -142,8 +169,9 @@ fn is_within(machine: &Machine, narrow: RuleId, wide: RuleId, budget: &mut Budge
             return Ok(false);
         }
         let is_alive = nodes.iter().any(|node| machine.rule(*node) == narrow);
-        let is_covered =
-            nodes.iter().any(|node| machine.rule(*node) == wide && machine.kind(*node) == NodeKind::Rest);
+        let is_covered = nodes
+            .iter()
+            .any(|node| machine.rule(*node) == wide && machine.kind(*node) == NodeKind::Rest);
         if !is_alive || is_covered {
             continue;
         }

@@ -1,4 +1,5 @@
 mod budgets;
+mod confined;
 mod documentation;
 mod laws;
 mod meaning;

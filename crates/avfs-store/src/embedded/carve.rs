@@ -1,8 +1,9 @@
-//! Taking refs out of a database that SQLite refuses to read, page by page.
+//! Extracts refs from a database that SQLite refuses to read, page by page.
 //!
-//! A row of `refs` is a cell of an index page, and carries its own check sum. So every page can be tried, whether
-//! it belongs to the table or not: a row counts if its sum fits. Rows on pages that SQLite has freed count too, so
-//! what was deleted may come back; the second copy of refs is the better source where it is whole.
+//! A row of `refs` is a cell of an index page, and carries its own check sum. So every page can be tried,
+//! whether it belongs to the table or not: a row is accepted if its sum matches. Rows on pages that SQLite
+//! has freed are accepted too, so deleted refs may reappear; the second copy of refs is the better source
+//! where it is intact.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,18 +13,18 @@ use crate::embedded::refs::ref_sum;
 use crate::embedded::wal;
 
 const PAGE: usize = 4096;
-/// The first page starts with the header of the file.
+/// The first page starts with the file header.
 const FILE_HEADER: usize = 100;
 const INTERIOR: u8 = 2;
 const LEAF: u8 = 10;
-/// A longer payload goes on in other pages. These are SQLite's numbers for index pages of 4096 bytes.
+/// A longer payload continues in other pages. These are SQLite's numbers for index pages of 4096 bytes.
 const MOST_ON_PAGE: usize = (PAGE - 12) * 64 / 255 - 23;
 const LEAST_ON_PAGE: usize = (PAGE - 12) * 32 / 255 - 23;
 
-type Found = BTreeMap<RefKey, Vec<Vec<u8>>>;
+type CarvedRefs = BTreeMap<RefKey, Vec<Vec<u8>>>;
 
-/// Every row of the database and its log that matches its sum: for each key the values that it was found with.
-pub(crate) fn carve(database: &Path, log: Vec<u8>) -> Found {
+/// Every row of the database and its log that matches its sum: for each key, all values found.
+pub(crate) fn carve(database: &Path, log: Vec<u8>) -> CarvedRefs {
     let mut image = std::fs::read(database).unwrap_or_default();
     for (page, bytes) in wal::committed_pages(log) {
         let start = page.saturating_sub(1).saturating_mul(PAGE);
@@ -33,8 +34,8 @@ pub(crate) fn carve(database: &Path, log: Vec<u8>) -> Found {
         }
         image[start..end].copy_from_slice(&bytes);
     }
-    let image = Image { bytes: &image };
-    let mut found = Found::new();
+    let image = PageImage { bytes: &image };
+    let mut found = CarvedRefs::new();
     for number in 1..=image.pages() {
         for (key, value) in image.rows(number) {
             let values = found.entry(key).or_default();
@@ -46,11 +47,11 @@ pub(crate) fn carve(database: &Path, log: Vec<u8>) -> Found {
     found
 }
 
-struct Image<'a> {
+struct PageImage<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Image<'a> {
+impl<'a> PageImage<'a> {
     fn pages(&self) -> u32 {
         u32::try_from(self.bytes.len() / PAGE).unwrap_or(u32::MAX)
     }
@@ -61,7 +62,9 @@ impl<'a> Image<'a> {
     }
 
     fn rows(&self, number: u32) -> Vec<(RefKey, Vec<u8>)> {
-        let Some(page) = self.page(number) else { return Vec::new() };
+        let Some(page) = self.page(number) else {
+            return Vec::new();
+        };
         let header = if number == 1 { FILE_HEADER } else { 0 };
         let (child, pointers) = match page[header] {
             LEAF => (0, header + 8),
@@ -81,7 +84,7 @@ impl<'a> Image<'a> {
         parse_row(&payload)
     }
 
-    /// The payload of a cell, with what lies in overflow pages.
+    /// The payload of a cell, including the part in overflow pages.
     fn payload(&self, length: usize, cell: &[u8]) -> Option<Vec<u8>> {
         if length > self.bytes.len() {
             return None;
@@ -90,7 +93,11 @@ impl<'a> Image<'a> {
             return Some(cell.get(..length)?.to_vec());
         }
         let fitting = LEAST_ON_PAGE + (length - LEAST_ON_PAGE) % (PAGE - 4);
-        let local = if fitting <= MOST_ON_PAGE { fitting } else { LEAST_ON_PAGE };
+        let local = if fitting <= MOST_ON_PAGE {
+            fitting
+        } else {
+            LEAST_ON_PAGE
+        };
         let mut payload = cell.get(..local)?.to_vec();
         let mut next = u32::from_be_bytes(*cell.get(local..)?.first_chunk()?);
         while payload.len() < length {
@@ -103,7 +110,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// A record of SQLite with the columns key (text), value (blob) and sum (integer), if the sum fits.
+/// A record of SQLite with the columns key (text), value (blob) and sum (integer), if the sum matches.
 fn parse_row(payload: &[u8]) -> Option<(RefKey, Vec<u8>)> {
     let (header, rest) = number(payload)?;
     let header_len = usize::try_from(header).ok()?;
@@ -119,7 +126,10 @@ fn parse_row(payload: &[u8]) -> Option<(RefKey, Vec<u8>)> {
     let (value, body) = body.split_at_checked(usize::try_from((value_type - 12) / 2).ok()?)?;
     let sum = integer(sum_type, body)?;
     let is_sound = ref_sum(key, value) == sum;
-    Some((String::from_utf8(key.to_vec()).ok().filter(|_| is_sound)?, value.to_vec()))
+    Some((
+        String::from_utf8(key.to_vec()).ok().filter(|_| is_sound)?,
+        value.to_vec(),
+    ))
 }
 
 /// SQLite's variable-length number, and what follows it.
@@ -137,7 +147,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// An integer of this serial type, big endian with its sign.
+/// A signed big-endian integer of this serial type.
 fn integer(serial_type: u64, body: &[u8]) -> Option<i64> {
     let length = match serial_type {
         8 => return Some(0),
@@ -149,5 +159,9 @@ fn integer(serial_type: u64, body: &[u8]) -> Option<i64> {
     };
     let bytes = body.get(..length)?;
     let sign = if bytes.first()? & 0x80 == 0 { 0 } else { -1 };
-    Some(bytes.iter().fold(sign, |value, byte| value << 8 | i64::from(*byte)))
+    Some(
+        bytes
+            .iter()
+            .fold(sign, |value, byte| value << 8 | i64::from(*byte)),
+    )
 }

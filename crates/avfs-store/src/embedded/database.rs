@@ -12,15 +12,15 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::door::StoreError;
 use crate::embedded::failure::{DATABASE, database, io_failure};
-use crate::embedded::layout::{Layout, sync_dir};
+use crate::embedded::layout::{StoreLayout, sync_dir};
 use crate::embedded::pins::POLL;
-use crate::embedded::salvage::{self, Reading, RefAge};
-use crate::embedded::{ref_log, reserve, wal};
+use crate::embedded::salvage::{self, RefAge, SalvagedRefs};
+use crate::embedded::{ref_log, reserve, shared_memory, wal};
 
-/// The format this version writes, and the newest it reads: SQLite's `user_version`.
+/// The format that this version writes, and the newest that it reads: SQLite's `user_version`.
 pub const FORMAT: u32 = 1;
 
-/// "avfs": SQLite's `application_id`, by which a database is known as ours.
+/// "avfs": SQLite's `application_id`, which marks a database as ours.
 const APPLICATION: i32 = 0x6176_6673;
 
 const SCHEMA: &str = "
@@ -34,36 +34,48 @@ const SCHEMA: &str = "
 /// Idle connections kept for the next caller.
 const IDLE_LIMIT: usize = 8;
 
-/// A closing store folds the log into the database if it is larger than this. A smaller one is quick to
-/// read on the next open, and folding it would cost every short command two syncs more.
+/// A store that is closed folds the log into the database if the log is larger than this. A smaller one is
+/// quick to read on the next open, and folding it would cost every short command two more syncs.
 const LOG_WORTH_FOLDING: u64 = 256 * 1024;
 
-/// Connections to the database. Each caller has one for itself, so readers never wait for each other.
-pub(crate) struct Database {
-    layout: Layout,
+/// Connections to the database. Each caller has one of its own, so readers never wait for each other.
+pub(crate) struct StoreDatabase {
+    layout: StoreLayout,
     busy_timeout: Duration,
     ref_age: RefAge,
     idle: Mutex<Vec<Connection>>,
 }
 
-impl Database {
-    /// Opens the database, made first if it is missing. One of a newer format is refused unchanged, and one
-    /// whose log is damaged before SQLite drops what lies behind the damage.
+impl StoreDatabase {
+    /// Opens the database, and creates it if it is missing. A database of a newer format is refused
+    /// unchanged. A damaged log is refused before SQLite drops what follows the damage.
     pub(crate) fn open(
-        layout: &Layout,
+        layout: &StoreLayout,
         busy_timeout: Duration,
         ref_age: RefAge,
-    ) -> Result<Database, StoreError> {
+    ) -> Result<StoreDatabase, StoreError> {
+        shared_memory::take_room_before_mapping();
         if !layout.database().exists() {
             create(layout)?;
         }
         wal::check(layout)?;
         refuse_empty(layout)?;
-        let database =
-            Database { layout: layout.clone(), busy_timeout, ref_age, idle: Mutex::new(Vec::new()) };
+        let database = StoreDatabase {
+            layout: layout.clone(),
+            busy_timeout,
+            ref_age,
+            idle: Mutex::new(Vec::new()),
+        };
         let is_emptied = wal::is_emptied(layout);
-        let connection = database.connect()?;
-        check_format(&connection, layout)?;
+        let connect = || {
+            let connection = database.connect()?;
+            check_format(&connection, layout).map(|()| connection)
+        };
+        let connection = match connect() {
+            // Operations that free space need the database first.
+            Err(StoreError::Full { .. }) if reserve::lend(layout) => connect()?,
+            connected => connected?,
+        };
         database.give_back(connection);
         if is_emptied {
             database.refuse_lost_commits()?;
@@ -71,31 +83,39 @@ impl Database {
         Ok(database)
     }
 
-    /// The refs by which their second copy shows that the database has lost commits.
+    /// The refs whose second copy shows that the database has lost commits.
     pub(crate) fn lost_commits(&self) -> Result<Vec<String>, StoreError> {
-        // Before the database, which is never behind it.
+        // Read before the database, which is never older than its copy.
         let copy = ref_log::read(&self.layout);
-        let mut refs = Reading::default();
-        self.read("reading refs", |connection| refs.take_rows(connection).map_err(database("reading refs")))?;
+        let mut refs = SalvagedRefs::default();
+        self.read("reading refs", |connection| {
+            refs.take_rows(connection).map_err(database("reading refs"))
+        })?;
         Ok(salvage::newer_in_copy(&refs.refs, &copy, self.ref_age))
     }
 
-    /// Fails as damaged if commits are lost, before anybody goes on from an older state.
+    /// Fails as damaged if commits are lost, before any process continues from an older state.
     fn refuse_lost_commits(&self) -> Result<(), StoreError> {
-        match self.lost_commits()?.is_empty() {
-            true => Ok(()),
-            false => {
-                let detail = "it is gone or empty, and commits that were in it are missing".to_owned();
-                Err(StoreError::Damaged { place: wal::LOG.to_owned(), detail })
-            }
+        if self.lost_commits()?.is_empty() {
+            Ok(())
+        } else {
+            let detail = "it is gone or empty, and commits that were in it are missing".to_owned();
+            Err(StoreError::Damaged {
+                place: wal::LOG.to_owned(),
+                detail,
+            })
         }
     }
 
-    /// Writes the second copy of refs anew if it lacks commits, or is mostly about values that were replaced since.
+    /// Rewrites the second copy of refs if it lacks commits, or if most of it describes values that were
+    /// replaced since.
     pub(crate) fn renew_copy(&self) {
-        // A failure leaves the copy as it was.
+        // A failure leaves the copy unchanged.
         _ = self.write("renewing the copy of refs", |connection| {
-            let mut refs = Reading { to_the_end: true, ..Reading::default() };
+            let mut refs = SalvagedRefs {
+                to_the_end: true,
+                ..SalvagedRefs::default()
+            };
             refs.take_rows(connection).map_err(database("reading refs"))?;
             let copy = ref_log::read(&self.layout);
             let is_newest = salvage::newer_in_copy(&refs.refs, &copy, self.ref_age).is_empty();
@@ -122,7 +142,7 @@ impl Database {
         result
     }
 
-    /// Runs `work` in one write transaction; an error of any kind undoes it.
+    /// Runs `work` in one write transaction; any error rolls it back.
     pub(crate) fn write<T, E: From<StoreError>>(
         &self,
         action: &'static str,
@@ -131,7 +151,7 @@ impl Database {
         self.transaction(TransactionBehavior::Immediate, action, work)
     }
 
-    /// Runs `work` on the database as of one moment.
+    /// Runs `work` in one read transaction: all its reads see the same moment.
     pub(crate) fn read<T>(
         &self,
         action: &'static str,
@@ -146,7 +166,7 @@ impl Database {
         action: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {
-        // The outer result is that of getting a connection, the inner one that of the work.
+        // The outer result is from getting a connection, the inner one from the work.
         self.with(|connection| {
             let transaction = Transaction::new_unchecked(connection, behavior).map_err(database(action))?;
             match work(&transaction) {
@@ -158,7 +178,8 @@ impl Database {
                     Ok(Ok(value))
                 }
                 Err(error) => {
-                    // A failure to undo shows up in whatever uses the connection next; the first one counts.
+                    // A failed rollback shows up at the next use of the connection; the first error is the
+                    // one to report.
                     _ = transaction.rollback();
                     Ok(Err(error))
                 }
@@ -178,21 +199,23 @@ impl Database {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().expect("no panic happens while the pool is locked")
+        self.idle
+            .lock()
+            .expect("no panic happens while the pool is locked")
     }
 
-    /// Folds the write-ahead log into the database if that is worth it and nobody is in the way.
+    /// Folds the write-ahead log into the database if that is worthwhile and no other process prevents it.
     fn fold_log(&self) {
         let log = std::fs::metadata(self.layout.write_ahead_log()).map_or(0, |info| info.len());
         if log <= LOG_WORTH_FOLDING {
             return;
         }
         ref_log::sync(&self.layout);
-        // What is not folded now stays in the log, which is as durable; so a failure changes nothing.
+        // Commits that are not folded now stay in the log, which is as durable; so a failure does no harm.
         _ = self.empty_log();
     }
 
-    /// Folds the whole log into the database and empties it. Busy if someone reads from it.
+    /// Folds the whole log into the database and empties it. Busy if another process reads from it.
     pub(crate) fn empty_log(&self) -> Result<(), StoreError> {
         let busy = self.with(|connection| {
             let fail = database("folding the log");
@@ -202,15 +225,17 @@ impl Database {
             fold.map_err(&fail)
         })?;
         if busy {
-            return Err(StoreError::Busy { what: wal::LOG.to_owned() });
+            return Err(StoreError::Busy {
+                what: wal::LOG.to_owned(),
+            });
         }
-        // The note is about what was in it.
+        // The note describes the log that was just emptied.
         _ = std::fs::remove_file(self.layout.log_note());
         Ok(())
     }
 }
 
-impl Drop for Database {
+impl Drop for StoreDatabase {
     fn drop(&mut self) {
         self.fold_log();
     }
@@ -230,48 +255,71 @@ fn connect(path: &Path, busy_timeout: Duration) -> rusqlite::Result<Connection> 
     Ok(connection)
 }
 
-fn check_format(connection: &Connection, layout: &Layout) -> Result<(), StoreError> {
+fn check_format(connection: &Connection, layout: &StoreLayout) -> Result<(), StoreError> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = pragma("application_id").map_err(database("reading the format"))?;
     if application != APPLICATION && ref_log::is_there(layout) {
         let detail = "it is not marked as a database of agentvfs".to_owned();
-        return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
+        return Err(StoreError::Damaged {
+            place: DATABASE.to_owned(),
+            detail,
+        });
     }
     if application != APPLICATION {
         let reason = format!("its {DATABASE} is not a database of agentvfs");
-        return Err(StoreError::Unsuitable { place: layout.dir().to_owned(), reason });
+        return Err(StoreError::Unsuitable {
+            place: layout.dir().to_owned(),
+            reason,
+        });
     }
     let found = pragma("user_version").map_err(database("reading the format"))? as u32;
     match found {
         FORMAT => Ok(()),
-        0 => Err(StoreError::Damaged { place: DATABASE.to_owned(), detail: "it has no format".to_owned() }),
-        // The copy of refs says which version made the store: one bit of the number has flipped.
+        0 => Err(StoreError::Damaged {
+            place: DATABASE.to_owned(),
+            detail: "it has no format".to_owned(),
+        }),
+        // The copy of refs shows which version created the store: one bit of the number has flipped.
         _ if (found ^ FORMAT).is_power_of_two() && ref_log::is_there(layout) => {
-            let detail = format!("it says that its format is {found}, and {} has {FORMAT}", ref_log::COPY);
-            Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
+            let detail = format!(
+                "it says that its format is {found}, and {} has {FORMAT}",
+                ref_log::COPY
+            );
+            Err(StoreError::Damaged {
+                place: DATABASE.to_owned(),
+                detail,
+            })
         }
-        _ => Err(StoreError::Newer { place: layout.dir().to_owned(), found, supported: FORMAT }),
+        _ => Err(StoreError::Newer {
+            place: layout.dir().to_owned(),
+            found,
+            supported: FORMAT,
+        }),
     }
 }
 
-/// SQLite takes a file without bytes for a new database, and removes the log beside it.
-fn refuse_empty(layout: &Layout) -> Result<(), StoreError> {
+/// SQLite treats an empty file as a new database, and removes the log beside it.
+fn refuse_empty(layout: &StoreLayout) -> Result<(), StoreError> {
     match std::fs::metadata(layout.database()) {
         Ok(info) if info.len() == 0 => {
             let detail = "it is empty".to_owned();
-            Err(StoreError::Damaged { place: DATABASE.to_owned(), detail })
+            Err(StoreError::Damaged {
+                place: DATABASE.to_owned(),
+                detail,
+            })
         }
         _ => Ok(()),
     }
 }
 
-/// Makes the database, unless another process is faster.
-fn create(layout: &Layout) -> Result<(), StoreError> {
+/// Creates the database, unless another process is faster.
+fn create(layout: &StoreLayout) -> Result<(), StoreError> {
     let lock = layout.open_gc_lock()?;
     while !layout.database().exists() {
         match lock.try_lock() {
             Ok(()) => return create_locked(layout),
-            // Whoever has it makes the database, or has made it and holds a pin by now.
+            // The process that holds the lock is creating the database, or has created it and holds a pin by
+            // now.
             Err(TryLockError::WouldBlock) => std::thread::sleep(POLL),
             Err(TryLockError::Error(source)) => return Err(io_failure("locking", "gc.lock", source)),
         }
@@ -279,46 +327,57 @@ fn create(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn create_locked(layout: &Layout) -> Result<(), StoreError> {
+fn create_locked(layout: &StoreLayout) -> Result<(), StoreError> {
     if layout.database().exists() {
         return Ok(());
     }
     if !layout.pack_numbers()?.is_empty() || ref_log::is_there(layout) {
         let detail = "it is missing, but the rest of the store is there".to_owned();
-        return Err(StoreError::Damaged { place: DATABASE.to_owned(), detail });
+        return Err(StoreError::Damaged {
+            place: DATABASE.to_owned(),
+            detail,
+        });
     }
-    let draft = make_draft(layout, |_| Ok(()))?;
+    let replacement = make_replacement(layout, |_| Ok(()))?;
     reserve::keep(layout);
-    move_in_place(layout, &draft)
+    move_in_place(layout, &replacement)
 }
 
-/// Makes a database under another name, filled by `fill`. The caller holds the lock of gc.
-pub(crate) fn make_draft(
-    layout: &Layout,
+/// Creates a database under another name, filled by `fill`. The caller holds the lock of gc.
+pub(crate) fn make_replacement(
+    layout: &StoreLayout,
     fill: impl FnOnce(&Connection) -> Result<(), StoreError>,
 ) -> Result<PathBuf, StoreError> {
     let fail = |e| io_failure("creating", DATABASE, e);
-    let draft = layout.dir().join("store.db.new");
-    match std::fs::remove_file(&draft) {
+    let replacement = layout.dir().join("store.db.new");
+    match std::fs::remove_file(&replacement) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),
         _ => {}
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(fail)?;
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&replacement)
+        .map_err(fail)?;
     let fail = database("creating the database");
-    let connection = Connection::open_with_flags(&draft, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(&fail)?;
+    let connection =
+        Connection::open_with_flags(&replacement, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(&fail)?;
     let run = |sql: &str| connection.execute_batch(sql).map_err(&fail);
     run("PRAGMA page_size = 4096; PRAGMA synchronous = FULL; BEGIN")?;
     run(SCHEMA)?;
-    run(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}"))?;
+    run(&format!(
+        "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}"
+    ))?;
     fill(&connection)?;
     run("COMMIT; PRAGMA journal_mode = WAL")?;
     connection.close().map_err(|(_, error)| fail(error))?;
-    Ok(draft)
+    Ok(replacement)
 }
 
-/// Gives a draft its name: from then on the database is there, and whole.
-pub(crate) fn move_in_place(layout: &Layout, draft: &Path) -> Result<(), StoreError> {
-    std::fs::rename(draft, layout.database())
+/// Renames a replacement to its final name: from then on the database exists and is complete.
+pub(crate) fn move_in_place(layout: &StoreLayout, replacement: &Path) -> Result<(), StoreError> {
+    std::fs::rename(replacement, layout.database())
         .and_then(|()| sync_dir(layout.dir()))
         .map_err(|e| io_failure("creating", DATABASE, e))
 }

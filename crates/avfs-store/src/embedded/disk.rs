@@ -1,4 +1,4 @@
-//! The door to the disk that packs go through, so that tests can put faults behind it.
+//! The disk interface that packs use, so that tests can inject faults.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 /// How a pack file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
+    /// Read only.
     Read,
     /// Read and write; the file exists.
     Write,
@@ -16,35 +17,39 @@ pub enum Access {
     Create,
 }
 
-/// A place for files.
+/// A file system for pack files.
 pub trait Disk: Send + Sync {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file.
+    fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn DiskFile>>;
 
+    /// Removes a file's name; processes that have it open can still read it.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Returns once the names in this directory survive a power loss.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 }
 
-/// An open file. No call moves a position: offsets are explicit.
+/// An open file. Calls have no implicit position: offsets are explicit.
 pub trait DiskFile: Send + Sync {
     /// Fills `buffer`, or fails with `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes a beginning of `bytes` and returns how much.
+    /// Writes a prefix of `bytes` and returns its length.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
     /// Returns once the contents survive a power loss.
     fn sync(&self) -> io::Result<()>;
 
+    /// Cuts the file off, or extends it with zeros.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
+    /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
 
     /// Whether the file still has a name.
     fn is_linked(&self) -> io::Result<bool>;
 
-    /// Takes the exclusive lock of the file until it is closed; `false` if someone else has it.
+    /// Takes the exclusive lock of the file until it is closed; `false` if another process holds it.
     fn try_lock(&self) -> io::Result<bool>;
 }
 
@@ -52,13 +57,13 @@ pub trait DiskFile: Send + Sync {
 pub struct HostDisk;
 
 impl Disk for HostDisk {
-    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
+    fn open(&self, path: &Path, access: FileAccess) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).mode(0o600);
         match access {
-            Access::Read => {}
-            Access::Write => _ = options.write(true),
-            Access::Create => _ = options.write(true).create_new(true),
+            FileAccess::Read => {}
+            FileAccess::Write => _ = options.write(true),
+            FileAccess::Create => _ = options.write(true).create_new(true),
         }
         Ok(Arc::new(options.open(path)?))
     }
@@ -106,7 +111,7 @@ impl DiskFile for File {
     }
 }
 
-/// Writes all of `bytes`, however short the single writes are.
+/// Writes all of `bytes`, even if single writes are short.
 pub(crate) fn write_all_at(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, offset) {

@@ -1,4 +1,4 @@
-//! Where the files of a store are, and which directories can hold one.
+//! The locations of the files of a store, and which directories can hold one.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -10,18 +10,18 @@ use crate::embedded::failure::io_failure;
 
 /// The files of one store.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct StoreLayout {
     dir: PathBuf,
 }
 
-impl Layout {
-    /// Finds the directory, or makes it if `create` says so. A directory on a filesystem that cannot keep
-    /// a store's promises is refused, before anything is made there.
-    pub(crate) fn open(dir: &Path, create: bool) -> Result<Layout, StoreError> {
+impl StoreLayout {
+    /// Finds the directory, or creates it if `create` is set. A directory on a file system that cannot keep a
+    /// store's guarantees is refused before anything is created there.
+    pub(crate) fn open(dir: &Path, create: bool) -> Result<StoreLayout, StoreError> {
         let dir =
             std::path::absolute(dir).map_err(|e| io_failure("finding", dir.display().to_string(), e))?;
         refuse_unsuitable(&dir)?;
-        let layout = Layout { dir };
+        let layout = StoreLayout { dir };
         if !layout.database().exists() {
             if !create {
                 return Err(unsuitable(&layout.dir, "there is no store in it"));
@@ -43,7 +43,7 @@ impl Layout {
         self.dir.join("store.db-wal")
     }
 
-    /// What the log held when a commit was acknowledged.
+    /// The note of the log's contents at the last acknowledged commit.
     pub(crate) fn log_note(&self) -> PathBuf {
         self.dir.join("store.db-wal.sum")
     }
@@ -58,7 +58,7 @@ impl Layout {
         self.dir.join("refs.log")
     }
 
-    /// Room for making room.
+    /// Space that is reserved for freeing space.
     pub(crate) fn reserve(&self) -> PathBuf {
         self.dir.join("reserve")
     }
@@ -71,29 +71,45 @@ impl Layout {
         self.dir.join(pack_name(number))
     }
 
-    /// Opens the file whose lock holds garbage collection back, made on first use.
+    /// Opens the file whose lock blocks garbage collection, created on first use.
     pub(crate) fn open_gc_lock(&self) -> Result<File, StoreError> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
         let place = self.dir.join("gc.lock");
         let opened = match options.open(&place) {
-            // A lock is taken on a file that is only read as well.
+            // A lock can also be taken on a file that is open for reading only.
             Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(&place),
             opened => opened,
         };
         opened.map_err(|e| io_failure("opening", "gc.lock", e))
     }
 
-    /// The numbers of all pack files, ascending. Files with other names are not ours and left alone.
+    /// The numbers of all pack files, ascending. Files with other names are not ours and are ignored.
     pub(crate) fn pack_numbers(&self) -> Result<Vec<u32>, StoreError> {
         let fail = |e| io_failure("listing", "packs", e);
         let mut numbers = Vec::new();
-        for entry in std::fs::read_dir(self.packs()).map_err(fail)? {
+        let entries = match std::fs::read_dir(self.packs()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(no_packs()),
+            listed => listed.map_err(fail)?,
+        };
+        for entry in entries {
             let name = entry.map_err(fail)?.file_name();
             numbers.extend(name.to_str().and_then(pack_number));
         }
         numbers.sort_unstable();
         Ok(numbers)
+    }
+
+    /// Recreates the directory of packs if it is missing.
+    pub(crate) fn restore_packs(&self) -> Result<(), StoreError> {
+        make_private_dir(&self.packs())
+            .and_then(|()| sync_dir(&self.dir))
+            .map_err(|e| io_failure("making", "packs", e))
     }
 
     fn make_directories(&self) -> Result<(), StoreError> {
@@ -106,9 +122,17 @@ impl Layout {
     }
 }
 
-/// The path of a pack from the store's directory, as it also appears in messages.
+/// The path of a pack relative to the store's directory, as it also appears in messages.
 pub(crate) fn pack_name(number: u32) -> String {
     format!("packs/{number:08}.pack")
+}
+
+/// The directory of packs is created before the database, so it cannot be missing beside one.
+fn no_packs() -> StoreError {
+    StoreError::Damaged {
+        place: "packs".to_owned(),
+        detail: "the directory is missing".to_owned(),
+    }
 }
 
 fn pack_number(file_name: &str) -> Option<u32> {
@@ -129,20 +153,31 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
 }
 
 fn unsuitable(dir: &Path, reason: impl Into<String>) -> StoreError {
-    StoreError::Unsuitable { place: dir.to_owned(), reason: reason.into() }
+    StoreError::Unsuitable {
+        place: dir.to_owned(),
+        reason: reason.into(),
+    }
 }
 
 fn refuse_unsuitable(dir: &Path) -> Result<(), StoreError> {
-    let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    let info = rustix::fs::statfs(existing)
-        .map_err(|e| io_failure("asking the filesystem of", existing.display().to_string(), e.into()))?;
+    let existing = dir
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"));
+    let info = rustix::fs::statfs(existing).map_err(|e| {
+        io_failure(
+            "asking the filesystem of",
+            existing.display().to_string(),
+            e.into(),
+        )
+    })?;
     match refusal(info.f_type as u64 & 0xffff_ffff) {
         Some(reason) => Err(unsuitable(dir, reason)),
         None => Ok(()),
     }
 }
 
-/// Why a filesystem of this type (`f_type` of statfs) cannot hold a store.
+/// Why a file system of this type (`f_type` of statfs) cannot hold a store.
 fn refusal(filesystem: u64) -> Option<&'static str> {
     match filesystem {
         0x6969 => Some("it is on NFS, where locks and syncs cannot be relied on; use a local disk"),
@@ -183,7 +218,13 @@ mod tests {
     #[test]
     fn only_our_own_names_are_packs() {
         assert_eq!(pack_number("00000012.pack"), Some(12));
-        for other in ["12.pack", "00000012.pack.bak", "0000001x.pack", "+0000012.pack", "99999999999.pack"] {
+        for other in [
+            "12.pack",
+            "00000012.pack.bak",
+            "0000001x.pack",
+            "+0000012.pack",
+            "99999999999.pack",
+        ] {
             assert_eq!(pack_number(other), None);
         }
     }

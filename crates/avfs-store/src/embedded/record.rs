@@ -5,24 +5,24 @@
 use avfs_core::{ObjectId, ObjectKind};
 use bytes::Bytes;
 
-use crate::door::Object;
+use crate::door::StoredObject;
 
 pub(crate) const PACK_HEADER: [u8; 12] = *b"avfspack\x01\0\0\0";
 pub(crate) const PACK_HEADER_LEN: u64 = PACK_HEADER.len() as u64;
 pub(crate) const HEADER_LEN: usize = 38;
 
-/// The bytes are stored as they are. Other values are reserved.
+/// The bytes are stored unchanged. Other values are reserved.
 const RAW: u8 = 0;
 
-/// Where a record lies. `length` is that of the object, without the record's header.
+/// The location of a record. `length` is that of the object, without the record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     pub pack: u32,
     pub offset: u64,
     pub length: u32,
 }
 
-impl Place {
+impl RecordPlace {
     /// Bytes from the start of the record to the start of the next one.
     pub(crate) fn record_len(&self) -> u64 {
         HEADER_LEN as u64 + u64::from(self.length)
@@ -34,13 +34,13 @@ impl Place {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct RecordHeader {
     pub kind: ObjectKind,
     pub length: u32,
     pub id: ObjectId,
 }
 
-impl Header {
+impl RecordHeader {
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut raw = [0; HEADER_LEN];
         raw[0] = self.kind.tag();
@@ -50,8 +50,8 @@ impl Header {
         raw
     }
 
-    /// Reads a header; the error says what is wrong with it.
-    pub(crate) fn decode(raw: &[u8; HEADER_LEN]) -> Result<Header, &'static str> {
+    /// Decodes a header; the error describes the problem.
+    pub(crate) fn decode(raw: &[u8; HEADER_LEN]) -> Result<RecordHeader, &'static str> {
         let kind = ObjectKind::from_tag(raw[0]).ok_or("its record has an unknown kind")?;
         if raw[1] != RAW {
             return Err("its record has an unknown encoding");
@@ -59,15 +59,21 @@ impl Header {
         let length = u32::from_le_bytes([raw[2], raw[3], raw[4], raw[5]]);
         let mut id = [0; 32];
         id.copy_from_slice(&raw[6..]);
-        Ok(Header { kind, length, id: ObjectId(id) })
+        Ok(RecordHeader {
+            kind,
+            length,
+            id: ObjectId(id),
+        })
     }
 }
 
-/// Takes the object out of its whole record, if the record is that of `id` and the bytes are what the id
-/// promises. The error says what is wrong.
-pub(crate) fn open_record(id: ObjectId, record: Bytes) -> Result<Object, &'static str> {
-    let raw = record.first_chunk::<HEADER_LEN>().ok_or("its record is cut short")?;
-    let header = Header::decode(raw)?;
+/// Extracts the object from its complete record, if the record is that of `id` and the bytes match the id.
+/// The error describes the problem.
+pub(crate) fn open_record(id: ObjectId, record: Bytes) -> Result<StoredObject, &'static str> {
+    let raw = record
+        .first_chunk::<HEADER_LEN>()
+        .ok_or("its record is cut short")?;
+    let header = RecordHeader::decode(raw)?;
     if header.id != id {
         return Err("another object lies in its place");
     }
@@ -78,7 +84,10 @@ pub(crate) fn open_record(id: ObjectId, record: Bytes) -> Result<Object, &'stati
     if header.kind.hash(&bytes) != id {
         return Err("its bytes do not match its name");
     }
-    Ok(Object { kind: header.kind, bytes })
+    Ok(StoredObject {
+        kind: header.kind,
+        bytes,
+    })
 }
 
 #[cfg(test)]
@@ -88,7 +97,7 @@ mod tests {
     fn record(kind: ObjectKind, bytes: &[u8]) -> (ObjectId, Vec<u8>) {
         let id = kind.hash(bytes);
         let length = u32::try_from(bytes.len()).unwrap();
-        let mut record = Header { kind, length, id }.encode().to_vec();
+        let mut record = RecordHeader { kind, length, id }.encode().to_vec();
         record.extend_from_slice(bytes);
         (id, record)
     }

@@ -1,11 +1,12 @@
-//! The second copy of refs: `refs.log`. If the database is damaged, refs come from here.
+//! The second copy of refs: `refs.log`. If the database is damaged, refs are recovered from here.
 //!
-//! Each commit that changes refs appends one record after the transaction is durable, so the copy never says
-//! more than the database does. A process that is killed in between leaves the copy one commit behind; the
-//! sums of the values that each edit replaced show that gap. Nothing is synced for a commit: after a power
-//! loss the copy may be shorter, and the next commit writes it again from the database if its end is torn.
+//! Each commit that changes refs appends one record after the transaction is durable, so the copy is never
+//! newer than the database. A process that is killed in between leaves the copy one commit behind; the sums
+//! of the values that each edit replaced reveal that gap. Commits do not sync the copy: after a power loss it
+//! may be shorter, and the next commit rewrites it from the database if its end is torn.
 //!
-//! Lock order: the transaction of SQLite, then the lock of this file. So records stand in the order of commits.
+//! Lock order: the transaction of SQLite, then the lock of this file. So the records are in the order of the
+//! commits.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -18,7 +19,7 @@ use rusqlite::Connection;
 use crate::door::{RefEdit, RefKey};
 use crate::embedded::database::FORMAT;
 use crate::embedded::index::check_sum;
-use crate::embedded::layout::{Layout, sync_dir};
+use crate::embedded::layout::{StoreLayout, sync_dir};
 use crate::embedded::pins::POLL;
 use crate::embedded::refs;
 
@@ -27,30 +28,33 @@ pub(crate) const COPY: &str = "refs.log";
 
 const MAGIC: &[u8; 8] = b"avfsrefs";
 const SALT_LEN: usize = 8;
-/// Magic, format, salt, length when it was last written as a whole, check sum of these.
+/// Magic, format, salt, length when the copy was last written as a whole, check sum of these.
 const HEADER_LEN: usize = 36;
-/// Length of the payload and check sum stand before it, the salt behind it.
+/// The length of the payload and the check sum precede it, the salt follows it.
 const RECORD_HEADER: usize = 12;
 const FRAME: usize = RECORD_HEADER + SALT_LEN;
-/// Refs are written as a whole in records of about this size.
+/// When the copy is written as a whole, the refs are split into records of about this size.
 const RECORD_BYTES: usize = 64 << 10;
-/// A copy is written anew when it has grown by this much, and to four times its size.
+/// The copy is rewritten when it has grown by this much, and to four times its size.
 const GROWTH: u64 = 1 << 20;
 /// How long a commit waits for another process to finish its record.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-type Refs = BTreeMap<RefKey, Vec<u8>>;
+/// Refs with their values.
+pub(crate) type RefMap = BTreeMap<RefKey, Vec<u8>>;
 
-/// What the copy holds.
+/// The contents of the copy.
 pub(crate) struct RefLog {
-    pub refs: Refs,
+    pub refs: RefMap,
     pub state: CopyState,
 }
 
-/// How far the copy can be believed.
+/// How far the copy can be trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyState {
+    /// It has every commit.
     Whole,
+    /// There is none.
     #[default]
     Missing,
     /// At least one commit is not in it.
@@ -59,39 +63,54 @@ pub enum CopyState {
     Damaged,
 }
 
-/// The copy while one commit is written to it. Nobody else appends meanwhile.
-pub(crate) struct Turn {
+/// Exclusive access to the copy while one commit is written to it. No other process appends meanwhile.
+pub(crate) struct LogTurn {
     file: File,
     salt: [u8; SALT_LEN],
     end: u64,
-    /// All refs, if the copy has to be written as a whole.
-    whole: Option<Refs>,
+    /// All refs, if the copy must be written as a whole.
+    whole: Option<RefMap>,
 }
 
-impl Turn {
-    /// Takes the turn, inside of the transaction that is about to be committed. `None`: the copy stays behind.
-    pub(crate) fn take(layout: &Layout, connection: &Connection) -> Option<Turn> {
+impl LogTurn {
+    /// Takes the turn, inside the transaction that is about to be committed. `None`: the copy falls behind.
+    pub(crate) fn take(layout: &StoreLayout, connection: &Connection) -> Option<LogTurn> {
         let file = lock(layout).ok()?;
         let end = file.metadata().ok()?.len();
         match read_header(&file).filter(|header| ends_well(&file, header.salt, end)) {
-            Some(header) => Some(Turn { file, salt: header.salt, end, whole: None }),
+            Some(header) => Some(LogTurn {
+                file,
+                salt: header.salt,
+                end,
+                whole: None,
+            }),
             None => {
                 let whole = Some(all_refs(connection)?);
-                Some(Turn { file, salt: [0; SALT_LEN], end, whole })
+                Some(LogTurn {
+                    file,
+                    salt: [0; SALT_LEN],
+                    end,
+                    whole,
+                })
             }
         }
     }
 
-    /// Appends what the transaction has changed. It is durable in the database, so a failure changes nothing
-    /// but how far the copy is behind.
-    pub(crate) fn append(self, layout: &Layout, edits: &[RefEdit]) {
+    /// Appends the changes of the transaction. They are durable in the database, so a failure only leaves the
+    /// copy behind.
+    pub(crate) fn append(self, layout: &StoreLayout, edits: &[RefEdit]) {
         if let Some(refs) = &self.whole {
             _ = write_whole(layout, refs);
             return;
         }
         let mut payload = Vec::new();
         for edit in edits.iter().filter(|edit| edit.value != edit.expect) {
-            encode(&mut payload, &edit.key, edit.expect.as_deref(), edit.value.as_deref());
+            encode(
+                &mut payload,
+                &edit.key,
+                edit.expect.as_deref(),
+                edit.value.as_deref(),
+            );
         }
         let record = record(self.salt, self.end, &payload);
         if self.file.write_all_at(&record, self.end).is_err() {
@@ -100,33 +119,42 @@ impl Turn {
     }
 }
 
-/// Replaces the copy by one that holds these refs.
-pub(crate) fn replace(layout: &Layout, refs: &Refs) -> io::Result<()> {
+/// Replaces the copy with one that holds these refs.
+pub(crate) fn replace(layout: &StoreLayout, refs: &RefMap) -> io::Result<()> {
     let _lock = lock(layout)?;
     write_whole(layout, refs)
 }
 
-/// Whether most of the copy is about values that were replaced since it was written as a whole.
-pub(crate) fn is_overgrown(layout: &Layout) -> bool {
-    let Ok(file) = File::open(layout.ref_log()) else { return false };
-    let (Some(header), Ok(info)) = (read_header(&file), file.metadata()) else { return false };
+/// Whether most of the copy describes values that were replaced since it was written as a whole.
+pub(crate) fn is_overgrown(layout: &StoreLayout) -> bool {
+    let Ok(file) = File::open(layout.ref_log()) else {
+        return false;
+    };
+    let (Some(header), Ok(info)) = (read_header(&file), file.metadata()) else {
+        return false;
+    };
     info.len() >= header.base.saturating_mul(4).saturating_add(GROWTH)
 }
 
-/// Makes durable what was appended since the last time.
-pub(crate) fn sync(layout: &Layout) {
+/// Makes everything durable that was appended since the last sync.
+pub(crate) fn sync(layout: &StoreLayout) {
     _ = File::open(layout.ref_log()).and_then(|file| file.sync_data());
 }
 
-/// Whether there is a copy of this format: then the database beside it was ours.
-pub(crate) fn is_there(layout: &Layout) -> bool {
+/// Whether a copy of this format exists: then the database beside it was ours.
+pub(crate) fn is_there(layout: &StoreLayout) -> bool {
     File::open(layout.ref_log()).is_ok_and(|file| read_header(&file).is_some())
 }
 
 /// Reads as much of the copy as is intact.
-pub(crate) fn read(layout: &Layout) -> RefLog {
-    let mut log = RefLog { refs: Refs::new(), state: CopyState::Missing };
-    let Ok(bytes) = std::fs::read(layout.ref_log()) else { return log };
+pub(crate) fn read(layout: &StoreLayout) -> RefLog {
+    let mut log = RefLog {
+        refs: RefMap::new(),
+        state: CopyState::Missing,
+    };
+    let Ok(bytes) = std::fs::read(layout.ref_log()) else {
+        return log;
+    };
     if bytes.is_empty() {
         return log;
     }
@@ -144,8 +172,10 @@ pub(crate) fn read(layout: &Layout) -> RefLog {
             at += FRAME + payload.len();
             continue;
         }
-        // A crash leaves a torn end. If a record lies behind it, something was damaged.
-        let Some(next) = next_record(&bytes, header.salt, at) else { break };
+        // A crash leaves a torn end. If a record follows it, something was damaged.
+        let Some(next) = next_record(&bytes, header.salt, at) else {
+            break;
+        };
         log.state = CopyState::Damaged;
         at = next;
     }
@@ -157,7 +187,7 @@ pub(crate) fn read(layout: &Layout) -> RefLog {
 }
 
 impl RefLog {
-    /// Makes the edits of a record; says whether each found the value that it replaces.
+    /// Applies the edits of a record; returns whether each found the value that it replaces.
     fn replay(&mut self, mut payload: &[u8]) -> bool {
         let mut fits = true;
         while let Some(edit) = decode(&mut payload) {
@@ -171,12 +201,12 @@ impl RefLog {
     }
 }
 
-struct Header {
+struct RefLogHeader {
     salt: [u8; SALT_LEN],
     base: u64,
 }
 
-impl Header {
+impl RefLogHeader {
     fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..8].copy_from_slice(MAGIC);
@@ -189,30 +219,38 @@ impl Header {
     }
 }
 
-fn decode_header(bytes: &[u8; HEADER_LEN]) -> Option<Header> {
-    let header =
-        Header { salt: *bytes[12..].first_chunk()?, base: u64::from_le_bytes(*bytes[20..].first_chunk()?) };
+fn decode_header(bytes: &[u8; HEADER_LEN]) -> Option<RefLogHeader> {
+    let header = RefLogHeader {
+        salt: *bytes[12..].first_chunk()?,
+        base: u64::from_le_bytes(*bytes[20..].first_chunk()?),
+    };
     (header.encode() == *bytes).then_some(header)
 }
 
-fn read_header(file: &File) -> Option<Header> {
+fn read_header(file: &File) -> Option<RefLogHeader> {
     let mut bytes = [0; HEADER_LEN];
     file.read_exact_at(&mut bytes, 0).ok()?;
     decode_header(&bytes)
 }
 
-/// Whether the last record was written to its end.
+/// Whether the last record was written completely.
 fn ends_well(file: &File, salt: [u8; SALT_LEN], end: u64) -> bool {
     let mut last = [0; SALT_LEN];
     let at = end.saturating_sub(SALT_LEN as u64).max(HEADER_LEN as u64);
     end == HEADER_LEN as u64 || file.read_exact_at(&mut last, at).is_ok() && last == salt
 }
 
-/// Opens and locks the copy, made if there is none. A copy that was replaced meanwhile is opened again.
-fn lock(layout: &Layout) -> io::Result<File> {
+/// Opens and locks the copy, and creates it if it is missing. A copy that was replaced meanwhile is opened
+/// again.
+fn lock(layout: &StoreLayout) -> io::Result<File> {
     let end = Instant::now() + PATIENCE;
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
     loop {
         let file = options.open(layout.ref_log())?;
         match file.try_lock() {
@@ -230,9 +268,10 @@ fn lock(layout: &Layout) -> io::Result<File> {
     }
 }
 
-/// The refs as the transaction leaves them; `None` if one of them is damaged, because then the copy is better.
-fn all_refs(connection: &Connection) -> Option<Refs> {
-    let mut all = Refs::new();
+/// The refs as the transaction leaves them; `None` if one of them is damaged, because then the copy is the
+/// better source.
+fn all_refs(connection: &Connection) -> Option<RefMap> {
+    let mut all = RefMap::new();
     let mut sound = true;
     refs::for_each(connection, &mut |entry| match entry {
         Ok((key, value)) => _ = all.insert(key, value),
@@ -242,7 +281,7 @@ fn all_refs(connection: &Connection) -> Option<Refs> {
     sound.then_some(all)
 }
 
-fn write_whole(layout: &Layout, refs: &Refs) -> io::Result<()> {
+fn write_whole(layout: &StoreLayout, refs: &RefMap) -> io::Result<()> {
     let mut salt = [0; SALT_LEN];
     rustix::rand::getrandom(&mut salt, rustix::rand::GetRandomFlags::empty())?;
     let mut bytes = vec![0; HEADER_LEN];
@@ -255,15 +294,23 @@ fn write_whole(layout: &Layout, refs: &Refs) -> io::Result<()> {
             payload.clear();
         }
     }
-    let header = Header { salt, base: bytes.len() as u64 };
+    let header = RefLogHeader {
+        salt,
+        base: bytes.len() as u64,
+    };
     bytes[..HEADER_LEN].copy_from_slice(&header.encode());
-    let draft = layout.dir().join("refs.log.new");
+    let replacement = layout.dir().join("refs.log.new");
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&replacement)?;
     let written = file.write_all_at(&bytes, 0).and_then(|()| file.sync_all());
-    if let Err(error) = written.and_then(|()| std::fs::rename(&draft, layout.ref_log())) {
-        // On a disk that is full, it would only be in the way.
-        _ = std::fs::remove_file(&draft);
+    if let Err(error) = written.and_then(|()| std::fs::rename(&replacement, layout.ref_log())) {
+        // If the disk is full, the incomplete file would only waste space.
+        _ = std::fs::remove_file(&replacement);
         return Err(error);
     }
     sync_dir(layout.dir())
@@ -278,12 +325,12 @@ fn record(salt: [u8; SALT_LEN], at: u64, payload: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Valid only in its file and at its place.
+/// The sum is valid only in its file and at its offset.
 fn record_sum(salt: [u8; SALT_LEN], at: u64, payload: &[u8]) -> [u8; 8] {
     check_sum(&[&salt, &at.to_le_bytes(), payload]).to_le_bytes()
 }
 
-/// The payload of the intact record at a place.
+/// The payload of the intact record at an offset.
 fn record_at(bytes: &[u8], salt: [u8; SALT_LEN], at: usize) -> Option<&[u8]> {
     let rest = bytes.get(at..)?;
     let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
@@ -294,19 +341,24 @@ fn record_at(bytes: &[u8], salt: [u8; SALT_LEN], at: usize) -> Option<&[u8]> {
     is_intact.then_some(payload)
 }
 
-/// Where the next intact record starts: each one begins where another one ends.
+/// The start of the next intact record: each record begins where another one ends.
 fn next_record(bytes: &[u8], salt: [u8; SALT_LEN], from: usize) -> Option<usize> {
-    let ends = bytes.get(from..)?.windows(SALT_LEN).enumerate().filter(|(_, window)| *window == salt);
-    ends.map(|(offset, _)| from + offset + SALT_LEN).find(|start| record_at(bytes, salt, *start).is_some())
+    let ends = bytes
+        .get(from..)?
+        .windows(SALT_LEN)
+        .enumerate()
+        .filter(|(_, window)| *window == salt);
+    ends.map(|(offset, _)| from + offset + SALT_LEN)
+        .find(|start| record_at(bytes, salt, *start).is_some())
 }
 
-struct Edit {
+struct RefLogEdit {
     key: RefKey,
     expect: i64,
     value: Option<Vec<u8>>,
 }
 
-/// Sum of the value that is replaced, length and bytes of the key, 0 or 1 and length and bytes of the value.
+/// Sum of the replaced value, length and bytes of the key, 0 or 1, and length and bytes of the value.
 fn encode(out: &mut Vec<u8>, key: &str, expect: Option<&[u8]>, value: Option<&[u8]>) {
     out.extend(value_sum(expect).to_le_bytes());
     out.extend((key.len() as u32).to_le_bytes());
@@ -321,7 +373,7 @@ fn encode(out: &mut Vec<u8>, key: &str, expect: Option<&[u8]>, value: Option<&[u
     }
 }
 
-fn decode(bytes: &mut &[u8]) -> Option<Edit> {
+fn decode(bytes: &mut &[u8]) -> Option<RefLogEdit> {
     let (expect, rest) = bytes.split_first_chunk()?;
     let (key, rest) = split_counted(rest)?;
     let (value, rest) = match rest.split_first()? {
@@ -333,7 +385,11 @@ fn decode(bytes: &mut &[u8]) -> Option<Edit> {
     };
     *bytes = rest;
     let key = String::from_utf8(key.to_vec()).ok()?;
-    Some(Edit { key, expect: i64::from_le_bytes(*expect), value })
+    Some(RefLogEdit {
+        key,
+        expect: i64::from_le_bytes(*expect),
+        value,
+    })
 }
 
 fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

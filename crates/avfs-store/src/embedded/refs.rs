@@ -1,7 +1,7 @@
-//! The table of refs. Each row carries a check sum, and every look-up checks the rows beside the gap too.
+//! The table of refs. Each row carries a check sum, and every lookup also checks the rows next to the gap.
 //!
 //! SQLite does not checksum its pages. A flipped bit in a value is caught by the row's sum. A flipped bit in
-//! a key would make a ref look absent: but the row stays at its position in the tree, so a search for the
+//! a key would make a ref look absent, but the row stays at its position in the tree, so a search for the
 //! true key ends right beside it, and checking both neighbours of a gap finds it.
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
@@ -12,28 +12,42 @@ use crate::embedded::index::check_sum;
 
 type Ref = (RefKey, Vec<u8>);
 
-/// A ref that does not match its check sum, as it was read: a human may still recognise it.
+/// A ref that does not match its check sum, as it was read: a person may still recognise it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostRef {
+    /// The key, as far as it could be read.
     pub key: Vec<u8>,
+    /// The value, as far as it could be read.
     pub value: Vec<u8>,
 }
 
 const READING: &str = "reading refs";
 
 pub(crate) fn read(connection: &Connection, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    let found = one(connection, "SELECT key, value, sum FROM refs WHERE key = ?1", &key)?;
+    let found = one(
+        connection,
+        "SELECT key, value, sum FROM refs WHERE key = ?1",
+        &key,
+    )?;
     if found.is_none() {
-        one(connection, "SELECT key, value, sum FROM refs WHERE key < ?1 ORDER BY key DESC LIMIT 1", &key)?;
-        one(connection, "SELECT key, value, sum FROM refs WHERE key > ?1 ORDER BY key LIMIT 1", &key)?;
+        one(
+            connection,
+            "SELECT key, value, sum FROM refs WHERE key < ?1 ORDER BY key DESC LIMIT 1",
+            &key,
+        )?;
+        one(
+            connection,
+            "SELECT key, value, sum FROM refs WHERE key > ?1 ORDER BY key LIMIT 1",
+            &key,
+        )?;
     }
     Ok(found.map(|(_, value)| value))
 }
 
-/// Returns the refs of a range. The caller has a transaction open, so that all is as of one moment.
+/// Returns the refs of a range. The caller has a transaction open, so all refs are as of one moment.
 pub(crate) fn scan(connection: &Connection, range: &RefRange) -> Result<Vec<Ref>, StoreError> {
-    let edge = Edge::of(range);
-    // The row that the scan starts behind: if it is damaged, it may belong into the range.
+    let edge = ScanStart::of(range);
+    // The row before the start of the scan: if it is damaged, it may belong in the range.
     if let Some((sql, bound)) = edge.before() {
         one(connection, sql, &bound)?;
     }
@@ -47,8 +61,10 @@ pub(crate) fn scan(connection: &Connection, range: &RefRange) -> Result<Vec<Ref>
     .map_err(&fail)?;
     let mut found = Vec::new();
     while range.limit.is_none_or(|limit| found.len() < limit) {
-        let Some(row) = rows.next().map_err(&fail)? else { break };
-        // The first row behind the range is checked as well: damaged, it may belong into the range.
+        let Some(row) = rows.next().map_err(&fail)? else {
+            break;
+        };
+        // The first row after the range is checked as well: if it is damaged, it may belong in the range.
         let entry = checked(row)?;
         if !entry.0.starts_with(&range.prefix) {
             break;
@@ -58,11 +74,14 @@ pub(crate) fn scan(connection: &Connection, range: &RefRange) -> Result<Vec<Ref>
     Ok(found)
 }
 
-/// Checks all edits against the present, then makes them. The caller undoes the transaction on an error.
+/// Checks all edits against the current refs, then makes them. On an error, the caller rolls back the
+/// transaction.
 pub(crate) fn apply(connection: &Connection, edits: &[RefEdit]) -> Result<(), CommitError> {
     for edit in edits {
         if read(connection, &edit.key)? != edit.expect {
-            return Err(CommitError::Conflict { key: edit.key.clone() });
+            return Err(CommitError::Conflict {
+                key: edit.key.clone(),
+            });
         }
     }
     for edit in edits.iter().filter(|edit| edit.value != edit.expect) {
@@ -74,7 +93,7 @@ pub(crate) fn apply(connection: &Connection, edits: &[RefEdit]) -> Result<(), Co
     Ok(())
 }
 
-/// Calls `visit` with every ref, sound or not, for as long as the database can be read.
+/// Calls `visit` with every ref, sound or not, as far as the database can be read.
 pub(crate) fn for_each(
     connection: &Connection,
     visit: &mut dyn FnMut(Result<Ref, LostRef>),
@@ -82,7 +101,10 @@ pub(crate) fn for_each(
     let mut statement = connection.prepare("SELECT key, value, sum FROM refs")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        visit(checked(row).map_err(|_| LostRef { key: raw(row, 0), value: raw(row, 1) }));
+        visit(checked(row).map_err(|_| LostRef {
+            key: raw(row, 0),
+            value: raw(row, 1),
+        }));
     }
     Ok(())
 }
@@ -91,13 +113,20 @@ pub(crate) fn write(connection: &Connection, key: &str, value: &[u8]) -> Result<
     let sql = "INSERT OR REPLACE INTO refs (key, value, sum) VALUES (?1, ?2, ?3)";
     let mut statement = connection.prepare_cached(sql).map_err(database("writing refs"))?;
     let row = params![key, value, ref_sum(key.as_bytes(), value)];
-    statement.execute(row).map(|_| ()).map_err(database("writing refs"))
+    statement
+        .execute(row)
+        .map(|_| ())
+        .map_err(database("writing refs"))
 }
 
 fn remove(connection: &Connection, key: &str) -> Result<(), StoreError> {
-    let mut statement =
-        connection.prepare_cached("DELETE FROM refs WHERE key = ?1").map_err(database("writing refs"))?;
-    statement.execute([key]).map(|_| ()).map_err(database("writing refs"))
+    let mut statement = connection
+        .prepare_cached("DELETE FROM refs WHERE key = ?1")
+        .map_err(database("writing refs"))?;
+    statement
+        .execute([key])
+        .map(|_| ())
+        .map_err(database("writing refs"))
 }
 
 /// Runs a query for at most one ref.
@@ -108,8 +137,12 @@ fn one(connection: &Connection, sql: &str, bound: &dyn ToSql) -> Result<Option<R
 }
 
 fn checked(row: &Row<'_>) -> Result<Ref, StoreError> {
-    let damaged =
-        || damaged_row(format_args!("ref {}", printable(&raw(row, 0))), "it does not match its check sum");
+    let damaged = || {
+        damaged_row(
+            format_args!("ref {}", printable(&raw(row, 0))),
+            "it does not match its check sum",
+        )
+    };
     let key: String = row.get(0).map_err(|_| damaged())?;
     let value: Vec<u8> = row.get(1).map_err(|_| damaged())?;
     let sum: i64 = row.get(2).map_err(|_| damaged())?;
@@ -119,9 +152,11 @@ fn checked(row: &Row<'_>) -> Result<Ref, StoreError> {
     Ok((key, value))
 }
 
-/// The bytes of a text or blob, whatever else is wrong with the row.
+/// The bytes of a text or blob, even if the row is otherwise damaged.
 fn raw(row: &Row<'_>, column: usize) -> Vec<u8> {
-    let value = row.get_ref(column).map(|value| value.as_bytes().map(<[u8]>::to_vec));
+    let value = row
+        .get_ref(column)
+        .map(|value| value.as_bytes().map(<[u8]>::to_vec));
     value.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
 }
 
@@ -133,11 +168,11 @@ pub(crate) fn ref_sum(key: &[u8], value: &[u8]) -> i64 {
     check_sum(&[key, value])
 }
 
-/// Where a scan begins, in the direction of the scan.
-enum Edge {
-    /// Ascending, from this key on.
+/// The start of a scan, in the direction of the scan.
+enum ScanStart {
+    /// Ascending, starting with this key.
     From(String),
-    /// Ascending, behind this key.
+    /// Ascending, after this key.
     Behind(String),
     /// Descending, below this key.
     Below(String),
@@ -145,56 +180,62 @@ enum Edge {
     Last,
 }
 
-impl Edge {
-    fn of(range: &RefRange) -> Edge {
+impl ScanStart {
+    fn of(range: &RefRange) -> ScanStart {
         if !range.reverse {
             return match &range.after {
-                Some(after) if *after >= range.prefix => Edge::Behind(after.clone()),
-                _ => Edge::From(range.prefix.clone()),
+                Some(after) if *after >= range.prefix => ScanStart::Behind(after.clone()),
+                _ => ScanStart::From(range.prefix.clone()),
             };
         }
         match (&range.after, end_of_prefix(&range.prefix)) {
-            (Some(after), Some(end)) => Edge::Below(after.clone().min(end)),
-            (Some(after), None) => Edge::Below(after.clone()),
-            (None, Some(end)) => Edge::Below(end),
-            (None, None) => Edge::Last,
+            (Some(after), Some(end)) => ScanStart::Below(after.clone().min(end)),
+            (Some(after), None) => ScanStart::Below(after.clone()),
+            (None, Some(end)) => ScanStart::Below(end),
+            (None, None) => ScanStart::Last,
         }
     }
 
     /// The query for the rows of the scan.
     fn rows(&self) -> (&'static str, Option<&str>) {
         match self {
-            Edge::From(key) => {
-                ("SELECT key, value, sum FROM refs WHERE key >= ?1 ORDER BY key", Some(key.as_str()))
-            }
-            Edge::Behind(key) => {
-                ("SELECT key, value, sum FROM refs WHERE key > ?1 ORDER BY key", Some(key.as_str()))
-            }
-            Edge::Below(key) => {
-                ("SELECT key, value, sum FROM refs WHERE key < ?1 ORDER BY key DESC", Some(key.as_str()))
-            }
-            Edge::Last => ("SELECT key, value, sum FROM refs ORDER BY key DESC", None),
+            ScanStart::From(key) => (
+                "SELECT key, value, sum FROM refs WHERE key >= ?1 ORDER BY key",
+                Some(key.as_str()),
+            ),
+            ScanStart::Behind(key) => (
+                "SELECT key, value, sum FROM refs WHERE key > ?1 ORDER BY key",
+                Some(key.as_str()),
+            ),
+            ScanStart::Below(key) => (
+                "SELECT key, value, sum FROM refs WHERE key < ?1 ORDER BY key DESC",
+                Some(key.as_str()),
+            ),
+            ScanStart::Last => ("SELECT key, value, sum FROM refs ORDER BY key DESC", None),
         }
     }
 
-    /// The query for the row just outside of where the scan starts.
+    /// The query for the row just before the start of the scan.
     fn before(&self) -> Option<(&'static str, &str)> {
         match self {
-            Edge::From(key) => {
-                Some(("SELECT key, value, sum FROM refs WHERE key < ?1 ORDER BY key DESC LIMIT 1", key))
-            }
-            Edge::Behind(key) => {
-                Some(("SELECT key, value, sum FROM refs WHERE key <= ?1 ORDER BY key DESC LIMIT 1", key))
-            }
-            Edge::Below(key) => {
-                Some(("SELECT key, value, sum FROM refs WHERE key >= ?1 ORDER BY key LIMIT 1", key))
-            }
-            Edge::Last => None,
+            ScanStart::From(key) => Some((
+                "SELECT key, value, sum FROM refs WHERE key < ?1 ORDER BY key DESC LIMIT 1",
+                key,
+            )),
+            ScanStart::Behind(key) => Some((
+                "SELECT key, value, sum FROM refs WHERE key <= ?1 ORDER BY key DESC LIMIT 1",
+                key,
+            )),
+            ScanStart::Below(key) => Some((
+                "SELECT key, value, sum FROM refs WHERE key >= ?1 ORDER BY key LIMIT 1",
+                key,
+            )),
+            ScanStart::Last => None,
         }
     }
 }
 
-/// The least text above everything that starts with `prefix`; `None` if nothing is.
+/// The least text above everything that starts with `prefix`; `None` if no such text exists.
 fn end_of_prefix(prefix: &str) -> Option<String> {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {

@@ -1,4 +1,4 @@
-//! Making a damaged store sound again, from what the packs still hold.
+//! Repairs a damaged store from what the packs still hold.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -12,81 +12,88 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::door::{RefKey, StoreError};
-use crate::embedded::database::{make_draft, move_in_place};
+use crate::embedded::database::{make_replacement, move_in_place};
 use crate::embedded::disk::{Disk, HostDisk, write_all_at};
 use crate::embedded::failure::{DATABASE, database, io_failure};
 use crate::embedded::index::{self, PackRow};
-use crate::embedded::layout::{Layout, pack_name};
+use crate::embedded::layout::{StoreLayout, pack_name};
+use crate::embedded::pack_directory::{PackDirectory, place_name};
 use crate::embedded::pins::lock_exclusively;
-use crate::embedded::record::{PACK_HEADER, Place};
+use crate::embedded::record::{PACK_HEADER, RecordPlace};
 use crate::embedded::ref_log;
 use crate::embedded::refs::{self, LostRef};
-use crate::embedded::salvage::{self, Reading, RefAge, Salvaged};
-use crate::embedded::shelf::{Shelf, place_name};
-use crate::embedded::survey::{Survey, survey};
-use crate::embedded::sweep::Exclusive;
+use crate::embedded::salvage::{self, RefAge, SalvageReport, SalvagedRefs};
+use crate::embedded::survey::{PackSurvey, survey};
+use crate::embedded::sweep::ExclusiveStore;
 use crate::embedded::wal::{self, LogRepair};
 
 /// The name under which a rebuild keeps the old database.
 const ASIDE: &str = "store.db.damaged";
 
-/// A ref that is there after a repair that may have lost refs. Collecting garbage would make that final.
+/// A ref that exists after a repair that may have lost refs. Collecting garbage would make that loss final.
 pub const REBUILT: &str = "setting/rebuilt";
 
+/// What a repair did, and what it could not restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Objects that the index knows now.
+    /// Objects that the index has now.
     pub objects: u64,
-    /// Objects that the index did not know.
+    /// Objects that the index did not have.
     pub indexed: u64,
     /// Objects whose copy was damaged and that have an intact one elsewhere.
     pub redirected: u64,
-    /// Packs whose first bytes were written anew.
+    /// Packs whose header was rewritten.
     pub headers: u64,
-    /// Objects that are gone, and where they were. Putting one again brings it back.
+    /// Objects that are gone, and where they were stored. Putting an object again restores it.
     pub lost: Vec<(ObjectId, String)>,
-    /// Refs that did not match their check sum, and of which there is no other copy.
+    /// Refs that did not match their check sum, and of which no other copy exists.
     pub lost_refs: Vec<LostRef>,
-    /// Refs that are there now.
+    /// The number of refs that exist now.
     pub refs: u64,
-    /// Those of them that were taken from damaged pages or from the second copy.
+    /// The number of those refs that were recovered from damaged pages or from the second copy.
     pub restored_refs: u64,
-    /// The database could not be read, and other refs may be lost than those that are named.
+    /// The database could not be read, and more refs may be lost than the listed ones.
     pub may_lack_refs: bool,
     /// Every intact snapshot, whether a ref needs it or not.
     pub snapshots: Vec<ObjectId>,
+    /// What became of the log of the database.
     pub log: LogRepair,
 }
 
-/// What the tables are to hold.
+/// The future contents of the tables.
 #[derive(Default)]
-struct Plan {
-    rows: Vec<(ObjectId, Place)>,
+struct RepairPlan {
+    rows: Vec<(ObjectId, RecordPlace)>,
     packs: Vec<PackRow>,
 }
 
-impl Exclusive<'_> {
-    /// Writes the tables anew from the packs: lost rows come back, objects with an intact copy anywhere are
-    /// pointed at it, and rows that point at nothing go, so that putting the object again stores it.
-    /// Objects that were swept but still lie in a pack come back too, until the next sweep.
+impl ExclusiveStore<'_> {
+    /// Rewrites the tables from the packs: lost rows are restored, objects with an intact copy anywhere are
+    /// pointed at it, and rows that point at nothing are removed, so that putting the object again stores it.
+    /// Objects that were swept but still lie in a pack also reappear, until the next sweep.
     ///
-    /// Fails as damaged if the database cannot be read at all: [`crate::EmbeddedStore::rebuild`] is for that.
+    /// Fails as damaged if the database cannot be read at all: in that case use
+    /// [`crate::EmbeddedStore::rebuild`].
     pub fn repair(&self) -> Result<RepairReport, StoreError> {
         let store = self.store;
+        store.pack_directory.layout().restore_packs()?;
         let mut report = RepairReport::default();
         let (rows, committed) = store.database.read("reading the index", |connection| {
             let mut rows = HashMap::new();
             index::for_each(connection, &mut |id, place| _ = rows.insert(id, place))?;
             Ok((rows, index::packs_lenient(connection)?.0))
         })?;
-        // What lies behind the committed lengths belongs to commits that the database has lost.
+        // Bytes beyond the committed lengths belong to commits that the database has lost.
         let is_behind = !store.database.lost_commits()?.is_empty();
         let committed = if is_behind { &[] } else { &committed[..] };
-        let plan = plan(&store.shelf, rows, committed, &mut report)?;
-        let layout = store.shelf.layout();
+        let plan = plan(&store.pack_directory, rows, committed, &mut report)?;
+        let layout = store.pack_directory.layout();
         let copy = ref_log::read(layout);
         let refs = store.database.write("repairing", |connection| {
-            let mut found = Reading { to_the_end: true, ..Reading::default() };
+            let mut found = SalvagedRefs {
+                to_the_end: true,
+                ..SalvagedRefs::default()
+            };
             found.take_rows(connection).map_err(database("reading refs"))?;
             let refs = report.take_refs(salvage::merge(found, copy, false, store.options.ref_age));
             clear_tables(connection)?;
@@ -94,8 +101,8 @@ impl Exclusive<'_> {
             Ok::<_, StoreError>(refs)
         })?;
         ref_log::replace(layout, &refs).map_err(|e| io_failure("writing", ref_log::COPY, e))?;
-        // Whoever has the database open reads the log by an index in memory, so damage to it took nothing
-        // back yet. Once all of it is in the database, there is nothing to lose.
+        // A process that has the database open reads the log through an index in memory, so damage to the log
+        // has not undone any commit yet. Once the whole log is in the database, nothing can be lost.
         if let Err(StoreError::Damaged { .. }) = wal::check(layout) {
             store.database.empty_log()?;
             report.log = LogRepair::Mended;
@@ -104,30 +111,32 @@ impl Exclusive<'_> {
     }
 }
 
-impl crate::embedded::EmbeddedStore {
-    /// Builds a new database from the packs, the second copy of refs and whatever refs the old database still
-    /// gives, and puts it in place when it is whole. The old one is kept as `store.db.damaged`. No other process
-    /// may have the store open.
-    pub fn rebuild(dir: &Path, age: RefAge) -> Result<RepairReport, StoreError> {
-        let layout = Layout::open(dir, true)?;
-        let _lock = lock_exclusively(&layout, Duration::ZERO)?;
-        refuse_in_use(&layout)?;
-        let shelf = Shelf::new(layout.clone(), Arc::new(HostDisk) as Arc<dyn Disk>);
-        for number in layout.pack_numbers()? {
-            shelf.lock_file(number).ok_or_else(|| StoreError::Busy { what: pack_name(number) })?;
-        }
-        let log = wal::mend(&layout).map_err(|e| io_failure("mending", wal::LOG, e))?;
-        let found = Reading::of_file(&salvage::old_database(&layout, ASIDE), age);
-        let mut report = RepairReport { log, ..RepairReport::default() };
-        let refs = salvage::merge(found, ref_log::read(&layout), log == LogRepair::Cut, age);
-        let refs = report.take_refs(refs);
-        let plan = plan(&shelf, HashMap::new(), &[], &mut report)?;
-        let draft = make_draft(&layout, |connection| fill_tables(connection, &plan, &refs))?;
-        set_aside(&layout)?;
-        move_in_place(&layout, &draft)?;
-        ref_log::replace(&layout, &refs).map_err(|e| io_failure("writing", ref_log::COPY, e))?;
-        Ok(report)
+/// [`EmbeddedStore::rebuild`](crate::EmbeddedStore::rebuild).
+pub(super) fn rebuild(dir: &Path, age: RefAge) -> Result<RepairReport, StoreError> {
+    let layout = StoreLayout::open(dir, true)?;
+    layout.restore_packs()?;
+    let _lock = lock_exclusively(&layout, Duration::ZERO)?;
+    refuse_in_use(&layout)?;
+    let pack_directory = PackDirectory::new(layout.clone(), Arc::new(HostDisk) as Arc<dyn Disk>);
+    for number in layout.pack_numbers()? {
+        pack_directory.lock_file(number).ok_or_else(|| StoreError::Busy {
+            what: pack_name(number),
+        })?;
     }
+    let log = wal::mend(&layout).map_err(|e| io_failure("mending", wal::LOG, e))?;
+    let found = SalvagedRefs::of_file(&salvage::old_database(&layout, ASIDE), age);
+    let mut report = RepairReport {
+        log,
+        ..RepairReport::default()
+    };
+    let refs = salvage::merge(found, ref_log::read(&layout), log == LogRepair::Cut, age);
+    let refs = report.take_refs(refs);
+    let plan = plan(&pack_directory, HashMap::new(), &[], &mut report)?;
+    let replacement = make_replacement(&layout, |connection| fill_tables(connection, &plan, &refs))?;
+    set_aside(&layout)?;
+    move_in_place(&layout, &replacement)?;
+    ref_log::replace(&layout, &refs).map_err(|e| io_failure("writing", ref_log::COPY, e))?;
+    Ok(report)
 }
 
 impl RepairReport {
@@ -136,10 +145,11 @@ impl RepairReport {
         self.may_lack_refs || !self.lost_refs.is_empty()
     }
 
-    /// Notes what became of the refs, and returns those that are to be written.
-    fn take_refs(&mut self, salvaged: Salvaged) -> BTreeMap<RefKey, Vec<u8>> {
+    /// Records what happened to the refs, and returns those that must be written.
+    fn take_refs(&mut self, salvaged: SalvageReport) -> BTreeMap<RefKey, Vec<u8>> {
         let mut refs = salvaged.refs;
-        (self.restored_refs, self.lost_refs) = (salvaged.restored, salvaged.lost);
+        self.restored_refs = salvaged.restored;
+        self.lost_refs = salvaged.lost;
         self.may_lack_refs = !salvaged.is_complete;
         self.refs = refs.len() as u64;
         if salvaged.is_complete && self.log == LogRepair::Cut {
@@ -152,46 +162,55 @@ impl RepairReport {
     }
 }
 
-/// Fails as busy if another process has the database open: it would go on with the file that is set aside. Every
-/// connection holds a lock on the shared memory.
-fn refuse_in_use(layout: &Layout) -> Result<(), StoreError> {
-    let shared = OpenOptions::new().read(true).write(true).open(layout.shared_memory());
+/// Fails as busy if another process has the database open: it would continue with the file that is set aside.
+/// Every connection holds a lock on the shared memory.
+fn refuse_in_use(layout: &StoreLayout) -> Result<(), StoreError> {
+    let shared = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(layout.shared_memory());
     let Ok(shared) = shared else { return Ok(()) };
     match rustix::fs::fcntl_lock(&shared, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::AGAIN | Errno::ACCESS) => Err(StoreError::Busy { what: DATABASE.to_owned() }),
+        Err(Errno::AGAIN | Errno::ACCESS) => Err(StoreError::Busy {
+            what: DATABASE.to_owned(),
+        }),
         _ => Ok(()),
     }
 }
 
 /// Surveys all packs and decides where each object is from now on.
 fn plan(
-    shelf: &Shelf,
-    mut rows: HashMap<ObjectId, Place>,
+    pack_directory: &PackDirectory,
+    mut rows: HashMap<ObjectId, RecordPlace>,
     committed: &[PackRow],
     report: &mut RepairReport,
-) -> Result<Plan, StoreError> {
+) -> Result<RepairPlan, StoreError> {
     let committed: HashMap<u32, u64> = committed.iter().map(|pack| (pack.number, pack.length)).collect();
     let known_before = rows.len();
-    let mut good: HashMap<ObjectId, Place> = HashMap::new();
-    let mut copies: HashMap<ObjectId, Place> = HashMap::new();
-    let mut plan = Plan::default();
-    for number in shelf.layout().pack_numbers()? {
-        let Some((pack, found)) = read_pack(shelf, number, committed.get(&number).copied(), report)? else {
+    let mut good: HashMap<ObjectId, RecordPlace> = HashMap::new();
+    let mut copies: HashMap<ObjectId, RecordPlace> = HashMap::new();
+    let mut plan = RepairPlan::default();
+    for number in pack_directory.layout().pack_numbers()? {
+        let Some((pack, found)) = read_pack(pack_directory, number, committed.get(&number).copied(), report)?
+        else {
             if rows.values().any(|place| place.pack == number) {
-                return Err(StoreError::Busy { what: pack_name(number) });
+                return Err(StoreError::Busy {
+                    what: pack_name(number),
+                });
             }
             continue;
         };
         plan.packs.push(pack);
         report.snapshots.extend(&found.snapshots);
         for (id, place) in found.records {
-            match rows.get(&id) == Some(&place) {
-                true => _ = (rows.remove(&id), good.insert(id, place)),
-                false => _ = copies.entry(id).or_insert(place),
+            if rows.get(&id) == Some(&place) {
+                _ = (rows.remove(&id), good.insert(id, place))
+            } else {
+                _ = copies.entry(id).or_insert(place)
             }
         }
     }
-    // What is left in `rows` points at nothing.
+    // The remaining `rows` point at nothing.
     report.redirected = rows.keys().filter(|id| copies.contains_key(id)).count() as u64;
     let lost = rows.iter().filter(|(id, _)| !copies.contains_key(id));
     report.lost = lost.map(|(id, place)| (*id, place_name(*place))).collect();
@@ -206,24 +225,26 @@ fn plan(
     Ok(plan)
 }
 
-/// What can be kept of a pack. One whose committed length is unknown counts up to its last intact record,
-/// unless a writer is filling it: then it is left alone.
+/// The recoverable part of a pack. A pack whose committed length is unknown counts up to its last intact
+/// record, unless a writer is filling it: then it is skipped.
 fn read_pack(
-    shelf: &Shelf,
+    pack_directory: &PackDirectory,
     number: u32,
     committed: Option<u64>,
     report: &mut RepairReport,
-) -> Result<Option<(PackRow, Survey)>, StoreError> {
+) -> Result<Option<(PackRow, PackSurvey)>, StoreError> {
     let fail = |e| io_failure("reading", pack_name(number), e);
-    let locked = shelf.lock_file(number);
+    let locked = pack_directory.lock_file(number);
     let (file, end) = match (&locked, committed) {
-        (_, Some(length)) => (shelf.open_to_read(number).map_err(fail)?, length),
+        (_, Some(length)) => (pack_directory.open_to_read(number).map_err(fail)?, length),
         (Some(file), None) => (file.clone(), file.length().map_err(fail)?),
         (None, None) => return Ok(None),
     };
     let found = survey(&*file, number, end).map_err(fail)?;
     if let Some(file) = locked.filter(|_| !found.header_is_sound) {
-        write_all_at(&*file, &PACK_HEADER, 0).and_then(|()| file.sync()).map_err(fail)?;
+        write_all_at(&*file, &PACK_HEADER, 0)
+            .and_then(|()| file.sync())
+            .map_err(fail)?;
         report.headers += 1;
     }
     let length = match committed {
@@ -234,7 +255,8 @@ fn read_pack(
 }
 
 fn clear_tables(connection: &Connection) -> Result<(), StoreError> {
-    // Without conditions, so that rows are removed whose place in the tree no longer fits their key.
+    // Without conditions, so that rows are removed even if their position in the tree no longer matches their
+    // key.
     connection
         .execute_batch("DELETE FROM objects; DELETE FROM packs; DELETE FROM refs;")
         .map_err(database("repairing"))
@@ -242,16 +264,19 @@ fn clear_tables(connection: &Connection) -> Result<(), StoreError> {
 
 fn fill_tables(
     connection: &Connection,
-    plan: &Plan,
+    plan: &RepairPlan,
     refs: &BTreeMap<RefKey, Vec<u8>>,
 ) -> Result<(), StoreError> {
     index::insert(connection, &plan.rows)?;
-    plan.packs.iter().try_for_each(|pack| index::set_pack(connection, *pack))?;
-    refs.iter().try_for_each(|(key, value)| refs::write(connection, key, value))
+    plan.packs
+        .iter()
+        .try_for_each(|pack| index::set_pack(connection, *pack))?;
+    refs.iter()
+        .try_for_each(|(key, value)| refs::write(connection, key, value))
 }
 
-/// Moves the old database and its log out of the way.
-fn set_aside(layout: &Layout) -> Result<(), StoreError> {
+/// Moves the old database and its log aside.
+fn set_aside(layout: &StoreLayout) -> Result<(), StoreError> {
     for suffix in ["-wal", ""] {
         let from = layout.dir().join(format!("{DATABASE}{suffix}"));
         let to = layout.dir().join(format!("{ASIDE}{suffix}"));
@@ -259,7 +284,7 @@ fn set_aside(layout: &Layout) -> Result<(), StoreError> {
             std::fs::rename(&from, &to).map_err(|e| io_failure("setting aside", DATABASE, e))?;
         }
     }
-    // The shared memory is only an index of the log, and made anew; the note is about the old log.
+    // The shared memory is only an index of the log, and is recreated; the note describes the old log.
     _ = std::fs::remove_file(layout.shared_memory());
     _ = std::fs::remove_file(layout.log_note());
     Ok(())

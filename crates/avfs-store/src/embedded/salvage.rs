@@ -1,4 +1,4 @@
-//! Bringing refs together again: those that the database still gives, and those of the second copy.
+//! Combines refs: those that the database still yields, and those of the second copy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,56 +8,54 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::door::RefKey;
 use crate::embedded::carve::carve;
-use crate::embedded::layout::Layout;
-use crate::embedded::ref_log::{CopyState, RefLog};
+use crate::embedded::layout::StoreLayout;
+use crate::embedded::ref_log::{CopyState, RefLog, RefMap};
 use crate::embedded::refs::{self, LostRef};
 
-/// Says how new a value of a ref is, for refs that count their changes. Of two values the one with the larger
-/// number is the newer. For refs that are never removed, a ref that is not there has a number too.
+/// Returns the age of a value of a ref, for refs that count their changes. Of two values, the one with the
+/// larger number is newer. For refs that are never removed, an absent ref has a number too.
 pub type RefAge = fn(&str, Option<&[u8]>) -> Option<u64>;
 
-type Refs = BTreeMap<RefKey, Vec<u8>>;
-
-/// What a database gives of its refs.
+/// The refs that a database yields.
 #[derive(Default)]
-pub(crate) struct Reading {
-    pub refs: Refs,
+pub(crate) struct SalvagedRefs {
+    pub refs: RefMap,
     /// Rows that do not match their sums.
     pub lost: Vec<LostRef>,
-    /// SQLite has read the table to its end.
+    /// Whether SQLite has read the table to its end.
     pub to_the_end: bool,
 }
 
-/// Refs that were brought together.
+/// The combined refs.
 #[derive(Default)]
-pub(crate) struct Salvaged {
-    pub refs: Refs,
-    /// How many of them the database did not give.
+pub(crate) struct SalvageReport {
+    pub refs: RefMap,
+    /// How many of them are missing in the database.
     pub restored: u64,
-    /// What neither has.
+    /// Refs that neither source has.
     pub lost: Vec<LostRef>,
-    /// Whether it is known that nothing is missing.
+    /// Whether it is certain that nothing is missing.
     pub is_complete: bool,
 }
 
 /// Which of the two has seen more commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum CopyAge {
     Same,
     DatabaseOlder,
     CopyOlder,
-    /// Each has something newer.
+    /// Each has newer refs than the other.
     Apart,
 }
 
-impl Reading {
-    /// Reads what SQLite gives; what it refuses to read is taken out of the pages.
-    pub(crate) fn of_file(database: &Path, age: RefAge) -> Reading {
-        let mut reading = Reading::default();
-        // Before SQLite opens the database: it removes the log of one that is empty.
+impl SalvagedRefs {
+    /// Reads the refs through SQLite; refs that it refuses to read are extracted from the pages.
+    pub(crate) fn of_file(database: &Path, age: RefAge) -> SalvagedRefs {
+        let mut reading = SalvagedRefs::default();
+        // Before SQLite opens the database: it removes the log of an empty one.
         let log = std::fs::read(log_of(database)).unwrap_or_default();
         if let Ok(old) = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE) {
-            // The old files stay as they are.
+            // Closing the last connection would write the log into the database: the old files must stay as they are.
             _ = old.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             reading.to_the_end = reading.take_rows(&old).is_ok();
         }
@@ -87,35 +85,42 @@ impl Reading {
     }
 }
 
-/// Compares by the refs that count their changes. A ref that one side alone has was made there, or removed on the
-/// other; and removals are counted by refs that both have. A copy that lacks a commit may lack a removal.
-pub(crate) fn compare(database: &Refs, copy: &RefLog, age: RefAge) -> Standing {
+/// Compares the refs that count their changes. A ref that only one side has was created there, or removed on
+/// the other; removals are counted by refs that both have. A copy that lacks a commit may lack a removal.
+pub(crate) fn compare(database: &RefMap, copy: &RefLog, age: RefAge) -> CopyAge {
     let copy_lacks_nothing = copy.state == CopyState::Whole;
     let copy = &copy.refs;
-    let newer = |left: &Refs, right: &Refs| {
+    let newer = |left: &RefMap, right: &RefMap| {
         left.iter().any(|(key, value)| {
             let other = age(key, right.get(key).map(Vec::as_slice));
             other.is_some() && age(key, Some(value)) > other
         })
     };
-    let has_more = |left: &Refs, right: &Refs| {
-        left.iter().any(|(key, value)| !right.contains_key(key) && age(key, Some(value)).is_some())
+    let has_more = |left: &RefMap, right: &RefMap| {
+        left.iter()
+            .any(|(key, value)| !right.contains_key(key) && age(key, Some(value)).is_some())
     };
-    let standing = |database, copy| match (database, copy) {
-        (false, false) => Standing::Same,
-        (false, true) => Standing::DatabaseOlder,
-        (true, false) => Standing::CopyOlder,
-        (true, true) => Standing::Apart,
+    let age_of_copy = |database, copy| match (database, copy) {
+        (false, false) => CopyAge::Same,
+        (false, true) => CopyAge::DatabaseOlder,
+        (true, false) => CopyAge::CopyOlder,
+        (true, true) => CopyAge::Apart,
     };
-    match standing(newer(database, copy), newer(copy, database)) {
-        Standing::Same => standing(has_more(database, copy), copy_lacks_nothing && has_more(copy, database)),
+    match age_of_copy(newer(database, copy), newer(copy, database)) {
+        CopyAge::Same => age_of_copy(
+            has_more(database, copy),
+            copy_lacks_nothing && has_more(copy, database),
+        ),
         decided => decided,
     }
 }
 
 /// The refs by which the copy shows that the database has lost commits.
-pub(crate) fn newer_in_copy(database: &Refs, copy: &RefLog, age: RefAge) -> Vec<String> {
-    if !matches!(compare(database, copy, age), Standing::DatabaseOlder | Standing::Apart) {
+pub(crate) fn newer_in_copy(database: &RefMap, copy: &RefLog, age: RefAge) -> Vec<String> {
+    if !matches!(
+        compare(database, copy, age),
+        CopyAge::DatabaseOlder | CopyAge::Apart
+    ) {
         return Vec::new();
     }
     let newer = copy.refs.iter().filter(|(key, value)| {
@@ -125,37 +130,58 @@ pub(crate) fn newer_in_copy(database: &Refs, copy: &RefLog, age: RefAge) -> Vec<
     newer.map(|(key, _)| key.clone()).collect()
 }
 
-/// Brings both together. `was_cut` says that the log of the database has lost commits.
-pub(crate) fn merge(database: Reading, copy: RefLog, was_cut: bool, age: RefAge) -> Salvaged {
-    let standing = compare(&database.refs, &copy, age);
-    if database.is_whole() && !was_cut && matches!(standing, Standing::Same | Standing::CopyOlder) {
-        return Salvaged { refs: database.refs, is_complete: true, ..Salvaged::default() };
+/// Combines both. `was_cut` means that the log of the database has lost commits.
+pub(crate) fn merge(database: SalvagedRefs, copy: RefLog, was_cut: bool, age: RefAge) -> SalvageReport {
+    let age_of_copy = compare(&database.refs, &copy, age);
+    if database.is_whole() && !was_cut && matches!(age_of_copy, CopyAge::Same | CopyAge::CopyOlder) {
+        return SalvageReport {
+            refs: database.refs,
+            is_complete: true,
+            ..SalvageReport::default()
+        };
     }
-    if copy.state == CopyState::Whole && matches!(standing, Standing::Same | Standing::DatabaseOlder) {
-        let restored = copy.refs.iter().filter(|(key, value)| database.refs.get(*key) != Some(value));
+    if copy.state == CopyState::Whole && matches!(age_of_copy, CopyAge::Same | CopyAge::DatabaseOlder) {
+        let restored = copy
+            .refs
+            .iter()
+            .filter(|(key, value)| database.refs.get(*key) != Some(value));
         let restored = restored.count() as u64;
-        return Salvaged { restored, refs: copy.refs, lost: Vec::new(), is_complete: true };
+        return SalvageReport {
+            restored,
+            refs: copy.refs,
+            lost: Vec::new(),
+            is_complete: true,
+        };
     }
     let lost = database.lost;
     let union = union(database.refs, copy.refs, age);
-    Salvaged { lost: lost.into_iter().filter(|lost| !union.has(lost)).collect(), ..union }
+    SalvageReport {
+        lost: lost.into_iter().filter(|lost| !union.has(lost)).collect(),
+        ..union
+    }
 }
 
 /// Every key of either side, with the newest value.
-fn union(database: Refs, copy: Refs, age: RefAge) -> Salvaged {
+fn union(database: RefMap, copy: RefMap, age: RefAge) -> SalvageReport {
     let mut refs = database;
     let mut restored = 0;
     for (key, value) in copy {
-        let is_newer = refs.get(&key).is_none_or(|known| age(&key, Some(&value)) > age(&key, Some(known)));
+        let is_newer = refs
+            .get(&key)
+            .is_none_or(|known| age(&key, Some(&value)) > age(&key, Some(known)));
         if is_newer {
             refs.insert(key, value);
             restored += 1;
         }
     }
-    Salvaged { refs, restored, ..Salvaged::default() }
+    SalvageReport {
+        refs,
+        restored,
+        ..SalvageReport::default()
+    }
 }
 
-impl Salvaged {
+impl SalvageReport {
     fn has(&self, lost: &LostRef) -> bool {
         std::str::from_utf8(&lost.key).is_ok_and(|key| self.refs.contains_key(key))
     }
@@ -167,8 +193,8 @@ fn log_of(database: &Path) -> PathBuf {
     log.into()
 }
 
-/// The database that refs are taken from. A rebuild that was killed may have set it aside already.
-pub(crate) fn old_database(layout: &Layout, aside: &str) -> PathBuf {
+/// The database from which refs are read. A rebuild that was killed may have set it aside already.
+pub(crate) fn old_database(layout: &StoreLayout, aside: &str) -> PathBuf {
     let path = Some(layout.database()).filter(|path| path.exists());
     path.unwrap_or_else(|| layout.dir().join(aside))
 }

@@ -1,4 +1,4 @@
-//! Reading a whole pack, damaged or not, and finding every intact record in it.
+//! Reads a whole pack, damaged or not, and finds every intact record in it.
 
 use std::io;
 
@@ -6,39 +6,47 @@ use avfs_core::{ObjectId, ObjectKind};
 use bytes::Bytes;
 
 use crate::embedded::disk::DiskFile;
-use crate::embedded::record::{HEADER_LEN, Header, PACK_HEADER, PACK_HEADER_LEN, Place, open_record};
+use crate::embedded::record::{
+    HEADER_LEN, PACK_HEADER, PACK_HEADER_LEN, RecordHeader, RecordPlace, open_record,
+};
 
-/// A bad spot of the disk costs at most this much around it.
+/// A bad spot of the disk makes at most this many bytes around it unreadable.
 const PIECE: usize = 64 * 1024;
 
-/// What lies in a pack.
+/// The contents of a pack.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
-    /// Whether the pack starts as it should.
+pub(crate) struct PackSurvey {
+    /// Whether the header of the pack is valid.
     pub header_is_sound: bool,
     /// Every intact record, in the order of offsets.
-    pub records: Vec<(ObjectId, Place)>,
+    pub records: Vec<(ObjectId, RecordPlace)>,
     /// The intact snapshots among them.
     pub snapshots: Vec<ObjectId>,
     /// Stretches that hold no intact record: where, and how long.
     pub damage: Vec<(u64, u64)>,
-    /// How far the file reaches, at most `end`.
+    /// The length of the file, at most `end`.
     pub length: u64,
 }
 
-impl Survey {
-    /// Where the last intact record ends.
+impl PackSurvey {
+    /// The end of the last intact record.
     pub(crate) fn end_of_records(&self) -> u64 {
-        self.records.last().map_or(PACK_HEADER_LEN, |(_, place)| place.end())
+        self.records
+            .last()
+            .map_or(PACK_HEADER_LEN, |(_, place)| place.end())
     }
 }
 
-/// Reads the pack up to `end`. Behind a damaged record it goes on at the next intact one, wherever that is:
-/// every offset is tried, and a record is taken only if its bytes match its id.
-pub(crate) fn survey(file: &dyn DiskFile, pack: u32, end: u64) -> io::Result<Survey> {
+/// Reads the pack up to `end`. After a damaged record it continues at the next intact one, wherever that is:
+/// every offset is tried, and a record is accepted only if its bytes match its id.
+pub(crate) fn survey(file: &dyn DiskFile, pack: u32, end: u64) -> io::Result<PackSurvey> {
     let bytes = read_leniently(file, end.min(file.length()?))?;
     let header_is_sound = bytes.starts_with(&PACK_HEADER);
-    let mut survey = Survey { header_is_sound, length: bytes.len() as u64, ..Survey::default() };
+    let mut survey = PackSurvey {
+        header_is_sound,
+        length: bytes.len() as u64,
+        ..PackSurvey::default()
+    };
     let mut at = PACK_HEADER.len();
     let mut damaged_from = None;
     while at < bytes.len() {
@@ -59,22 +67,32 @@ pub(crate) fn survey(file: &dyn DiskFile, pack: u32, end: u64) -> io::Result<Sur
             }
         }
     }
-    survey.damage.extend(damaged_from.map(|from| (from as u64, (bytes.len() - from) as u64)));
+    survey
+        .damage
+        .extend(damaged_from.map(|from| (from as u64, (bytes.len() - from) as u64)));
     Ok(survey)
 }
 
-fn intact_record(bytes: &Bytes, pack: u32, at: usize) -> Option<(ObjectId, ObjectKind, Place)> {
+fn intact_record(bytes: &Bytes, pack: u32, at: usize) -> Option<(ObjectId, ObjectKind, RecordPlace)> {
     let raw = bytes[at..].first_chunk::<HEADER_LEN>()?;
-    let header = Header::decode(raw).ok()?;
+    let header = RecordHeader::decode(raw).ok()?;
     let end = at.checked_add(HEADER_LEN)?.checked_add(header.length as usize)?;
     if end > bytes.len() {
         return None;
     }
     open_record(header.id, bytes.slice(at..end)).ok()?;
-    Some((header.id, header.kind, Place { pack, offset: at as u64, length: header.length }))
+    Some((
+        header.id,
+        header.kind,
+        RecordPlace {
+            pack,
+            offset: at as u64,
+            length: header.length,
+        },
+    ))
 }
 
-/// Reads as much as the disk gives; what it does not give reads as zeros, which are no record.
+/// Reads as much as the disk returns; unreadable parts are read as zeros, which never form a record.
 fn read_leniently(file: &dyn DiskFile, length: u64) -> io::Result<Bytes> {
     let length = usize::try_from(length).map_err(io::Error::other)?;
     let mut bytes = vec![0; length];

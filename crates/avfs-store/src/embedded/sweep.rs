@@ -1,8 +1,8 @@
-//! The second half of garbage collection: removing what is not live.
+//! The second half of garbage collection: removes objects that are not live.
 //!
-//! Killed at any point, a sweep leaves a sound store. Rows go before bytes; a rewritten pack is synced before
-//! one transaction points its rows at it, and only then is the old file removed. What a killed sweep leaves
-//! behind (bytes without rows, files without a row) the next one removes.
+//! A sweep that is killed at any point leaves a sound store. Rows are removed before bytes; a rewritten pack
+//! is synced before one transaction points its rows at it, and only then is the old file removed. The
+//! leftovers of a killed sweep (bytes without rows, files without a row) are removed by the next one.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -11,83 +11,58 @@ use std::time::Duration;
 use avfs_core::ObjectId;
 
 use crate::door::StoreError;
-use crate::embedded::draft::Draft;
 use crate::embedded::failure::io_failure;
 use crate::embedded::index::{self, PackRow};
 use crate::embedded::layout::pack_name;
+use crate::embedded::pack_buffer::PackBuffer;
+use crate::embedded::pack_directory::{LockedPack, PACK_LIMIT, read_record};
 use crate::embedded::pins::lock_exclusively;
-use crate::embedded::record::{Header, PACK_HEADER_LEN, Place, open_record};
+use crate::embedded::record::{PACK_HEADER_LEN, RecordHeader, RecordPlace, open_record};
 use crate::embedded::ref_log::{self, CopyState};
-use crate::embedded::shelf::{LockedPack, PACK_LIMIT, read_record};
 use crate::embedded::{EmbeddedStore, reserve};
+use crate::upkeep::{LiveSet, SweepReport};
 
-/// Rows removed in one transaction: others can commit in between.
+/// Rows that are removed in one transaction, so that other processes can commit in between.
 const ROWS_AT_ONCE: usize = 10_000;
 
-/// The same on a disk that is full.
+/// The same on a full disk.
 const ROWS_WITHOUT_ROOM: usize = 50;
 
-/// Packs locked at once: bounds open files, and the index is read once for each group.
+/// Packs that are locked at a time: this bounds the open files, and the index is read once per group.
 const PACKS_AT_ONCE: usize = 64;
 
-/// Says which objects are needed.
-pub trait LiveSet {
-    fn contains(&self, id: &ObjectId) -> bool;
-}
-
-impl LiveSet for HashSet<ObjectId> {
-    fn contains(&self, id: &ObjectId) -> bool {
-        HashSet::contains(self, id)
-    }
-}
-
-/// The store while nobody holds a pin, and nobody can take one. Made by [`EmbeddedStore::exclusive`].
-pub struct Exclusive<'a> {
+/// The store while no process holds a pin or can take one. Created by [`EmbeddedStore::exclusive`].
+pub struct ExclusiveStore<'a> {
     pub(crate) store: &'a EmbeddedStore,
     _lock: File,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SweepReport {
-    pub removed_objects: u64,
-    /// Bytes of pack files given back. A process that still reads a removed file delays that.
-    pub freed_bytes: u64,
-    pub removed_packs: u64,
-    pub rewritten_packs: u64,
-    /// Packs worth rewriting that a writer has in use: a later sweep gets them.
-    pub busy_packs: u64,
-    /// Packs worth rewriting that there is no room for to be copied: a later sweep gets them.
-    pub cramped_packs: u64,
-    /// Packs worth rewriting that hold a damaged live object: left to fsck.
-    pub damaged_packs: Vec<String>,
-    /// Whether all was done, or the caller stopped it.
-    pub finished: bool,
-}
-
 impl EmbeddedStore {
-    /// Waits until no process holds a pin, and keeps everyone from taking one while the value lives.
-    pub fn exclusive(&self, timeout: Duration) -> Result<Exclusive<'_>, StoreError> {
-        let _lock = lock_exclusively(self.shelf.layout(), timeout)?;
-        Ok(Exclusive { store: self, _lock })
+    /// Waits until no process holds a pin, and prevents new pins while the value lives.
+    pub fn exclusive(&self, timeout: Duration) -> Result<ExclusiveStore<'_>, StoreError> {
+        let _lock = lock_exclusively(self.pack_directory.layout(), timeout)?;
+        Ok(ExclusiveStore { store: self, _lock })
     }
 }
 
-impl Exclusive<'_> {
-    /// Removes every object that is not live, and the bytes of packs that are mostly dead. `go_on` is asked
-    /// between steps; when it says no, the sweep ends early and the store is sound.
+impl ExclusiveStore<'_> {
+    /// Removes every object that is not live, and the bytes of packs that are mostly dead. `go_on` is called
+    /// between steps; if it returns `false`, the sweep ends early and the store is sound.
     ///
-    /// The caller found `live` after it got this value: what was put before and is reachable is in it.
+    /// The caller must compute `live` after it received this value, so that it includes every reachable
+    /// object that was put before.
     pub fn sweep(
         &self,
         live: &dyn LiveSet,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<SweepReport, StoreError> {
+        // A sweep writes before it frees anything, and may run because the disk is full.
         self.store.use_reserve();
         let report = self.sweep_all(live, go_on);
-        if ref_log::read(self.store.shelf.layout()).state != CopyState::Whole {
+        if ref_log::read(self.store.pack_directory.layout()).state != CopyState::Whole {
             self.store.database.renew_copy();
         }
-        reserve::keep(self.store.shelf.layout());
+        reserve::keep(self.store.pack_directory.layout());
         report
     }
 
@@ -99,11 +74,12 @@ impl Exclusive<'_> {
         let mut report = SweepReport::default();
         let packs = self.store.database.with(index::packs)?;
         let tally = self.tally(live)?;
+        // Rows go before bytes: a sweep that ends early leaves packs with waste, never rows without records.
         if !self.remove_rows(&tally.dead, &mut report, go_on)? {
             return Ok(report);
         }
         let mut wasteful: Vec<PackRow> = packs.into_iter().filter(|pack| tally.is_wasteful(pack)).collect();
-        // Those that take the least room to be copied make room for the others.
+        // Packs that need the least space for their copies make space for the others.
         wasteful.sort_by_key(|pack| tally.live_in(pack));
         let mut target = None;
         for group in wasteful.chunks(PACKS_AT_ONCE) {
@@ -116,8 +92,8 @@ impl Exclusive<'_> {
         Ok(report)
     }
 
-    fn tally(&self, live: &dyn LiveSet) -> Result<Tally, StoreError> {
-        let mut tally = Tally::default();
+    fn tally(&self, live: &dyn LiveSet) -> Result<SweepTally, StoreError> {
+        let mut tally = SweepTally::default();
         self.store.database.with(|connection| {
             index::for_each(connection, &mut |id, place| {
                 let bytes = tally.live_bytes.entry(place.pack).or_default();
@@ -142,7 +118,7 @@ impl Exclusive<'_> {
                 return Ok(false);
             }
             match self.remove_at_once(ids) {
-                // Each page that a row is removed from goes through the log, which is then folded again.
+                // Each page from which a row is removed goes through the log, which is then folded again.
                 Err(StoreError::Full { .. }) => ids.chunks(ROWS_WITHOUT_ROOM).try_for_each(|ids| {
                     _ = self.store.database.empty_log();
                     self.remove_at_once(ids)
@@ -155,25 +131,27 @@ impl Exclusive<'_> {
     }
 
     fn remove_at_once(&self, ids: &[ObjectId]) -> Result<(), StoreError> {
-        self.store.database.write("sweeping", |connection| index::remove(connection, ids))
+        self.store
+            .database
+            .write("sweeping", |connection| index::remove(connection, ids))
     }
 
-    /// Removes packs, after what is live in them was copied to `target`.
+    /// Removes packs after their live records were copied to `target`.
     fn clear(
         &self,
         group: &[PackRow],
-        target: &mut Option<Draft>,
+        target: &mut Option<PackBuffer>,
         report: &mut SweepReport,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<bool, StoreError> {
         let mut locked = Vec::new();
         for row in group {
-            match self.store.shelf.lock(&self.store.database, row.number)? {
+            match self.store.pack_directory.lock(&self.store.database, row.number)? {
                 Some(pack) => locked.push(pack),
                 None => report.busy_packs += 1,
             }
         }
-        // Read under the locks: no one else can add rows to these packs now.
+        // Read under the locks: no other process can add rows to these packs now.
         let mut rows = self.rows_of(&locked)?;
         for pack in locked {
             if !go_on() {
@@ -181,7 +159,7 @@ impl Exclusive<'_> {
             }
             let rows = rows.remove(&pack.number).unwrap_or_default();
             match self.clear_pack(&pack, rows, target, report) {
-                // What cannot be copied stays where it is. Others may go without being copied.
+                // Packs that cannot be copied stay. Others may need no copy.
                 Err(StoreError::Full { .. }) => report.cramped_packs += 1,
                 cleared => cleared?,
             }
@@ -192,15 +170,20 @@ impl Exclusive<'_> {
     fn clear_pack(
         &self,
         pack: &LockedPack,
-        mut rows: Vec<(ObjectId, Place)>,
-        target: &mut Option<Draft>,
+        mut rows: Vec<(ObjectId, RecordPlace)>,
+        target: &mut Option<PackBuffer>,
         report: &mut SweepReport,
     ) -> Result<(), StoreError> {
-        let size = pack.file.length().map_err(|e| io_failure("reading", pack_name(pack.number), e))?;
+        let size = pack
+            .file
+            .length()
+            .map_err(|e| io_failure("reading", pack_name(pack.number), e))?;
         let kept: u64 = rows.iter().map(|(_, place)| place.record_len()).sum();
         rows.sort_unstable_by_key(|(_, place)| place.offset);
         if rows.is_empty() {
-            self.store.database.write("sweeping", |c| index::remove_pack(c, i64::from(pack.number)))?;
+            self.store
+                .database
+                .write("sweeping", |c| index::remove_pack(c, i64::from(pack.number)))?;
             report.removed_packs += 1;
         } else if self.move_rows(pack, &rows, target)? {
             report.rewritten_packs += 1;
@@ -208,7 +191,7 @@ impl Exclusive<'_> {
             report.damaged_packs.push(pack_name(pack.number));
             return Ok(());
         }
-        self.store.shelf.remove(pack.number)?;
+        self.store.pack_directory.remove(pack.number)?;
         report.freed_bytes += size.saturating_sub(kept);
         Ok(())
     }
@@ -217,36 +200,55 @@ impl Exclusive<'_> {
     fn move_rows(
         &self,
         pack: &LockedPack,
-        rows: &[(ObjectId, Place)],
-        target: &mut Option<Draft>,
+        rows: &[(ObjectId, RecordPlace)],
+        target: &mut Option<PackBuffer>,
     ) -> Result<bool, StoreError> {
-        let mut draft = match target.take() {
-            Some(draft) => draft,
-            None => Draft::new(self.store.shelf.make(self.store.database.with(index::packs)?.last())?),
+        let mut buffered = match target.take() {
+            Some(buffered) => buffered,
+            None => PackBuffer::new(
+                self.store
+                    .pack_directory
+                    .make(self.store.database.with(index::packs)?.last())?,
+            ),
         };
-        let name = pack_name(draft.pack.number);
+        let name = pack_name(buffered.pack.number);
         let mut moved = Vec::with_capacity(rows.len());
         for (id, place) in rows {
             let record = read_record(&*pack.file, *place).map_err(|_| "its record cannot be read");
-            let Ok(object) = record.and_then(|record| open_record(*id, record)) else { return Ok(false) };
-            let header = Header { kind: object.kind, length: place.length, id: *id };
-            moved.push((*id, draft.push(header, &object.bytes)));
-            if draft.is_worth_writing() {
-                draft.flush().map_err(|e| io_failure("writing", &name, e))?;
+            let Ok(object) = record.and_then(|record| open_record(*id, record)) else {
+                return Ok(false);
+            };
+            let header = RecordHeader {
+                kind: object.kind,
+                length: place.length,
+                id: *id,
+            };
+            moved.push((*id, buffered.push(header, &object.bytes)));
+            if buffered.is_worth_writing() {
+                buffered.flush().map_err(|e| io_failure("writing", &name, e))?;
             }
         }
-        draft.flush().map_err(|e| io_failure("writing", &name, e))?;
-        draft.pack.file.sync().map_err(|e| io_failure("syncing", &name, e))?;
+        buffered.flush().map_err(|e| io_failure("writing", &name, e))?;
+        buffered
+            .pack
+            .file
+            .sync()
+            .map_err(|e| io_failure("syncing", &name, e))?;
         self.store.database.write("sweeping", |connection| {
-            moved.iter().try_for_each(|(id, place)| index::point(connection, id, *place))?;
-            index::set_pack(connection, draft.row().0)?;
+            moved
+                .iter()
+                .try_for_each(|(id, place)| index::point(connection, id, *place))?;
+            index::set_pack(connection, buffered.row().0)?;
             index::remove_pack(connection, i64::from(pack.number))
         })?;
-        *target = Some(draft).filter(|draft| draft.end() < PACK_LIMIT);
+        *target = Some(buffered).filter(|buffered| buffered.end() < PACK_LIMIT);
         Ok(true)
     }
 
-    fn rows_of(&self, packs: &[LockedPack]) -> Result<HashMap<u32, Vec<(ObjectId, Place)>>, StoreError> {
+    fn rows_of(
+        &self,
+        packs: &[LockedPack],
+    ) -> Result<HashMap<u32, Vec<(ObjectId, RecordPlace)>>, StoreError> {
         let mut rows: HashMap<u32, Vec<_>> = packs.iter().map(|pack| (pack.number, Vec::new())).collect();
         self.store.database.with(|connection| {
             index::for_each(connection, &mut |id, place| {
@@ -258,20 +260,31 @@ impl Exclusive<'_> {
         Ok(rows)
     }
 
-    /// Removes pack files that a killed process left: the index does not know them and nobody has them
-    /// locked. A file that rows point at is never one of them, whatever else is damaged.
-    fn remove_leftovers(&self, tally: &Tally, report: &mut SweepReport) -> Result<(), StoreError> {
+    /// Removes pack files that a killed process left: the index does not know them and no process has them
+    /// locked. A file that rows point at is never removed, whatever else is damaged.
+    fn remove_leftovers(&self, tally: &SweepTally, report: &mut SweepReport) -> Result<(), StoreError> {
         let store = self.store;
-        let known: HashSet<u32> = store.database.with(index::packs)?.iter().map(|row| row.number).collect();
-        for number in store.shelf.layout().pack_numbers()? {
+        let known: HashSet<u32> = store
+            .database
+            .with(index::packs)?
+            .iter()
+            .map(|row| row.number)
+            .collect();
+        for number in store.pack_directory.layout().pack_numbers()? {
             if known.contains(&number) || tally.live_bytes.contains_key(&number) {
                 continue;
             }
-            let Some(file) = store.shelf.lock_file(number) else { continue };
-            // Asked again under the lock: its writer may have committed it and gone meanwhile.
-            if store.database.with(|connection| index::pack(connection, number))?.is_none() {
+            let Some(file) = store.pack_directory.lock_file(number) else {
+                continue;
+            };
+            // Checked again under the lock: its writer may have committed it and exited meanwhile.
+            if store
+                .database
+                .with(|connection| index::pack(connection, number))?
+                .is_none()
+            {
                 report.freed_bytes += file.length().unwrap_or(0);
-                store.shelf.remove(number)?;
+                store.pack_directory.remove(number)?;
                 report.removed_packs += 1;
             }
         }
@@ -280,13 +293,13 @@ impl Exclusive<'_> {
 }
 
 #[derive(Default)]
-struct Tally {
-    /// For every pack that rows point at: the bytes of records that stay.
+struct SweepTally {
+    /// For every pack that rows point at: the bytes of records that remain.
     live_bytes: HashMap<u32, u64>,
     dead: Vec<ObjectId>,
 }
 
-impl Tally {
+impl SweepTally {
     fn live_in(&self, pack: &PackRow) -> u64 {
         self.live_bytes.get(&pack.number).copied().unwrap_or(0)
     }

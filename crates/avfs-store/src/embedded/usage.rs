@@ -1,4 +1,4 @@
-//! What a store holds and what it occupies.
+//! The contents of a store and the space that it occupies.
 
 use avfs_core::ObjectId;
 
@@ -6,27 +6,17 @@ use crate::door::StoreError;
 use crate::embedded::EmbeddedStore;
 use crate::embedded::failure::io_failure;
 use crate::embedded::index;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub objects: u64,
-    /// Bytes of all objects, without what storing them costs.
-    pub object_bytes: u64,
-    /// Bytes of all pack files.
-    pub pack_bytes: u64,
-    /// Bytes of the database and its log.
-    pub db_bytes: u64,
-}
+use crate::upkeep::StoreUsage;
 
 impl EmbeddedStore {
     /// Counts what is committed. Reads the index, but no pack.
-    pub fn usage(&self) -> Result<Usage, StoreError> {
-        let mut usage = Usage::default();
+    pub fn usage(&self) -> Result<StoreUsage, StoreError> {
+        let mut usage = StoreUsage::default();
         self.for_each_object(&mut |_, length| {
             usage.objects += 1;
             usage.object_bytes += length;
         })?;
-        let layout = self.shelf.layout();
+        let layout = self.pack_directory.layout();
         for number in layout.pack_numbers()? {
             usage.pack_bytes += file_len(&layout.pack(number))?;
         }
@@ -43,7 +33,7 @@ impl EmbeddedStore {
     }
 }
 
-/// The length of a file; 0 if it is gone, as packs and logs may be at any time.
+/// The length of a file; 0 if it is missing, as packs and logs may be at any time.
 fn file_len(path: &std::path::Path) -> Result<u64, StoreError> {
     match std::fs::metadata(path) {
         Ok(info) => Ok(info.len()),

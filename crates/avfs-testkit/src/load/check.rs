@@ -1,4 +1,4 @@
-//! What must be left of a load.
+//! The required results of a load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -8,14 +8,15 @@ use super::contents::{Item, SLOT_BYTES};
 use super::{DOCUMENTS, LoadWriter, SLOTS};
 
 impl LoadWriter {
-    /// What is wrong with `directory`, as sentences, when `acknowledged` is all that the writer could say: it
-    /// or what is below the directory has crashed, and at most one more change of each thread was under way.
+    /// The flaws of `directory`, as sentences, if `acknowledged` is everything that the writer could report:
+    /// the writer or something below the directory has crashed, and at most one more change of each thread
+    /// was in progress.
     pub fn check(&self, directory: &Path, acknowledged: &[String]) -> Vec<String> {
         self.check_between(directory, acknowledged, acknowledged)
     }
 
-    /// The same for a state of the directory at some moment after `before` was acknowledged and before anything
-    /// was that is not in `after`.
+    /// The same for a state of the directory at some moment after `before` was acknowledged and before any
+    /// acknowledgement that is not in `after`.
     pub fn check_between(&self, directory: &Path, before: &[String], after: &[String]) -> Vec<String> {
         let (before, after) = (Counts::of(before), Counts::of(after));
         let zeros = self.unsynced_may_be_zeros;
@@ -40,7 +41,7 @@ impl LoadWriter {
     }
 }
 
-/// How many changes of each sort were acknowledged.
+/// The numbers of acknowledged changes of each kind.
 struct Counts(BTreeMap<String, u64>);
 
 impl Counts {
@@ -62,13 +63,13 @@ struct Check<'a> {
     before: Counts,
     after: Counts,
     thread: u64,
-    /// Names that may be there.
+    /// Names that may exist.
     expected: BTreeSet<String>,
     flaws: Vec<String>,
 }
 
 impl Check<'_> {
-    /// At least so many changes are there, and at most one more than the second number.
+    /// The minimum number of changes, and the maximum: one more than the second count.
     fn counts(&self, what: &str) -> (u64, u64) {
         let what = format!("t{}-{what}", self.thread);
         (self.before.get(&what), self.after.get(&what))
@@ -76,19 +77,27 @@ impl Check<'_> {
 
     fn log(&mut self) {
         let (least, most) = self.counts("log");
-        let records: Vec<Vec<u8>> = (0..=most).map(|record| self.bytes(Item::Log { record })).collect();
+        let records: Vec<Vec<u8>> = (0..=most)
+            .map(|record| self.bytes(Item::Log { record }))
+            .collect();
         let must = records[..least as usize].concat();
         let name = Item::Log { record: 0 }.file(self.thread);
         let found = self.read(&name).unwrap_or_default();
         if !found.starts_with(&must) {
             let good = found.iter().zip(&must).take_while(|(a, b)| a == b).count();
-            self.flaw(&name, format!("{} acknowledged bytes, of which {good} are there", must.len()));
+            self.flaw(
+                &name,
+                format!("{} acknowledged bytes, of which {good} are there", must.len()),
+            );
         } else if !self.is_beginning(&found, &records.concat()) {
-            self.flaw(&name, format!("something else follows {least} acknowledged records"));
+            self.flaw(
+                &name,
+                format!("something else follows {least} acknowledged records"),
+            );
         }
     }
 
-    /// An old version or a new one, whole, and never neither.
+    /// An old version or a new one, complete, and never neither.
     fn document(&mut self, number: u64) {
         let (least, most) = self.counts(&format!("document-{number}"));
         let version = |version| Item::Document { number, version };
@@ -101,17 +110,30 @@ impl Check<'_> {
                 let found = first_line(&found);
                 self.flaw(&name, format!("neither version {least} nor the next: {found}"));
             }
-            None => self.flaw(&name, format!("gone, although {least} versions were acknowledged")),
+            None => self.flaw(
+                &name,
+                format!("gone, although {least} versions were acknowledged"),
+            ),
         }
         let beside = format!("{name}.new");
         let unfinished = self.read(&beside).unwrap_or_default();
         if !(least..=most).any(|number| self.is_beginning(&unfinished, &self.bytes(version(number)))) {
-            self.flaw(&beside, format!("not the beginning of the next version: {}", first_line(&unfinished)));
+            self.flaw(
+                &beside,
+                format!(
+                    "not the beginning of the next version: {}",
+                    first_line(&unfinished)
+                ),
+            );
         }
     }
 
     fn slots(&mut self) {
-        let name = Item::Slot { number: 0, version: 0 }.file(self.thread);
+        let name = Item::Slot {
+            number: 0,
+            version: 0,
+        }
+        .file(self.thread);
         let found = self.read(&name).unwrap_or_default();
         for number in 0..SLOTS {
             let (least, most) = self.counts(&format!("slot-{number}"));
@@ -123,7 +145,10 @@ impl Check<'_> {
             let version = |version| self.bytes(Item::Slot { number, version });
             if !(least - 1..=most - 1).any(|old| is_between(slot, &version(old), &version(old + 1))) {
                 let found = first_line(slot);
-                self.flaw(&name, format!("slot {number} is neither version {least} nor the next: {found}"));
+                self.flaw(
+                    &name,
+                    format!("slot {number} is neither version {least} nor the next: {found}"),
+                );
             }
         }
     }
@@ -145,7 +170,10 @@ impl Check<'_> {
                     self.flaw(&name, format!("not what was written: {}", first_line(&found)));
                 }
                 Some(found) if !self.is_beginning(&found, &bytes) => {
-                    self.flaw(&name, format!("something else was written: {}", first_line(&found)));
+                    self.flaw(
+                        &name,
+                        format!("something else was written: {}", first_line(&found)),
+                    );
                 }
                 Some(_) | None => {}
             }
@@ -154,21 +182,25 @@ impl Check<'_> {
 
     fn strangers(&mut self) {
         let entries = match std::fs::read_dir(self.directory) {
-            Ok(entries) => {
-                entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
-            }
+            Ok(entries) => entries
+                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+                .collect(),
             Err(error) if self.before.0.is_empty() && error.kind() == std::io::ErrorKind::NotFound => {
                 Vec::new()
             }
             Err(error) => return self.flaw("the directory", error),
         };
-        for name in entries.iter().filter(|name| !self.expected.contains(*name)).cloned().collect::<Vec<_>>()
+        for name in entries
+            .iter()
+            .filter(|name| !self.expected.contains(*name))
+            .cloned()
+            .collect::<Vec<_>>()
         {
             self.flaw(&name, "nobody made it");
         }
     }
 
-    /// A file that cannot be read is a flaw; one that is not there is not.
+    /// A file that cannot be read is a flaw; a missing one is not.
     fn read(&mut self, name: &str) -> Option<Vec<u8>> {
         self.expected.insert(name.to_owned());
         match std::fs::read(self.directory.join(name)) {
@@ -182,7 +214,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether `found` is what can be there of `written` before it is synced.
+    /// Whether `found` is a possible state of `written` before it is synced.
     fn is_beginning(&self, found: &[u8], written: &[u8]) -> bool {
         let is_right = |(found, written): (&u8, &u8)| found == written || self.zeros && *found == 0;
         found.len() <= written.len() && found.iter().zip(written).all(is_right)
@@ -197,10 +229,13 @@ impl Check<'_> {
     }
 }
 
-/// Bytes that were written in place and not synced may have arrived or not, each by itself.
+/// Bytes that were written in place and not synced may have arrived or not, each independently.
 fn is_between(found: &[u8], old: &[u8], new: &[u8]) -> bool {
     found.len() == old.len()
-        && found.iter().zip(old.iter().zip(new)).all(|(found, (old, new))| found == old || found == new)
+        && found
+            .iter()
+            .zip(old.iter().zip(new))
+            .all(|(found, (old, new))| found == old || found == new)
 }
 
 fn first_line(bytes: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! What a load writes: everything follows from the thread, the file and a number.
+//! The contents of a load: everything is derived from the thread, the file and a number.
 
 use avfs_core::ObjectKind;
 
@@ -28,7 +28,7 @@ impl Item {
         }
     }
 
-    /// What is counted, and the count: the last one that was acknowledged speaks for those before it.
+    /// The counter and its value: the last acknowledged value covers all earlier ones.
     pub fn acknowledgement(&self, thread: u64) -> String {
         match self {
             Item::Log { record } => format!("t{thread}-log {record}"),
@@ -39,7 +39,7 @@ impl Item {
         }
     }
 
-    /// A line that says what this is, with the hash of what follows, and noise.
+    /// A line that identifies the contents, with the hash of the rest, and noise.
     pub fn bytes(&self, thread: u64) -> Vec<u8> {
         let title = self.acknowledgement(thread);
         let length = match self {

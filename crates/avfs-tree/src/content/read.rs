@@ -1,4 +1,4 @@
-//! Reading stored contents: any range, or everything at once.
+//! Reads stored contents: any range, or everything.
 
 use avfs_core::chunks::{self, CHUNK_SIZE, Chunk, PAGE_SIZE, PageMap, chunk_len};
 use avfs_core::{Content, DecodeError};
@@ -19,7 +19,7 @@ pub fn read_all(objects: &Objects, content: Content, size: u64) -> Result<Bytes,
     }
 }
 
-/// So many zeros, if there is memory for them.
+/// A buffer of this many zeros, if there is memory for it.
 pub(crate) fn zeros(len: u64) -> Option<Vec<u8>> {
     let len = usize::try_from(len).ok()?;
     let mut bytes = Vec::new();
@@ -36,7 +36,8 @@ fn checked_blob(bytes: Bytes, size: u64) -> Result<Bytes, ObjectError> {
     }
 }
 
-/// Reads into `out` from `offset` on; returns how many bytes there were before the end of the file.
+/// Reads into `out` from `offset` on; returns the number of bytes read, which is less than the buffer at the
+/// end of the file.
 pub fn read_at(
     objects: &Objects,
     content: Content,
@@ -68,7 +69,8 @@ fn read_chunks(
     let mut done = 0;
     while done < out.len() {
         let position = offset + done as u64;
-        let (index, within) = (position / CHUNK_SIZE, (position % CHUNK_SIZE) as usize);
+        let index = position / CHUNK_SIZE;
+        let within = (position % CHUNK_SIZE) as usize;
         let len = (chunk_len(size, index) as usize - within).min(out.len() - done);
         let part = &mut out[done..done + len];
         match chunks::get(objects, root, size, index)? {
@@ -98,7 +100,7 @@ fn read_chunk(
     Ok(())
 }
 
-/// The first position at or behind `offset` that holds data; `None` if there is none before the end.
+/// The first position at or after `offset` that holds data; `None` if no data follows before the end.
 pub fn seek_data(
     objects: &Objects,
     content: Content,
@@ -108,19 +110,26 @@ pub fn seek_data(
     if offset >= size {
         return Ok(None);
     }
-    let Content::Chunks(root) = content else { return Ok(Some(offset)) };
+    let Content::Chunks(root) = content else {
+        return Ok(Some(offset));
+    };
     let mut position = None;
     chunks::for_each_from(objects, root, size, offset / CHUNK_SIZE, &mut |index, chunk| {
-        position =
-            chunk.pages.iter().map(|page| page_start(index, page)).find(|start| start + PAGE_SIZE > offset);
+        position = chunk
+            .pages
+            .iter()
+            .map(|page| page_start(index, page))
+            .find(|start| start + PAGE_SIZE > offset);
         Ok(position.is_none())
     })?;
     Ok(position.map(|start| start.max(offset)))
 }
 
-/// The first position at or behind `offset` that is a hole, or the end of the file.
+/// The first position at or after `offset` that is a hole, or the end of the file.
 pub fn seek_hole(objects: &Objects, content: Content, size: u64, offset: u64) -> Result<u64, ObjectError> {
-    let Content::Chunks(root) = content else { return Ok(size) };
+    let Content::Chunks(root) = content else {
+        return Ok(size);
+    };
     let mut position = offset;
     chunks::for_each_from(objects, root, size, offset / CHUNK_SIZE, &mut |index, chunk| {
         for page in chunk.pages.iter() {

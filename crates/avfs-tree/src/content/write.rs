@@ -1,25 +1,25 @@
-//! Cutting a stream of bytes and holes into objects, with one chunk in memory.
+//! Splits a stream of bytes and holes into objects, with one chunk in memory.
 
 use avfs_core::Content;
 use avfs_core::chunks::{self, BLOB_MAX, CHUNK_SIZE, Chunk, ChunkEdits, PAGE_SIZE, PageMap, pack_pages};
 
 use crate::objects::{ObjectError, ObjectWriter, Objects};
 
-/// Takes the contents of a file from front to end.
+/// Accepts the contents of a file from front to end.
 pub struct ContentBuilder<'a> {
     objects: &'a Objects,
     writer: &'a ObjectWriter,
     size: u64,
-    form: Form,
+    form: ContentForm,
 }
 
-enum Form {
-    /// Small so far, and without a hole.
+enum ContentForm {
+    /// Small so far, and without holes.
     Whole(Vec<u8>),
     Chunked(OpenChunk),
 }
 
-/// The chunk that is being filled; those before it are stored.
+/// The chunk that is being filled; earlier chunks are stored.
 #[derive(Default)]
 struct OpenChunk {
     index: u64,
@@ -29,18 +29,26 @@ struct OpenChunk {
 }
 
 impl<'a> ContentBuilder<'a> {
+    /// A builder whose chunks go to `writer`.
     pub fn new(objects: &'a Objects, writer: &'a ObjectWriter) -> ContentBuilder<'a> {
-        ContentBuilder { objects, writer, size: 0, form: Form::Whole(Vec::new()) }
+        ContentBuilder {
+            objects,
+            writer,
+            size: 0,
+            form: ContentForm::Whole(Vec::new()),
+        }
     }
 
+    /// How many bytes it has, with its holes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
+    /// Appends bytes. Pages of zeros become holes.
     pub fn push(&mut self, data: &[u8]) -> Result<(), ObjectError> {
         self.size += data.len() as u64;
         match &mut self.form {
-            Form::Whole(bytes) if self.size <= BLOB_MAX => {
+            ContentForm::Whole(bytes) if self.size <= BLOB_MAX => {
                 bytes.extend_from_slice(data);
                 Ok(())
             }
@@ -48,23 +56,28 @@ impl<'a> ContentBuilder<'a> {
         }
     }
 
+    /// Appends a hole.
     pub fn push_hole(&mut self, len: u64) -> Result<(), ObjectError> {
         self.size += len;
-        if len == 0 { Ok(()) } else { self.form.chunked(self.writer)?.skip(self.writer, len) }
+        if len == 0 {
+            Ok(())
+        } else {
+            self.form.chunked(self.writer)?.skip(self.writer, len)
+        }
     }
 
-    /// Stores what is left and returns the size and the contents.
+    /// Stores the rest and returns the size and the contents.
     pub fn finish(mut self) -> Result<(u64, Content), ObjectError> {
         let has_holes = match &self.form {
-            Form::Whole(_) => false,
-            Form::Chunked(open) => open.has_holes(self.size),
+            ContentForm::Whole(_) => false,
+            ContentForm::Chunked(open) => open.has_holes(self.size),
         };
         let size = self.size;
-        match std::mem::replace(&mut self.form, Form::Whole(Vec::new())) {
-            Form::Whole(bytes) => Ok((size, self.whole(bytes)?)),
-            // A hole shorter than a page is no hole: the form depends on the pages alone.
-            Form::Chunked(open) if size <= BLOB_MAX && !has_holes => self.rejoin(open),
-            Form::Chunked(mut open) => {
+        match std::mem::replace(&mut self.form, ContentForm::Whole(Vec::new())) {
+            ContentForm::Whole(bytes) => Ok((size, self.whole(bytes)?)),
+            // A hole shorter than a page does not count as one: the form depends on the pages alone.
+            ContentForm::Chunked(open) if size <= BLOB_MAX && !has_holes => self.rejoin(open),
+            ContentForm::Chunked(mut open) => {
                 open.store(self.writer)?;
                 let mut sink = self.writer;
                 let root = chunks::apply(self.objects, &mut sink, None, size, &open.stored)?;
@@ -74,10 +87,14 @@ impl<'a> ContentBuilder<'a> {
     }
 
     fn whole(&self, bytes: Vec<u8>) -> Result<Content, ObjectError> {
-        if bytes.is_empty() { Ok(Content::Empty) } else { self.writer.put_blob(bytes).map(Content::Blob) }
+        if bytes.is_empty() {
+            Ok(Content::Empty)
+        } else {
+            self.writer.put_blob(bytes).map(Content::Blob)
+        }
     }
 
-    /// Puts the stored chunks of a small file together again.
+    /// Joins the stored chunks of a small file.
     fn rejoin(&self, mut open: OpenChunk) -> Result<(u64, Content), ObjectError> {
         open.store(self.writer)?;
         self.writer.flush()?;
@@ -89,18 +106,18 @@ impl<'a> ContentBuilder<'a> {
     }
 }
 
-impl Form {
-    /// From now on in chunks.
+impl ContentForm {
+    /// Switches to chunks.
     fn chunked(&mut self, writer: &ObjectWriter) -> Result<&mut OpenChunk, ObjectError> {
-        if let Form::Whole(bytes) = self {
+        if let ContentForm::Whole(bytes) = self {
             let bytes = std::mem::take(bytes);
             let mut open = OpenChunk::default();
             open.push(writer, &bytes)?;
-            *self = Form::Chunked(open);
+            *self = ContentForm::Chunked(open);
         }
         match self {
-            Form::Chunked(open) => Ok(open),
-            Form::Whole(_) => unreachable!("it was made chunked just now"),
+            ContentForm::Chunked(open) => Ok(open),
+            ContentForm::Whole(_) => unreachable!("it was made chunked just now"),
         }
     }
 }
@@ -131,7 +148,7 @@ impl OpenChunk {
         Ok(())
     }
 
-    /// Stores a full chunk and goes on with the next.
+    /// Stores a full chunk and starts the next one.
     fn roll(&mut self, writer: &ObjectWriter) -> Result<(), ObjectError> {
         if self.bytes.len() as u64 == CHUNK_SIZE {
             self.store(writer)?;
@@ -150,13 +167,17 @@ impl OpenChunk {
     }
 
     fn has_holes(&self, size: u64) -> bool {
-        let stored: u64 =
-            self.stored.values().flatten().map(|chunk| u64::from(chunk.pages.0.count_ones())).sum();
+        let stored: u64 = self
+            .stored
+            .values()
+            .flatten()
+            .map(|chunk| u64::from(chunk.pages.0.count_ones()))
+            .sum();
         stored + u64::from(self.pages.0.count_ones()) < size.div_ceil(PAGE_SIZE)
     }
 }
 
-/// Stores one chunk; `None` if it is all hole.
+/// Stores one chunk; `None` if all of it is a hole.
 pub(crate) fn put_chunk(
     writer: &ObjectWriter,
     bytes: &[u8],
@@ -165,5 +186,8 @@ pub(crate) fn put_chunk(
     if pages.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Chunk { id: writer.put_blob(pack_pages(bytes, pages))?, pages }))
+    Ok(Some(Chunk {
+        id: writer.put_blob(pack_pages(bytes, pages))?,
+        pages,
+    }))
 }

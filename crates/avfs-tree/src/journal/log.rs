@@ -1,4 +1,4 @@
-//! The file under a journal: written by its journal, read by everybody, synced without the tree's lock.
+//! The file under a journal: written by its journal, read by all threads, synced without the tree's lock.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{JournalError, Note, Origin, SALT_LEN, io_error, sync_parent};
+use super::{JournalError, JournalNote, JournalOrigin, SALT_LEN, io_error, sync_parent};
 
 /// The file of a journal. Extents of files refer to it, so it outlives the journal that wrote it, and its
 /// name in the directory, until the last of them is gone.
 pub(crate) struct LogFile {
     pub(super) file: File,
     pub(super) place: PathBuf,
-    /// What is in the file ends here; what was appended behind it is in the journal's buffer.
+    /// The end of the bytes in the file; later bytes are in the journal's buffer.
     pub(super) written: AtomicU64,
     /// Up to here a sync has succeeded.
     pub(super) durable: AtomicU64,
     failed: AtomicBool,
-    /// What the note beside it says; `None` if it has none.
-    noted: Option<([u8; SALT_LEN], Origin)>,
-    /// One sync at a time: those who wait for it find their bytes durable and need none of their own.
+    /// The contents of the note beside it; `None` if it has none.
+    noted: Option<([u8; SALT_LEN], JournalOrigin)>,
+    /// One sync at a time: threads that waited for it find their bytes durable and need no sync of their own.
     syncing: Mutex<()>,
 }
 
@@ -43,40 +43,50 @@ impl LogFile {
         }
     }
 
-    /// The same with a note beside it of how far it is durable.
-    pub(super) fn noted(self, salt: [u8; SALT_LEN], origin: Origin) -> LogFile {
-        LogFile { noted: Some((salt, origin)), ..self }
+    /// The same with a note beside it that records how far it is durable.
+    pub(super) fn noted(self, salt: [u8; SALT_LEN], origin: JournalOrigin) -> LogFile {
+        LogFile {
+            noted: Some((salt, origin)),
+            ..self
+        }
     }
 
     /// Everything up to here is durable from now on.
     pub(super) fn note_durable(&self, durable: u64) {
         self.durable.store(durable, Ordering::Release);
         if let Some((salt, origin)) = self.noted {
-            Note { salt, durable, origin }.write(&self.place);
+            JournalNote {
+                salt,
+                durable,
+                origin,
+            }
+            .write(&self.place);
         }
     }
 
-    /// A file that is gone when nobody refers to it any more.
-    pub fn nameless(directory: &Path) -> Result<LogFile, JournalError> {
+    /// A file that disappears with its last reference.
+    pub(crate) fn nameless(directory: &Path) -> Result<LogFile, JournalError> {
         let file = tempfile::tempfile_in(directory);
         let file = file.map_err(|source| io_error("making a file beside", directory, source))?;
         Ok(LogFile::new(file, directory, 0))
     }
 
-    /// Puts bytes behind what is there. Callers take turns: the tree stands still.
-    pub fn append(&self, data: &[u8]) -> Result<u64, JournalError> {
+    /// Appends bytes. Callers take turns: they hold the lock of the tree.
+    pub(crate) fn append(&self, data: &[u8]) -> Result<u64, JournalError> {
         let position = self.written();
+        // A failed write leaves `written` as it is, and the next one overwrites the remains.
         let done = self.file.write_all_at(data, position);
         done.map_err(|source| io_error("writing beside", &self.place, source))?;
-        self.written.store(position + data.len() as u64, Ordering::Release);
+        self.written
+            .store(position + data.len() as u64, Ordering::Release);
         Ok(position)
     }
 
-    pub fn place(&self) -> &Path {
+    pub(crate) fn place(&self) -> &Path {
         &self.place
     }
 
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
@@ -85,26 +95,31 @@ impl LogFile {
     }
 
     /// Reads bytes that are in the file.
-    pub fn read(&self, position: u64, out: &mut [u8]) -> Result<(), JournalError> {
+    pub(crate) fn read(&self, position: u64, out: &mut [u8]) -> Result<(), JournalError> {
         let read = self.file.read_exact_at(out, position);
         read.map_err(|source| io_error("reading", &self.place, source))
     }
 
     /// Returns once everything up to `end` survives a power loss. Needs no lock of the tree.
-    pub fn sync_to(&self, end: u64) -> Result<(), JournalError> {
+    pub(crate) fn sync_to(&self, end: u64) -> Result<(), JournalError> {
         if self.durable() >= end {
             return Ok(());
         }
+        // Asked again below: the sync that this thread waited for may have covered its bytes.
         let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;
-        let (before, written) = (self.durable(), self.written());
+        let before = self.durable();
+        let written = self.written();
         if before >= end {
             return Ok(());
         }
+        // The first sync also makes the name and the size durable; later ones need only the data.
         let synced = match before {
             0 => self.file.sync_all().and_then(|()| sync_parent(&self.place)),
             _ => self.file.sync_data(),
         };
+        // After a failed sync the kernel may have dropped the dirty pages and marked them clean, so a
+        // second attempt could succeed without having written anything.
         if let Err(source) = synced {
             self.failed.store(true, Ordering::Release);
             return Err(io_error("syncing", &self.place, source));
@@ -113,7 +128,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// What is to be said when the disk refused something. Unless it is only full, nothing more is believed of it.
+    /// The error to report when the disk failed. Unless it is only full, the file is not trusted from then
+    /// on.
     pub(super) fn broken(&self, action: &'static str, source: std::io::Error) -> JournalError {
         let error = io_error(action, &self.place, source);
         if !matches!(error, JournalError::Full { .. }) {
@@ -123,9 +139,12 @@ impl LogFile {
     }
 
     pub(super) fn check(&self) -> Result<(), JournalError> {
-        match self.failed.load(Ordering::Acquire) {
-            true => Err(JournalError::Failed { place: self.place.clone() }),
-            false => Ok(()),
+        if self.failed.load(Ordering::Acquire) {
+            Err(JournalError::Failed {
+                place: self.place.clone(),
+            })
+        } else {
+            Ok(())
         }
     }
 }

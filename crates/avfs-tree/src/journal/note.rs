@@ -1,8 +1,9 @@
-//! The note beside a journal: what was synced, and what the journal goes on from. `journal.N.note`, 40 bytes.
+//! The note beside a journal: how much was synced, and what the journal continues. `journal.N.note`, 40
+//! bytes.
 //!
-//! It is written after each sync and never synced itself: what it says is true for as long as the journal has this
-//! salt, and an old note only says less. It tells a journal that was cut, emptied, replaced or removed from one of
-//! which a crash left no more. It is removed before its journal is.
+//! It is written after each sync and never synced itself: it is true for as long as the journal has this
+//! salt, and an old note only claims less. It distinguishes a journal that was cut, emptied, replaced or
+//! removed from one that a crash shortened. It is removed before its journal is.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -15,24 +16,24 @@ use super::SALT_LEN;
 
 const NOTE_LEN: usize = 40;
 
-/// What a journal goes on from. All zeros: unknown.
+/// The state or journal that a journal continues. All zeros: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Origin {
-    /// The mark of the stored state that its first operation is based on; 0 if it follows another journal.
+pub(crate) struct JournalOrigin {
+    /// The mark of the stored state on which its first operation is based; 0 if it follows another journal.
     pub base: u64,
-    /// The number of the journal that it follows; 0 if there was none.
+    /// The number of the journal that it follows; 0 if it is the first.
     pub follows: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Note {
+pub(crate) struct JournalNote {
     pub salt: [u8; SALT_LEN],
     /// Up to here a sync had succeeded.
     pub durable: u64,
-    pub origin: Origin,
+    pub origin: JournalOrigin,
 }
 
-impl Note {
+impl JournalNote {
     fn encode(&self) -> [u8; NOTE_LEN] {
         let mut bytes = [0; NOTE_LEN];
         bytes[..8].copy_from_slice(&self.salt);
@@ -44,19 +45,26 @@ impl Note {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Note> {
+    fn decode(bytes: &[u8]) -> Option<JournalNote> {
         let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        let origin = Origin { base: number(16)?, follows: number(24)? };
-        let note = Note { salt: *bytes.first_chunk()?, durable: number(8)?, origin };
+        let origin = JournalOrigin {
+            base: number(16)?,
+            follows: number(24)?,
+        };
+        let note = JournalNote {
+            salt: *bytes.first_chunk()?,
+            durable: number(8)?,
+            origin,
+        };
         (note.encode() == bytes).then_some(note)
     }
 
-    /// The note of a journal, if there is one that can be read.
-    pub(crate) fn read(journal: &Path) -> Option<Note> {
-        Note::decode(&std::fs::read(note_place(journal)).ok()?)
+    /// The note of a journal, if a readable one exists.
+    pub(crate) fn read(journal: &Path) -> Option<JournalNote> {
+        JournalNote::decode(&std::fs::read(note_place(journal)).ok()?)
     }
 
-    /// Writes the note. Without it less damage is noticed, and nothing else.
+    /// Writes the note. Without it, less damage is detected; nothing else changes.
     pub(crate) fn write(&self, journal: &Path) {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
@@ -65,14 +73,14 @@ impl Note {
     }
 }
 
-/// Where the note of a journal is.
+/// The path of the note of a journal.
 fn note_place(journal: &Path) -> PathBuf {
     let mut place = journal.as_os_str().to_owned();
     place.push(".note");
     place.into()
 }
 
-/// Takes the note away.
+/// Removes the note.
 pub(crate) fn remove_note(journal: &Path) -> io::Result<()> {
     match std::fs::remove_file(note_place(journal)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,84 +1,94 @@
-//! Room on the disk for what is appended: taken before an operation is answered, so that what waits in memory can always
-//! be written.
+//! Disk space for appended operations: allocated before an operation is answered, so that buffered records
+//! can always be written.
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::{Journal, JournalError};
 
-/// Room is taken in steps of this size, where there is as much.
+/// Space is allocated in steps of this size, if that much is free.
 const STEP: u64 = 256 << 10;
-/// What is left of it to operations that make room.
+/// The part of it that is left to operations that free space.
 const KEPT_FOR_MAKING_ROOM: u64 = 64 << 10;
-/// What is left of it to marks and the seal.
+/// The part of it that is left to marks and the seal.
 const KEPT_FOR_MARKS: u64 = 4 << 10;
-/// Disks give room in pieces of this size.
+/// Disks allocate space in blocks of this size.
 const PIECE: u64 = 4 << 10;
 
-/// What is about to be appended, by how much of the room it must leave.
+/// The purpose of an append, which decides how much of the space it must leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum AppendPurpose {
     Ordinary,
-    /// Takes something away.
+    /// Deletes something.
     MakesRoom,
     /// A mark or the seal.
     Mark,
 }
 
-impl Need {
+impl AppendPurpose {
     fn leaves(self) -> u64 {
         match self {
-            Need::Ordinary => KEPT_FOR_MAKING_ROOM,
-            Need::MakesRoom => KEPT_FOR_MARKS,
-            Need::Mark => 0,
+            AppendPurpose::Ordinary => KEPT_FOR_MAKING_ROOM,
+            AppendPurpose::MakesRoom => KEPT_FOR_MARKS,
+            AppendPurpose::Mark => 0,
         }
     }
 }
 
-/// How far the file of a journal reaches on the disk.
+/// The space that is allocated to the file of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum AllocatedRoom {
     UpTo(u64),
-    /// The file system gives none ahead: everything is written at once.
+    /// The file system does not preallocate: everything is written immediately.
     NotAhead,
 }
 
 impl Journal {
-    /// What is appended from now on needs room of this kind.
-    pub(crate) fn set_need(&mut self, need: Need) {
+    /// Sets the purpose of the following appends.
+    pub(crate) fn set_need(&mut self, need: AppendPurpose) {
         self.need = need;
     }
 
-    /// Makes sure that everything that was appended can be written.
+    /// Ensures that everything that was appended can be written.
     pub(super) fn take_room(&mut self) -> Result<(), JournalError> {
-        let Room::UpTo(end) = self.room else { return Ok(()) };
+        let AllocatedRoom::UpTo(end) = self.room else {
+            return Ok(());
+        };
         let wanted = self.len() + self.need.leaves();
         if wanted <= end {
             return Ok(());
         }
         let least = (wanted - end).next_multiple_of(PIECE);
-        // What makes room leaves as much as it can to what comes after it: the snapshot.
-        let step = if self.need == Need::Ordinary { least.max(STEP) } else { least };
+        // An operation that frees space leaves as much as possible to what follows it: the snapshot.
+        let step = if self.need == AppendPurpose::Ordinary {
+            least.max(STEP)
+        } else {
+            least
+        };
+        // If a whole step is not free, the operation still gets what it needs itself.
         for step in [step, least] {
+            // The size stays: it tells recovery how far records may reach.
             match rustix::fs::fallocate(&self.log.file, FallocateFlags::KEEP_SIZE, end, step) {
                 Ok(()) => {
-                    self.room = Room::UpTo(end + step);
+                    self.room = AllocatedRoom::UpTo(end + step);
                     return Ok(());
                 }
                 Err(Errno::NOSPC | Errno::DQUOT) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    self.room = Room::NotAhead;
+                    self.room = AllocatedRoom::NotAhead;
                     return Ok(());
                 }
                 Err(errno) => return Err(self.log.broken("taking room for", errno.into())),
             }
         }
-        Err(JournalError::Full { place: self.log.place.clone() })
+        Err(JournalError::Full {
+            place: self.log.place.clone(),
+        })
     }
 
     /// Bytes were written past the buffer, up to here.
     pub(super) fn reaches(&mut self, position: u64) {
-        if let Room::UpTo(end) = &mut self.room {
+        if let AllocatedRoom::UpTo(end) = &mut self.room {
             *end = position.max(*end);
         }
     }

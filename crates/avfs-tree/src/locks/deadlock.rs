@@ -1,19 +1,20 @@
-//! Owners that wait for each other in a circle.
+//! Detects owners that wait for each other in a cycle.
 //!
-//! Only record locks: an `flock` belongs to an open file, which nobody can be said to wait for. Whoever
-//! waits needs everyone in the way to give up, so every circle of waiting owners is one that never ends by
-//! itself. Owners are what the kernel calls so: threads of a process are one, and a circle through two of
-//! them is found although a third could open it, as on Linux. The kernel does not say which requests are for
-//! locks of open files (`F_OFD_SETLKW`), so these are looked at too.
+//! Only record locks: an `flock` belongs to an open file, and waiting for an open file is not waiting for a
+//! process. A waiting request needs all conflicting owners to release their locks, so a cycle of waiting
+//! owners never ends by itself. An owner is what the kernel calls one: threads of a process are one owner,
+//! and a cycle through two of them is found although a third thread could open it, as on Linux. The kernel
+//! does not mark requests for locks of open files (`F_OFD_SETLKW`), so these are included too.
 
 use std::collections::BTreeSet;
 
-use super::state::{Family, State};
+use super::state::{LockFamily, LockState};
 use super::{LockOwner, LockRequest};
 
-impl State {
-    /// Whether someone in the way of `request` waits, over however many others, for its owner.
-    pub fn closes_cycle(&self, request: &LockRequest) -> bool {
+impl LockState {
+    /// Whether an owner that conflicts with `request` waits, directly or through others, for the owner of the
+    /// request.
+    pub(super) fn closes_cycle(&self, request: &LockRequest) -> bool {
         let mut reached = BTreeSet::new();
         let mut open: Vec<LockOwner> = self.blockers(request).collect();
         while let Some(owner) = open.pop() {
@@ -21,7 +22,10 @@ impl State {
                 return true;
             }
             if reached.insert(owner) {
-                open.extend(self.record_waits(owner).flat_map(|request| self.blockers(request)));
+                open.extend(
+                    self.record_waits(owner)
+                        .flat_map(|request| self.blockers(request)),
+                );
             }
         }
         false
@@ -29,10 +33,12 @@ impl State {
 
     fn blockers<'a>(&'a self, request: &'a LockRequest) -> impl Iterator<Item = LockOwner> + 'a {
         let file = match request.key() {
-            key @ (_, Family::Record) => self.files.get(&key),
-            (_, Family::Flock) => None,
+            key @ (_, LockFamily::Record) => self.files.get(&key),
+            (_, LockFamily::Flock) => None,
         };
-        file.into_iter().flat_map(|file| file.holders.conflicts(request)).map(|(owner, _)| owner)
+        file.into_iter()
+            .flat_map(|file| file.holders.conflicts(request))
+            .map(|(owner, _)| owner)
     }
 
     fn record_waits(&self, owner: LockOwner) -> impl Iterator<Item = &LockRequest> {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{LockError, Scope};
+use super::{LockError, LockScope};
 
-/// A range of bytes of a file, both ends included. A range to the end of the file, however far that may
-/// move, ends at [`ByteRange::MAX`].
+/// A range of bytes of a file, both ends included. A range to the end of the file, wherever that moves, ends
+/// at [`ByteRange::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ByteRange {
     first: u64,
@@ -15,19 +15,27 @@ pub struct ByteRange {
 impl ByteRange {
     /// The greatest offset in a file that the kernel knows.
     pub const MAX: u64 = i64::MAX as u64;
-    pub const WHOLE: ByteRange = ByteRange { first: 0, last: ByteRange::MAX };
+    /// All bytes that a file can have.
+    pub const WHOLE: ByteRange = ByteRange {
+        first: 0,
+        last: ByteRange::MAX,
+    };
 
+    /// The bytes from `first` to `last`, both included.
     pub fn new(first: u64, last: u64) -> Result<ByteRange, LockError> {
-        match first <= last && last <= ByteRange::MAX {
-            true => Ok(ByteRange { first, last }),
-            false => Err(LockError::BadRange { first, last }),
+        if first <= last && last <= ByteRange::MAX {
+            Ok(ByteRange { first, last })
+        } else {
+            Err(LockError::BadRange { first, last })
         }
     }
 
+    /// The first byte.
     pub fn first(&self) -> u64 {
         self.first
     }
 
+    /// The last byte.
     pub fn last(&self) -> u64 {
         self.last
     }
@@ -36,47 +44,55 @@ impl ByteRange {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// The smallest range that holds both.
+    /// The smallest range that contains both.
     pub(super) fn around(&self, other: &ByteRange) -> ByteRange {
-        ByteRange { first: self.first.min(other.first), last: self.last.max(other.last) }
+        ByteRange {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+        }
     }
 
-    /// The range with its neighbours: what overlaps it overlaps or touches the range.
+    /// The range with its neighbours: every range that overlaps it overlaps or touches this one.
     fn widened(&self) -> ByteRange {
-        ByteRange { first: self.first.saturating_sub(1), last: self.last + 1 }
-    }
-}
-
-impl Scope {
-    pub(super) const WHOLE_RECORD: Scope = Scope::Record(ByteRange::WHOLE);
-
-    pub(super) fn range(&self) -> ByteRange {
-        match self {
-            Scope::Record(range) => *range,
-            Scope::Flock => ByteRange::WHOLE,
+        ByteRange {
+            first: self.first.saturating_sub(1),
+            last: self.last + 1,
         }
     }
 }
 
-/// Bytes as the fewest ranges that hold them: no two overlap or touch. From first to last.
+impl LockScope {
+    pub(super) const WHOLE_RECORD: LockScope = LockScope::Record(ByteRange::WHOLE);
+
+    pub(super) fn range(&self) -> ByteRange {
+        match self {
+            LockScope::Record(range) => *range,
+            LockScope::Flock => ByteRange::WHOLE,
+        }
+    }
+}
+
+/// A set of bytes as the smallest number of ranges: no two overlap or touch. From first to last.
 #[derive(Debug, Default)]
 pub(super) struct RangeSet(BTreeMap<u64, u64>);
 
 impl RangeSet {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub fn insert(&mut self, range: ByteRange) {
-        let merged = self.take_overlapping(range.widened()).fold(range, |merged, old| merged.around(&old));
+    pub(super) fn insert(&mut self, range: ByteRange) {
+        let merged = self
+            .take_overlapping(range.widened())
+            .fold(range, |merged, old| merged.around(&old));
         self.0.insert(merged.first, merged.last);
     }
 
-    pub fn remove(&mut self, range: ByteRange) {
+    pub(super) fn remove(&mut self, range: ByteRange) {
         let touched: Vec<ByteRange> = self.take_overlapping(range).collect();
         for old in touched {
             if old.first < range.first {
@@ -88,25 +104,30 @@ impl RangeSet {
         }
     }
 
-    pub fn first_overlapping(&self, range: &ByteRange) -> Option<ByteRange> {
+    pub(super) fn first_overlapping(&self, range: &ByteRange) -> Option<ByteRange> {
         let reaching = self.0.range(..range.first).next_back();
         let rest = self.0.range(range.first..=range.last).next();
-        let mut candidates =
-            reaching.into_iter().chain(rest).map(|(first, last)| ByteRange { first: *first, last: *last });
+        let mut candidates = reaching.into_iter().chain(rest).map(|(first, last)| ByteRange {
+            first: *first,
+            last: *last,
+        });
         candidates.find(|candidate| candidate.overlaps(range))
     }
 
-    /// Whether taking `range` away leaves both ends of one that is there.
-    pub fn is_split_by(&self, range: &ByteRange) -> bool {
+    /// Whether removing `range` splits a range of the set in two.
+    pub(super) fn is_split_by(&self, range: &ByteRange) -> bool {
         let reaching = self.0.range(..range.first).next_back();
         reaching.is_some_and(|(_, last)| *last > range.last)
     }
 
-    /// Takes out whole ranges, those that reach over the ends of `range` too, the last one first.
+    /// Removes whole ranges, including those that extend beyond the ends of `range`, the last one first.
     fn take_overlapping(&mut self, range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
         std::iter::from_fn(move || {
-            let (first, last) =
-                self.0.range(..=range.last).next_back().map(|(first, last)| (*first, *last))?;
+            let (first, last) = self
+                .0
+                .range(..=range.last)
+                .next_back()
+                .map(|(first, last)| (*first, *last))?;
             (last >= range.first).then(|| {
                 self.0.remove(&first);
                 ByteRange { first, last }
@@ -148,9 +169,10 @@ mod tests {
             for (insert, range) in steps {
                 let growth = set.len();
                 let split = set.is_split_by(&range);
-                match insert {
-                    true => set.insert(range),
-                    false => set.remove(range),
+                if insert {
+                    set.insert(range);
+                } else {
+                    set.remove(range);
                 }
                 prop_assert!(insert || (set.len() > growth) == split);
                 bytes[range.first as usize..=range.last as usize].fill(insert);
@@ -170,7 +192,10 @@ mod tests {
         set.insert(ByteRange::new(ByteRange::MAX, ByteRange::MAX).unwrap());
         assert_eq!(set.len(), 1);
         for (first, last) in [(1, 0), (0, ByteRange::MAX + 1), (u64::MAX, u64::MAX)] {
-            assert_eq!(ByteRange::new(first, last), Err(LockError::BadRange { first, last }));
+            assert_eq!(
+                ByteRange::new(first, last),
+                Err(LockError::BadRange { first, last })
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Entries of sources that were changed after a moment, and before anybody looked at them.
+//! Entries of sources that were changed after a given time, and before they were first read.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,14 +8,16 @@ use super::Promises;
 use crate::objects::Objects;
 use crate::source::ListedDirectory;
 
-/// What directories of sources hold that is newer than a moment, of those that are first looked at while this lives.
+/// Entries of sources that are newer than a given time, among directories that are first read while this
+/// lives.
 pub struct NewerEntries {
     since: Timestamp,
     paths: Mutex<Vec<Vec<u8>>>,
 }
 
 impl NewerEntries {
-    /// Paths from the root of their source. One that ends with a slash is a directory in which names were made or removed.
+    /// Paths relative to the root of their source. A path that ends with a slash is a directory in which
+    /// names were created or removed.
     pub fn paths(&self) -> Vec<Vec<u8>> {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -32,10 +34,18 @@ impl NewerEntries {
 }
 
 impl Objects {
-    /// From now on, what is found in sources and was changed at `since` or later is noted in what is returned.
+    /// From now on, records entries found in sources that were changed at `since` or later in the returned
+    /// value.
     pub fn note_newer(&self, since: Timestamp) -> Arc<NewerEntries> {
-        let noting = Arc::new(NewerEntries { since, paths: Mutex::default() });
-        let mut all = self.promises().newer.lock().unwrap_or_else(PoisonError::into_inner);
+        let noting = Arc::new(NewerEntries {
+            since,
+            paths: Mutex::default(),
+        });
+        let mut all = self
+            .promises()
+            .newer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&noting));
         noting
@@ -45,6 +55,8 @@ impl Objects {
 impl Promises {
     pub(super) fn note_newer(&self, directory: &TreePath, listed: &ListedDirectory) {
         let all = self.newer.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter_map(|one| one.upgrade()).for_each(|one| one.note(directory, listed));
+        all.iter()
+            .filter_map(|one| one.upgrade())
+            .for_each(|one| one.note(directory, listed));
     }
 }

@@ -1,33 +1,33 @@
-//! The way to the path that was looked up last. Whoever goes through a tree asks for one path after the other that lie
-//! close together: without it, looking at every directory of a deep tree costs the square of its depth.
+//! The way to the path that was looked up last. A walk through a tree looks up many paths that are close
+//! together: without this, visiting every directory of a deep tree would cost the square of its depth.
 
 use std::sync::{Mutex, TryLockError};
 
 use avfs_core::TreePath;
-use avfs_core::rules::Standing;
+use avfs_core::rules::RuleState;
 
-use super::Found;
+use super::FoundEntry;
 
-/// A cell for one [`Way`]. Nobody waits for it: a thread that finds it in use begins at the root.
+/// A cell for one [`PathWay`]. Threads never wait for it: one that finds it in use starts at the root.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<Way>);
+pub(super) struct RecentPath(Mutex<PathWay>);
 
-impl Clone for Recent {
-    fn clone(&self) -> Recent {
-        Recent::default()
+impl Clone for RecentPath {
+    fn clone(&self) -> RecentPath {
+        RecentPath::default()
     }
 }
 
-impl Recent {
-    pub fn take(&self) -> Way {
+impl RecentPath {
+    pub(super) fn take(&self) -> PathWay {
         match self.0.try_lock() {
             Ok(mut way) => std::mem::take(&mut way),
             Err(TryLockError::Poisoned(poisoned)) => std::mem::take(&mut poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Way::default(),
+            Err(TryLockError::WouldBlock) => PathWay::default(),
         }
     }
 
-    pub fn put(&self, way: Way) {
+    pub(super) fn put(&self, way: PathWay) {
         if let Ok(mut cell) = self.0.try_lock() {
             *cell = way;
         }
@@ -36,22 +36,22 @@ impl Recent {
 
 /// Directories, each in the one before it, the first in the root.
 #[derive(Default)]
-pub(super) struct Way {
+pub(super) struct PathWay {
     path: Vec<u8>,
-    directories: Vec<Passed>,
+    directories: Vec<VisitedDirectory>,
 }
 
-/// A directory as it is, and where it stands.
-pub(super) struct Passed {
-    pub found: Found,
-    pub standing: Option<Standing>,
-    /// Where its path ends.
+/// A directory, unfiltered, and its rule state.
+pub(super) struct VisitedDirectory {
+    pub found: FoundEntry,
+    pub rule_state: Option<RuleState>,
+    /// The end of its path.
     end: usize,
 }
 
-impl Way {
-    /// Goes back to the nearest directory that is at or above `path`, and returns the names that are still to be walked.
-    pub fn rest_of<'a>(&mut self, path: &'a TreePath) -> &'a [u8] {
+impl PathWay {
+    /// Goes back to the nearest directory at or above `path`, and returns the names that remain to be walked.
+    pub(super) fn rest_of<'a>(&mut self, path: &'a TreePath) -> &'a [u8] {
         let path = path.as_bytes();
         let common = common_len(&self.path, path);
         let is_above = |end: usize| end <= common && matches!(path.get(end), None | Some(b'/'));
@@ -62,23 +62,35 @@ impl Way {
         rest.strip_prefix(b"/").unwrap_or(rest)
     }
 
-    pub fn last(&self) -> Option<&Passed> {
+    pub(super) fn last(&self) -> Option<&VisitedDirectory> {
         self.directories.last()
     }
 
-    pub fn push(&mut self, name: &[u8], found: Found, standing: Option<Standing>) {
+    pub(super) fn push(&mut self, name: &[u8], found: FoundEntry, rule_state: Option<RuleState>) {
         if !self.path.is_empty() {
             self.path.push(b'/');
         }
         self.path.extend_from_slice(name);
-        self.directories.push(Passed { found, standing, end: self.path.len() });
+        self.directories.push(VisitedDirectory {
+            found,
+            rule_state,
+            end: self.path.len(),
+        });
     }
 }
 
-/// How many bytes two paths have in common at their beginnings.
+/// The length of the common prefix of two paths.
 fn common_len(one: &[u8], other: &[u8]) -> usize {
     const PIECE: usize = 64;
-    let same = one.chunks_exact(PIECE).zip(other.chunks_exact(PIECE)).take_while(|(one, other)| one == other);
+    let same = one
+        .chunks_exact(PIECE)
+        .zip(other.chunks_exact(PIECE))
+        .take_while(|(one, other)| one == other);
     let start = same.count() * PIECE;
-    start + one[start..].iter().zip(&other[start..]).take_while(|(one, other)| one == other).count()
+    start
+        + one[start..]
+            .iter()
+            .zip(&other[start..])
+            .take_while(|(one, other)| one == other)
+            .count()
 }

@@ -1,4 +1,4 @@
-//! A stored tree through rules shows what a living one does.
+//! Rules filter a stored tree in the same way as a working tree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use avfs_store::MemoryStore;
 use proptest::prelude::*;
 
 use super::*;
-use crate::worktree::{Base, Kind, NewEntry, SystemClock, WorkTree};
+use crate::worktree::{BaseTree, InodeKind, NewEntry, SystemClock, WorkTree};
 use crate::{FsError, Ino};
 
 fn path(text: &str) -> TreePath {
@@ -22,25 +22,32 @@ fn rules(texts: &[&str]) -> Rules {
 
 fn empty() -> WorkTree {
     let objects = Objects::new(Arc::new(MemoryStore::new()));
-    let root =
-        Root { directory: Entry::empty_directory(Meta::default()), links: None, totals: Totals::default() };
-    WorkTree::in_memory(objects, Base { root, inodes: None }, Arc::new(SystemClock)).unwrap()
+    let root = Root {
+        directory: Entry::empty_directory(Meta::default()),
+        links: None,
+        totals: Totals::default(),
+    };
+    WorkTree::in_memory(objects, BaseTree { root, inodes: None }, Arc::new(SystemClock)).unwrap()
 }
 
-/// Makes a file, or a directory if the path ends in `/`, with those above it.
+/// Creates a file, or a directory if the path ends in `/`, with its parents.
 fn put(tree: &WorkTree, text: &str, contents: &str) {
     let names: Vec<EntryName> = path(text.trim_end_matches('/')).components().collect();
     let mut at = Ino::ROOT;
     for (index, name) in names.iter().enumerate() {
         let is_file = index + 1 == names.len() && !text.ends_with('/');
-        let new = if is_file { NewEntry::file(0o644) } else { NewEntry::directory(0o755) };
+        let new = if is_file {
+            NewEntry::file(0o644)
+        } else {
+            NewEntry::directory(0o755)
+        };
         at = match tree.create(at, name, new) {
             Ok(attr) => attr.ino,
             Err(FsError::Exists) => tree.lookup(at, name).unwrap().ino,
             Err(FsError::NotADirectory) => return,
             Err(error) => panic!("{text}: {error}"),
         };
-        if is_file && tree.attr(at).unwrap().kind == Kind::File {
+        if is_file && tree.attr(at).unwrap().kind == InodeKind::File {
             tree.write(at, 0, contents.as_bytes()).unwrap();
         }
     }
@@ -52,7 +59,7 @@ fn stored(tree: &WorkTree) -> TreeReader {
     TreeReader::new(objects, frozen.base().root.clone())
 }
 
-/// What can be learnt of an entry: kind, mode, size of a file, and its bytes if they can be read.
+/// What a reader can learn about an entry: kind, mode, size of a file, and its bytes if they are readable.
 type Learnt = (String, u32, u64, Option<Vec<u8>>);
 
 fn learnt_from_stored(reader: &TreeReader) -> BTreeMap<TreePath, Learnt> {
@@ -63,7 +70,7 @@ fn learnt_from_stored(reader: &TreeReader) -> BTreeMap<TreePath, Learnt> {
         let is_file = matches!(found.entry.kind, EntryKind::File { .. });
         let size = if is_file { found.entry.size() } else { 0 };
         let bytes = reader.read(&at).ok().map(|bytes| bytes.to_vec());
-        let kind = format!("{:?}", Kind::from(&found.entry.kind));
+        let kind = format!("{:?}", InodeKind::from(&found.entry.kind));
         all.insert(at.clone(), (kind, found.entry.meta.mode, size, bytes));
         if found.entry.is_directory() {
             let names = reader.list(&at).unwrap().map(|next| next.unwrap().0);
@@ -78,11 +85,18 @@ fn learnt_from_living(door: &WorkTree) -> BTreeMap<TreePath, Learnt> {
     let mut open = vec![TreePath::root()];
     while let Some(at) = open.pop() {
         let Ok(attr) = door.resolve(&at) else { continue };
-        let is_file = attr.kind == Kind::File;
+        let is_file = attr.kind == InodeKind::File;
         let size = if is_file { attr.size } else { 0 };
-        let bytes = if is_file { door.read_all(attr.ino).ok().map(|bytes| bytes.to_vec()) } else { None };
-        all.insert(at.clone(), (format!("{:?}", attr.kind), attr.meta.mode, size, bytes));
-        if attr.kind == Kind::Directory {
+        let bytes = if is_file {
+            door.read_all(attr.ino).ok().map(|bytes| bytes.to_vec())
+        } else {
+            None
+        };
+        all.insert(
+            at.clone(),
+            (format!("{:?}", attr.kind), attr.meta.mode, size, bytes),
+        );
+        if attr.kind == InodeKind::Directory {
             let names = door.read_directory(attr.ino, None, usize::MAX).unwrap();
             open.extend(names.iter().map(|(name, _)| at.join(name)));
         }
@@ -91,15 +105,29 @@ fn learnt_from_living(door: &WorkTree) -> BTreeMap<TreePath, Learnt> {
 }
 
 fn any_path() -> impl Strategy<Value = String> {
-    proptest::collection::vec(prop_oneof!["[ab]", Just(".env".to_owned()), Just("k.pem".to_owned())], 1..4)
-        .prop_map(|names| names.join("/"))
+    proptest::collection::vec(
+        prop_oneof!["[ab]", Just(".env".to_owned()), Just("k.pem".to_owned())],
+        1..4,
+    )
+    .prop_map(|names| names.join("/"))
 }
 
 fn any_rule() -> impl Strategy<Value = Rule> {
-    let name = prop_oneof!["[ab]", Just("*".to_owned()), Just("**".to_owned()), Just(".env".to_owned())];
+    let name = prop_oneof![
+        "[ab]",
+        Just("*".to_owned()),
+        Just("**".to_owned()),
+        Just(".env".to_owned())
+    ];
     let pattern = proptest::collection::vec(name, 1..4).prop_map(|names| names.join("/"));
     let subject = prop_oneof![4 => pattern, 1 => Just("label:x".to_owned())];
-    let level = prop_oneof![Just("none"), Just("view"), Just("read"), Just("append"), Just("write")];
+    let level = prop_oneof![
+        Just("none"),
+        Just("view"),
+        Just("read"),
+        Just("append"),
+        Just("write")
+    ];
     (subject, level, 0..2)
         .prop_map(|(subject, level, priority)| Rule::parse(&format!("{subject}={level}@{priority}")).unwrap())
 }
@@ -135,8 +163,12 @@ fn changes(from: &TreeReader, to: &TreeReader) -> Vec<String> {
     let mut all = Vec::new();
     from.diff(to, &TreePath::root(), &mut |seen| {
         let side = |entry: &Option<Entry>| entry.is_some();
-        let (before, after) = (side(&seen.change.before), side(&seen.change.after));
-        all.push(format!("{} {before} {after} {}", seen.change.path, seen.changes_content));
+        let before = side(&seen.change.before);
+        let after = side(&seen.change.after);
+        all.push(format!(
+            "{} {before} {after} {}",
+            seen.change.path, seen.changes_content
+        ));
         Ok(())
     })
     .unwrap();
@@ -156,8 +188,12 @@ fn what_is_hidden_is_in_no_difference() {
     put(&tree, "log/x", "2");
     let after = stored(&tree);
     let rules = rules(&["/**=read", "/secret/**=none", "/log/**=view"]);
-    let (before, after) = (before.through(rules.clone()), after.through(rules));
-    assert_eq!(changes(&before, &after), ["/log/x true true true", "/src/a true true true"]);
+    let before = before.through(rules.clone());
+    let after = after.through(rules);
+    assert_eq!(
+        changes(&before, &after),
+        ["/log/x true true true", "/src/a true true true"]
+    );
 }
 
 #[test]
@@ -166,10 +202,12 @@ fn what_becomes_hidden_does_not_count_as_removed() {
     put(&tree, "a", "1");
     let before = stored(&tree);
     let ino = tree.resolve(&path("a")).unwrap().ino;
-    tree.set_labels(ino, [Label::new("x").unwrap()].into_iter().collect()).unwrap();
+    tree.set_labels(ino, [Label::new("x").unwrap()].into_iter().collect())
+        .unwrap();
     let after = stored(&tree);
     let rules = rules(&["/**=read", "label:x=none@1"]);
-    let (before, after) = (before.through(rules.clone()), after.through(rules));
+    let before = before.through(rules.clone());
+    let after = after.through(rules);
     assert_eq!(changes(&before, &after), Vec::<String>::new());
     assert_eq!(changes(&after, &before), ["/a false true true"]);
 }
@@ -180,15 +218,35 @@ fn contents_that_may_not_be_read_are_not_given_out() {
     put(&tree, "a/b", "secret");
     let ino = tree.resolve(&path("a/b")).unwrap().ino;
     tree.set_xattr(ino, b"user.x", b"1").unwrap();
-    tree.create(Ino::ROOT, &path("l").components().next().unwrap(), NewEntry::symlink(b"a/b")).unwrap();
+    tree.create(
+        Ino::ROOT,
+        &path("l").components().next().unwrap(),
+        NewEntry::symlink(b"a/b"),
+    )
+    .unwrap();
     let reader = stored(&tree).through(rules(&["/**=view"]));
     let found = reader.find(&path("a/b")).unwrap();
-    assert_eq!(found.entry.kind, EntryKind::File { size: 6, content: Content::Empty });
+    assert_eq!(
+        found.entry.kind,
+        EntryKind::File {
+            size: 6,
+            content: Content::Empty
+        }
+    );
     assert!(found.entry.meta.xattrs.is_empty());
-    assert_eq!(reader.find(&path("l")).unwrap().entry.kind, EntryKind::Symlink { target: Box::default() });
+    assert_eq!(
+        reader.find(&path("l")).unwrap().entry.kind,
+        EntryKind::Symlink {
+            target: Box::default()
+        }
+    );
     let refused = reader.read(&path("a/b")).unwrap_err().to_string();
     assert_eq!(refused, "/a/b: the rules give view there, and this takes read");
-    assert_eq!(reader.totals(), Some(stored(&tree).root().totals), "nothing is hidden");
+    assert_eq!(
+        reader.totals(),
+        Some(stored(&tree).root().totals),
+        "nothing is hidden"
+    );
     assert_eq!(reader.through(rules(&["/a/**=read"])).totals(), None);
 }
 
@@ -198,6 +256,12 @@ fn a_directory_with_hidden_entries_only_is_empty() {
     put(&tree, "a/k", "1");
     let reader = stored(&tree).through(rules(&["/**=read", "**/k=none"]));
     let found = reader.find(&path("a")).unwrap();
-    assert_eq!(found.entry.kind, EntryKind::Directory { entries: None, below: Totals::default() });
+    assert_eq!(
+        found.entry.kind,
+        EntryKind::Directory {
+            entries: None,
+            below: Totals::default()
+        }
+    );
     assert_eq!(reader.list(&path("a")).unwrap().count(), 0);
 }

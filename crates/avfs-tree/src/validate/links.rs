@@ -1,17 +1,17 @@
-//! Whether the names of linked files in a tree are those that its link table counts.
+//! Checks that the names of linked files in a tree are those that its link table counts.
 //!
 //! Each link gets a random number. The sum of the numbers of all names below a directory does not depend on
-//! the snapshot that it is in, so each directory is summed up once. The names of a tree are those of its
-//! table if both have the same sum: other names have it by chance once in 2^64 times, and nobody who makes a
-//! file knows the random numbers.
+//! its snapshot, so each directory is summed up once. The names of a tree are those of its table if both have
+//! the same sum: other names have it by chance once in 2^64 times, and the author of a file cannot know the
+//! random numbers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use avfs_core::map::{Node, Nodes, Record};
+use avfs_core::map::{MapNode, MapRecord, NodeSource};
 use avfs_core::{EntryKind, LinkId, LinkedFile, NodeId, Root, Slot, SnapshotId, Totals};
 
-use super::Flaw;
+use super::TreeFlaw;
 use crate::objects::{ObjectError, Objects};
 
 pub(super) struct LinkSums<'a> {
@@ -21,28 +21,40 @@ pub(super) struct LinkSums<'a> {
     tables: HashMap<NodeId, u128>,
 }
 
-/// What one node adds to the sum: names of its own, and other nodes.
+/// The share of one node in the sum: its own names, and other nodes.
 #[derive(Default)]
-struct Share {
+struct LinkShare {
     own: u128,
     nodes: Vec<NodeId>,
 }
 
 impl<'a> LinkSums<'a> {
-    pub fn new(objects: &'a Objects) -> LinkSums<'a> {
+    pub(super) fn new(objects: &'a Objects) -> LinkSums<'a> {
         let mut key = [0; 32];
         for part in key.chunks_mut(8) {
             part.copy_from_slice(&RandomState::new().hash_one(0u8).to_le_bytes());
         }
-        LinkSums { objects, key, directories: HashMap::new(), tables: HashMap::new() }
+        LinkSums {
+            objects,
+            key,
+            directories: HashMap::new(),
+            tables: HashMap::new(),
+        }
     }
 
-    /// Checks what a snapshot says of its whole tree, the parts of which are in order.
-    pub fn check(&mut self, id: SnapshotId, root: &Root) -> Result<(), Flaw> {
-        let flaw = |reason| Err(Flaw::Structure { id: id.object(), reason });
-        let EntryKind::Directory { entries, below } = root.directory.kind else { return Ok(()) };
+    /// Checks the claims of a snapshot about its whole tree, whose parts are consistent.
+    pub(super) fn check(&mut self, id: SnapshotId, root: &Root) -> Result<(), TreeFlaw> {
+        let flaw = |reason| {
+            Err(TreeFlaw::Structure {
+                id: id.object(),
+                reason,
+            })
+        };
+        let EntryKind::Directory { entries, below } = root.directory.kind else {
+            return Ok(());
+        };
         let table = match root.links {
-            Some(links) => Nodes::<LinkedFile>::load(self.objects, links)?.totals(),
+            Some(links) => NodeSource::<LinkedFile>::load(self.objects, links)?.totals(),
             None => Totals::default(),
         };
         if root.totals != below.plus(table) {
@@ -73,14 +85,14 @@ impl<'a> LinkSums<'a> {
         sum
     }
 
-    fn directory_share(&self, id: NodeId) -> Result<Share, ObjectError> {
-        let mut share = Share::default();
-        match &*Nodes::<Slot>::load(self.objects, id)? {
-            Node::Inner { children, .. } => {
+    fn directory_share(&self, id: NodeId) -> Result<LinkShare, ObjectError> {
+        let mut share = LinkShare::default();
+        match &*NodeSource::<Slot>::load(self.objects, id)? {
+            MapNode::Inner { children, .. } => {
                 let linked = children.iter().filter(|child| child.totals.links > 0);
                 share.nodes.extend(linked.map(|child| child.id));
             }
-            Node::Leaf(records) => {
+            MapNode::Leaf(records) => {
                 for (_, slot) in records {
                     match slot {
                         Slot::Link(link) => share.own = share.own.wrapping_add(self.number(*link)),
@@ -95,12 +107,15 @@ impl<'a> LinkSums<'a> {
         Ok(share)
     }
 
-    fn table_share(&self, id: NodeId) -> Result<Share, ObjectError> {
-        let mut share = Share::default();
-        match &*Nodes::<LinkedFile>::load(self.objects, id)? {
-            Node::Inner { children, .. } => share.nodes.extend(children.iter().map(|child| child.id)),
-            Node::Leaf(records) => {
-                for (link, file) in records.iter().filter_map(|(key, file)| Some((link_of(key)?, file))) {
+    fn table_share(&self, id: NodeId) -> Result<LinkShare, ObjectError> {
+        let mut share = LinkShare::default();
+        match &*NodeSource::<LinkedFile>::load(self.objects, id)? {
+            MapNode::Inner { children, .. } => share.nodes.extend(children.iter().map(|child| child.id)),
+            MapNode::Leaf(records) => {
+                for (link, file) in records
+                    .iter()
+                    .filter_map(|(key, file)| Some((link_of(key)?, file)))
+                {
                     let names = self.number(link).wrapping_mul(u128::from(file.names));
                     share.own = share.own.wrapping_add(names);
                 }
@@ -138,9 +153,9 @@ fn map_of(kind: &EntryKind) -> Option<NodeId> {
 fn sum_up(
     sums: &mut HashMap<NodeId, u128>,
     root: NodeId,
-    share_of: impl Fn(NodeId) -> Result<Share, ObjectError>,
+    share_of: impl Fn(NodeId) -> Result<LinkShare, ObjectError>,
 ) -> Result<u128, ObjectError> {
-    let mut open: Vec<(NodeId, Option<Share>)> = vec![(root, None)];
+    let mut open: Vec<(NodeId, Option<LinkShare>)> = vec![(root, None)];
     while let Some((id, share)) = open.pop() {
         match share {
             Some(share) => {

@@ -1,23 +1,28 @@
-//! Letting go of inodes that can be loaded again: memory holds what is in use or changed, not what was seen.
+//! Unloads inodes that can be loaded again: memory holds inodes in use or with changes, not everything that
+//! was visited.
 
 use crate::inodes::{Ino, give_room_back};
-use crate::worktree::Moment;
-use crate::worktree::inode::Body;
-use crate::worktree::state::State;
+use crate::worktree::TreeMoment;
+use crate::worktree::inode::InodeBody;
+use crate::worktree::state::TreeState;
 
-impl State {
-    /// Lets go of an inode that everybody has forgotten, and of the directories above it that were loaded for
-    /// its sake, if the store can bring them back as they are.
-    pub fn evict(&mut self, ino: Ino) {
+impl TreeState {
+    /// Unloads an inode that all doors have forgotten, and the directories above it that were loaded for its
+    /// sake, if the store can restore them unchanged.
+    pub(crate) fn evict(&mut self, ino: Ino) {
         let mut current = Some(ino);
         while let Some(ino) = current {
             let is_forgotten = self.inodes.get(&ino).is_some_and(|inode| inode.forgotten);
-            current = if is_forgotten && self.is_reloadable(ino) { self.unload(ino) } else { None };
+            current = if is_forgotten && self.is_reloadable(ino) {
+                self.unload(ino)
+            } else {
+                None
+            };
         }
     }
 
-    /// Takes an inode out of memory; returns the directory that it was in.
-    pub fn unload(&mut self, ino: Ino) -> Option<Ino> {
+    /// Removes an inode from memory; returns the directory that it was in.
+    pub(crate) fn unload(&mut self, ino: Ino) -> Option<Ino> {
         let place = self.inodes.remove(&ino)?.place?;
         give_room_back(&mut self.inodes);
         if let Ok(parent) = self.directory_mut(place.parent) {
@@ -27,22 +32,28 @@ impl State {
         Some(place.parent)
     }
 
-    /// Whether an inode would come back from the store as it is.
-    pub fn is_reloadable(&self, ino: Ino) -> bool {
-        let Some(inode) = self.inodes.get(&ino) else { return false };
+    /// Whether loading the inode from the store would restore it unchanged.
+    pub(crate) fn is_reloadable(&self, ino: Ino) -> bool {
+        let Some(inode) = self.inodes.get(&ino) else {
+            return false;
+        };
         let body_is_stored = match &inode.body {
-            Body::Stored { .. } | Body::Symlink(_) => true,
-            Body::Directory(body) => {
+            InodeBody::Stored { .. } | InodeBody::Symlink(_) => true,
+            InodeBody::Directory(body) => {
                 body.children.is_empty() && body.changed.is_empty() && body.settling.is_empty()
             }
-            Body::Edited(_) | Body::Fifo | Body::Socket | Body::CharDevice(_) | Body::BlockDevice(_) => false,
+            InodeBody::Edited(_)
+            | InodeBody::Fifo
+            | InodeBody::Socket
+            | InodeBody::CharDevice(_)
+            | InodeBody::BlockDevice(_) => false,
         };
-        // A linked file may be a child in several directories, and nobody knows in which.
+        // A linked file may be a child in several directories, and which ones is not recorded.
         if !body_is_stored
             || inode.dirty
             || inode.linked
             || inode.names == 0
-            || inode.replaced > Moment::default()
+            || inode.replaced > TreeMoment::default()
         {
             return false;
         }

@@ -1,68 +1,83 @@
-//! The one place where rules are enforced: whatever is done through a door that sees the tree through rules is
-//! asked for here first.
+//! The one place where rules are enforced: every request through a door that has rules is checked here first.
 //!
-//! A door without rules may do everything. `guard/tests.rs` lists every call of the tree and shows that it asks.
+//! A door without rules may do everything. `guard/tests.rs` lists every call of the tree and shows that it is
+//! checked.
 
-use avfs_core::rules::{Level, Rules, Standing};
+use avfs_core::rules::{Level, RuleState, Rules};
 use avfs_core::{EntryKind, EntryName, Labels, NodeId, Slot, Totals};
 
 use super::{Attr, StoredTree, WorkTree};
 use crate::error::FsError;
 use crate::inodes::Ino;
-use crate::op::Place;
-use crate::worktree::inode::Body;
-use crate::worktree::state::State;
-use crate::worktree::view::{Stand, View};
-use crate::worktree::watch::Seen;
+use crate::op::EntryPlace;
+use crate::worktree::inode::InodeBody;
+use crate::worktree::state::TreeState;
+use crate::worktree::view::{RuleView, Visibility};
+use crate::worktree::watch::Invalidation;
 
 mod leading;
 #[cfg(test)]
 mod tests;
 
-/// How many entries of a directory are looked at together.
+/// How many entries of a directory are examined together.
 const AT_ONCE: usize = 1024;
 
-/// What somebody wants to do. Names come with what was found there.
+/// A request to be checked. Names come with the inode that was found there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ask<'a> {
-    /// To learn what is told of something, or what is in a directory.
+pub(crate) enum GuardedRequest<'a> {
+    /// Read the attributes of an inode, or the entries of a directory.
     See(Ino),
-    /// To do what takes a level.
+    /// Perform an action that requires a level.
     Use(Ino, Level),
-    /// To write bytes at an offset; behind the end is adding.
+    /// Write bytes at an offset; writing at or after the end is appending.
     Write { ino: Ino, offset: u64 },
-    /// To learn what a name stands for.
-    Find { at: &'a Place, found: Option<Ino> },
-    /// To make something where there is nothing, but no symbolic link.
-    Make { at: &'a Place, found: Option<Ino> },
-    /// To put a whole tree where there is nothing.
-    Graft { at: &'a Place, found: Option<Ino>, tree: &'a StoredTree },
-    /// To learn what a name stands for, and take it away.
-    Remove { at: &'a Place, found: Option<Ino> },
+    /// Look up a name.
+    Find { at: &'a EntryPlace, found: Option<Ino> },
+    /// Create an entry other than a symbolic link.
+    Make { at: &'a EntryPlace, found: Option<Ino> },
+    /// Insert a whole tree.
+    Graft {
+        at: &'a EntryPlace,
+        found: Option<Ino>,
+        tree: &'a StoredTree,
+    },
+    /// Look up a name, and remove it.
+    Remove { at: &'a EntryPlace, found: Option<Ino> },
     /// The same with everything below it.
-    RemoveTree { at: &'a Place, found: Option<Ino> },
-    /// To learn what a name stands for, and move that, onto something else or not.
-    Move { from: &'a Place, moved: Option<Ino>, to: &'a Place, replaced: Option<Ino> },
+    RemoveTree { at: &'a EntryPlace, found: Option<Ino> },
+    /// Look up a name, and move its entry, possibly replacing another one.
+    Move {
+        from: &'a EntryPlace,
+        moved: Option<Ino>,
+        to: &'a EntryPlace,
+        replaced: Option<Ino>,
+    },
     /// To give a file another name.
-    Link { ino: Ino, at: &'a Place, found: Option<Ino> },
-    /// To copy something with everything below it.
+    Link {
+        ino: Ino,
+        at: &'a EntryPlace,
+        found: Option<Ino>,
+    },
+    /// Copy an entry with everything below it.
     Copy(Ino),
-    /// To say what rules go by.
+    /// Change labels, which rules match.
     Label(Ino),
 }
 
 impl WorkTree {
-    /// From now on this door sees the tree through rules. When this returns, everything that is asked through it
-    /// obeys them; what its watcher was told before and may have kept, it is told to forget.
+    /// From now on this door sees the tree through rules. When this returns, every request through it obeys
+    /// them, and its watcher has been notified to forget everything that it may have cached before.
     pub fn set_rules(&self, rules: Rules) {
         let mut state = self.state();
         let view = match state.views.get(self.door) {
-            Some(view) => view.through(rules),
-            None => View::new(rules),
+            Some(view) => view.with_rules(rules),
+            None => RuleView::new(rules),
         };
-        let changed = state.levels_changed(self.door, &view);
+        let changed = levels_changed(&mut state, self.door, &view);
         state.views.set(self.door, view);
-        changed.into_iter().for_each(|seen| state.tell_door(self.door, seen));
+        changed
+            .into_iter()
+            .for_each(|invalidation| state.watchers.tell_door(self.door, invalidation));
     }
 
     /// The rules through which this door sees the tree.
@@ -75,18 +90,18 @@ impl WorkTree {
         self.state().views.has(self.door)
     }
 
-    /// Asks for what takes a level, without doing anything.
+    /// Checks a level without performing anything.
     pub fn check(&self, ino: Ino, level: Level) -> Result<(), FsError> {
         let mut state = self.state_with(ino)?;
-        self.ask(&mut state, Ask::Use(ino, level)).map(drop)
+        self.ask(&mut state, GuardedRequest::Use(ino, level)).map(drop)
     }
 
-    /// How often something was asked of the rules, through whatever door.
+    /// How many requests were checked, through all doors.
     pub fn asked(&self) -> u64 {
         self.state().asked
     }
 
-    /// How much the vault holds, as far as this door may know: where something may be hidden, nothing is said.
+    /// The totals of the vault, as far as this door may know them: if something may be hidden, they are zero.
     pub fn occupied_space(&self) -> Totals {
         let state = self.state();
         match state.views.get(self.door) {
@@ -96,9 +111,13 @@ impl WorkTree {
         }
     }
 
-    /// The only way to the rules. Where it was found out where the inode in question stands, that is said, so that
-    /// whoever shows it need not find out again.
-    pub(crate) fn ask(&self, state: &mut State, question: Ask<'_>) -> Result<Option<Stand>, FsError> {
+    /// The only way to the rules. Returns the visibility of the inode if it was computed, so that the caller
+    /// need not compute it again.
+    pub(crate) fn ask(
+        &self,
+        state: &mut TreeState,
+        question: GuardedRequest<'_>,
+    ) -> Result<Option<Visibility>, FsError> {
         state.asked += 1;
         if !state.views.has(self.door) {
             return Ok(None);
@@ -107,22 +126,31 @@ impl WorkTree {
         answer.unwrap_or(Err(FsError::Closed))
     }
 
-    /// What this door is shown of an inode, of which it may be known where it stands.
-    pub(crate) fn shown(&self, state: &mut State, attr: Attr, known: Option<Stand>) -> Result<Attr, FsError> {
+    /// The attributes of an inode as this door sees them; `known` is its visibility, if the caller has it.
+    pub(crate) fn visible_attr(
+        &self,
+        state: &mut TreeState,
+        attr: Attr,
+        known: Option<Visibility>,
+    ) -> Result<Attr, FsError> {
         if !state.views.has(self.door) {
             return Ok(attr);
         }
-        let shown = state.with_view(self.door, |view, state| {
-            let stand = known.or_else(|| view.inode(state, attr.ino)).filter(Stand::is_visible);
-            stand.map(|stand| view.shown(attr, &stand)).ok_or(FsError::Hidden)
+        let visible = state.with_view(self.door, |view, state| {
+            let visibility = known
+                .or_else(|| view.inode(state, attr.ino))
+                .filter(Visibility::is_visible);
+            visibility
+                .map(|visibility| view.visible_attr(attr, &visibility))
+                .ok_or(FsError::Hidden)
         });
-        shown.unwrap_or(Err(FsError::Closed))
+        visible.unwrap_or(Err(FsError::Closed))
     }
 
-    /// The entries of a directory behind `after` that this door may see, in order, at most `limit`.
+    /// The entries of a directory after `after` that this door may see, in order, at most `limit`.
     pub(crate) fn visible_names(
         &self,
-        state: &mut State,
+        state: &mut TreeState,
         ino: Ino,
         after: Option<&EntryName>,
         limit: usize,
@@ -131,7 +159,11 @@ impl WorkTree {
             let names = state.names_after(ino, after, limit)?;
             return Ok(names
                 .into_iter()
-                .map(|(name, slot)| VisibleName { name, slot, stand: None })
+                .map(|(name, slot)| VisibleName {
+                    name,
+                    slot,
+                    visibility: None,
+                })
                 .collect());
         }
         let mut found = Vec::new();
@@ -141,10 +173,18 @@ impl WorkTree {
             let is_last = names.len() < limit;
             after = names.last().map(|(name, _)| name.clone());
             for (name, slot) in names {
-                match self.sight_of(state, &Place::new(ino, name.clone()), slot.as_ref())? {
-                    Sight::Hidden => {}
-                    Sight::OfName => found.push(VisibleName { name, slot, stand: None }),
-                    Sight::Of(stand) => found.push(VisibleName { name, slot, stand: Some(stand) }),
+                match self.name_visibility(state, &EntryPlace::new(ino, name.clone()), slot.as_ref())? {
+                    NameVisibility::Hidden => {}
+                    NameVisibility::OfName => found.push(VisibleName {
+                        name,
+                        slot,
+                        visibility: None,
+                    }),
+                    NameVisibility::Of(visibility) => found.push(VisibleName {
+                        name,
+                        slot,
+                        visibility: Some(visibility),
+                    }),
                 }
             }
             if is_last {
@@ -155,7 +195,12 @@ impl WorkTree {
         Ok(found)
     }
 
-    fn sight_of(&self, state: &mut State, at: &Place, slot: Option<&Slot>) -> Result<Sight, FsError> {
+    fn name_visibility(
+        &self,
+        state: &mut TreeState,
+        at: &EntryPlace,
+        slot: Option<&Slot>,
+    ) -> Result<NameVisibility, FsError> {
         let loaded = state.directory(at.parent)?.children.get(&at.name).copied();
         let linked = match slot {
             Some(Slot::Link(link)) if loaded.is_none() => Some(state.load_link(*link)?),
@@ -167,104 +212,129 @@ impl WorkTree {
                 (inode.meta.labels.clone(), inode.is_directory())
             }
             (None, Some(Slot::Own(entry))) => (entry.meta.labels.clone(), entry.is_directory()),
-            (None, _) => return Ok(Sight::Hidden),
+            (None, _) => return Ok(NameVisibility::Hidden),
         };
-        let seen = state.with_view(self.door, |view, state| {
-            let stand = view.name(state, at, &labels, is_directory).filter(Stand::is_visible);
-            match (stand, loaded.or(linked)) {
-                (None, _) => Sight::Hidden,
-                (Some(_), Some(child)) if view.note_if_linked(state, child, at) => Sight::OfName,
-                (Some(stand), _) => Sight::Of(stand),
+        let visibility = state.with_view(self.door, |view, state| {
+            let visibility = view
+                .name(state, at, &labels, is_directory)
+                .filter(Visibility::is_visible);
+            match (visibility, loaded.or(linked)) {
+                (None, _) => NameVisibility::Hidden,
+                (Some(_), Some(child)) if view.note_if_linked(state, child, at) => NameVisibility::OfName,
+                (Some(visibility), _) => NameVisibility::Of(visibility),
             }
         });
-        Ok(seen.unwrap_or(Sight::Hidden))
+        Ok(visibility.unwrap_or(NameVisibility::Hidden))
     }
 
-    /// The labels that something new gets when it is made through this door.
-    pub(crate) fn labels_of_new(&self, state: &mut State, at: &Place, kind: &EntryKind) -> Labels {
+    /// The labels of an entry that is created through this door.
+    pub(crate) fn labels_of_new(&self, state: &mut TreeState, at: &EntryPlace, kind: &EntryKind) -> Labels {
         let is_directory = matches!(kind, EntryKind::Directory { .. });
-        let labels = state.with_view(self.door, |view, state| view.labels_of_new(state, at, is_directory));
+        let labels = state.with_view(self.door, |view, state| {
+            view.labels_of_new(state, at, is_directory)
+        });
         labels.unwrap_or_default()
     }
 }
 
-/// A name that may be seen.
+/// A visible name.
 pub(crate) struct VisibleName {
     pub name: EntryName,
     pub slot: Option<Slot>,
-    /// Where that stands which has the name, if that was found out.
-    pub stand: Option<Stand>,
+    /// The visibility of the entry with this name, if it was computed.
+    pub visibility: Option<Visibility>,
 }
 
-/// What a door sees of a name.
-enum Sight {
+/// The visibility of a name in a listing.
+enum NameVisibility {
     Hidden,
-    /// The name; what has it may have others, and stand elsewhere.
+    /// The name alone: the file may have other names, and be less visible through those.
     OfName,
-    Of(Stand),
+    Of(Visibility),
 }
 
-impl View {
-    fn answer(&mut self, state: &mut State, question: Ask<'_>) -> Result<Option<Stand>, FsError> {
+impl RuleView {
+    fn answer(
+        &mut self,
+        state: &mut TreeState,
+        question: GuardedRequest<'_>,
+    ) -> Result<Option<Visibility>, FsError> {
         match question {
-            Ask::See(ino) => {
-                let stand = self.inode(state, ino).filter(Stand::is_visible);
-                return stand.map(Some).ok_or(FsError::Hidden);
+            GuardedRequest::See(ino) => {
+                let visibility = self.inode(state, ino).filter(Visibility::is_visible);
+                return visibility.map(Some).ok_or(FsError::Hidden);
             }
-            Ask::Use(ino, level) => {
-                let stand = self.inode(state, ino);
-                return needs(level, stand.as_ref()).map(|()| stand);
+            GuardedRequest::Use(ino, level) => {
+                let visibility = self.inode(state, ino);
+                return needs(level, visibility.as_ref()).map(|()| visibility);
             }
-            Ask::Find { at, found } => {
-                let stand = self.may_find(state, at, found)?;
+            GuardedRequest::Find { at, found } => {
+                let visibility = self.may_find(state, at, found)?;
                 let is_linked = found.is_some_and(|ino| is_linked(state, ino));
-                return Ok(Some(stand).filter(|_| !is_linked));
+                return Ok(Some(visibility).filter(|_| !is_linked));
             }
-            Ask::Graft { at, found, tree } => return self.may_graft(state, at, found, tree),
-            Ask::Write { ino, offset } => self.may_write(state, ino, offset)?,
-            Ask::Make { at, found } => drop(self.may_make(state, at, found, None, Level::Append)?),
-            Ask::Remove { at, found } => drop(self.may_remove(state, at, found)?),
-            Ask::RemoveTree { at, found } => {
+            GuardedRequest::Graft { at, found, tree } => return self.may_graft(state, at, found, tree),
+            GuardedRequest::Write { ino, offset } => self.may_write(state, ino, offset)?,
+            GuardedRequest::Make { at, found } => {
+                drop(self.may_make(state, at, found, None, Level::Append)?)
+            }
+            GuardedRequest::Remove { at, found } => drop(self.may_remove(state, at, found)?),
+            GuardedRequest::RemoveTree { at, found } => {
                 let (top, _) = self.may_remove(state, at, found)?;
                 self.all_below(state, top, Level::Write)?;
             }
-            Ask::Move { from, moved, to, replaced } => self.may_move(state, from, moved, to, replaced)?,
-            Ask::Link { ino, at, found } => {
+            GuardedRequest::Move {
+                from,
+                moved,
+                to,
+                replaced,
+            } => self.may_move(state, from, moved, to, replaced)?,
+            GuardedRequest::Link { ino, at, found } => {
                 needs(Level::Write, self.inode(state, ino).as_ref())?;
                 let target = match &state.inode(ino)?.body {
-                    Body::Symlink(target) => Some(&target[..]),
+                    InodeBody::Symlink(target) => Some(&target[..]),
                     _ => None,
                 };
                 self.may_make(state, at, found, target, Level::Write)?;
             }
-            Ask::Copy(ino) => {
+            GuardedRequest::Copy(ino) => {
                 needs(Level::Read, self.inode(state, ino).as_ref())?;
                 self.all_below(state, ino, Level::Read)?;
             }
-            // Whoever could say what rules go by could change what they mean for him.
-            Ask::Label(ino) => {
-                let level = self.inode(state, ino).map_or(Level::None, |stand| stand.level());
+            // A program that could change labels could change what the rules allow it to do.
+            GuardedRequest::Label(ino) => {
+                let level = self
+                    .inode(state, ino)
+                    .map_or(Level::None, |visibility| visibility.level());
                 return Err(FsError::Denied { level, needed: None });
             }
         }
         Ok(None)
     }
 
-    fn may_write(&mut self, state: &State, ino: Ino, offset: u64) -> Result<(), FsError> {
-        let stand = self.inode(state, ino);
+    fn may_write(&mut self, state: &TreeState, ino: Ino, offset: u64) -> Result<(), FsError> {
+        let visibility = self.inode(state, ino);
         let at_end = offset == state.inode(ino)?.file_size()?;
-        needs(if at_end { Level::Append } else { Level::Write }, stand.as_ref())
+        needs(
+            if at_end { Level::Append } else { Level::Write },
+            visibility.as_ref(),
+        )
     }
 
-    fn found(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Option<Stand> {
+    fn found(&mut self, state: &TreeState, at: &EntryPlace, found: Option<Ino>) -> Option<Visibility> {
         let Some(inode) = found.and_then(|ino| state.inodes.get(&ino)) else {
             return self.name(state, at, &Labels::default(), false);
         };
         self.name(state, at, &inode.meta.labels, inode.is_directory())
     }
 
-    /// Where a name stands that is in a directory which is not hidden.
-    fn found_in_sight(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Option<Stand> {
+    /// The visibility of a name in a directory that is not hidden itself.
+    fn found_in_visible(
+        &mut self,
+        state: &TreeState,
+        at: &EntryPlace,
+        found: Option<Ino>,
+    ) -> Option<Visibility> {
         let above = self.directory(state, at.parent)?;
         if !self.is_directory_visible(&above) {
             return None;
@@ -276,17 +346,25 @@ impl View {
         })
     }
 
-    /// Where a name stands that is not hidden.
-    fn may_find(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Result<Stand, FsError> {
-        let stand = self.found_in_sight(state, at, found).filter(Stand::is_visible).ok_or(FsError::Hidden)?;
+    /// The visibility of a name that is not hidden.
+    fn may_find(
+        &mut self,
+        state: &TreeState,
+        at: &EntryPlace,
+        found: Option<Ino>,
+    ) -> Result<Visibility, FsError> {
+        let visibility = self
+            .found_in_visible(state, at, found)
+            .filter(Visibility::is_visible)
+            .ok_or(FsError::Hidden)?;
         if let Some(ino) = found {
             self.note_if_linked(state, ino, at);
         }
-        Ok(stand)
+        Ok(visibility)
     }
 
-    /// Says whether the file can have several names.
-    fn note_if_linked(&mut self, state: &State, ino: Ino, at: &Place) -> bool {
+    /// Records the name if the file can have several.
+    fn note_if_linked(&mut self, state: &TreeState, ino: Ino, at: &EntryPlace) -> bool {
         let is_linked = is_linked(state, ino);
         if is_linked {
             self.came_by(state, ino, at);
@@ -294,57 +372,63 @@ impl View {
         is_linked
     }
 
-    /// Whether a name may be made, and lead to a target; where it stands, if it is not a directory's. That it exists
-    /// already is said by the caller, unless it is hidden.
+    /// Whether a name may be created, and with this link target; returns its visibility, unless it is a
+    /// directory. The caller reports existing names, unless they are hidden.
     fn may_make(
         &mut self,
-        state: &State,
-        at: &Place,
+        state: &TreeState,
+        at: &EntryPlace,
         found: Option<Ino>,
         target: Option<&[u8]>,
         level: Level,
-    ) -> Result<Option<Stand>, FsError> {
-        let stand = self.found_in_sight(state, at, found);
-        match &stand {
-            Some(stand) if found.is_some() && stand.is_visible() => return Ok(None),
-            stand => needs(level, stand.as_ref())?,
+    ) -> Result<Option<Visibility>, FsError> {
+        let visibility = self.found_in_visible(state, at, found);
+        match &visibility {
+            Some(visibility) if found.is_some() && visibility.is_visible() => return Ok(None),
+            visibility => needs(level, visibility.as_ref())?,
         }
-        if let (Some(stand), Some(target)) = (&stand, target) {
-            self.may_lead(state, at, &stand.standing, target)?;
+        if let (Some(visibility), Some(target)) = (&visibility, target) {
+            self.may_lead(state, at, &visibility.rule_state, target)?;
         }
-        Ok(stand)
+        Ok(visibility)
     }
 
     fn may_graft(
         &mut self,
-        state: &mut State,
-        at: &Place,
+        state: &mut TreeState,
+        at: &EntryPlace,
         found: Option<Ino>,
         tree: &StoredTree,
-    ) -> Result<Option<Stand>, FsError> {
-        let stand = self.may_make(state, at, found, target_of(&tree.entry.kind), Level::Append)?;
-        if !View::keeps_its_labels(state, &tree.entry.meta.labels, at) {
+    ) -> Result<Option<Visibility>, FsError> {
+        let visibility = self.may_make(state, at, found, target_of(&tree.entry.kind), Level::Append)?;
+        if !RuleView::keeps_its_labels(state, &tree.entry.meta.labels, at) {
             return Err(FsError::OtherRulesThere);
         }
         let entries = match tree.entry.kind {
-            EntryKind::Directory { entries: Some(entries), .. } => entries,
+            EntryKind::Directory {
+                entries: Some(entries),
+                ..
+            } => entries,
             // It may be given labels.
             EntryKind::Directory { entries: None, .. } => return Ok(None),
-            _ => return Ok(stand.filter(|_| tree.entry.meta.labels.is_empty())),
+            _ => return Ok(visibility.filter(|_| tree.entry.meta.labels.is_empty())),
         };
         let Some(top) = self.name(state, at, &tree.entry.meta.labels, true) else {
             return Err(FsError::Hidden);
         };
-        let Some(path) = state.path_to(at) else { return Err(FsError::Hidden) };
-        self.stored_below(state, entries, (top.standing, path), Level::Append).map(|()| None)
+        let Some(path) = leading::path_to(state, at) else {
+            return Err(FsError::Hidden);
+        };
+        self.stored_below(state, entries, (top.rule_state, path), Level::Append)
+            .map(|()| None)
     }
 
-    /// Whether everything in a stored directory may be where it would be.
+    /// Whether everything in a stored directory would be allowed at its new place.
     fn stored_below(
         &self,
-        state: &State,
+        state: &TreeState,
         entries: NodeId,
-        top: (Standing, Vec<EntryName>),
+        top: (RuleState, Vec<EntryName>),
         level: Level,
     ) -> Result<(), FsError> {
         let mut open = vec![(entries, top.0, top.1)];
@@ -355,34 +439,46 @@ impl View {
                     Slot::Own(entry) => (entry.meta.labels.clone(), Some(&entry.kind)),
                     Slot::Link(_) => (Labels::default(), None),
                 };
-                let standing = self.rules().child(&above, &name, &labels);
-                if standing.level() < level {
-                    return Err(FsError::Denied { level: standing.level(), needed: Some(level) });
+                let rule_state = self.rules().child(&above, &name, &labels);
+                if rule_state.level() < level {
+                    return Err(FsError::Denied {
+                        level: rule_state.level(),
+                        needed: Some(level),
+                    });
                 }
                 if let Some(target) = kind.and_then(target_of) {
-                    self.may_lead_from(&above, &path, &standing, target)?;
+                    self.may_lead_from(&above, &path, &rule_state, target)?;
                 }
-                if let Some(EntryKind::Directory { entries: Some(entries), .. }) = kind {
+                if let Some(EntryKind::Directory {
+                    entries: Some(entries),
+                    ..
+                }) = kind
+                {
                     let name = EntryName::new(&name).expect("stored names are names");
                     let path = path.iter().cloned().chain([name]).collect();
-                    open.push((*entries, standing, path));
+                    open.push((*entries, rule_state, path));
                 }
             }
         }
         Ok(())
     }
 
-    /// What may be taken away, and where it stands. A name that is hidden is said to be missing, as one that is
-    /// missing.
-    fn may_remove(&mut self, state: &State, at: &Place, found: Option<Ino>) -> Result<(Ino, Stand), FsError> {
-        let stand = self.may_find(state, at, found)?;
+    /// Whether an entry may be removed, and its visibility. For a hidden name the result is the same as for a
+    /// missing one.
+    fn may_remove(
+        &mut self,
+        state: &TreeState,
+        at: &EntryPlace,
+        found: Option<Ino>,
+    ) -> Result<(Ino, Visibility), FsError> {
+        let visibility = self.may_find(state, at, found)?;
         let found = found.ok_or(FsError::NotFound)?;
-        needs(Level::Write, Some(&stand))?;
-        Ok((found, stand))
+        needs(Level::Write, Some(&visibility))?;
+        Ok((found, visibility))
     }
 
-    /// Whether everything in a directory has a level. What is hidden makes it not empty.
-    fn all_below(&mut self, state: &mut State, top: Ino, level: Level) -> Result<(), FsError> {
+    /// Whether everything in a directory has a level. Hidden entries make it non-empty.
+    fn all_below(&mut self, state: &mut TreeState, top: Ino, level: Level) -> Result<(), FsError> {
         let mut open = vec![top];
         while let Some(directory) = open.pop().filter(|ino| state.directory(*ino).is_ok()) {
             let mut after: Option<EntryName> = None;
@@ -391,12 +487,15 @@ impl View {
                 let is_last = names.len() < AT_ONCE;
                 after = names.last().map(|(name, _)| name.clone());
                 for (name, _) in names {
-                    let at = Place::new(directory, name);
+                    let at = EntryPlace::new(directory, name);
                     let Some(child) = state.lookup(&at)? else { continue };
                     match self.found(state, &at, Some(child)) {
-                        Some(stand) if stand.level() >= level => {}
-                        Some(stand) if stand.is_visible() => {
-                            return Err(FsError::Denied { level: stand.level(), needed: Some(level) });
+                        Some(visibility) if visibility.level() >= level => {}
+                        Some(visibility) if visibility.is_visible() => {
+                            return Err(FsError::Denied {
+                                level: visibility.level(),
+                                needed: Some(level),
+                            });
                         }
                         Some(_) | None => return Err(FsError::NotEmpty),
                     }
@@ -414,14 +513,16 @@ impl View {
 
     fn may_move(
         &mut self,
-        state: &State,
-        from: &Place,
+        state: &TreeState,
+        from: &EntryPlace,
         moved: Option<Ino>,
-        to: &Place,
+        to: &EntryPlace,
         replaced: Option<Ino>,
     ) -> Result<(), FsError> {
         let (moved, before) = self.may_remove(state, from, moved)?;
-        let above = self.directory(state, to.parent).filter(|above| self.is_directory_visible(above));
+        let above = self
+            .directory(state, to.parent)
+            .filter(|above| self.is_directory_visible(above));
         let above = above.ok_or(FsError::Hidden)?;
         if let Some(replaced) = replaced {
             let inode = state.inode(replaced)?;
@@ -434,19 +535,23 @@ impl View {
         let after = self.below(&above, &to.name, &inode.meta.labels, inode.is_directory());
         needs(Level::Write, Some(&after))?;
         match &inode.body {
-            Body::Symlink(target) => self.may_lead(state, to, &after.standing, target),
-            Body::Directory(_) => {
-                let is_same = View::keeps_its_labels(state, &inode.meta.labels, to)
+            InodeBody::Symlink(target) => self.may_lead(state, to, &after.rule_state, target),
+            InodeBody::Directory(_) => {
+                let is_same = RuleView::keeps_its_labels(state, &inode.meta.labels, to)
                     && !self.would_free(state, &inode.meta.labels, from)
-                    && self.rules().is_same_below(&before.standing, &after.standing);
-                if is_same { Ok(()) } else { Err(FsError::OtherRulesThere) }
+                    && self.rules().is_same_below(&before.rule_state, &after.rule_state);
+                if is_same {
+                    Ok(())
+                } else {
+                    Err(FsError::OtherRulesThere)
+                }
             }
             _ => Ok(()),
         }
     }
 }
 
-fn is_linked(state: &State, ino: Ino) -> bool {
+fn is_linked(state: &TreeState, ino: Ino) -> bool {
     state.inodes.get(&ino).is_some_and(|inode| inode.linked)
 }
 
@@ -457,51 +562,58 @@ fn target_of(kind: &EntryKind) -> Option<&[u8]> {
     }
 }
 
-fn needs(level: Level, stand: Option<&Stand>) -> Result<(), FsError> {
-    match stand.map_or(Level::None, Stand::level) {
+fn needs(level: Level, visibility: Option<&Visibility>) -> Result<(), FsError> {
+    match visibility.map_or(Level::None, Visibility::level) {
         has if has >= level => Ok(()),
-        has => Err(FsError::Denied { level: has, needed: Some(level) }),
+        has => Err(FsError::Denied {
+            level: has,
+            needed: Some(level),
+        }),
     }
 }
 
-impl State {
-    /// What a door would hear if it saw the tree through another view from now on.
-    fn levels_changed(&mut self, door: crate::worktree::Door, new: &View) -> Vec<Seen> {
-        let mut new = new.through(new.rules().clone());
-        let held: Vec<(Ino, Place)> = self.known_places();
-        let mut seen = Vec::new();
-        for (ino, place) in held {
-            let is_directory = self.inodes.get(&ino).is_some_and(|inode| inode.is_directory());
-            let labels = self.inodes.get(&ino).map(|inode| inode.meta.labels.clone()).unwrap_or_default();
-            let level = |stand: Option<Stand>| stand.map(|stand| (stand.level(), stand.passable));
-            let before = match self.views.has(door) {
-                true => {
-                    let old =
-                        self.with_view(door, |view, state| view.name(state, &place, &labels, is_directory));
-                    level(old.flatten())
-                }
-                false => Some((Level::Write, is_directory)),
-            };
-            let after = level(new.name(self, &place, &labels, is_directory));
-            if before != after || is_directory {
-                seen.push(Seen::Contents { ino, offset: 0, len: 0 });
-            }
-            if before != after {
-                seen.push(Seen::Name { parent: place.parent, name: place.name });
-            }
+/// The notifications that a door would get if it saw the tree through another view from now on.
+fn levels_changed(state: &mut TreeState, door: crate::worktree::Door, new: &RuleView) -> Vec<Invalidation> {
+    let mut new = new.with_rules(new.rules().clone());
+    let held: Vec<(Ino, EntryPlace)> = state.known_places();
+    let mut invalidations = Vec::new();
+    for (ino, place) in held {
+        let is_directory = state.inodes.get(&ino).is_some_and(|inode| inode.is_directory());
+        let labels = state
+            .inodes
+            .get(&ino)
+            .map(|inode| inode.meta.labels.clone())
+            .unwrap_or_default();
+        let level = |visibility: Option<Visibility>| {
+            visibility.map(|visibility| (visibility.level(), visibility.passable))
+        };
+        let before = if state.views.has(door) {
+            let old = state.with_view(door, |view, state| {
+                view.name(state, &place, &labels, is_directory)
+            });
+            level(old.flatten())
+        } else {
+            Some((Level::Write, is_directory))
+        };
+        let after = level(new.name(state, &place, &labels, is_directory));
+        if before != after || is_directory {
+            invalidations.push(Invalidation::Contents {
+                ino,
+                offset: 0,
+                len: 0,
+            });
         }
-        seen.push(Seen::Contents { ino: Ino::ROOT, offset: 0, len: 0 });
-        seen
-    }
-
-    /// Every name in memory that stands for something that somebody knows, stubs included.
-    pub(crate) fn known_places(&self) -> Vec<(Ino, Place)> {
-        let mut known: Vec<(Ino, Place)> = self.stubs.places().collect();
-        for (parent, inode) in &self.inodes {
-            let Body::Directory(directory) = &inode.body else { continue };
-            let children = directory.children.iter();
-            known.extend(children.map(|(name, child)| (*child, Place::new(*parent, name.clone()))));
+        if before != after {
+            invalidations.push(Invalidation::Name {
+                parent: place.parent,
+                name: place.name,
+            });
         }
-        known
     }
+    invalidations.push(Invalidation::Contents {
+        ino: Ino::ROOT,
+        offset: 0,
+        len: 0,
+    });
+    invalidations
 }

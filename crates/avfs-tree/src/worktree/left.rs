@@ -1,22 +1,28 @@
-//! Journals that nobody has replayed: how large they are, what they name, and dropping them unread.
+//! Journals that have not been replayed: their size, the objects to which they refer, and dropping them
+//! unread.
 
 use crate::error::FsError;
 use crate::journal::{Journal, JournalError, remove_note};
-use crate::op::Op;
-use crate::reach::Needed;
+use crate::op::JournalOp;
+use crate::reach::NeededObject;
 
 use super::JournalPlace;
 
 impl JournalPlace {
-    /// How many bytes of operations the head does not contain.
+    /// How many bytes of operations are missing in the head.
     pub fn bytes(&self) -> Result<u64, FsError> {
-        let left = self.listed()?.journals.into_iter().filter(|number| *number > self.included);
+        let left = self
+            .listed()?
+            .journals
+            .into_iter()
+            .filter(|number| *number > self.included);
         let left = left.filter_map(|number| self.path(number).metadata().ok());
         Ok(left.map(|journal| journal.len()).sum())
     }
 
-    /// The stored objects that the head does not contain and a replay will ask for. Only for the owner of the tree.
-    pub fn named(&self) -> Result<Vec<Needed>, FsError> {
+    /// The stored objects that the head does not contain and a replay will need. Only for the owner of the
+    /// tree.
+    pub fn named(&self) -> Result<Vec<NeededObject>, FsError> {
         let mut named = Vec::new();
         for number in self.left()? {
             Journal::rehearse(&self.path(number), |_, op, _| -> Result<(), FsError> {
@@ -27,7 +33,7 @@ impl JournalPlace {
         Ok(named)
     }
 
-    /// Drops all journals. Only for the owner of a tree that is to go.
+    /// Drops all journals. Only for the owner of a tree that is being deleted.
     pub fn remove_all(&self) -> Result<(), FsError> {
         let listed = self.listed()?;
         for place in listed.notes.iter().map(|number| self.path(*number)) {
@@ -41,39 +47,52 @@ impl JournalPlace {
 }
 
 fn removing(place: std::path::PathBuf, source: std::io::Error) -> FsError {
-    JournalError::Io { action: "removing", place, source }.into()
+    JournalError::Io {
+        action: "removing",
+        place,
+        source,
+    }
+    .into()
 }
 
-/// The objects that an operation names.
-fn objects_of(op: &Op) -> Vec<Needed> {
+/// The objects to which an operation refers.
+fn objects_of(op: &JournalOp) -> Vec<NeededObject> {
     match op {
-        Op::Place { entry, links, .. } => {
-            let linked = links.iter().filter_map(|(_, file)| Needed::of_entry(&file.entry));
-            Needed::of_entry(entry).into_iter().chain(linked).collect()
+        JournalOp::Place { entry, links, .. } => {
+            let linked = links
+                .iter()
+                .filter_map(|(_, file)| NeededObject::of_entry(&file.entry));
+            NeededObject::of_entry(entry).into_iter().chain(linked).collect()
         }
-        Op::PlaceLink { links, .. } => {
-            links.iter().filter_map(|(_, file)| Needed::of_entry(&file.entry)).collect()
+        JournalOp::PlaceLink { links, .. } => links
+            .iter()
+            .filter_map(|(_, file)| NeededObject::of_entry(&file.entry))
+            .collect(),
+        JournalOp::Fulfil { entry, .. } | JournalOp::Arrive { entry, .. } => {
+            NeededObject::of_entry(entry).into_iter().collect()
         }
-        Op::Settle { entry, .. } | Op::Arrive { entry, .. } => Needed::of_entry(entry).into_iter().collect(),
-        Op::SetContent { content, .. } => Needed::of_content(*content).into_iter().collect(),
-        Op::Unfold { kept, .. } => {
-            let entries = kept.entries.map(Needed::Directory);
-            entries.into_iter().chain(kept.numbers.map(Needed::Inodes)).collect()
+        JournalOp::SetContent { content, .. } => NeededObject::of_content(*content).into_iter().collect(),
+        JournalOp::Unfold { kept, .. } => {
+            let entries = kept.entries.map(NeededObject::Directory);
+            entries
+                .into_iter()
+                .chain(kept.numbers.map(NeededObject::Inodes))
+                .collect()
         }
-        Op::Found { .. }
-        | Op::FoundLink { .. }
-        | Op::Remove { .. }
-        | Op::Rename { .. }
-        | Op::Link { .. }
-        | Op::SetMode { .. }
-        | Op::SetOwner { .. }
-        | Op::SetMtime { .. }
-        | Op::Resize { .. }
-        | Op::SetXattr { .. }
-        | Op::RemoveXattr { .. }
-        | Op::SetLabels { .. }
-        | Op::Write { .. }
-        | Op::Gone { .. }
-        | Op::Punch { .. } => Vec::new(),
+        JournalOp::Found { .. }
+        | JournalOp::FoundLink { .. }
+        | JournalOp::Remove { .. }
+        | JournalOp::Rename { .. }
+        | JournalOp::Link { .. }
+        | JournalOp::SetMode { .. }
+        | JournalOp::SetOwner { .. }
+        | JournalOp::SetMtime { .. }
+        | JournalOp::Resize { .. }
+        | JournalOp::SetXattr { .. }
+        | JournalOp::RemoveXattr { .. }
+        | JournalOp::SetLabels { .. }
+        | JournalOp::Write { .. }
+        | JournalOp::Gone { .. }
+        | JournalOp::Punch { .. } => Vec::new(),
     }
 }

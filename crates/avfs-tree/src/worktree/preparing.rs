@@ -1,38 +1,31 @@
-//! Names that are being made ready: a door that never waits is put off when it looks one up, until it is ready.
+//! Names that are being prepared: a lookup through a door that never waits is delayed until the name is
+//! ready.
 //!
-//! Nothing is at stake but time. Whoever has waited for [`PATIENCE`] ends the preparation for everybody, and finds what is
-//! there.
+//! Only time is at stake. A lookup that has waited for [`PATIENCE`] ends the preparation for all doors, and
+//! finds whatever is there.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::{Shared, WorkTree};
-use crate::op::Place;
+use super::SharedTree;
+use crate::op::EntryPlace;
 
-/// How long a lookup is put off at the most.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest time for which a lookup is delayed.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A name is looked up by nobody behind a mount for as long as this lives.
+/// While this lives, no program behind a mount can look up the name.
 #[must_use = "the name is ready when this is dropped"]
 pub struct NameInPreparation {
-    shared: Arc<Shared>,
-    place: Place,
+    shared: Arc<SharedTree>,
+    place: EntryPlace,
 }
 
-impl WorkTree {
-    /// Puts off lookups of a name in a directory, until what is returned is dropped. Programs that were told of the name
-    /// before, or by a listing of its directory, do not look it up and go on.
-    pub fn prepare_name(&self, place: Place) -> NameInPreparation {
-        self.state().preparing.insert(place.clone());
-        NameInPreparation { shared: Arc::clone(&self.shared), place }
-    }
-
-    pub(super) fn await_preparation(&self) {
-        let state = self.state();
-        let waited =
-            self.shared.prepared.wait_timeout_while(state, PATIENCE, |state| !state.preparing.is_empty());
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.preparing.clear();
+impl NameInPreparation {
+    pub(super) fn new(shared: &Arc<SharedTree>, place: EntryPlace) -> NameInPreparation {
+        NameInPreparation {
+            shared: Arc::clone(shared),
+            place,
+        }
     }
 }
 

@@ -1,21 +1,21 @@
-//! Doing again what journals say that the head does not contain.
+//! Replays operations of journals that the head does not contain.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use avfs_core::EntryKind;
 
-use super::state::{Base, State};
+use super::state::{BaseTree, TreeState};
 use super::{JournalPlace, remove_journal};
 use crate::error::FsError;
-use crate::journal::{Journal, JournalError, LogFile, Note};
+use crate::journal::{Journal, JournalError, JournalNote, LogFile};
 use crate::objects::Objects;
-use crate::op::Op;
-use crate::overlay::Data;
+use crate::op::JournalOp;
+use crate::overlay::ExtentData;
 
-/// The numbers of what is in the directory of a journal, in order.
+/// The numbers of the files in the directory of a journal, in order.
 #[derive(Default)]
-pub(super) struct Listed {
+pub(super) struct LeftJournals {
     pub journals: Vec<u64>,
     pub notes: Vec<u64>,
 }
@@ -25,11 +25,16 @@ impl JournalPlace {
         self.directory.join(format!("journal.{number}"))
     }
 
-    pub(super) fn listed(&self) -> Result<Listed, FsError> {
+    pub(super) fn listed(&self) -> Result<LeftJournals, FsError> {
         let failed = |source| -> FsError {
-            JournalError::Io { action: "listing", place: self.directory.clone(), source }.into()
+            JournalError::Io {
+                action: "listing",
+                place: self.directory.clone(),
+                source,
+            }
+            .into()
         };
-        let mut listed = Listed::default();
+        let mut listed = LeftJournals::default();
         let entries = match std::fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(listed),
@@ -37,7 +42,9 @@ impl JournalPlace {
         };
         for entry in entries {
             let name = entry.map_err(failed)?.file_name();
-            let Some(rest) = name.to_str().and_then(|name| name.strip_prefix("journal.")) else { continue };
+            let Some(rest) = name.to_str().and_then(|name| name.strip_prefix("journal.")) else {
+                continue;
+            };
             match rest.strip_suffix(".note") {
                 Some(number) => listed.notes.extend(number.parse::<u64>()),
                 None => listed.journals.extend(rest.parse::<u64>()),
@@ -48,13 +55,22 @@ impl JournalPlace {
         Ok(listed)
     }
 
-    /// The numbers of the journals that the head does not contain. One that has a note and is not there was lost.
+    /// The numbers of the journals that the head does not contain. A journal whose note exists without it was
+    /// lost.
     pub(super) fn left(&self) -> Result<Vec<u64>, FsError> {
         let mut listed = self.listed()?;
         let is_left = |number: &u64| *number > self.included;
         listed.journals.retain(is_left);
-        match listed.notes.into_iter().filter(is_left).find(|number| !listed.journals.contains(number)) {
-            Some(lost) => Err(JournalError::Missing { place: self.path(lost) }.into()),
+        match listed
+            .notes
+            .into_iter()
+            .filter(is_left)
+            .find(|number| !listed.journals.contains(number))
+        {
+            Some(lost) => Err(JournalError::Missing {
+                place: self.path(lost),
+            }
+            .into()),
             None => Ok(listed.journals),
         }
     }
@@ -62,31 +78,41 @@ impl JournalPlace {
     /// Removes journals that the head contains, which a crash kept from being removed.
     fn remove_included(&self) -> Result<(), FsError> {
         let listed = self.listed()?;
-        let old = listed.journals.into_iter().chain(listed.notes).filter(|number| *number <= self.included);
+        let old = listed
+            .journals
+            .into_iter()
+            .chain(listed.notes)
+            .filter(|number| *number <= self.included);
         old.for_each(|number| remove_journal(&self.path(number)));
         Ok(())
     }
 
-    /// Fails if the journal does not go on from what is there: the stored state, or the journal `last`.
-    fn check_origin(&self, number: u64, last: u64, state: &State) -> Result<(), FsError> {
+    /// Fails if the journal does not continue the existing state: the stored one, or the journal `last`.
+    fn check_origin(&self, number: u64, last: u64, state: &TreeState) -> Result<(), FsError> {
         let place = self.path(number);
-        let Some(origin) = Note::read(&place).map(|note| note.origin) else { return Ok(()) };
+        let Some(origin) = JournalNote::read(&place).map(|note| note.origin) else {
+            return Ok(());
+        };
         let fits = match origin.base {
             0 => origin.follows <= last,
             base => last == self.included && base == mark_of(&state.base),
         };
-        if fits { Ok(()) } else { Err(JournalError::Misfit { place }.into()) }
+        if fits {
+            Ok(())
+        } else {
+            Err(JournalError::Misfit { place }.into())
+        }
     }
 
     /// Whether something was synced to a journal.
     fn was_synced(&self, number: u64) -> bool {
-        Note::read(&self.path(number)).is_some_and(|note| note.durable > 0)
+        JournalNote::read(&self.path(number)).is_some_and(|note| note.durable > 0)
     }
 }
 
-/// Does again what the journals say that the head does not contain; the last one stays open. Returns the number of
-/// the last one.
-pub(super) fn replay_journals(state: &mut State, place: &JournalPlace) -> Result<u64, FsError> {
+/// Replays operations of journals that the head does not contain; the last journal stays open. Returns its
+/// number.
+pub(super) fn replay_journals(state: &mut TreeState, place: &JournalPlace) -> Result<u64, FsError> {
     place.remove_included()?;
     let mut last = place.included;
     let mut is_whole = true;
@@ -100,18 +126,24 @@ pub(super) fn replay_journals(state: &mut State, place: &JournalPlace) -> Result
         let (journal, sealed) = Journal::recover(&place.path(number), |log, op, position| {
             apply(state, place, number, log, op, position)
         })?;
-        (last, is_whole) = (number, sealed);
-        match sealed {
-            true => state.sealed.push(Arc::clone(journal.log())),
-            false => state.journal = Some(journal),
+        last = number;
+        is_whole = sealed;
+        if sealed {
+            state.sealed.push(Arc::clone(journal.log()))
+        } else {
+            state.journal = Some(journal)
         }
     }
     Ok(last)
 }
 
-/// Does the same in memory alone, and changes no file.
-pub(super) fn rehearse_journals(objects: Objects, base: Base, place: &JournalPlace) -> Result<(), FsError> {
-    let mut state = State::new(objects, base)?;
+/// The same in memory only, without changing files.
+pub(super) fn rehearse_journals(
+    objects: Objects,
+    base: BaseTree,
+    place: &JournalPlace,
+) -> Result<(), FsError> {
+    let mut state = TreeState::new(objects, base)?;
     let mut last = place.included;
     let mut is_whole = true;
     for number in place.left()? {
@@ -128,38 +160,49 @@ pub(super) fn rehearse_journals(objects: Objects, base: Base, place: &JournalPla
     Ok(())
 }
 
-/// A journal behind one that is not sealed is what a crash left, if nothing in it was synced: the one before would
-/// have been whole by then.
+/// A journal after one that is not sealed is the remains of a crash, if nothing in it was synced: otherwise
+/// the one before it would be complete.
 fn check_unsynced(place: &JournalPlace, last: u64, number: u64) -> Result<(), FsError> {
     let before = place.path(last);
-    match place.was_synced(number) {
-        true => {
-            let position = before.metadata().map_or(0, |journal| journal.len());
-            Err(JournalError::Damaged { place: before, position }.into())
+    if place.was_synced(number) {
+        let position = before.metadata().map_or(0, |journal| journal.len());
+        Err(JournalError::Damaged {
+            place: before,
+            position,
         }
-        false => Ok(()),
+        .into())
+    } else {
+        Ok(())
     }
 }
 
 fn apply(
-    state: &mut State,
+    state: &mut TreeState,
     place: &JournalPlace,
     number: u64,
     log: &Arc<LogFile>,
-    op: Op,
+    op: JournalOp,
     position: u64,
 ) -> Result<(), FsError> {
-    state.apply(op, Data::Logged(Arc::clone(log), position)).map_err(|error| match error {
-        FsError::Object(_) | FsError::Journal(_) => error,
-        // An operation in a journal cannot fail on the state that it was made on.
-        _ => JournalError::Misfit { place: place.path(number) }.into(),
-    })
+    state
+        .apply(op, ExtentData::Logged(Arc::clone(log), position))
+        .map_err(|error| match error {
+            FsError::Object(_) | FsError::Journal(_) => error,
+            // An operation in a journal cannot fail on the state that it was made on.
+            _ => JournalError::Misfit {
+                place: place.path(number),
+            }
+            .into(),
+        })
 }
 
-/// Tells a stored state from others; never 0.
-pub(super) fn mark_of(base: &Base) -> u64 {
+/// Distinguishes a stored state from others; never 0.
+pub(super) fn mark_of(base: &BaseTree) -> u64 {
     let mut hasher = blake3::Hasher::new();
-    if let EntryKind::Directory { entries: Some(id), .. } = base.root.directory.kind {
+    if let EntryKind::Directory {
+        entries: Some(id), ..
+    } = base.root.directory.kind
+    {
         hasher.update(id.object().as_bytes());
     }
     if let Some(links) = base.root.links {

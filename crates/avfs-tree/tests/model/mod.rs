@@ -1,4 +1,4 @@
-//! A working tree as simple as can be: a table of files and a table of names.
+//! The simplest possible working tree: a table of files and a table of names.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct MapNode {
     pub kind: Kind,
     pub mode: u32,
     pub xattr: Option<Vec<u8>>,
@@ -23,23 +23,30 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     pub names: BTreeMap<Path, usize>,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<MapNode>,
 }
 
-/// What one name shows: its node and how many names that node has.
-pub type Listing = BTreeMap<Path, (Node, usize)>;
+/// A path with its node and the number of names of that node.
+pub type Listing = BTreeMap<Path, (MapNode, usize)>;
 
 impl Model {
     pub fn new() -> Model {
-        let root = Node { kind: Kind::Directory, mode: 0o755, xattr: None };
-        Model { names: BTreeMap::from([(Path::new(), 0)]), nodes: vec![root] }
+        let root = MapNode {
+            kind: Kind::Directory,
+            mode: 0o755,
+            xattr: None,
+        };
+        Model {
+            names: BTreeMap::from([(Path::new(), 0)]),
+            nodes: vec![root],
+        }
     }
 
-    pub fn node(&self, path: &[u8]) -> Option<&Node> {
+    pub fn node(&self, path: &[u8]) -> Option<&MapNode> {
         self.names.get(path).map(|index| &self.nodes[*index])
     }
 
-    pub fn node_mut(&mut self, path: &[u8]) -> Option<&mut Node> {
+    pub fn node_mut(&mut self, path: &[u8]) -> Option<&mut MapNode> {
         self.names.get(path).map(|index| &mut self.nodes[*index])
     }
 
@@ -48,17 +55,24 @@ impl Model {
     }
 
     pub fn below(&self, path: &[u8]) -> Vec<Path> {
-        let below = self.names.keys().filter(|name| name.len() > path.len() && name.starts_with(path));
+        let below = self
+            .names
+            .keys()
+            .filter(|name| name.len() > path.len() && name.starts_with(path));
         below.cloned().collect()
     }
 
-    /// Whether `path` could be made: its parent is a directory and it does not exist.
+    /// Whether `path` could be created: its parent is a directory and it does not exist.
     pub fn is_free(&self, path: &[u8]) -> bool {
         !path.is_empty() && !self.names.contains_key(path) && self.is_directory(&path[..path.len() - 1])
     }
 
     pub fn create(&mut self, path: &[u8], kind: Kind, mode: u32) {
-        self.nodes.push(Node { kind, mode, xattr: None });
+        self.nodes.push(MapNode {
+            kind,
+            mode,
+            xattr: None,
+        });
         self.names.insert(path.to_vec(), self.nodes.len() - 1);
     }
 
@@ -69,7 +83,7 @@ impl Model {
         self.names.remove(path);
     }
 
-    /// Takes a whole subtree out, as pairs of the rest of the name and the node.
+    /// Removes a whole subtree, as pairs of the rest of the name and the node.
     pub fn take(&mut self, path: &[u8]) -> Vec<(Path, usize)> {
         let mut taken = Vec::new();
         for name in self.below(path).into_iter().chain([path.to_vec()]) {

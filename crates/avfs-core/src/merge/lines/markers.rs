@@ -1,24 +1,24 @@
 //! The merged text, with markers around conflicts.
 
-use super::{MarkerStyle, Region, Sides, Verdict};
+use super::{DifferingRegion, MarkerStyle, RegionVerdict, SideNames};
 
-pub(super) struct Writer<'a> {
+pub(super) struct MarkerWriter<'a> {
     pub base: &'a [&'a [u8]],
     pub ours: &'a [&'a [u8]],
     pub theirs: &'a [&'a [u8]],
-    pub names: &'a Sides,
+    pub names: &'a SideNames,
 }
 
-impl Writer<'_> {
-    pub fn write(&self, regions: &[Region]) -> Vec<u8> {
+impl MarkerWriter<'_> {
+    pub(crate) fn write(&self, regions: &[DifferingRegion]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut position = 0;
         for region in regions {
             out.extend(self.ours[position..region.ours.start].concat());
             match region.verdict {
-                Verdict::Ours => out.extend(self.ours[region.ours.clone()].concat()),
-                Verdict::Theirs => out.extend(self.theirs[region.theirs.clone()].concat()),
-                Verdict::Conflict => self.conflict(&mut out, region),
+                RegionVerdict::Ours => out.extend(self.ours[region.ours.clone()].concat()),
+                RegionVerdict::Theirs => out.extend(self.theirs[region.theirs.clone()].concat()),
+                RegionVerdict::Conflict => self.conflict(&mut out, region),
             }
             position = region.ours.end;
         }
@@ -26,7 +26,7 @@ impl Writer<'_> {
         out
     }
 
-    fn conflict(&self, out: &mut Vec<u8>, region: &Region) {
+    fn conflict(&self, out: &mut Vec<u8>, region: &DifferingRegion) {
         let ending: &[u8] = if self.ends_with_cr(region) { b"\r\n" } else { b"\n" };
         marker(out, b'<', &self.names.ours, ending);
         whole_lines(out, &self.ours[region.ours.clone()], ending);
@@ -39,8 +39,9 @@ impl Writer<'_> {
         marker(out, b'>', &self.names.theirs, ending);
     }
 
-    /// Markers end as the lines around them do. If anybody uses a line feed alone, they do too.
-    fn ends_with_cr(&self, region: &Region) -> bool {
+    /// Markers have the same line ending as the lines around them. If any side uses a bare line feed, so do
+    /// the markers.
+    fn ends_with_cr(&self, region: &DifferingRegion) -> bool {
         has_cr(self.ours, region.ours.start.saturating_sub(1)) != Some(false)
             && has_cr(self.theirs, region.theirs.start.saturating_sub(1)) != Some(false)
             && has_cr(self.base, 0) == Some(true)
@@ -68,6 +69,10 @@ fn whole_lines(out: &mut Vec<u8>, lines: &[&[u8]], ending: &[u8]) {
 /// as the one before it does.
 fn has_cr(lines: &[&[u8]], index: usize) -> Option<bool> {
     let line = lines.get(index)?;
-    let line = if line.ends_with(b"\n") { line } else { lines.get(index.checked_sub(1)?)? };
+    let line = if line.ends_with(b"\n") {
+        line
+    } else {
+        lines.get(index.checked_sub(1)?)?
+    };
     Some(line.ends_with(b"\r\n"))
 }

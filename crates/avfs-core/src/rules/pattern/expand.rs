@@ -1,31 +1,42 @@
 //! From the pieces of a pattern to its alternatives: braces are expanded and names are cut at `/`.
 
-use super::parse::{Piece, PieceKind};
-use super::{Alternative, BadPattern, Component, PatternFault};
-use crate::rules::glob::{Glob, Token};
+use super::parse::{PatternPiece, PieceKind};
+use super::{BadPattern, PatternAlternative, PatternComponent, PatternFault};
+use crate::rules::glob::{Glob, GlobToken};
 
 const ALTERNATIVES_MAX: usize = 1024;
-/// Over all alternatives: what a matcher is built from.
+/// The limit over all alternatives, from which a matcher is built.
 const LETTERS_MAX: usize = 65_536;
 
 /// A token of an alternative, or `None` for a `/`, and the bytes of the text that it was read from.
 #[derive(Clone)]
-struct Letter {
+struct PatternLetter {
     start: usize,
     end: usize,
-    token: Option<Token>,
+    token: Option<GlobToken>,
 }
 
-pub(super) fn alternatives(text: &str, pieces: Vec<Piece>) -> Result<Vec<Alternative>, BadPattern> {
+pub(super) fn alternatives(
+    text: &str,
+    pieces: Vec<PatternPiece>,
+) -> Result<Vec<PatternAlternative>, BadPattern> {
     if pieces.is_empty() {
-        return Err(BadPattern { position: 0, reason: PatternFault::Empty });
+        return Err(BadPattern {
+            position: 0,
+            reason: PatternFault::Empty,
+        });
     }
     let expanded = expand(&pieces)?;
-    let is_plain = pieces.iter().all(|piece| !matches!(piece.kind, PieceKind::Braces(_)));
-    expanded.iter().map(|letters| alternative(text, letters, is_plain)).collect()
+    let is_plain = pieces
+        .iter()
+        .all(|piece| !matches!(piece.kind, PieceKind::Braces(_)));
+    expanded
+        .iter()
+        .map(|letters| alternative(text, letters, is_plain))
+        .collect()
 }
 
-fn expand(pieces: &[Piece]) -> Result<Vec<Vec<Letter>>, BadPattern> {
+fn expand(pieces: &[PatternPiece]) -> Result<Vec<Vec<PatternLetter>>, BadPattern> {
     let mut expanded = vec![Vec::new()];
     for piece in pieces {
         match &piece.kind {
@@ -37,81 +48,112 @@ fn expand(pieces: &[Piece]) -> Result<Vec<Vec<Letter>>, BadPattern> {
     Ok(expanded)
 }
 
-fn append(expanded: &mut [Vec<Letter>], piece: &Piece, token: Option<Token>) {
+fn append(expanded: &mut [Vec<PatternLetter>], piece: &PatternPiece, token: Option<GlobToken>) {
     for letters in expanded {
-        letters.push(Letter { start: piece.start, end: piece.end, token: token.clone() });
+        letters.push(PatternLetter {
+            start: piece.start,
+            end: piece.end,
+            token: token.clone(),
+        });
     }
 }
 
 fn multiply(
-    starts: &[Vec<Letter>],
-    choices: &[Vec<Piece>],
+    starts: &[Vec<PatternLetter>],
+    choices: &[Vec<PatternPiece>],
     position: usize,
-) -> Result<Vec<Vec<Letter>>, BadPattern> {
-    let too_many = BadPattern { position, reason: PatternFault::TooManyAlternatives };
+) -> Result<Vec<Vec<PatternLetter>>, BadPattern> {
+    let too_many = BadPattern {
+        position,
+        reason: PatternFault::TooManyAlternatives,
+    };
     let mut ends = Vec::new();
     for choice in choices {
         ends.extend(expand(choice)?);
     }
-    let letters = |all: &[Vec<Letter>]| all.iter().map(Vec::len).sum::<usize>();
+    let letters = |all: &[Vec<PatternLetter>]| all.iter().map(Vec::len).sum::<usize>();
     let product = letters(starts) * ends.len() + letters(&ends) * starts.len();
     if starts.len() * ends.len() > ALTERNATIVES_MAX || product > LETTERS_MAX {
         return Err(too_many);
     }
-    let joined = |start: &Vec<Letter>| ends.iter().map(|end| [&start[..], end].concat()).collect::<Vec<_>>();
+    let joined = |start: &Vec<PatternLetter>| {
+        ends.iter()
+            .map(|end| [&start[..], end].concat())
+            .collect::<Vec<_>>()
+    };
     Ok(starts.iter().flat_map(joined).collect())
 }
 
-fn alternative(text: &str, letters: &[Letter], is_plain: bool) -> Result<Alternative, BadPattern> {
-    let source: String = letters.iter().map(|letter| &text[letter.start..letter.end]).collect();
-    // The braces in `/{,a}` would make it a pattern for everything, which nobody means.
+fn alternative(
+    text: &str,
+    letters: &[PatternLetter],
+    is_plain: bool,
+) -> Result<PatternAlternative, BadPattern> {
+    let source: String = letters
+        .iter()
+        .map(|letter| &text[letter.start..letter.end])
+        .collect();
+    // The braces in `/{,a}` would make it match everything, which is never intended.
     if letters.is_empty() || letters.len() == 1 && letters[0].token.is_none() && !is_plain {
-        return Err(BadPattern { position: 0, reason: PatternFault::EmptyAlternative });
+        return Err(BadPattern {
+            position: 0,
+            reason: PatternFault::EmptyAlternative,
+        });
     }
-    Ok(Alternative { text: source, components: components(letters)? })
+    Ok(PatternAlternative {
+        text: source,
+        components: components(letters)?,
+    })
 }
 
-fn components(letters: &[Letter]) -> Result<Vec<Component>, BadPattern> {
+fn components(letters: &[PatternLetter]) -> Result<Vec<PatternComponent>, BadPattern> {
     let mut components = Vec::new();
-    let without_lead = if letters[0].token.is_none() { &letters[1..] } else { letters };
+    let without_lead = if letters[0].token.is_none() {
+        &letters[1..]
+    } else {
+        letters
+    };
     let mut rest = without_lead;
     while !rest.is_empty() {
-        let length = rest.iter().position(|letter| letter.token.is_none()).unwrap_or(rest.len());
+        let length = rest
+            .iter()
+            .position(|letter| letter.token.is_none())
+            .unwrap_or(rest.len());
         push(&mut components, component(&rest[..length], &rest[0])?);
         rest = rest.get(length + 1..).unwrap_or_default();
     }
     if letters.last().is_some_and(|last| last.token.is_none()) {
-        push(&mut components, Component::Deep);
+        push(&mut components, PatternComponent::Deep);
     }
     Ok(components)
 }
 
-fn push(components: &mut Vec<Component>, next: Component) {
-    if next != Component::Deep || components.last() != Some(&Component::Deep) {
+fn push(components: &mut Vec<PatternComponent>, next: PatternComponent) {
+    if next != PatternComponent::Deep || components.last() != Some(&PatternComponent::Deep) {
         components.push(next);
     }
 }
 
-/// `first` is where the component starts, or the `/` behind it if it is empty.
-fn component(letters: &[Letter], first: &Letter) -> Result<Component, BadPattern> {
+/// `first` is the start of the component, or the `/` after it if it is empty.
+fn component(letters: &[PatternLetter], first: &PatternLetter) -> Result<PatternComponent, BadPattern> {
     let fault = |position, reason| Err(BadPattern { position, reason });
     if letters.is_empty() {
         return fault(first.start, PatternFault::EmptyComponent);
     }
     if let Some(pair) = letters.windows(2).find(|pair| is_deep(pair)) {
         return match letters.len() {
-            2 => Ok(Component::Deep),
+            2 => Ok(PatternComponent::Deep),
             _ => fault(pair[0].start, PatternFault::DeepWithinName),
         };
     }
     let glob = Glob::new(letters.iter().filter_map(|letter| letter.token.clone()).collect());
     match glob.literal() {
         Some(b"." | b"..") => fault(first.start, PatternFault::Dots),
-        _ => Ok(Component::Name(glob)),
+        _ => Ok(PatternComponent::Name(glob)),
     }
 }
 
-/// Two stars side by side in the text. Stars that braces bring together are one `*`.
-fn is_deep(pair: &[Letter]) -> bool {
-    pair.iter().all(|letter| letter.token == Some(Token::Star)) && pair[0].end == pair[1].start
+/// Two adjacent stars in the text. Stars that become adjacent through braces are one `*`.
+fn is_deep(pair: &[PatternLetter]) -> bool {
+    pair.iter().all(|letter| letter.token == Some(GlobToken::Star)) && pair[0].end == pair[1].start
 }

@@ -1,13 +1,13 @@
 //! From the text of a pattern to its pieces.
 
 use super::{BadPattern, PATTERN_MAX, PatternFault};
-use crate::rules::glob::{Class, Token};
+use crate::rules::glob::{CharClass, GlobToken};
 
 const NESTING_MAX: usize = 16;
 
 /// A part of a pattern, with the bytes of the text that it was read from.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct PatternPiece {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) kind: PieceKind,
@@ -15,29 +15,33 @@ pub(super) struct Piece {
 
 #[derive(Clone, Debug)]
 pub(super) enum PieceKind {
-    Token(Token),
+    Token(GlobToken),
     Slash,
-    Braces(Vec<Vec<Piece>>),
+    Braces(Vec<Vec<PatternPiece>>),
 }
 
-pub(super) fn parse(text: &str) -> Result<Vec<Piece>, BadPattern> {
+pub(super) fn parse(text: &str) -> Result<Vec<PatternPiece>, BadPattern> {
     if text.len() > PATTERN_MAX {
-        return Err(BadPattern { position: PATTERN_MAX, reason: PatternFault::TooLong });
+        return Err(BadPattern {
+            position: PATTERN_MAX,
+            reason: PatternFault::TooLong,
+        });
     }
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = PatternParser { text, at: 0 };
     let pieces = parser.sequence(0)?;
     match parser.peek() {
         None => Ok(pieces),
+        // A sequence ends early only at a closing brace that nothing has opened.
         Some(_) => Err(parser.fault(PatternFault::StrayBrace)),
     }
 }
 
-struct Parser<'a> {
+struct PatternParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Parser<'_> {
+impl PatternParser<'_> {
     fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
@@ -57,19 +61,27 @@ impl Parser<'_> {
     }
 
     fn fault(&self, reason: PatternFault) -> BadPattern {
-        BadPattern { position: self.at, reason }
+        BadPattern {
+            position: self.at,
+            reason,
+        }
     }
 
-    /// Up to the end of the text, or to what ends an alternative within braces.
-    fn sequence(&mut self, depth: usize) -> Result<Vec<Piece>, BadPattern> {
+    /// Up to the end of the text, or to the end of an alternative within braces.
+    fn sequence(&mut self, depth: usize) -> Result<Vec<PatternPiece>, BadPattern> {
         let mut pieces = Vec::new();
         while let Some(c) = self.peek() {
+            // Outside of braces a comma is an ordinary character.
             if c == '}' || c == ',' && depth > 0 {
                 break;
             }
             let start = self.at;
             let kind = self.piece(c, depth)?;
-            pieces.push(Piece { start, end: self.at, kind });
+            pieces.push(PatternPiece {
+                start,
+                end: self.at,
+                kind,
+            });
         }
         Ok(pieces)
     }
@@ -77,20 +89,20 @@ impl Parser<'_> {
     fn piece(&mut self, c: char, depth: usize) -> Result<PieceKind, BadPattern> {
         match c {
             '{' => return Ok(PieceKind::Braces(self.braces(depth)?)),
-            '[' => return Ok(PieceKind::Token(Token::Class(self.class()?))),
-            '\\' => return Ok(PieceKind::Token(Token::Char(self.escaped()?))),
+            '[' => return Ok(PieceKind::Token(GlobToken::Class(self.class()?))),
+            '\\' => return Ok(PieceKind::Token(GlobToken::Char(self.escaped()?))),
             '\0' => return Err(self.fault(PatternFault::Nul)),
             _ => self.take(),
         };
         Ok(match c {
             '/' => PieceKind::Slash,
-            '*' => PieceKind::Token(Token::Star),
-            '?' => PieceKind::Token(Token::Any),
-            c => PieceKind::Token(Token::Char(c)),
+            '*' => PieceKind::Token(GlobToken::Star),
+            '?' => PieceKind::Token(GlobToken::Any),
+            c => PieceKind::Token(GlobToken::Char(c)),
         })
     }
 
-    fn braces(&mut self, depth: usize) -> Result<Vec<Vec<Piece>>, BadPattern> {
+    fn braces(&mut self, depth: usize) -> Result<Vec<Vec<PatternPiece>>, BadPattern> {
         let open = self.at;
         if depth == NESTING_MAX {
             return Err(self.fault(PatternFault::DeepBraces));
@@ -101,14 +113,22 @@ impl Parser<'_> {
             alternatives.push(self.sequence(depth + 1)?);
             match self.take() {
                 Some(',') => continue,
+                // Only a closing brace is left: a sequence ends at nothing else.
                 Some(_) => break,
-                None => return Err(BadPattern { position: open, reason: PatternFault::OpenBraces }),
+                None => {
+                    return Err(BadPattern {
+                        position: open,
+                        reason: PatternFault::OpenBraces,
+                    });
+                }
             }
         }
         match &alternatives[..] {
-            [only] if only.is_empty() => {
-                Err(BadPattern { position: open, reason: PatternFault::EmptyBraces })
-            }
+            // `{}` is refused, where `{,a}` is a choice between nothing and a name.
+            [only] if only.is_empty() => Err(BadPattern {
+                position: open,
+                reason: PatternFault::EmptyBraces,
+            }),
             _ => Ok(alternatives),
         }
     }
@@ -117,35 +137,56 @@ impl Parser<'_> {
         let start = self.at;
         self.take();
         match self.take() {
-            Some('/') => Err(BadPattern { position: start, reason: PatternFault::EscapedSlash }),
-            Some('\0') => Err(BadPattern { position: start + 1, reason: PatternFault::Nul }),
+            Some('/') => Err(BadPattern {
+                position: start,
+                reason: PatternFault::EscapedSlash,
+            }),
+            Some('\0') => Err(BadPattern {
+                position: start + 1,
+                reason: PatternFault::Nul,
+            }),
             Some(c) => Ok(c),
-            None => Err(BadPattern { position: start, reason: PatternFault::OpenEscape }),
+            None => Err(BadPattern {
+                position: start,
+                reason: PatternFault::OpenEscape,
+            }),
         }
     }
 
     /// A `]` that comes first is a character of the class.
-    fn class(&mut self) -> Result<Class, BadPattern> {
+    fn class(&mut self) -> Result<CharClass, BadPattern> {
         let open = self.at;
         self.take();
         let negated = self.take_if('!') || self.take_if('^');
         let mut ranges = Vec::new();
+        // A bracket that comes first is a member, as in a shell.
         while ranges.is_empty() || self.peek() != Some(']') {
             let start = self.at;
             let low = self.class_member(open)?;
-            let high = if self.has_range() { self.class_member(open)? } else { low };
+            let high = if self.has_range() {
+                self.class_member(open)?
+            } else {
+                low
+            };
             if low > high {
-                return Err(BadPattern { position: start, reason: PatternFault::BackwardRange });
+                return Err(BadPattern {
+                    position: start,
+                    reason: PatternFault::BackwardRange,
+                });
             }
             ranges.push((low, high));
         }
         self.take();
-        Class::new(ranges, negated).ok_or(BadPattern { position: open, reason: PatternFault::EmptyClass })
+        CharClass::new(ranges, negated).ok_or(BadPattern {
+            position: open,
+            reason: PatternFault::EmptyClass,
+        })
     }
 
     /// Takes the `-` of a range. One before the closing `]` is a character.
     fn has_range(&mut self) -> bool {
         let rest = &self.text[self.at..];
+        // A hyphen that comes last is a member, too.
         let found = rest.starts_with('-') && !rest[1..].starts_with(']');
         if found {
             self.at += 1;
@@ -155,7 +196,10 @@ impl Parser<'_> {
 
     fn class_member(&mut self, open: usize) -> Result<char, BadPattern> {
         match self.peek() {
-            None => Err(BadPattern { position: open, reason: PatternFault::OpenClass }),
+            None => Err(BadPattern {
+                position: open,
+                reason: PatternFault::OpenClass,
+            }),
             Some('/') => Err(self.fault(PatternFault::SlashInClass)),
             Some('\0') => Err(self.fault(PatternFault::Nul)),
             Some('\\') => self.escaped(),

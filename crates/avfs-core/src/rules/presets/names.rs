@@ -1,6 +1,6 @@
-//! The names that the presets treat in a special way, at any depth of a tree.
+//! The names that the presets treat specially, at any depth of a tree.
 
-/// What these names mean is known: files and directories that hold secrets.
+/// Names with a well-known meaning: files and directories that hold secrets.
 pub(in crate::rules) const SECRETS: &[&str] = &[
     ".ssh",
     ".aws",
@@ -26,7 +26,7 @@ pub(in crate::rules) const SECRETS: &[&str] = &[
 /// Some of these are public: see [`PUBLIC`].
 pub(in crate::rules) const SECRETS_WITH_PUBLIC: &[&str] = &["id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"];
 
-/// Secrets by the sound of their names. Packages have such names too: see [`PACKAGES`].
+/// Names that suggest a secret. Packages contain such names too: see [`PACKAGES`].
 pub(in crate::rules) const SECRETS_BY_WORD: &[&str] = &[
     ".env*",
     ".htpasswd",
@@ -41,7 +41,7 @@ pub(in crate::rules) const SECRETS_BY_WORD: &[&str] = &[
     "*.keystore",
 ];
 
-/// Public, though their names sound like secrets. Each must refine one of those above.
+/// Public, although the names suggest a secret. Each must refine one of those above.
 pub(in crate::rules) const PUBLIC: &[&str] = &[
     ".env.{example,sample,template,dist}",
     "id_rsa*.pub",
@@ -54,11 +54,13 @@ pub(in crate::rules) const PUBLIC: &[&str] = &[
 /// So are names of branches in `.git`.
 pub(in crate::rules) const PACKAGES: &str = "{node_modules,site-packages}";
 
-/// Here whole directories are public too. Not at any depth: they could then be in a directory of secrets.
+/// Here whole directories are public too. Not at any depth, because they could then be in a directory of
+/// secrets.
 pub(in crate::rules) const PACKAGES_AT_ROOT: &str = "{node_modules,.venv,venv}";
 
-/// Git runs these, or what they name. `commondir` says where to find the others, and `gitdir` which directory of files they
-/// are for. `git worktree add` writes those of a new worktree, whose directory is a fresh one.
+/// Git runs these, or the programs that they name. `commondir` says where to find the others, and `gitdir` to
+/// which worktree they belong. `git worktree add` writes the files of a new worktree, whose directory is a
+/// fresh one.
 pub(in crate::rules) const RUN_BY_GIT: &[&str] = &[
     ".git/{config,config.worktree,commondir,gitdir,info/attributes}",
     ".git/hooks/",
@@ -72,8 +74,10 @@ pub(in crate::rules) const RUN_BY_GIT: &[&str] = &[
 pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
     ".gitconfig",
     ".config/git/",
-    ".hg/hgrc",
-    ".{husky,githooks,git-hooks}/",
+    ".{husky,githooks,git-hooks,lefthook,lefthook-local}/",
+    ".huskyrc",
+    ".huskyrc.{json,js,cjs,yaml,yml}",
+    "{lefthook,.lefthook}-local.{yml,yaml,toml,json}",
     ".overcommit.yml",
     ".vscode/{tasks,settings,launch,extensions,mcp,c_cpp_properties}.json",
     "*.code-workspace",
@@ -94,6 +98,12 @@ pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
     ".github/hooks/",
     ".kiro/{hooks,settings}/",
     ".roo/mcp.json",
+    "{crush,.crush}.json",
+    ".clinerules/hooks/",
+    ".windsurf/{hooks,mcp,mcp_config}.json",
+    ".amazonq/",
+    ".factory/{mcp,settings,hooks}.json",
+    ".factory/hooks/",
     ".continue/config.{yaml,json,ts}",
     ".continue/mcpServers/",
     ".continuerc.json",
@@ -104,10 +114,24 @@ pub(in crate::rules) const RUN_BY_TOOLS: &[&str] = &[
     ".tmux.conf",
     ".{vimrc,nvimrc,exrc,gvimrc,lvimrc,nvim.lua}",
     ".{gdbinit,lldbinit,pdbrc}",
-    ".{Rprofile,irbrc,pryrc}",
+    ".{Rprofile,Renviron,irbrc,pryrc,ghci,ocamlinit,iex.exs,octaverc,erlang,perldb,jdbrc}",
+    "{mise,.mise}{,.*}.local.toml",
+    "{mise,.mise}/",
+    "jupyter_*config.{py,json}",
+    "jupyter_config.{py,json}",
+    "ipython_config.py",
 ];
 
-/// The same, and read for every file below their directory: in a package as well as anywhere else.
+/// Repositories of other systems than git. Their settings, and those to which other files of them lead, name programs;
+/// which files these are differs between versions, so all of a repository is protected.
+pub(in crate::rules) const OTHER_REPOSITORIES: &[&str] = &[
+    ".{hg,jj,sl,pijul,bzr,svn}/",
+    "_darcs/",
+    "CVS/",
+    "{.fslckout,_FOSSIL_,.fos}",
+];
+
+/// The same, and read for every file below their directory, including in packages.
 pub(in crate::rules) const RUN_FOR_FILES_BELOW: &[&str] = &[".dir-locals{,-2}.el"];
 
 /// Run by the host too. No rule makes it readable: it is hidden with `.env*`, unless git tracks it and it holds no secret.

@@ -1,4 +1,4 @@
-//! Nothing that a user writes may stall.
+//! Patterns written by users must never stall the program.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,8 @@ use super::meaning::at;
 use crate::Labels;
 use crate::rules::*;
 
-/// Far above what is needed, so that a loaded machine passes; far below what an exponential would take.
+/// Far above what is needed, so that a loaded machine passes; far below what an exponential algorithm would
+/// take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn list(pattern: impl Fn(usize) -> String, count: usize) -> Vec<Rule> {
@@ -34,13 +35,20 @@ fn too_many_rules_are_refused() {
 
 #[test]
 fn rules_that_are_too_complex_to_compare_are_refused_by_name() {
-    // To tell whether the first refines the second, more sets of places must be followed than can be counted.
+    // Whether the first refines the second can be decided only by following an astronomical number of sets of
+    // places.
     let anywhere = |end: &str| format!("**/*a{}{end}", "?".repeat(40));
     let rule = |text: String, level| Rule::new(Pattern::parse(&text).unwrap(), level);
     let narrow = rule(anywhere("{b,c,d}"), Level::Read);
-    let wide = rule(format!("{{{},{}}}", anywhere("[bcd]"), anywhere("?e")), Level::None);
+    let wide = rule(
+        format!("{{{},{}}}", anywhere("[bcd]"), anywhere("?e")),
+        Level::None,
+    );
     let start = Instant::now();
-    assert_eq!(Rules::new(vec![narrow.clone(), wide]).unwrap_err(), BadRules::TooComplex { rule: narrow });
+    assert_eq!(
+        Rules::new(vec![narrow.clone(), wide]).unwrap_err(),
+        BadRules::TooComplex { rule: narrow }
+    );
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
 }
 
@@ -64,14 +72,21 @@ fn standings_stay_valid_when_the_memory_is_emptied() {
     let before = at(&rules, "/a2/q");
     walk_subsets(&rules, &at(&rules, "/"), 0);
     assert_eq!(at(&rules, "/a2/q"), before);
-    assert_eq!(rules.child(&before, b"z2", &Labels::default()).level(), Level::Read);
+    assert_eq!(
+        rules.child(&before, b"z2", &Labels::default()).level(),
+        Level::Read
+    );
 }
 
-/// To more places than are remembered: below any set of the directories that the rules name.
-fn walk_subsets(rules: &Rules, at: &Standing, from: usize) {
+/// Walks to more places than are remembered: below every subset of the directories that the rules name.
+fn walk_subsets(rules: &Rules, at: &RuleState, from: usize) {
     if from < 15 {
         walk_subsets(rules, at, from + 1);
-        walk_subsets(rules, &rules.child(at, format!("a{from}").as_bytes(), &Labels::default()), from + 1);
+        walk_subsets(
+            rules,
+            &rules.child(at, format!("a{from}").as_bytes(), &Labels::default()),
+            from + 1,
+        );
     }
 }
 
@@ -83,7 +98,10 @@ fn deciding_a_name_is_quick() {
     for turn in ["at first", "again"] {
         let start = Instant::now();
         for name in &names {
-            assert_eq!(rules.child(&src, name.as_bytes(), &Labels::default()).level(), Level::Write);
+            assert_eq!(
+                rules.child(&src, name.as_bytes(), &Labels::default()).level(),
+                Level::Write
+            );
         }
         println!("{turn}: {:?} for a name", start.elapsed() / 500);
         assert!(start.elapsed() < PATIENCE / 10, "{turn}: {:?}", start.elapsed());

@@ -1,4 +1,4 @@
-//! What holds for all rules, compared with lists of all paths of a small world.
+//! Laws that hold for all rules, compared with lists of all paths of a small world.
 //!
 //! Where the small world shows no difference and the patterns claim one, a deeper world must show it.
 
@@ -12,14 +12,17 @@ use super::meaning::path;
 use crate::rules::*;
 use crate::{EntryName, Label, Labels, TreePath};
 
-/// All paths of up to `depth` names: one that is in most patterns, one that is in some, one that is in none, and one
-/// that is no text. The root comes first, then those of one name, of two …
+/// All paths of up to `depth` names: one that is in most patterns, one that is in some, one that is in none,
+/// and one that is not text. The root comes first, then paths of one name, of two …
 fn world(depth: usize) -> Vec<TreePath> {
     let names = [&b"a"[..], b"b", b"c", b"\xff"].map(|name| EntryName::new(name).unwrap());
     let mut all = vec![TreePath::root()];
     let mut last = all.clone();
     for _ in 0..depth {
-        last = last.iter().flat_map(|parent| names.clone().map(|name| parent.join(&name))).collect();
+        last = last
+            .iter()
+            .flat_map(|parent| names.clone().map(|name| parent.join(&name)))
+            .collect();
         all.extend(last.clone());
     }
     all
@@ -29,26 +32,37 @@ static SMALL_WORLD: LazyLock<Vec<TreePath>> = LazyLock::new(|| world(3));
 static DEEP_WORLD: LazyLock<Vec<TreePath>> = LazyLock::new(|| world(6));
 static NAMES: LazyLock<Vec<TreePath>> = LazyLock::new(many_names);
 
-/// All names of up to four of `a`, `b`, `c`, `.` and a byte that is no character.
+/// All names of up to four of `a`, `b`, `c`, `.` and a byte that is not part of a character.
 fn many_names() -> Vec<TreePath> {
     let mut names = vec![Vec::new()];
     let mut last = names.clone();
     for _ in 0..4 {
-        last = last.iter().flat_map(|name| b"abc.\xff".map(|byte| [&name[..], &[byte]].concat())).collect();
+        last = last
+            .iter()
+            .flat_map(|name| b"abc.\xff".map(|byte| [&name[..], &[byte]].concat()))
+            .collect();
         names.extend(last.clone());
     }
     let is_name = |name: &&Vec<u8>| !matches!(&name[..], b"" | b"." | b"..");
-    names.iter().filter(is_name).map(|name| TreePath::parse(name).unwrap()).collect()
+    names
+        .iter()
+        .filter(is_name)
+        .map(|name| TreePath::parse(name).unwrap())
+        .collect()
 }
 
 /// About names of one component.
 fn name_pattern() -> impl Strategy<Value = String> {
-    let token = select(vec!["a", "b", "*", "?", "[ab]", "[!a]", "[^.]", "\\.", "{a,}", "{b*,?}"]);
+    let token = select(vec![
+        "a", "b", "*", "?", "[ab]", "[!a]", "[^.]", "\\.", "{a,}", "{b*,?}",
+    ]);
     let parts = vec(token, 1..4).prop_map(|tokens| format!("/{}", tokens.concat()));
-    parts.prop_filter("about one name", |text| !text.contains("**") && Pattern::parse(text).is_ok())
+    parts.prop_filter("about one name", |text| {
+        !text.contains("**") && Pattern::parse(text).is_ok()
+    })
 }
 
-/// Needs no more than three names to be told from another.
+/// Needs no more than three names to be distinguished from another.
 fn path_pattern() -> impl Strategy<Value = String> {
     let simple = || select(vec!["a", "b", "*", "**", "**", "[ab]", "[!a]"]);
     let braces = select(vec!["{a,b/a}", "{b,**/a}", "{a,**}", "{*/b,{a,b}}"]);
@@ -102,21 +116,24 @@ fn every_set() -> [Labels; 4] {
 
 /// Whether the first matches only paths of the world that the second matches, and not all of them.
 fn refines_in(world: &[TreePath], narrow: &str, wide: &str) -> bool {
-    let (narrow, wide) = (Pattern::parse(narrow).unwrap(), Pattern::parse(wide).unwrap());
+    let narrow = Pattern::parse(narrow).unwrap();
+    let wide = Pattern::parse(wide).unwrap();
     let is_within = |narrow: &Pattern, wide: &Pattern| {
-        world.iter().all(|path| !narrow.matches(path) || wide.matches(path))
+        world
+            .iter()
+            .all(|path| !narrow.matches(path) || wide.matches(path))
     };
     is_within(&narrow, &wide) && !is_within(&wide, &narrow)
 }
 
-/// As the rules find it.
+/// The answer of the rules.
 fn refines(narrow: &str, wide: &str) -> bool {
     let rule = |text: &str, level| Rule::new(Pattern::parse(text).unwrap(), level);
     let rules = Rules::new(vec![rule(narrow, Level::Read), rule(wide, Level::None)]).unwrap();
-    rules.0.judge.refines(0, 1)
+    rules.0.precedence.refines(0, 1)
 }
 
-/// Which rule decides, word by word as it is defined.
+/// Selects the deciding rule literally as the documentation defines it.
 struct Definition {
     rules: Vec<Rule>,
     /// `refined[a][b]`: the rule b refines a.
@@ -130,55 +147,77 @@ impl Definition {
             _ => false,
         };
         let row = |wide| rules.iter().map(|narrow| is_refined(wide, narrow)).collect();
-        Definition { refined: rules.iter().map(row).collect(), rules: rules.to_vec() }
+        Definition {
+            refined: rules.iter().map(row).collect(),
+            rules: rules.to_vec(),
+        }
     }
 
     fn level(&self, path: &TreePath, labels: &Labels) -> Level {
         let is_about = |rule: &Rule| match &rule.subject {
-            Subject::Paths(pattern) => pattern.matches(path),
-            Subject::Label(label) => labels.contains(label),
+            RuleSubject::Paths(pattern) => pattern.matches(path),
+            RuleSubject::Label(label) => labels.contains(label),
         };
-        let matching: Vec<usize> =
-            (0..self.rules.len()).filter(|index| is_about(&self.rules[*index])).collect();
+        let matching: Vec<usize> = (0..self.rules.len())
+            .filter(|index| is_about(&self.rules[*index]))
+            .collect();
         let Some(top) = matching.iter().map(|rule| self.rules[*rule].priority).max() else {
             return Level::None;
         };
-        let top: Vec<usize> = matching.into_iter().filter(|rule| self.rules[*rule].priority == top).collect();
+        let top: Vec<usize> = matching
+            .into_iter()
+            .filter(|rule| self.rules[*rule].priority == top)
+            .collect();
         let stands = |rule: &&usize| !top.iter().any(|other| self.refined[**rule][*other]);
-        top.iter().filter(stands).map(|rule| self.rules[*rule].level).min().unwrap()
+        top.iter()
+            .filter(stands)
+            .map(|rule| self.rules[*rule].level)
+            .min()
+            .unwrap()
     }
 }
 
-/// Checks an answer that one path of a world can show to be wrong if it is yes: then the small world must show
-/// none. If it is no, some world must show one.
+/// Checks an answer that a single path of a world can refute if it is yes: then the small world must not
+/// contain one. If it is no, some world must contain one.
 fn check_for_all(answer: bool, mut holds: impl FnMut(&TreePath) -> bool) -> Result<(), TestCaseError> {
     if answer {
         let against = SMALL_WORLD[1..].iter().find(|path| !holds(path));
         prop_assert_eq!(against, None, "the answer is yes");
     } else {
-        prop_assert!(DEEP_WORLD[1..].iter().any(|path| !holds(path)), "the answer is no");
+        prop_assert!(
+            DEEP_WORLD[1..].iter().any(|path| !holds(path)),
+            "the answer is no"
+        );
     }
     Ok(())
 }
 
 /// Walks to a path; each entry on the way has labels of its own.
-fn walk(rules: &Rules, path: &TreePath, labels: impl Fn(usize) -> Labels) -> Standing {
+fn walk(rules: &Rules, path: &TreePath, labels: impl Fn(usize) -> Labels) -> RuleState {
     let root = rules.root(&labels(0));
-    let step = |at: Standing, (depth, name): (usize, EntryName)| {
+    let step = |at: RuleState, (depth, name): (usize, EntryName)| {
         rules.child(&at, name.as_bytes(), &labels(depth + 1))
     };
     path.components().enumerate().fold(root, step)
 }
 
-fn plainly(rules: &Rules, path: &TreePath) -> Standing {
+fn plainly(rules: &Rules, path: &TreePath) -> RuleState {
     walk(rules, path, |_| Labels::default())
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
+/// The number of cases, or `PROPTEST_CASES` if that is set.
 fn cases(usual: u32) -> ProptestConfig {
     let asked = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { usual };
-    ProptestConfig { cases, failure_persistence: None, ..asked }
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
+        asked.cases
+    } else {
+        usual
+    };
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..asked
+    }
 }
 
 proptest! {
@@ -211,7 +250,8 @@ proptest! {
 
     #[test]
     fn the_order_of_rules_never_matters(list in vec(rule(), 0..8).prop_flat_map(|list| (Just(list.clone()), Just(list).prop_shuffle()))) {
-        let (one, other) = (Rules::new(list.0).unwrap(), Rules::new(list.1).unwrap());
+        let one = Rules::new(list.0).unwrap();
+        let other = Rules::new(list.1).unwrap();
         for path in SMALL_WORLD.iter() {
             prop_assert_eq!(plainly(&one, path).level(), plainly(&other, path).level());
             let explain = |rules: &Rules| rules.explain(path, |_| Labels::default()).deciding.map(|rule| rule.to_string());
@@ -224,7 +264,8 @@ proptest! {
         let before = Rules::new(list.clone()).unwrap();
         let after = Rules::new([list, vec![added.clone()]].concat()).unwrap();
         for path in SMALL_WORLD.iter() {
-            let (before, after) = (plainly(&before, path).level(), plainly(&after, path).level());
+            let before = plainly(&before, path).level();
+            let after = plainly(&after, path).level();
             prop_assert!(after <= before.max(added.level), "{path}: {before} became {after}");
             if !added.pattern().unwrap().matches(path) {
                 prop_assert_eq!(after, before);
@@ -236,8 +277,8 @@ proptest! {
     fn what_everything_below_has_is_exact(list in list_with_labels(), base in base(), inherited in labels(), least in level()) {
         let rules = Rules::new(list.clone()).unwrap();
         let definition = Definition::new(&list);
-        let standing = walk(&rules, &base, |depth| if depth == 0 { inherited.clone() } else { set(&[]) });
-        check_for_all(rules.is_all_below(&standing, least), |below| {
+        let rule_state = walk(&rules, &base, |depth| if depth == 0 { inherited.clone() } else { set(&[]) });
+        check_for_all(rules.is_all_below(&rule_state, least), |below| {
             let path = base.join_path(below);
             every_set().iter().all(|own| definition.level(&path, &own.union(&inherited)) >= least)
         })?;
@@ -270,6 +311,16 @@ proptest! {
     }
 
     #[test]
+    fn what_is_closed_as_a_whole_opens_nothing(list in vec(rule(), 0..6), base in base()) {
+        let rules = Rules::new(list).unwrap();
+        let at = plainly(&rules, &base);
+        for least in Level::ALL {
+            let is_found = rules.0.says_below(&at.state, |verdict| decide::level(verdict) >= least);
+            prop_assert_eq!(Ok(rules.is_any_below(&at, least)), is_found);
+        }
+    }
+
+    #[test]
     fn what_is_passable_is_exact(list in vec(rule(), 0..6), base in base()) {
         let rules = Rules::new(list.clone()).unwrap();
         let definition = Definition::new(&list);
@@ -288,9 +339,9 @@ proptest! {
     #[test]
     fn equal_standings_are_alike_below(list in vec(rule(), 0..8)) {
         let rules = Rules::new(list).unwrap();
-        let standings: Vec<Standing> = SMALL_WORLD[..21].iter().map(|path| plainly(&rules, path)).collect();
-        for one in &standings {
-            for other in &standings {
+        let rule_states: Vec<RuleState> = SMALL_WORLD[..21].iter().map(|path| plainly(&rules, path)).collect();
+        for one in &rule_states {
+            for other in &rule_states {
                 prop_assert!(one != other || rules.is_same_below(one, other) && one.level() == other.level());
             }
         }

@@ -11,9 +11,11 @@ pub(super) fn path(text: &str) -> TreePath {
     TreePath::parse(text.as_bytes()).unwrap()
 }
 
-pub(super) fn at(rules: &Rules, text: &str) -> Standing {
+pub(super) fn at(rules: &Rules, text: &str) -> RuleState {
     let root = rules.root(&Labels::default());
-    path(text).components().fold(root, |at, name| rules.child(&at, name.as_bytes(), &Labels::default()))
+    path(text).components().fold(root, |at, name| {
+        rules.child(&at, name.as_bytes(), &Labels::default())
+    })
 }
 
 #[track_caller]
@@ -23,7 +25,11 @@ fn check_pattern(pattern: &str, matched: &[&str], others: &[&str]) {
     for (texts, expected) in [(matched, true), (others, false)] {
         for text in texts {
             assert_eq!(parsed.matches(&path(text)), expected, "{pattern} and {text}");
-            assert_eq!(at(&rules, text).level() == Level::Read, expected, "{pattern} and {text}, walking");
+            assert_eq!(
+                at(&rules, text).level() == Level::Read,
+                expected,
+                "{pattern} and {text}, walking"
+            );
         }
     }
 }
@@ -50,8 +56,16 @@ fn a_slash_at_the_end_covers_what_is_below() {
 fn stars_stay_within_names_and_double_stars_do_not() {
     check_pattern("*.rs", &["/a.rs", "/.rs"], &["/src/a.rs", "/a.rs/b", "/a.rsx"]);
     check_pattern("**/*.rs", &["/a.rs", "/src/x/a.rs"], &["/a.rs/b"]);
-    check_pattern("a/**/z", &["/a/z", "/a/b/z", "/a/b/c/z", "/a/z/z"], &["/z", "/a", "/a/z/b"]);
-    check_pattern("**/a/**/b/**", &["/a/b", "/x/a/y/b/z", "/a/a/b"], &["/b/a", "/a", "/b"]);
+    check_pattern(
+        "a/**/z",
+        &["/a/z", "/a/b/z", "/a/b/c/z", "/a/z/z"],
+        &["/z", "/a", "/a/z/b"],
+    );
+    check_pattern(
+        "**/a/**/b/**",
+        &["/a/b", "/x/a/y/b/z", "/a/a/b"],
+        &["/b/a", "/a", "/b"],
+    );
     check_pattern("a*b*c", &["/abc", "/a1b2c", "/abcbc"], &["/ab", "/acb"]);
 }
 
@@ -74,7 +88,11 @@ fn single_characters_and_classes_match_characters_and_not_bytes() {
 fn braces_stand_for_each_of_their_alternatives() {
     check_pattern("{a,b}.txt", &["/a.txt", "/b.txt"], &["/c.txt", "/a"]);
     check_pattern("a{,.bak}", &["/a", "/a.bak"], &["/a.", "/.bak"]);
-    check_pattern("{src/{a,b},doc}/*.md", &["/src/a/x.md", "/src/b/x.md", "/doc/x.md"], &["/src/x.md"]);
+    check_pattern(
+        "{src/{a,b},doc}/*.md",
+        &["/src/a/x.md", "/src/b/x.md", "/doc/x.md"],
+        &["/src/x.md"],
+    );
     check_pattern("{a/,b}", &["/a", "/a/x", "/b"], &["/b/x"]);
     check_pattern("x{*,a}*", &["/x", "/xyz"], &["/y/x"]);
 }
@@ -87,7 +105,11 @@ fn a_backslash_takes_the_meaning_from_a_character() {
 
 #[track_caller]
 fn check_refused(pattern: &str, position: usize, reason: PatternFault) {
-    assert_eq!(Pattern::parse(pattern), Err(BadPattern { position, reason }), "{pattern}");
+    assert_eq!(
+        Pattern::parse(pattern),
+        Err(BadPattern { position, reason }),
+        "{pattern}"
+    );
 }
 
 #[test]
@@ -118,14 +140,25 @@ fn a_bad_pattern_is_refused_where_it_is_bad() {
 
 #[test]
 fn a_rule_is_a_pattern_and_a_level_and_perhaps_a_priority() {
-    for text in ["/src/=read", "a=b=none", "**/x=append@-3", "label:private=none@7", "/label:x=view"] {
+    for text in [
+        "/src/=read",
+        "a=b=none",
+        "**/x=append@-3",
+        "label:private=none@7",
+        "/label:x=view",
+    ] {
         assert_eq!(Rule::parse(text).unwrap().to_string(), text);
     }
     assert_eq!(Rule::parse("a=read@0").unwrap().to_string(), "a=read");
     let position = |text| Rule::parse(text).unwrap_err().position();
     assert_eq!(Rule::parse("a"), Err(BadRule::NoLevel));
     assert_eq!(
-        (position("ab=wrote"), position("a=read@x"), position("label:A=read"), position("a**=read")),
+        (
+            position("ab=wrote"),
+            position("a=read@x"),
+            position("label:A=read"),
+            position("a**=read")
+        ),
         (3, 7, 6, 1)
     );
 }
@@ -150,13 +183,22 @@ fn the_rule_about_fewer_paths_decides_and_then_the_stricter_one() {
         &["/**=write", "/a/=read"],
         &[("/", Level::Write), ("/a/b", Level::Read), ("/b", Level::Write)],
     );
-    check_level(&["/**=none", "/a/=write"], &[("/a/b", Level::Write), ("/b", Level::None)]);
-    // Neither is about fewer paths.
-    check_level(&["/a/=write", "**/*.key=none"], &[("/a/x.key", Level::None), ("/a/x", Level::Write)]);
+    check_level(
+        &["/**=none", "/a/=write"],
+        &[("/a/b", Level::Write), ("/b", Level::None)],
+    );
+    // Neither matches fewer paths.
+    check_level(
+        &["/a/=write", "**/*.key=none"],
+        &[("/a/x.key", Level::None), ("/a/x", Level::Write)],
+    );
     // The same paths, written in two ways.
     check_level(&["{a,b}=write", "[ab]=view"], &[("/a", Level::View)]);
     // One refines the other through a third.
-    check_level(&["/**=none", "/a/=read", "/a/b/=write"], &[("/a/b/c", Level::Write), ("/a/c", Level::Read)]);
+    check_level(
+        &["/**=none", "/a/=read", "/a/b/=write"],
+        &[("/a/b/c", Level::Write), ("/a/c", Level::Read)],
+    );
 }
 
 #[test]
@@ -167,15 +209,26 @@ fn a_higher_priority_decides_before_everything_else() {
 
 #[test]
 fn a_label_is_inherited_and_neither_refines_nor_is_refined() {
-    let rules = rules(&["/**=write", "/a/b=write", "label:private=view", "label:free=append@1"]);
+    let rules = rules(&[
+        "/**=write",
+        "/a/b=write",
+        "label:private=view",
+        "label:free=append@1",
+    ]);
     let set = |name: &str| [crate::Label::new(name).unwrap()].into_iter().collect::<Labels>();
     let none = Labels::default();
     let a = rules.child(&rules.root(&none), b"a", &set("private"));
     assert_eq!(a.level(), Level::View);
     assert_eq!(rules.child(&a, b"b", &none).level(), Level::View);
     assert_eq!(rules.child(&a, b"b", &set("free")).level(), Level::Append);
-    assert_eq!(rules.child(&rules.root(&none), b"b", &set("unknown")).level(), Level::Write);
-    assert!(!rules.is_all_below(&rules.root(&none), Level::Append), "an entry may have the label");
+    assert_eq!(
+        rules.child(&rules.root(&none), b"b", &set("unknown")).level(),
+        Level::Write
+    );
+    assert!(
+        !rules.is_all_below(&rules.root(&none), Level::Append),
+        "an entry may have the label"
+    );
     assert!(rules.is_all_below(&rules.root(&none), Level::View));
 }
 
@@ -201,13 +254,26 @@ fn a_label_cannot_open_a_way_but_it_can_close_one() {
 
 #[track_caller]
 fn check_explained(rules: &Rules, text: &str, expected: &str) {
-    assert_eq!(rules.explain(&path(text), |_| Labels::default()).to_string(), expected);
+    assert_eq!(
+        rules.explain(&path(text), |_| Labels::default()).to_string(),
+        expected
+    );
 }
 
 #[test]
 fn an_explanation_names_the_rule_and_what_it_beats() {
-    let list = ["/**=write", "**/{.env*,*.key}/=none", "**/x.key/=none", "/a/=view@-1", "/?/*.key=read"];
-    let named = |text: &&str| Rule::parse(text).unwrap().with_origin(Origin::new("avfs.toml:1"));
+    let list = [
+        "/**=write",
+        "**/{.env*,*.key}/=none",
+        "**/x.key/=none",
+        "/a/=view@-1",
+        "/?/*.key=read",
+    ];
+    let named = |text: &&str| {
+        Rule::parse(text)
+            .unwrap()
+            .with_origin(RuleOrigin::new("avfs.toml:1"))
+    };
     let rules = Rules::new(list.iter().map(named).collect()).unwrap();
     check_explained(&rules, "/b", "/b: write\ndecided by /**=write (avfs.toml:1)");
     check_explained(
@@ -225,5 +291,22 @@ not by /?/*.key=read (avfs.toml:1): it is less strict",
         "/b",
         "/b: read\ndecided by {a,b}=read through b",
     );
-    check_explained(&super::meaning::rules(&["a=read"]), "/b", "/b: none\nno rule is about it");
+    check_explained(
+        &super::meaning::rules(&["a=read"]),
+        "/b",
+        "/b: none\nno rule is about it",
+    );
+}
+
+#[test]
+fn a_list_that_is_asked_for_again_is_shared() {
+    let list = |level| vec![Rule::parse(&format!("/shared-once/**={level}")).unwrap()];
+    let first = Rules::shared(list("read")).unwrap();
+    let again = Rules::shared(list("read")).unwrap();
+    let other = Rules::shared(list("write")).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first.0, &again.0));
+    assert!(!std::sync::Arc::ptr_eq(&first.0, &other.0));
+    assert_eq!(other.list(), list("write"));
+    let bad = vec![Rule::parse("/a=read").unwrap(); RULES_MAX + 1];
+    assert_eq!(Rules::shared(bad).unwrap_err(), BadRules::TooMany(RULES_MAX + 1));
 }

@@ -12,24 +12,34 @@ fn preset(preset: Preset) -> Rules {
 fn check(rules: &Rules, level: Level, paths: &[&str]) {
     for text in paths {
         let found = at(rules, text).level();
-        assert_eq!(found, level, "{}", rules.explain(&path(text), |_| Labels::default()));
+        assert_eq!(
+            found,
+            level,
+            "{}",
+            rules.explain(&path(text), |_| Labels::default())
+        );
     }
 }
 
 const BOTH: [Preset; 2] = [Preset::AgentSafe, Preset::Development];
 
-/// Of the secrets' names, each `*` is filled.
+/// The names of secrets, with each `*` filled in.
 fn secret_names() -> Vec<String> {
-    let lists =
-        [presets::names::SECRETS, presets::names::SECRETS_WITH_PUBLIC, presets::names::SECRETS_BY_WORD];
+    let lists = [
+        presets::names::SECRETS,
+        presets::names::SECRETS_WITH_PUBLIC,
+        presets::names::SECRETS_BY_WORD,
+    ];
     lists.concat().iter().map(|name| name.replace('*', "q")).collect()
 }
 
 #[test]
 fn the_simple_presets_say_one_thing() {
-    for (name, level) in
-        [("read-only", Level::Read), ("full-access", Level::Write), ("view-only", Level::View)]
-    {
+    for (name, level) in [
+        ("read-only", Level::Read),
+        ("full-access", Level::Write),
+        ("view-only", Level::View),
+    ] {
         let preset: Preset = name.parse().unwrap();
         let rules = self::preset(preset);
         check(&rules, level, &["/", "/a", "/.env", "/.git/config"]);
@@ -43,7 +53,11 @@ fn secrets_are_hidden_at_any_depth_and_nothing_shows_below_them() {
     for rules in BOTH.map(preset) {
         for name in secret_names() {
             for place in ["", "/a", "/a/b", "/output", "/tmp/x"] {
-                check(&rules, Level::None, &[&format!("{place}/{name}"), &format!("{place}/{name}/x/y")]);
+                check(
+                    &rules,
+                    Level::None,
+                    &[&format!("{place}/{name}"), &format!("{place}/{name}/x/y")],
+                );
                 assert!(
                     !rules.is_passable(&at(&rules, &format!("{place}/{name}"))),
                     "{place}/{name} is seen"
@@ -53,7 +67,11 @@ fn secrets_are_hidden_at_any_depth_and_nothing_shows_below_them() {
         check(
             &rules,
             Level::None,
-            &["/.env/.env.example", "/secrets/node_modules/a.key", "/.ssh/id_rsa.pub"],
+            &[
+                "/.env/.env.example",
+                "/secrets/node_modules/a.key",
+                "/.ssh/id_rsa.pub",
+            ],
         );
     }
 }
@@ -74,8 +92,16 @@ fn what_is_public_is_not_hidden() {
         "/web/node_modules/x/test/key.pem",
         "/.venv/lib/python3.12/site-packages/certifi/cacert.pem",
     ];
-    check(&preset(Preset::Development), Level::Write, &[&public[..], &packages].concat());
-    check(&preset(Preset::AgentSafe), Level::Read, &[&public[..], &packages].concat());
+    check(
+        &preset(Preset::Development),
+        Level::Write,
+        &[&public[..], &packages].concat(),
+    );
+    check(
+        &preset(Preset::AgentSafe),
+        Level::Read,
+        &[&public[..], &packages].concat(),
+    );
 }
 
 #[test]
@@ -135,6 +161,33 @@ fn what_tools_of_the_host_run_is_not_writable() {
                 ".continue/mcpServers/x.yaml",
                 ".continuerc.json",
                 ".config/mise/config.toml",
+                ".hg/requires",
+                ".hg/sharedpath",
+                ".hg/hgrc-not-shared",
+                ".hg/store/00changelog.i",
+                ".jj/repo/config.toml",
+                ".sl/config",
+                ".pijul/config",
+                ".bzr/branch/branch.conf",
+                "_darcs/prefs/defaults",
+                "CVS/Root",
+                "lefthook-local.yml",
+                ".lefthook/pre-commit/lint.sh",
+                ".huskyrc",
+                ".huskyrc.json",
+                "crush.json",
+                ".crush.json",
+                ".clinerules/hooks/x",
+                "mise.local.toml",
+                "mise.test.local.toml",
+                ".mise/config.toml",
+                "mise/config.toml",
+                "jupyter_notebook_config.py",
+                "jupyter_server_config.json",
+                ".ghci",
+                ".ocamlinit",
+                ".iex.exs",
+                ".Renviron",
                 ".Rprofile",
                 ".irbrc",
                 ".pryrc",
@@ -166,6 +219,7 @@ fn installed_packages_may_have_files_that_tools_of_the_host_run_elsewhere() {
             "/node_modules/x/.git/hooks/pre-commit",
             "/node_modules/x/.dir-locals.el",
             "/node_modules/x/.dir-locals-2.el",
+            "/node_modules/x/.hg/hgrc",
         ];
         check(&rules, Level::Read, &protected);
     }
@@ -185,7 +239,13 @@ fn names_that_the_host_runs_are_known_without_a_preset() {
     ] {
         assert!(Preset::names_run_by_host(&path(name)), "{name}");
     }
-    for name in ["/src/main.rs", "/.vscode/notes.md", "/.env", "/node_modules/iconv-lite/.idea/a", "/"] {
+    for name in [
+        "/src/main.rs",
+        "/.vscode/notes.md",
+        "/.env",
+        "/node_modules/iconv-lite/.idea/a",
+        "/",
+    ] {
         assert!(!Preset::names_run_by_host(&path(name)), "{name}");
     }
 }
@@ -217,18 +277,41 @@ fn links_that_bring_files_to_names_that_the_host_runs_are_known() {
 
 #[test]
 fn rules_about_files_of_a_project_are_told_apart_from_those_about_git() {
-    let about: Vec<Rule> =
-        Preset::Development.rules().into_iter().filter(Preset::is_about_project_files_run).collect();
-    let rules = Preset::Development.rules().into_iter().filter(|rule| !about.contains(rule)).collect();
+    let about: Vec<Rule> = Preset::Development
+        .rules()
+        .into_iter()
+        .filter(Preset::is_about_project_files_run)
+        .collect();
+    let rules = Preset::Development
+        .rules()
+        .into_iter()
+        .filter(|rule| !about.contains(rule))
+        .collect();
     let rules = Rules::new(rules).unwrap();
-    check(&rules, Level::Write, &["/.husky/pre-commit", "/.idea", "/.vscode/tasks.json", "/.dir-locals.el"]);
+    check(
+        &rules,
+        Level::Write,
+        &[
+            "/.husky/pre-commit",
+            "/.idea",
+            "/.vscode/tasks.json",
+            "/.dir-locals.el",
+        ],
+    );
     check(&rules, Level::Read, &["/.git/config", "/.git/hooks/pre-commit"]);
-    check(&rules, Level::None, &["/.env", "/.envrc", "/.ssh/x", "/.husky/.env"]);
+    check(
+        &rules,
+        Level::None,
+        &["/.env", "/.envrc", "/.ssh/x", "/.husky/.env"],
+    );
     let own = Rule::parse("**/.husky/=read").unwrap();
-    assert!(!Preset::is_about_project_files_run(&own), "a rule of the user is the user's");
+    assert!(
+        !Preset::is_about_project_files_run(&own),
+        "a rule of the user is the user's"
+    );
 }
 
-/// What `git add`, `commit`, `rebase`, `stash` and `worktree add` write.
+/// Files that `git add`, `commit`, `rebase`, `stash` and `worktree add` write.
 const WRITTEN_BY_GIT: &[&str] = &[
     ".git",
     ".git/index",
@@ -252,7 +335,11 @@ const WRITTEN_BY_GIT: &[&str] = &[
 fn git_can_write_what_it_needs() {
     for rules in BOTH.map(preset) {
         for name in WRITTEN_BY_GIT {
-            check(&rules, Level::Write, &[&format!("/{name}"), &format!("/a/b/{name}")]);
+            check(
+                &rules,
+                Level::Write,
+                &[&format!("/{name}"), &format!("/a/b/{name}")],
+            );
         }
         check(&rules, Level::Write, &["/.git/refs/heads/secrets/fix"]);
     }
@@ -286,7 +373,11 @@ fn development_lets_tools_build() {
 fn agent_safe_writes_output_and_tmp_only() {
     let rules = preset(Preset::AgentSafe);
     check(&rules, Level::Write, &["/output", "/output/a/b", "/tmp/x"]);
-    check(&rules, Level::Read, &["/", "/src/main.rs", "/a/output/x", "/outputs"]);
+    check(
+        &rules,
+        Level::Read,
+        &["/", "/src/main.rs", "/a/output/x", "/outputs"],
+    );
 }
 
 #[test]
@@ -294,7 +385,10 @@ fn a_repository_made_in_the_task_is_free() {
     for rules in BOTH.map(preset) {
         let fresh: Labels = [Label::fresh_repository()].into_iter().collect();
         let git = rules.child(&at(&rules, "/sub"), b".git", &fresh);
-        assert_eq!(rules.child(&git, b"config", &Labels::default()).level(), Level::Write);
+        assert_eq!(
+            rules.child(&git, b"config", &Labels::default()).level(),
+            Level::Write
+        );
     }
 }
 
@@ -303,7 +397,9 @@ fn the_rules_of_a_preset_say_where_they_come_from_and_read_back() {
     for preset in Preset::ALL {
         for rule in preset.rules() {
             assert_eq!(rule.origin.as_str(), format!("preset {preset}"));
-            let again = Rule::parse_stored(&rule.to_string()).unwrap().with_origin(rule.origin.clone());
+            let again = Rule::parse_stored(&rule.to_string())
+                .unwrap()
+                .with_origin(rule.origin.clone());
             assert_eq!(again, rule);
         }
     }

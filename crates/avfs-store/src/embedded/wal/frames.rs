@@ -3,13 +3,13 @@
 //! A header of 32 bytes: magic, version, page size, sequence, two salts, and two words of check sum over the
 //! first 24 bytes. Then frames: page number, size of the database in pages if the frame ends a transaction
 //! (otherwise 0), the two salts, two words of check sum, the page. The sum of a frame covers its first eight
-//! bytes and its page and goes on from the sum of the frame before. The last bit of the magic is the order
-//! of bytes in which the sum reads words. Frames with other salts are of an earlier generation: the log is
-//! written anew from its start, with new salts, once all of it is in the database.
+//! bytes and its page and continues from the sum of the previous frame. The last bit of the magic is the byte
+//! order in which the sum reads words. Frames with other salts are of an earlier generation: the log is
+//! overwritten from its start, with new salts, once all of it is in the database.
 
 use std::fmt;
 
-use crate::embedded::wal::note::Note;
+use crate::embedded::wal::note::WalNote;
 
 pub(crate) const HEADER_LEN: usize = 32;
 pub(crate) const FRAME_LEN: usize = FRAME_HEADER_LEN + PAGE_LEN;
@@ -23,32 +23,32 @@ pub(crate) const SALTS: std::ops::Range<usize> = 8..16;
 pub(crate) const SUM: std::ops::Range<usize> = 16..24;
 
 /// A log that has at least a header.
-pub(crate) struct Log {
+pub(crate) struct WalFrames {
     header: [u8; HEADER_LEN],
     frames: Vec<u8>,
 }
 
 /// Where a log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Damage {
+pub(crate) enum WalDamage {
     Header,
     /// Frames count from 1.
     Frame(usize),
 }
 
-/// What a sound header says.
+/// The fields of a sound header.
 #[derive(Clone, Copy)]
-pub(crate) struct Header {
+pub(crate) struct WalHeader {
     pub salts: [u8; 8],
-    pub sum: Sum,
+    pub sum: WalChecksum,
     big_endian: bool,
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for WalDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Damage::Header => write!(f, "its header does not match its check sum"),
-            Damage::Frame(number) => {
+            WalDamage::Header => write!(f, "its header does not match its check sum"),
+            WalDamage::Frame(number) => {
                 write!(
                     f,
                     "frame {number} is not what was committed, so all commits from there on are missing"
@@ -58,11 +58,11 @@ impl fmt::Display for Damage {
     }
 }
 
-impl Log {
-    pub(crate) fn new(mut bytes: Vec<u8>) -> Option<Log> {
+impl WalFrames {
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Option<WalFrames> {
         let header = *bytes.first_chunk()?;
         let frames = bytes.split_off(HEADER_LEN);
-        Some(Log { header, frames })
+        Some(WalFrames { header, frames })
     }
 
     pub(crate) fn header_bytes(&self) -> &[u8; HEADER_LEN] {
@@ -73,16 +73,20 @@ impl Log {
         &mut self.header
     }
 
-    pub(crate) fn header(&self) -> Option<Header> {
+    pub(crate) fn header(&self) -> Option<WalHeader> {
         let magic = word(&self.header, 0, true);
         let big_endian = magic & 1 == 1;
-        let sum = Sum::default().over(&self.header[..24], big_endian);
+        let sum = WalChecksum::default().over(&self.header[..24], big_endian);
         let sound = magic & !1 == MAGIC
             && word(&self.header, 4, true) == VERSION
             && word(&self.header, 8, true) as usize == PAGE_LEN
-            && sum == Sum::stored(&self.header[24..]);
+            && sum == WalChecksum::stored(&self.header[24..]);
         let salts = *self.header[16..].first_chunk()?;
-        sound.then_some(Header { salts, sum, big_endian })
+        sound.then_some(WalHeader {
+            salts,
+            sum,
+            big_endian,
+        })
     }
 
     pub(crate) fn frame(&self, number: usize) -> Option<&[u8]> {
@@ -93,58 +97,65 @@ impl Log {
         self.frames.chunks_exact_mut(FRAME_LEN).nth(number - 1)
     }
 
-    /// How many frames from the start on are sound, and the sum up to there.
-    pub(crate) fn sound_frames(&self, header: &Header) -> (usize, Sum) {
-        let (mut count, mut sum) = (0, header.sum);
+    /// The number of sound frames from the start, and the sum after them.
+    pub(crate) fn sound_frames(&self, header: &WalHeader) -> (usize, WalChecksum) {
+        let mut count = 0;
+        let mut sum = header.sum;
         for frame in self.frames.chunks_exact(FRAME_LEN) {
             let next = header.frame_sum(sum, frame);
-            if !header.is_of_this_generation(frame) || next != Sum::stored(&frame[SUM]) {
+            if !header.is_of_this_generation(frame) || next != WalChecksum::stored(&frame[SUM]) {
                 break;
             }
-            (count, sum) = (count + 1, next);
+            count += 1;
+            sum = next;
         }
         (count, sum)
     }
 
     /// The pages of all sound transactions.
     pub(crate) fn committed_pages(&self) -> Vec<(usize, Vec<u8>)> {
-        let Some(header) = self.header() else { return Vec::new() };
+        let Some(header) = self.header() else {
+            return Vec::new();
+        };
         let (sound, _) = self.sound_frames(&header);
         let frames: Vec<&[u8]> = self.frames.chunks_exact(FRAME_LEN).take(sound).collect();
-        let committed = frames.iter().rposition(|frame| ends_transaction(frame)).map_or(0, |last| last + 1);
+        let committed = frames
+            .iter()
+            .rposition(|frame| ends_transaction(frame))
+            .map_or(0, |last| last + 1);
         let page = |frame: &&[u8]| (word(frame, 0, true) as usize, frame[FRAME_HEADER_LEN..].to_vec());
         frames[..committed].iter().map(page).collect()
     }
 
-    /// Says what is damaged, as far as that can be proved.
-    pub(crate) fn damage(&self, note: Option<&Note>) -> Option<Damage> {
+    /// The damage, as far as it can be proved.
+    pub(crate) fn damage(&self, note: Option<&WalNote>) -> Option<WalDamage> {
         let Some(header) = self.header() else {
-            return (!self.frames.is_empty()).then_some(Damage::Header);
+            return (!self.frames.is_empty()).then_some(WalDamage::Header);
         };
         let (sound, sum) = self.sound_frames(&header);
         if self.goes_on_behind(&header, sound + 1, sum) {
-            return Some(Damage::Frame(sound + 1));
+            return Some(WalDamage::Frame(sound + 1));
         }
         let note = note.filter(|note| note.salts == header.salts)?;
         let noted = note.frame as usize;
         if sound < noted {
-            return Some(Damage::Frame(sound + 1));
+            return Some(WalDamage::Frame(sound + 1));
         }
         let stored = self.frame(noted).map(|frame| &frame[SUM]);
-        (stored != Some(&note.sum)).then_some(Damage::Frame(noted))
+        (stored != Some(&note.sum)).then_some(WalDamage::Frame(noted))
     }
 
-    /// Whether the log goes on behind the transaction that the bad frame `bad` belongs to.
-    fn goes_on_behind(&self, header: &Header, bad: usize, sum: Sum) -> bool {
+    /// Whether the log continues after the transaction to which the bad frame `bad` belongs.
+    fn goes_on_behind(&self, header: &WalHeader, bad: usize, sum: WalChecksum) -> bool {
         let mut frames = self.frames.chunks_exact(FRAME_LEN).skip(bad - 1);
         let Some(first) = frames.next() else { return false };
-        // If the stored sum is what is damaged, the next frame goes on from the one that was meant. If the
-        // sum is right, the salts are damaged, which it does not cover.
-        let mut seeds = [Sum::stored(&first[SUM]), header.frame_sum(sum, first)];
+        // If the stored sum is damaged, the next frame continues from the original sum. If the sum is right,
+        // the damage is in the salts, which it does not cover.
+        let mut seeds = [WalChecksum::stored(&first[SUM]), header.frame_sum(sum, first)];
         let is_ours = header.is_of_this_generation(first) || seeds[0] == seeds[1];
         let mut ended = is_ours && ends_transaction(first);
         for frame in frames.take_while(|frame| header.is_of_this_generation(frame)) {
-            let stored = Sum::stored(&frame[SUM]);
+            let stored = WalChecksum::stored(&frame[SUM]);
             let goes_on = seeds.iter().any(|seed| header.frame_sum(*seed, frame) == stored);
             if goes_on && ended {
                 return true;
@@ -156,21 +167,22 @@ impl Log {
     }
 }
 
-impl Header {
-    pub(crate) fn frame_sum(&self, seed: Sum, frame: &[u8]) -> Sum {
-        seed.over(&frame[..8], self.big_endian).over(&frame[FRAME_HEADER_LEN..], self.big_endian)
+impl WalHeader {
+    pub(crate) fn frame_sum(&self, seed: WalChecksum, frame: &[u8]) -> WalChecksum {
+        seed.over(&frame[..8], self.big_endian)
+            .over(&frame[FRAME_HEADER_LEN..], self.big_endian)
     }
 
     pub(crate) fn is_of_this_generation(&self, frame: &[u8]) -> bool {
         frame[SALTS] == self.salts
     }
 
-    /// Reads a word as the sum does.
+    /// Reads a word in the byte order of the sum.
     pub(crate) fn word(&self, bytes: &[u8], at: usize) -> u32 {
         word(bytes, at, self.big_endian)
     }
 
-    /// Where in a word the byte stands that holds this bit of its value.
+    /// The position within a word of the byte that holds this bit of its value.
     pub(crate) fn byte_of_bit(&self, bit: usize) -> usize {
         if self.big_endian { 3 - bit / 8 } else { bit / 8 }
     }
@@ -182,34 +194,43 @@ pub(crate) fn ends_transaction(frame: &[u8]) -> bool {
 
 /// SQLite's check sum: two words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sum(pub u32, pub u32);
+pub(crate) struct WalChecksum(pub u32, pub u32);
 
-impl Sum {
-    pub(crate) fn stored(bytes: &[u8]) -> Sum {
-        Sum(word(bytes, 0, true), word(bytes, 4, true))
+impl WalChecksum {
+    pub(crate) fn stored(bytes: &[u8]) -> WalChecksum {
+        WalChecksum(word(bytes, 0, true), word(bytes, 4, true))
     }
 
     pub(crate) fn to_bytes(self) -> [u8; 8] {
         ((u64::from(self.0) << 32) | u64::from(self.1)).to_be_bytes()
     }
 
-    pub(crate) fn over(self, bytes: &[u8], big_endian: bool) -> Sum {
+    pub(crate) fn over(self, bytes: &[u8], big_endian: bool) -> WalChecksum {
         let (pairs, _) = bytes.as_chunks::<8>();
-        pairs.iter().fold(self, |sum, pair| sum.step(word(pair, 0, big_endian), word(pair, 4, big_endian)))
+        pairs.iter().fold(self, |sum, pair| {
+            sum.step(word(pair, 0, big_endian), word(pair, 4, big_endian))
+        })
     }
 
-    /// Goes on over two words.
-    pub(crate) fn step(self, first: u32, second: u32) -> Sum {
+    /// Continues the sum over two words.
+    pub(crate) fn step(self, first: u32, second: u32) -> WalChecksum {
         let left = self.0.wrapping_add(first).wrapping_add(self.1);
-        Sum(left, self.1.wrapping_add(second).wrapping_add(left))
+        WalChecksum(left, self.1.wrapping_add(second).wrapping_add(left))
     }
 
-    pub(crate) fn times(self, factor: u32) -> Sum {
-        Sum(self.0.wrapping_mul(factor), self.1.wrapping_mul(factor))
+    pub(crate) fn times(self, factor: u32) -> WalChecksum {
+        WalChecksum(self.0.wrapping_mul(factor), self.1.wrapping_mul(factor))
     }
 }
 
 fn word(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
-    let bytes = bytes[at..].first_chunk().copied().expect("a word lies within its header or page");
-    if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    let bytes = bytes[at..]
+        .first_chunk()
+        .copied()
+        .expect("a word lies within its header or page");
+    if big_endian {
+        u32::from_be_bytes(bytes)
+    } else {
+        u32::from_le_bytes(bytes)
+    }
 }

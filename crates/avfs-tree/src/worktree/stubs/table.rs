@@ -1,11 +1,11 @@
-//! Stubs by number, in as little memory as they can be: there is one for each file that a kernel knows.
+//! Stubs by number, as compact as possible: there is one for each file that a kernel knows.
 
 use avfs_core::EntryName;
 
 use crate::inodes::{Ino, InoMap, give_room_back};
-use crate::op::Place;
+use crate::op::EntryPlace;
 
-/// Where a file is and how often doors know it, in one allocation: the holds, the directory, the name.
+/// The place of a file and the number of its holds, in one allocation: the holds, the directory, the name.
 #[derive(Debug)]
 pub(super) struct Stub(Box<[u8]>);
 
@@ -14,7 +14,7 @@ const PARENT: usize = size_of::<u64>();
 const HEAD: usize = HOLDS + PARENT;
 
 impl Stub {
-    pub fn new(place: &Place, holds: u32) -> Stub {
+    pub(super) fn new(place: &EntryPlace, holds: u32) -> Stub {
         let name = place.name.as_bytes();
         let mut bytes = Vec::with_capacity(HEAD + name.len());
         bytes.extend_from_slice(&holds.to_ne_bytes());
@@ -23,30 +23,38 @@ impl Stub {
         Stub(bytes.into())
     }
 
-    pub fn holds(&self) -> u32 {
-        let (holds, _) = self.0.split_first_chunk::<HOLDS>().expect("a stub begins with its holds");
+    pub(super) fn holds(&self) -> u32 {
+        let (holds, _) = self
+            .0
+            .split_first_chunk::<HOLDS>()
+            .expect("a stub begins with its holds");
         u32::from_ne_bytes(*holds)
     }
 
-    pub fn set_holds(&mut self, holds: u32) {
+    pub(super) fn set_holds(&mut self, holds: u32) {
         self.0[..HOLDS].copy_from_slice(&holds.to_ne_bytes());
     }
 
-    pub fn parent(&self) -> Ino {
-        let (parent, _) = self.0[HOLDS..].split_first_chunk::<PARENT>().expect("the directory follows");
+    pub(super) fn parent(&self) -> Ino {
+        let (parent, _) = self.0[HOLDS..]
+            .split_first_chunk::<PARENT>()
+            .expect("the directory follows");
         Ino(u64::from_ne_bytes(*parent))
     }
 
-    pub fn place(&self) -> Place {
-        Place::new(self.parent(), EntryName::new(&self.0[HEAD..]).expect("a stub is made with a name"))
+    pub(super) fn place(&self) -> EntryPlace {
+        EntryPlace::new(
+            self.parent(),
+            EntryName::new(&self.0[HEAD..]).expect("a stub is made with a name"),
+        )
     }
 
-    pub fn is_at(&self, place: &Place) -> bool {
+    pub(super) fn is_at(&self, place: &EntryPlace) -> bool {
         self.parent() == place.parent && self.0[HEAD..] == *place.name.as_bytes()
     }
 }
 
-/// A table that grows moves all that is in it, and requests wait meanwhile; in parts it is never much.
+/// A growing table moves all its items, and requests wait meanwhile; in parts, each move is small.
 const PARTS: usize = 64;
 
 #[derive(Debug)]
@@ -56,32 +64,34 @@ pub(super) struct StubTable {
 
 impl Default for StubTable {
     fn default() -> StubTable {
-        StubTable { parts: std::array::from_fn(|_| InoMap::default()) }
+        StubTable {
+            parts: std::array::from_fn(|_| InoMap::default()),
+        }
     }
 }
 
 impl StubTable {
-    pub fn get(&self, ino: Ino) -> Option<&Stub> {
+    pub(super) fn get(&self, ino: Ino) -> Option<&Stub> {
         self.parts[part(ino)].get(&ino)
     }
 
-    pub fn get_mut(&mut self, ino: Ino) -> Option<&mut Stub> {
+    pub(super) fn get_mut(&mut self, ino: Ino) -> Option<&mut Stub> {
         self.parts[part(ino)].get_mut(&ino)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.parts.iter().all(InoMap::is_empty)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (Ino, &Stub)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Ino, &Stub)> {
         self.parts.iter().flatten().map(|(ino, stub)| (*ino, stub))
     }
 
-    pub fn insert(&mut self, ino: Ino, stub: Stub) {
+    pub(super) fn insert(&mut self, ino: Ino, stub: Stub) {
         self.parts[part(ino)].insert(ino, stub);
     }
 
-    pub fn remove(&mut self, ino: Ino) -> Option<Stub> {
+    pub(super) fn remove(&mut self, ino: Ino) -> Option<Stub> {
         let part = &mut self.parts[part(ino)];
         let removed = part.remove(&ino);
         give_room_back(part);
@@ -89,7 +99,7 @@ impl StubTable {
     }
 }
 
-/// Inode numbers are hashes: any of their bits will do.
+/// Inode numbers are hashes: any of their bits work.
 fn part(ino: Ino) -> usize {
     ino.0 as usize % PARTS
 }
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_stub_gives_back_what_it_was_made_of() {
-        let at = |parent: u64, name: &[u8]| Place::new(Ino(parent), EntryName::new(name).unwrap());
+        let at = |parent: u64, name: &[u8]| EntryPlace::new(Ino(parent), EntryName::new(name).unwrap());
         for place in [at(1, b"a"), at(u64::MAX, &[b'x'; 255]), at(7, b"\xff\xfe")] {
             let mut stub = Stub::new(&place, 3);
             assert_eq!((stub.holds(), stub.place()), (3, place.clone()));
@@ -115,7 +125,7 @@ mod tests {
     #[test]
     fn an_emptied_table_keeps_no_room() {
         let mut table = StubTable::default();
-        let place = Place::new(Ino::ROOT, EntryName::new(b"file").unwrap());
+        let place = EntryPlace::new(Ino::ROOT, EntryName::new(b"file").unwrap());
         (1..=100_000).for_each(|ino| table.insert(Ino(ino), Stub::new(&place, 1)));
         (1..=100_000).for_each(|ino| drop(table.remove(Ino(ino)).unwrap()));
         let room: usize = table.parts.iter().map(InoMap::capacity).sum();

@@ -1,4 +1,4 @@
-//! What is told of an entry that is seen through rules, stored or living.
+//! The attributes of an entry as rules show them, for stored trees and working trees.
 
 use avfs_core::rules::{Level, Rules};
 use avfs_core::{Labels, Meta};
@@ -7,7 +7,7 @@ const WRITE_BITS: u32 = 0o222;
 const ALL_BITS: u32 = 0o777;
 const PASSABLE_MODE: u32 = 0o555;
 
-/// Whether nothing can be hidden by these rules, whatever it is called and whatever labels it has.
+/// Whether these rules cannot hide anything, whatever its name and labels.
 pub(crate) fn shows_all(rules: &Rules) -> bool {
     let root = rules.root(&Labels::default());
     let names_labels = rules.list().iter().any(|rule| rule.label().is_some());
@@ -25,7 +25,8 @@ pub(crate) fn file_meta(meta: &Meta, level: Level) -> Meta {
     meta
 }
 
-/// The attributes of a directory. One in which names can be made is writable, whatever may be done to itself.
+/// The attributes of a directory. A directory in which names can be created is shown as writable, whatever
+/// its own level.
 pub(crate) fn directory_meta(meta: &Meta, takes_names: bool) -> Meta {
     let mut meta = meta.clone();
     if !takes_names {
@@ -34,7 +35,12 @@ pub(crate) fn directory_meta(meta: &Meta, takes_names: bool) -> Meta {
     meta
 }
 
-/// A directory that is there only for what is below it tells nothing of itself.
+/// A directory that is only visible because of entries below it shows nothing about itself.
 pub(crate) fn passable_meta(meta: &Meta) -> Meta {
-    Meta { mode: PASSABLE_MODE, uid: meta.uid, gid: meta.gid, ..Meta::default() }
+    Meta {
+        mode: PASSABLE_MODE,
+        uid: meta.uid,
+        gid: meta.gid,
+        ..Meta::default()
+    }
 }

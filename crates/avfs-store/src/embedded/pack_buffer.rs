@@ -7,30 +7,33 @@ use bytes::Bytes;
 
 use crate::embedded::disk::{DiskFile, write_all_at};
 use crate::embedded::index::PackRow;
-use crate::embedded::record::{HEADER_LEN, Header, Place};
-use crate::embedded::shelf::LockedPack;
+use crate::embedded::pack_directory::LockedPack;
+use crate::embedded::record::{HEADER_LEN, RecordHeader, RecordPlace};
 
-/// The buffer is written out before it grows beyond this and one record.
+/// The buffer is written out before it exceeds this size plus one record.
 const BUFFER_LIMIT: usize = 1024 * 1024;
 
-/// A buffer that a large object blew up is not kept.
+/// A buffer that grew beyond this for a large object is not kept.
 const BUFFER_KEPT: usize = 4 * 1024 * 1024;
 
-/// A pack being appended to: `buffer` follows the `pack.length` bytes that are written.
-pub(crate) struct Draft {
+/// A pack being appended to: `buffer` follows the `pack.length` bytes that are already written.
+pub(crate) struct PackBuffer {
     pub pack: LockedPack,
     buffer: Vec<u8>,
 }
 
 /// A record that is pending: in memory, or in a pack.
-pub(crate) enum Pending {
+pub(crate) enum PendingObject {
     InMemory(Bytes),
-    Written(Arc<dyn DiskFile>, Place),
+    Written(Arc<dyn DiskFile>, RecordPlace),
 }
 
-impl Draft {
-    pub(crate) fn new(pack: LockedPack) -> Draft {
-        Draft { pack, buffer: Vec::new() }
+impl PackBuffer {
+    pub(crate) fn new(pack: LockedPack) -> PackBuffer {
+        PackBuffer {
+            pack,
+            buffer: Vec::new(),
+        }
     }
 
     pub(crate) fn is_worth_writing(&self) -> bool {
@@ -41,8 +44,12 @@ impl Draft {
         self.pack.length + self.buffer.len() as u64
     }
 
-    pub(crate) fn push(&mut self, header: Header, bytes: &[u8]) -> Place {
-        let place = Place { pack: self.pack.number, offset: self.end(), length: header.length };
+    pub(crate) fn push(&mut self, header: RecordHeader, bytes: &[u8]) -> RecordPlace {
+        let place = RecordPlace {
+            pack: self.pack.number,
+            offset: self.end(),
+            length: header.length,
+        };
         self.buffer.reserve(HEADER_LEN + bytes.len());
         self.buffer.extend_from_slice(&header.encode());
         self.buffer.extend_from_slice(bytes);
@@ -57,17 +64,23 @@ impl Draft {
         Ok(())
     }
 
-    pub(crate) fn find(&self, place: Place) -> Pending {
+    pub(crate) fn find(&self, place: RecordPlace) -> PendingObject {
         match place.offset.checked_sub(self.pack.length) {
-            None => Pending::Written(self.pack.file.clone(), place),
+            None => PendingObject::Written(self.pack.file.clone(), place),
             Some(start) => {
                 let record = start as usize..(start + place.record_len()) as usize;
-                Pending::InMemory(Bytes::copy_from_slice(&self.buffer[record]))
+                PendingObject::InMemory(Bytes::copy_from_slice(&self.buffer[record]))
             }
         }
     }
 
     pub(crate) fn row(&self) -> (PackRow, Arc<dyn DiskFile>) {
-        (PackRow { number: self.pack.number, length: self.pack.length }, self.pack.file.clone())
+        (
+            PackRow {
+                number: self.pack.number,
+                length: self.pack.length,
+            },
+            self.pack.file.clone(),
+        )
     }
 }

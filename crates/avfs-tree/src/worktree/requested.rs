@@ -1,0 +1,37 @@
+//! What programs behind a mount had to wait for: entries of a source that were in no memory.
+
+use std::sync::{Mutex, PoisonError};
+
+use avfs_core::TreePath;
+
+use super::WorkTree;
+
+/// A program that requests more than this is walking through everything; there is nothing to learn from it.
+const MOST: usize = 4096;
+
+/// The entries of a source that were fetched for doors that never wait, by their paths there, in the order of the
+/// requests.
+#[derive(Default)]
+pub(super) struct RequestedPaths(Mutex<Vec<TreePath>>);
+
+impl RequestedPaths {
+    pub(crate) fn note(&self, path: &TreePath) {
+        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if paths.len() <= MOST {
+            paths.push(path.clone());
+        }
+    }
+}
+
+impl WorkTree {
+    /// The entries of a source that requests of mounts had to wait for, by their paths there, in order; an entry may
+    /// come more than once. Nothing if they were too many to be of use.
+    pub fn requested_paths(&self) -> Vec<TreePath> {
+        let requested = self.shared.requested.0.lock();
+        let requested = requested.unwrap_or_else(PoisonError::into_inner);
+        if requested.len() > MOST {
+            return Vec::new();
+        }
+        requested.clone()
+    }
+}

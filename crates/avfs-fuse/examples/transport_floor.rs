@@ -1,6 +1,6 @@
-//! What requests cost when serving them costs nothing, over each transport in turn:
-//! `transport_floor [runs] [rounds]`. Prints, for each operation, how many requests it makes, and in
-//! microseconds the median over the runs of their medians, the best of them, and the median for each request.
+//! Measures the cost of requests that need no serving, over each transport in turn: `transport_floor [runs]
+//! [rounds]`. Prints, for each operation, the number of its requests, and in microseconds the median over the
+//! runs of their medians, the best of them, and the median per request.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
+use avfs_fuse::mounting::{FuseMountOptions, UnmountMode, mount, unmount};
 use avfs_fuse::null::NullFilesystem;
-use avfs_fuse::transport::{Serving, ServingOptions, Transport};
-use avfs_fuse::{Session, Settings};
+use avfs_fuse::transport::{FuseServing, ServingOptions, Transport};
+use avfs_fuse::{FuseSession, SessionSettings};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -21,7 +21,7 @@ const TRANSPORTS: [(&str, Transport); 2] = [("device", Transport::Device), ("io_
 struct Measured {
     name: &'static str,
     median: Duration,
-    /// How many requests it makes.
+    /// The number of its requests.
     requests: f64,
 }
 
@@ -36,18 +36,28 @@ fn main() -> Outcome<()> {
         }
     }
     for ((name, _), results) in TRANSPORTS.into_iter().zip(&results) {
-        report(&format!("{name:28} {:>8} {:>10} {:>10} {:>10}", "requests", "median", "best", "a request"));
+        report(&format!(
+            "{name:28} {:>8} {:>10} {:>10} {:>10}",
+            "requests", "median", "best", "a request"
+        ));
         (0..results[0].len()).for_each(|operation| report(&summary(results, operation)));
     }
     Ok(())
 }
 
 fn summary(runs: &[Vec<Measured>], operation: usize) -> String {
-    let mut times: Vec<f64> = runs.iter().map(|run| run[operation].median.as_secs_f64() * 1e6).collect();
+    let mut times: Vec<f64> = runs
+        .iter()
+        .map(|run| run[operation].median.as_secs_f64() * 1e6)
+        .collect();
     times.sort_unstable_by(f64::total_cmp);
     let Measured { name, requests, .. } = runs[0][operation];
-    let (half, best) = (times[times.len() / 2], times[0]);
-    format!("{name:28} {requests:8.1} {half:10.2} {best:10.2} {:10.2}", half / requests)
+    let half = times[times.len() / 2];
+    let best = times[0];
+    format!(
+        "{name:28} {requests:8.1} {half:10.2} {best:10.2} {:10.2}",
+        half / requests
+    )
 }
 
 fn run(transport: Transport, rounds: usize) -> Outcome<Vec<Measured>> {
@@ -62,28 +72,42 @@ fn mounted<T>(
     measure: impl FnOnce(&Bench<'_>) -> Outcome<T>,
 ) -> Outcome<T> {
     let directory = tempfile::tempdir()?;
-    let connection = mount(directory.path(), &MountOptions::new("floor"))?;
-    let log: avfs_fuse::Log = Arc::new(report);
+    let connection = mount(directory.path(), &FuseMountOptions::new("floor"))?;
+    let log: avfs_fuse::SessionLog = Arc::new(report);
     let mut null = NullFilesystem::default();
     null.cached = cached;
-    let session = Arc::new(Session::new(Arc::new(null), Settings { log, ..Settings::default() }));
-    let options = ServingOptions { transport, ..ServingOptions::default() };
-    let serving = Serving::start(session.clone(), connection, options)?;
-    let outcome = measure(&Bench { at: directory.path(), session: &session });
-    unmount(directory.path(), Unmount::Detach)?;
+    let session = Arc::new(FuseSession::new(
+        Arc::new(null),
+        SessionSettings {
+            log,
+            ..SessionSettings::default()
+        },
+    ));
+    let options = ServingOptions {
+        transport,
+        ..ServingOptions::default()
+    };
+    let serving = FuseServing::start(session.clone(), connection, options)?;
+    let outcome = measure(&Bench {
+        at: directory.path(),
+        session: &session,
+    });
+    unmount(directory.path(), UnmountMode::Detach)?;
     serving.wait();
     outcome
 }
 
 fn measure_uncached(bench: &Bench<'_>, rounds: usize) -> Outcome<Vec<Measured>> {
-    let (missing, at) = (bench.at.join("nothing"), bench.at);
+    let missing = bench.at.join("nothing");
+    let at = bench.at;
     let mut results = vec![bench.median("stat of nothing", rounds, || {
         let _ = std::fs::symlink_metadata(&missing);
         Ok(())
     })?];
     results.push(bench.median("stat", rounds, || std::fs::symlink_metadata(at).map(drop))?);
     let file = File::create(at.join("new"))?;
-    let (mut offset, block) = (0, [7; 4096]);
+    let mut offset = 0;
+    let block = [7; 4096];
     results.push(bench.median("write of 4 KiB", rounds, || {
         offset += 4096;
         file.write_all_at(&block, offset)
@@ -93,8 +117,9 @@ fn measure_uncached(bench: &Bench<'_>, rounds: usize) -> Outcome<Vec<Measured>> 
     results.push(bench.median("open, read 4 KiB, close", rounds / 4, || {
         File::open(&zeros)?.read_exact_at(&mut buffer[..4096], 0)
     })?);
-    // Each piece only once: afterwards the kernel has it.
-    let (zeros, mut offset) = (File::open(&zeros)?, 1 << 20);
+    // Each piece only once: afterwards the kernel has it cached.
+    let zeros = File::open(&zeros)?;
+    let mut offset = 1 << 20;
     results.push(bench.median("read of 1 MiB", 60, || {
         offset += 1 << 20;
         zeros.read_exact_at(&mut buffer, offset)
@@ -103,7 +128,7 @@ fn measure_uncached(bench: &Bench<'_>, rounds: usize) -> Outcome<Vec<Measured>> 
     Ok(results)
 }
 
-/// Only what was created can be unlinked without being looked up, which finds nothing.
+/// Only a newly created file can be unlinked without a lookup, and a lookup finds nothing here.
 fn measure_cached(bench: &Bench<'_>, rounds: usize) -> Outcome<Vec<Measured>> {
     let new = bench.at.join("new");
     let created = bench.median("create, close, unlink", rounds / 4, || {
@@ -114,18 +139,27 @@ fn measure_cached(bench: &Bench<'_>, rounds: usize) -> Outcome<Vec<Measured>> {
 }
 
 fn two_at_once(bench: &Bench<'_>, rounds: usize) -> Outcome<Measured> {
-    let work = || bench.median("stat, two at once", rounds, || std::fs::symlink_metadata(bench.at).map(drop));
+    let work = || {
+        bench.median("stat, two at once", rounds, || {
+            std::fs::symlink_metadata(bench.at).map(drop)
+        })
+    };
     std::thread::scope(|scope| {
         let other = scope.spawn(work);
-        let (one, other) = (work()?, other.join().map_err(|_| "the other thread failed")??);
-        Ok(Measured { median: one.median.max(other.median), requests: 1.0, ..one })
+        let one = work()?;
+        let other = other.join().map_err(|_| "the other thread failed")??;
+        Ok(Measured {
+            median: one.median.max(other.median),
+            requests: 1.0,
+            ..one
+        })
     })
 }
 
 /// A mount to measure.
 struct Bench<'a> {
     at: &'a Path,
-    session: &'a Session,
+    session: &'a FuseSession,
 }
 
 impl Bench<'_> {
@@ -144,7 +178,11 @@ impl Bench<'_> {
         }
         let requests = (self.session.counters().total() - before) as f64 / rounds as f64;
         times.sort_unstable();
-        Ok(Measured { name, median: times[rounds / 2], requests })
+        Ok(Measured {
+            name,
+            median: times[rounds / 2],
+            requests,
+        })
     }
 }
 

@@ -1,7 +1,8 @@
-//! The protocol of the kernel, as its header `linux/fuse.h` gives it: version 7.45, little more than numbers.
+//! The protocol of the kernel as declared in its header `linux/fuse.h`, version 7.45: little more than
+//! numbers.
 //!
-//! Structures are read and written by value through `zerocopy`, so that neither the alignment of a buffer
-//! nor its length can do harm.
+//! Structures are read and written by value through `zerocopy`, so neither the alignment of a buffer nor its
+//! length matters.
 
 pub mod flags;
 mod input;
@@ -13,14 +14,14 @@ pub use input::*;
 pub use opcode::Opcode;
 pub use output::*;
 
-/// The version that the structures here are of.
+/// The protocol version of these structures.
 pub const MAJOR: u32 = 7;
 pub const MINOR: u32 = 45;
 /// The oldest minor version that is served (Linux 5.4).
 pub const MINOR_OLDEST: u32 = 31;
 /// The node id of the root.
 pub const ROOT_ID: u64 = 1;
-/// The least that a buffer for requests must hold.
+/// The minimum size of a buffer for requests.
 pub const MIN_READ_BUFFER: usize = 8192;
 
 /// A structure of the kernel: plain numbers without padding, readable from any bytes.
@@ -36,7 +37,7 @@ macro_rules! kernel_structures {
 use kernel_structures;
 
 kernel_structures! {
-    /// What every request begins with.
+    /// The header of every request.
     InHeader {
         len: u32,
         opcode: u32,
@@ -45,12 +46,12 @@ kernel_structures! {
         uid: u32,
         gid: u32,
         pid: u32,
-        /// The length of extensions behind the arguments, in units of eight bytes.
+        /// The length of extensions after the arguments, in units of eight bytes.
         total_extlen: u16,
         padding: u16,
     }
 
-    /// What every answer and every notification begins with.
+    /// The header of every answer and every notification.
     OutHeader {
         len: u32,
         /// Zero or a negative errno; in a notification its code.
@@ -58,7 +59,7 @@ kernel_structures! {
         unique: u64,
     }
 
-    /// What `stat` shows.
+    /// The attributes that `stat` shows.
     Attr {
         ino: u64,
         size: u64,

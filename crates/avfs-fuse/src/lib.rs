@@ -1,14 +1,20 @@
 //! Mounts of a vault: the FUSE protocol of the kernel and the skin that translates it to a working tree.
 //!
-//! A request walks through in one direction: bytes from a transport, a typed [`Request`], the [`Service`]
-//! that serves it, a [`Reply`], and bytes again.
+//! A request passes through in one direction: bytes from a transport, a typed [`FuseRequest`], the
+//! [`FuseService`] that serves it, a [`FuseReply`], and bytes again.
+#![warn(missing_docs, unnameable_types, unreachable_pub)]
 
+#[allow(
+    missing_docs,
+    unnameable_types,
+    reason = "the names are those of linux/fuse.h, which explains them; a derive makes helper types of its own"
+)]
 pub mod abi;
 mod counters;
 pub mod mounting;
 mod notify;
 pub mod null;
-mod passed;
+mod passthrough;
 mod reply;
 mod request;
 pub mod service;
@@ -18,10 +24,10 @@ pub mod transport;
 
 pub use counters::{Counters, OperationCount};
 pub use notify::{NotFlushed, Notifier};
-pub use passed::{Cache, CacheOptions, LAYER_FILES, Passed, PassedOptions};
-pub use reply::{Answered, Courier, Listing, Reply, Slot};
-pub use request::{CallerId, Forgets, KeptRequest, Operation, Request};
+pub use passthrough::{CacheOptions, CachedPlace, LAYER_FILES, PassthroughFs, PassthroughOptions};
+pub use reply::{Answered, FuseReply, ListingReply, ReplyCourier, ReplySlot};
+pub use request::{CallerId, ForgottenNodes, FuseOperation, FuseRequest, KeptRequest};
 pub use rustix::io::Errno;
-pub use service::Service;
-pub use session::{Log, Negotiated, Session, Settings};
-pub use skin::{Access, OneOwner, Skin, SkinOptions};
+pub use service::FuseService;
+pub use session::{FuseSession, NegotiatedProtocol, SessionLog, SessionSettings};
+pub use skin::{MountAccess, OneOwner, Skin, SkinOptions};

@@ -1,12 +1,12 @@
-//! A file system of nothing: what a request costs when serving it costs nothing. The floor of a transport.
+//! An empty file system that serves requests at no cost: it measures the floor of a transport.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::flags::open_out;
 use crate::abi::*;
-use crate::reply::{Answered, Reply};
-use crate::request::{Operation, Request};
-use crate::service::Service;
+use crate::reply::{Answered, FuseReply};
+use crate::request::{FuseOperation, FuseRequest};
+use crate::service::FuseService;
 
 const DAY: u64 = 86_400;
 const FILE: u64 = 2;
@@ -18,12 +18,12 @@ pub const FILE_SIZE: u64 = 64 << 20;
 /// How many entries the fixed directory lists.
 pub const ENTRIES: u64 = 100;
 
-/// A root with a file `file` of zeros and a directory `directory`. What is created is accepted and
-/// forgotten; no other name exists.
+/// A root with a file `file` of zeros and a directory `directory`. Created files are accepted and forgotten;
+/// no other name exists.
 #[derive(Default)]
 pub struct NullFilesystem {
     created: AtomicU64,
-    /// Whether the kernel may remember names and attributes.
+    /// Whether the kernel may cache names and attributes.
     pub cached: bool,
 }
 
@@ -59,7 +59,8 @@ impl NullFilesystem {
     }
 
     fn entry(&self, node: u64) -> EntryOut {
-        let (valid, attr) = (self.valid(), self.attr(node));
+        let valid = self.valid();
+        let attr = self.attr(node);
         EntryOut {
             nodeid: node,
             generation: 0,
@@ -75,7 +76,7 @@ impl NullFilesystem {
         self.entry(CREATED + self.created.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn lookup(&self, parent: u64, name: &[u8], reply: Reply<'_>) -> Answered {
+    fn lookup(&self, parent: u64, name: &[u8], reply: FuseReply<'_>) -> Answered {
         match (parent, name) {
             (ROOT_ID, b"file") => reply.entry(&self.entry(FILE)),
             (ROOT_ID, b"directory") => reply.entry(&self.entry(DIRECTORY)),
@@ -85,20 +86,26 @@ impl NullFilesystem {
     }
 }
 
-impl Service for NullFilesystem {
-    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+impl FuseService for NullFilesystem {
+    fn serve(&self, request: &FuseRequest<'_>, reply: FuseReply<'_>) -> Answered {
         match request.operation {
-            Operation::Lookup { name } => self.lookup(request.nodeid, name, reply),
-            Operation::GetAttr(_) | Operation::SetAttr(_) => {
-                let (attr_valid, attr) = (self.valid(), self.attr(request.nodeid));
-                reply.attr(&AttrOut { attr_valid, attr_valid_nsec: 0, dummy: 0, attr })
+            FuseOperation::Lookup { name } => self.lookup(request.nodeid, name, reply),
+            FuseOperation::GetAttr(_) | FuseOperation::SetAttr(_) => {
+                let attr_valid = self.valid();
+                let attr = self.attr(request.nodeid);
+                reply.attr(&AttrOut {
+                    attr_valid,
+                    attr_valid_nsec: 0,
+                    dummy: 0,
+                    attr,
+                })
             }
-            Operation::Create { .. } => reply.create(&self.create(), 0, open_out::KEEP_CACHE),
-            Operation::Open(_) => reply.open(0, open_out::KEEP_CACHE),
-            Operation::OpenDirectory(_) => reply.open(0, 0),
-            Operation::Read(read) => read_zeros(request.nodeid, &read, reply),
-            Operation::Write { write, .. } => reply.written(write.size),
-            Operation::ReadDirectory(read) | Operation::ReadDirectoryPlus(read) => {
+            FuseOperation::Create { .. } => reply.create(&self.create(), 0, open_out::KEEP_CACHE),
+            FuseOperation::Open(_) => reply.open(0, open_out::KEEP_CACHE),
+            FuseOperation::OpenDirectory(_) => reply.open(0, 0),
+            FuseOperation::Read(read) => read_zeros(request.nodeid, &read, reply),
+            FuseOperation::Write { write, .. } => reply.written(write.size),
+            FuseOperation::ReadDirectory(read) | FuseOperation::ReadDirectoryPlus(read) => {
                 reply.directory(read.size as usize, |listing| {
                     let end = if request.nodeid == DIRECTORY { ENTRIES } else { 0 };
                     let mut name = Vec::new();
@@ -106,7 +113,7 @@ impl Service for NullFilesystem {
                         name.clear();
                         name.extend_from_slice(format!("entry {cookie}").as_bytes());
                         let fits = match request.operation {
-                            Operation::ReadDirectory(_) => listing.add(cookie, cookie, 8, &name),
+                            FuseOperation::ReadDirectory(_) => listing.add(cookie, cookie, 8, &name),
                             _ => {
                                 listing.has_room_plus(&name)
                                     && listing.add_plus(cookie, cookie, 8, &name, &self.create())
@@ -119,23 +126,23 @@ impl Service for NullFilesystem {
                     Ok(())
                 })
             }
-            Operation::Unlink { .. }
-            | Operation::Flush(_)
-            | Operation::Release(_)
-            | Operation::ReleaseDirectory(_)
-            | Operation::Access { .. } => reply.ok(),
-            Operation::Forget { .. } | Operation::BatchForget { .. } | Operation::Interrupt { .. } => {
-                reply.nothing()
-            }
+            FuseOperation::Unlink { .. }
+            | FuseOperation::Flush(_)
+            | FuseOperation::Release(_)
+            | FuseOperation::ReleaseDirectory(_)
+            | FuseOperation::Access { .. } => reply.ok(),
+            FuseOperation::Forget { .. }
+            | FuseOperation::BatchForget { .. }
+            | FuseOperation::Interrupt { .. } => reply.nothing(),
             _ => reply.error(rustix::io::Errno::NOSYS),
         }
     }
 }
 
-fn read_zeros(node: u64, read: &ReadIn, reply: Reply<'_>) -> Answered {
+fn read_zeros(node: u64, read: &ReadIn, reply: FuseReply<'_>) -> Answered {
     let size = if node == FILE { FILE_SIZE } else { 0 };
     let len = size.saturating_sub(read.offset).min(u64::from(read.size)) as usize;
-    // The buffer holds what was sent before; filling it is what a real file system does too.
+    // The buffer holds what was sent before; a real file system fills it too.
     reply.read(len, |buffer| {
         buffer.fill(0);
         Ok(len)

@@ -1,8 +1,8 @@
-//! The skin over a working tree: every request becomes a call of the tree, every result an answer. No state
-//! but what the kernel remembers of us.
+//! The skin over a working tree: every request becomes a call of the tree, every result an answer. Its only
+//! state is what the kernel knows about inodes, handles and caches.
 //!
-//! The kernel may cache names, attributes, missing names and contents for a day, because nothing changes
-//! behind its back without a notification.
+//! The kernel may cache names, attributes, missing names and contents for a day, because it is notified of
+//! every change that it did not make.
 
 mod attributes;
 mod contents;
@@ -29,78 +29,86 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use avfs_core::rules::{Level, Rules};
-use avfs_tree::{At, Ino, WorkTree};
+use avfs_tree::{Ino, KnownInode, WorkTree};
 use rustix::io::Errno;
 
-use self::deferring::{Deferring, Outcome};
-use self::directories::DirectoryHandles;
+use self::attributes::AttributeRequests;
+use self::contents::ContentRequests;
+use self::deferring::{Deferring, ServeResult};
+use self::directories::{DirectoryHandles, DirectoryRequests};
 use self::error::SkinError;
-use self::handles::Handles;
-use self::locks::Waiting;
-use self::nodes::Nodes;
-use self::opens::{Held, Opens};
+use self::handles::LockHandles;
+use self::locks::{LockRequests, LockWaits};
+use self::modes::ModeChecks;
+use self::names::NameRequests;
+use self::nodes::KernelNodes;
+use self::opens::{HeldNode, OpenHandles};
 pub use self::owner::OneOwner;
-use self::relisting::Listings;
+use self::relisting::AttributeListings;
 use self::storing::may_write;
 use self::syncing::Syncing;
-use self::watching::Notices;
+use self::watching::NoticeQueue;
 use crate::abi::flags::{init, open_out};
 use crate::abi::{EntryOut, InitIn};
-use crate::reply::{Answered, Reply};
-use crate::request::Request;
-use crate::service::{self, Service};
-use crate::session::Log;
+use crate::reply::{Answered, FuseReply};
+use crate::request::FuseRequest;
+use crate::service::{self, FuseService};
+use crate::session::SessionLog;
 
-/// What may be done through a mount.
+/// The access that a mount allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum MountAccess {
+    /// All of the tree.
     Everything,
-    /// No changes; others may make some.
+    /// No changes through this mount; other doors may make changes.
     ReadOnly,
-    /// Nobody changes the tree: the kernel opens files and directories without asking.
+    /// The tree never changes: the kernel opens files and directories without a request.
     Past,
 }
 
-/// What a mount is, beside its tree.
+/// The properties of a mount, beside its tree.
 #[derive(Clone)]
 pub struct SkinOptions {
-    pub access: Access,
-    /// Through which rules the tree is seen; `None`: as it is.
+    /// How much of the tree it shows.
+    pub access: MountAccess,
+    /// The rules through which the tree is seen; `None`: without rules.
     pub rules: Option<Rules>,
-    /// Whom everything seems to belong to; `None`: to whom it does.
+    /// The user who appears to own everything; `None`: the actual owners.
     pub owner: Option<OneOwner>,
-    /// No other mount shows the same tree: the kernel keeps locks itself, and opens and closes files and directories
-    /// without asking. Rules may then hide things or leave them alone, and nothing between: what may not be written,
-    /// the kernel would open for writing.
-    pub alone: bool,
-    /// The kernel leaves it to us to check what mode and owner allow. Not for a mount that is alone or of the past, where
-    /// nobody asks before a file is opened.
+    /// No other mount shows the same tree: the kernel keeps locks itself, and opens and closes files and
+    /// directories without a request. Rules may then hide entries or allow everything, and nothing in
+    /// between: the kernel would open a read-only file for writing.
+    pub exclusive: bool,
+    /// The kernel leaves it to us to check modes and owners. Not for an exclusive or immutable mount, where
+    /// files are opened without a request.
     pub checks_modes: bool,
-    /// How many bytes the disk under the store has left.
+    /// The number of free bytes on the disk of the store.
     pub free_bytes: Arc<dyn Fn() -> u64 + Send + Sync>,
-    pub log: Log,
+    /// Where messages for the operator go.
+    pub log: SessionLog,
 }
 
+/// Serves a working tree: translates requests to its calls, and its notifications to the kernel's.
 pub struct Skin {
-    /// For what is done later, by other threads.
+    /// For work that other threads do later.
     this: Weak<Skin>,
-    /// A door through which nobody waits for the store.
+    /// A door whose requests never wait for the store.
     tree: Arc<WorkTree>,
-    nodes: Arc<Nodes>,
-    handles: Handles,
-    opens: Opens,
+    nodes: Arc<KernelNodes>,
+    handles: LockHandles,
+    opens: OpenHandles,
     directories: DirectoryHandles,
-    listings: Listings,
-    waiting: Arc<Waiting>,
-    notices: Notices,
+    listings: AttributeListings,
+    waiting: Arc<LockWaits>,
+    notices: NoticeQueue,
     syncing: Syncing,
     deferring: Deferring,
     deferred: AtomicU64,
-    /// The node of the file that the kernel was told of last.
+    /// The node of the file that was last reported to the kernel.
     last_file: AtomicU64,
     /// The kernel is gone.
     has_ended: AtomicBool,
-    /// Whether the tree is seen through rules: else nothing has to be asked before the tree is.
+    /// Whether the tree is seen through rules: otherwise checks before tree calls are skipped.
     ruled: AtomicBool,
     options: SkinOptions,
 }
@@ -114,13 +122,13 @@ impl Skin {
         }
         Arc::new_cyclic(|this| Skin {
             this: this.clone(),
-            nodes: Arc::new(Nodes::new(tree.clone())),
-            handles: Handles::default(),
-            opens: Opens::default(),
+            nodes: Arc::new(KernelNodes::new(tree.clone())),
+            handles: LockHandles::default(),
+            opens: OpenHandles::default(),
             directories: DirectoryHandles::default(),
-            listings: Listings::default(),
+            listings: AttributeListings::default(),
             waiting: Arc::default(),
-            notices: Notices::default(),
+            notices: NoticeQueue::default(),
             syncing: Syncing::new(tree.clone(), options.log.clone()),
             deferring: Deferring::new(options.log.clone()),
             deferred: AtomicU64::new(0),
@@ -132,9 +140,11 @@ impl Skin {
         })
     }
 
-    /// From now on the tree is seen through other rules. What the kernel has to forget is on its way to it when
-    /// this returns: whoever must be sure waits for its notifier.
+    /// From now on the tree is seen through other rules. The notifications for the kernel are queued when
+    /// this returns: a caller that must be sure waits for the notifier.
     pub fn set_rules(&self, rules: Rules) {
+        // Set before the tree has them: a request in between then makes a superfluous check instead of
+        // skipping a necessary one.
         self.ruled.store(true, Ordering::Release);
         self.tree.set_rules(rules);
     }
@@ -143,15 +153,16 @@ impl Skin {
         self.ruled.load(Ordering::Acquire)
     }
 
-    /// Asks for what takes a level before anything is done.
+    /// Checks a level before anything is done.
     fn check(&self, ino: Ino, level: Level) -> Result<(), SkinError> {
-        match self.is_ruled() {
-            true => Ok(self.tree.check(ino, level)?),
-            false => Ok(()),
+        if self.is_ruled() {
+            Ok(self.tree.check(ino, level)?)
+        } else {
+            Ok(())
         }
     }
 
-    /// How often the rules of the tree were asked, by whomever.
+    /// How often the rules of the tree were checked, through all doors.
     pub fn asked(&self) -> u64 {
         self.tree.asked()
     }
@@ -161,82 +172,93 @@ impl Skin {
         self.opens.total()
     }
 
-    /// Whether the kernel may open what it knows without asking: nobody else changes it without a word, and nothing
-    /// that it knows is forbidden.
+    /// Whether the kernel may open known files without a request: no other door changes them without a
+    /// notification, and none of them is forbidden.
     fn opens_itself(&self) -> bool {
         match self.options.access {
-            Access::Past => self.options.rules.is_none(),
-            Access::Everything | Access::ReadOnly => self.options.alone,
+            MountAccess::Past => self.options.rules.is_none(),
+            MountAccess::Everything | MountAccess::ReadOnly => self.options.exclusive,
         }
     }
 
-    /// Whether the kernel may list directories without opening them: nothing in them is forbidden or promised. Opening one
-    /// is where nobody agrees on anything, so other mounts do not matter.
+    /// Whether the kernel may list directories without opening them: nothing in them is forbidden or
+    /// promised. Opening a directory coordinates nothing between mounts, so other mounts do not matter.
     fn lists_itself(&self) -> bool {
         self.opens_itself() || (self.options.rules.is_none() && !self.tree.may_promise())
     }
 
-    /// Whether the kernel is told of a file only when what a source has promised of it is kept: where nobody asks before
-    /// he reads, what was told of its size must be true already.
+    /// Whether a promised file is resolved before it is reported to the kernel: if files are opened without a
+    /// request, the reported size must be true already.
     fn keeps_early(&self) -> bool {
         self.opens_itself() && self.tree.may_promise()
     }
 
-    /// The inode that a request is about.
-    fn ino(&self, request: &Request<'_>) -> Result<Ino, SkinError> {
+    /// The inode of a request.
+    fn ino(&self, request: &FuseRequest<'_>) -> Result<Ino, SkinError> {
         self.nodes.ino(request.nodeid)
     }
 
-    /// The inode that a request is about, as it is known now.
-    fn at(&self, request: &Request<'_>) -> Result<At, SkinError> {
+    /// The inode of a request, as it is known now.
+    fn at(&self, request: &FuseRequest<'_>) -> Result<KnownInode, SkinError> {
         self.nodes.at(request.nodeid)
     }
 
-    /// Answers with a result or its errno; what an operator should know of is logged.
+    /// Answers with a result or its errno; errors that concern the operator are logged.
     fn answer<'a, T>(
         &self,
-        request: &Request<'_>,
-        reply: Reply<'a>,
+        request: &FuseRequest<'_>,
+        reply: FuseReply<'a>,
         result: Result<T, SkinError>,
-        say: impl FnOnce(Reply<'a>, T) -> Answered,
-    ) -> Outcome<'a> {
+        say: impl FnOnce(FuseReply<'a>, T) -> Answered,
+    ) -> ServeResult<'a> {
         match result {
             Ok(value) => Ok(say(reply, value)),
             Err(error) => self.refuse(request, reply, error),
         }
     }
 
-    fn errno(&self, request: &Request<'_>, error: SkinError) -> Errno {
+    fn errno(&self, request: &FuseRequest<'_>, error: SkinError) -> Errno {
         let errno = error.errno();
         if errno == Errno::IO {
-            let (opcode, node) = (request.opcode, request.nodeid);
-            (self.options.log)(&format!("{opcode:?} of node {node}: {}", avfs_core::with_causes(&error)));
+            let opcode = request.opcode;
+            let node = request.nodeid;
+            (self.options.log)(&format!(
+                "{opcode:?} of node {node}: {}",
+                avfs_core::with_causes(&error)
+            ));
         }
         errno
     }
 
     fn entry<'a>(
         &self,
-        request: &Request<'_>,
-        reply: Reply<'a>,
+        request: &FuseRequest<'_>,
+        reply: FuseReply<'a>,
         as_of: u64,
         result: Result<EntryOut, SkinError>,
-    ) -> Outcome<'a> {
-        self.answer(request, reply, result, |reply, entry| reply.entry(&self.kept_if_true(entry, as_of)))
+    ) -> ServeResult<'a> {
+        self.answer(request, reply, result, |reply, entry| {
+            reply.entry(&self.kept_if_true(entry, as_of))
+        })
     }
 
-    /// What the kernel may keep, unless something was changed through another door since `as_of`.
+    /// An entry that the kernel may cache, unless something was changed through another door since `as_of`.
     fn kept_if_true(&self, entry: EntryOut, as_of: u64) -> EntryOut {
-        match self.notices.news() == as_of {
-            true => entry,
-            false => EntryOut { entry_valid: 0, attr_valid: 0, ..entry },
+        if self.notices.news() == as_of {
+            entry
+        } else {
+            EntryOut {
+                entry_valid: 0,
+                attr_valid: 0,
+                ..entry
+            }
         }
     }
 
-    /// The handle of an open file, and what the kernel may do with it. Closing a descriptor that cannot write is
-    /// not told, unless it could end a lock.
-    fn opened(&self, held: Held<'_>, ino: Ino, flags: u32) -> (u64, u32) {
-        // Whether its closing is told depends on whether the kernel has asked for an open yet.
+    /// The handle of an open file, and what the kernel may do with it. The kernel does not report the closing
+    /// of a descriptor that cannot write, unless it could end a lock.
+    fn opened(&self, held: HeldNode<'_>, ino: Ino, flags: u32) -> (u64, u32) {
+        // Whether its closing is reported depends on whether the kernel has sent an open request yet.
         if self.opens_itself() {
             return (0, open_out::KEEP_CACHE);
         }
@@ -244,22 +266,49 @@ impl Skin {
             self.nodes.set_has_contents(held.node(), false);
         }
         held.open();
-        let is_quiet = !may_write(flags) && !self.has_record_locks(ino);
+        let is_quiet = !may_write(flags) && !self.locking().has_record_locks(ino);
         let quiet = if is_quiet { open_out::NOFLUSH } else { 0 };
-        (self.handles.open(is_quiet, may_write(flags)), open_out::KEEP_CACHE | quiet)
+        (
+            self.handles.open(is_quiet, may_write(flags)),
+            open_out::KEEP_CACHE | quiet,
+        )
     }
 
     fn done<'a>(
         &self,
-        request: &Request<'_>,
-        reply: Reply<'a>,
+        request: &FuseRequest<'_>,
+        reply: FuseReply<'a>,
         result: Result<(), SkinError>,
-    ) -> Outcome<'a> {
+    ) -> ServeResult<'a> {
         self.answer(request, reply, result, |reply, ()| reply.ok())
+    }
+
+    fn contents(&self) -> ContentRequests<'_> {
+        ContentRequests { skin: self }
+    }
+
+    fn names(&self) -> NameRequests<'_> {
+        NameRequests { skin: self }
+    }
+
+    fn attributes(&self) -> AttributeRequests<'_> {
+        AttributeRequests { skin: self }
+    }
+
+    fn listing(&self) -> DirectoryRequests<'_> {
+        DirectoryRequests { skin: self }
+    }
+
+    fn locking(&self) -> LockRequests<'_> {
+        LockRequests { skin: self }
+    }
+
+    fn modes(&self) -> ModeChecks<'_> {
+        ModeChecks { skin: self }
     }
 }
 
-impl Service for Skin {
+impl FuseService for Skin {
     fn init(&self, _kernel: &InitIn) -> u64 {
         match (self.opens_itself(), self.lists_itself()) {
             (true, _) => service::UNASKED,
@@ -268,9 +317,10 @@ impl Service for Skin {
         }
     }
 
-    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+    fn serve(&self, request: &FuseRequest<'_>, reply: FuseReply<'_>) -> Answered {
         self.syncing.begin_if_due();
-        self.try_to_serve(request, reply).unwrap_or_else(|unanswered| self.put_off(request, unanswered))
+        self.try_to_serve(request, reply)
+            .unwrap_or_else(|unanswered| self.put_off(request, unanswered))
     }
 
     fn must_be_prompt(&self) -> bool {

@@ -1,7 +1,7 @@
-//! How requests come from the kernel and answers go back.
+//! Transports: how requests come from the kernel and answers go back.
 
 pub mod device;
-mod giving_way;
+mod idle_policy;
 mod scheduling;
 mod starting;
 mod stop;
@@ -13,29 +13,33 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::notify::Notifier;
-use crate::session::Session;
-use device::{Last, Worker};
-use giving_way::GivingWay;
-pub use giving_way::may_give_way;
+use crate::session::FuseSession;
+use device::{DeviceWorker, LastWorker};
+use idle_policy::IdlePolicy;
+pub use idle_policy::may_yield_to_callers;
 pub use scheduling::run_anywhere;
 pub use starting::start_ordinary;
 pub use stop::ServingStop;
-use uring::{Gate, Queues, Unavailable};
+use uring::{RingGate, RingQueues, UringUnavailable};
 
-/// Which way requests are to come.
+/// The requested transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// Over io_uring where it can be had, else over `/dev/fuse`.
+    /// Over io_uring if the kernel supports it and its threads may yield to their callers; otherwise over
+    /// `/dev/fuse`, where they always may: yielding is worth more than io_uring.
     #[default]
     Auto,
+    /// By reading and writing `/dev/fuse`.
     Device,
     /// Over io_uring, or not at all.
     Uring,
 }
 
 impl Transport {
+    /// Every way, beginning with the default.
     pub const ALL: [Transport; 3] = [Transport::Auto, Transport::Device, Transport::Uring];
 
+    /// The word for it in options.
     pub fn as_str(self) -> &'static str {
         match self {
             Transport::Auto => "auto",
@@ -45,69 +49,93 @@ impl Transport {
     }
 }
 
-/// Which way requests do come.
+/// The transport in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
+    /// By `/dev/fuse`.
     Device,
+    /// By io_uring.
     Uring,
 }
 
 /// How a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServingOptions {
+    /// How requests travel.
     pub transport: Transport,
-    /// How many threads read from `/dev/fuse` if requests come that way.
+    /// The number of threads that read from `/dev/fuse` if that is the transport.
     pub device_threads: usize,
-    /// Whether threads that serve let their callers go first where that makes both faster.
-    pub give_way: bool,
+    /// Whether serving threads yield to their callers when that makes both faster.
+    pub yield_to_callers: bool,
 }
 
 impl Default for ServingOptions {
     fn default() -> ServingOptions {
-        ServingOptions { transport: Transport::Auto, device_threads: 2, give_way: true }
+        ServingOptions {
+            transport: Transport::Auto,
+            device_threads: 2,
+            yield_to_callers: true,
+        }
     }
 }
 
+/// Why a connection cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
+    /// It was to be served over io_uring, which is not available.
     #[error("requests cannot come over io_uring")]
-    Uring(#[from] Unavailable),
+    Uring(#[from] UringUnavailable),
+    /// A thread could not be started.
     #[error("starting a thread")]
     Thread(#[source] std::io::Error),
+    /// The device could not be used.
     #[error("waiting for requests of /dev/fuse")]
     Device(#[source] std::io::Error),
+    /// The event that ends the serving could not be made.
     #[error("making an event")]
     Event(#[source] std::io::Error),
 }
 
 /// A connection that is being served until it is unmounted.
 #[must_use = "the threads go on, but nobody can wait for them"]
-pub struct Serving {
-    session: Arc<Session>,
+pub struct FuseServing {
+    session: Arc<FuseSession>,
     notifier: Notifier,
     threads: Vec<JoinHandle<()>>,
-    /// Of the rings, and how many there are.
-    gate: Option<(Arc<Gate>, usize)>,
+    /// The gate of the rings, and their number.
+    gate: Option<(Arc<RingGate>, usize)>,
     stop: ServingStop,
 }
 
-impl Serving {
+impl FuseServing {
     /// Starts to serve a connection. Unmounting ends it.
     pub fn start(
-        session: Arc<Session>,
+        session: Arc<FuseSession>,
         connection: OwnedFd,
         options: ServingOptions,
-    ) -> Result<Serving, ServingError> {
+    ) -> Result<FuseServing, ServingError> {
         let connection = Arc::new(connection);
         let notifier = Notifier::start(&connection, session.settings().log.clone());
         let notifier = notifier.map_err(ServingError::Thread)?;
-        let giving_way = options.give_way.then(|| GivingWay::new(session.clone()));
+        let idle_policy = options.yield_to_callers.then(|| IdlePolicy::new(session.clone()));
         let stop = ServingStop::new().map_err(ServingError::Event)?;
-        let queues = queues(&session, &connection, options.transport, giving_way.as_ref(), &stop)?;
-        let serving = Serving { session, notifier, threads: Vec::new(), gate: None, stop };
+        let queues = queues(
+            &session,
+            &connection,
+            options.transport,
+            idle_policy.as_ref(),
+            &stop,
+        )?;
+        let serving = FuseServing {
+            session,
+            notifier,
+            threads: Vec::new(),
+            gate: None,
+            stop,
+        };
         match queues {
             Some(queues) => serving.over_rings(connection, queues),
-            None => serving.over_device(&connection, options.device_threads, giving_way),
+            None => serving.over_device(&connection, options.device_threads, idle_policy),
         }
     }
 
@@ -115,34 +143,40 @@ impl Serving {
         mut self,
         connection: &Arc<OwnedFd>,
         threads: usize,
-        giving_way: Option<GivingWay>,
-    ) -> Result<Serving, ServingError> {
-        let last = giving_way.as_ref().and_then(|_| Last::if_needed(&self.session, connection, &self.stop));
+        idle_policy: Option<IdlePolicy>,
+    ) -> Result<FuseServing, ServingError> {
+        let last = idle_policy
+            .as_ref()
+            .and_then(|_| LastWorker::if_needed(&self.session, connection, &self.stop));
         let workers = device::workers(&self.session, connection, threads, &self.stop);
         let workers = workers.map_err(ServingError::Device)?;
-        let giving_way = match last {
+        let idle_policy = match last {
             Some(last) => Some(self.stand_by(last, &workers)?),
-            None => giving_way,
+            None => idle_policy,
         };
         for (number, worker) in workers.into_iter().enumerate() {
-            let giving_way = giving_way.clone();
-            self.spawn(format!("fuse-{number}"), move || worker.run(giving_way))?;
+            let idle_policy = idle_policy.clone();
+            self.spawn(format!("fuse-{number}"), move || worker.run(idle_policy))?;
         }
         Ok(self)
     }
 
-    fn stand_by(&mut self, last: Last, others: &[Worker]) -> Result<GivingWay, ServingError> {
-        let giving_way = GivingWay::with_standby(self.session.clone(), last.line(others));
-        let watching = giving_way.clone();
+    fn stand_by(&mut self, last: LastWorker, others: &[DeviceWorker]) -> Result<IdlePolicy, ServingError> {
+        let idle_policy = IdlePolicy::with_standby(self.session.clone(), last.line(others));
+        let watching = idle_policy.clone();
         self.spawn("fuse-last".into(), move || last.run(&watching))?;
-        Ok(giving_way)
+        Ok(idle_policy)
     }
 
-    /// One thread reads from `/dev/fuse`: what the kernel forgets comes that way, and everything else too if
-    /// it turns down the rings.
-    fn over_rings(mut self, connection: Arc<OwnedFd>, queues: Queues) -> Result<Serving, ServingError> {
+    /// One thread reads from `/dev/fuse`: FORGET requests come that way, and everything else too if the
+    /// kernel refuses the rings.
+    fn over_rings(
+        mut self,
+        connection: Arc<OwnedFd>,
+        queues: RingQueues,
+    ) -> Result<FuseServing, ServingError> {
         self.session.want_io_uring();
-        let Queues { threads, gate } = queues;
+        let RingQueues { threads, gate } = queues;
         self.gate = Some((gate.clone(), threads.len()));
         self.threads = threads;
         let started = self.read_beside_rings(connection, gate.clone());
@@ -151,45 +185,56 @@ impl Serving {
         Ok(self)
     }
 
-    fn read_beside_rings(&mut self, connection: Arc<OwnedFd>, gate: Arc<Gate>) -> Result<(), ServingError> {
+    fn read_beside_rings(
+        &mut self,
+        connection: Arc<OwnedFd>,
+        gate: Arc<RingGate>,
+    ) -> Result<(), ServingError> {
         let session = self.session.clone();
-        let worker =
-            Worker::new(session.clone(), connection, self.stop.clone()).map_err(ServingError::Device)?;
-        self.spawn("fuse-0".into(), move || shake_hands_and_run(worker, &session, &gate))
+        let worker = DeviceWorker::new(session.clone(), connection, self.stop.clone())
+            .map_err(ServingError::Device)?;
+        self.spawn("fuse-0".into(), move || {
+            shake_hands_and_run(worker, &session, &gate)
+        })
     }
 
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), ServingError> {
         let thread = std::thread::Builder::new().name(name);
-        self.threads.push(thread.spawn(work).map_err(ServingError::Thread)?);
+        self.threads
+            .push(thread.spawn(work).map_err(ServingError::Thread)?);
         Ok(())
     }
 
-    pub fn session(&self) -> &Arc<Session> {
+    /// The connection.
+    pub fn session(&self) -> &Arc<FuseSession> {
         &self.session
     }
 
-    /// Tells the kernel of changes behind its back.
+    /// Notifies the kernel of changes that it has not made.
     pub fn notifier(&self) -> &Notifier {
         &self.notifier
     }
 
-    /// Which way requests come; `None` until that is decided.
+    /// The transport in use; `None` until that is decided.
     pub fn transport(&self) -> Option<InUse> {
         self.way().in_use()
     }
 
-    /// Knows which way requests come, also when somebody else waits for the end.
-    pub fn way(&self) -> Way {
-        Way { session: self.session.clone(), gate: self.gate.clone() }
+    /// Reports the transport in use, even if another thread waits for the end.
+    pub fn way(&self) -> TransportInUse {
+        TransportInUse {
+            session: self.session.clone(),
+            gate: self.gate.clone(),
+        }
     }
 
-    /// Ends it from another thread, while the mount may be there.
+    /// Ends serving from another thread, while the mount may still exist.
     pub fn stopper(&self) -> ServingStop {
         self.stop.clone()
     }
 
-    /// Returns when nothing is served any more. If that does not come by itself within `at_most`, whoever still has the
-    /// mount, by a copy in another namespace, gets errors from then on.
+    /// Returns when serving has ended. If it does not end by itself within `at_most`, processes that still
+    /// have the mount, through a copy in another namespace, get errors from then on.
     pub fn end_within(self, at_most: Duration) {
         let until = Instant::now() + at_most;
         while !self.threads.iter().all(JoinHandle::is_finished) {
@@ -202,7 +247,7 @@ impl Serving {
         self.wait();
     }
 
-    /// Returns when the mount is gone and every request is served.
+    /// Returns when the mount is gone and every request has been served.
     pub fn wait(mut self) {
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
@@ -213,14 +258,14 @@ impl Serving {
     }
 }
 
-/// The way that the requests of a connection come.
+/// The transport in use for a connection.
 #[derive(Clone)]
-pub struct Way {
-    session: Arc<Session>,
-    gate: Option<(Arc<Gate>, usize)>,
+pub struct TransportInUse {
+    session: Arc<FuseSession>,
+    gate: Option<(Arc<RingGate>, usize)>,
 }
 
-impl Way {
+impl TransportInUse {
     /// `None` until it is decided.
     pub fn in_use(&self) -> Option<InUse> {
         self.session.negotiated()?;
@@ -233,21 +278,22 @@ impl Way {
 }
 
 fn queues(
-    session: &Arc<Session>,
+    session: &Arc<FuseSession>,
     connection: &Arc<OwnedFd>,
     transport: Transport,
-    giving_way: Option<&GivingWay>,
+    idle_policy: Option<&IdlePolicy>,
     stop: &ServingStop,
-) -> Result<Option<Queues>, Unavailable> {
+) -> Result<Option<RingQueues>, UringUnavailable> {
     match transport {
         Transport::Device => Ok(None),
-        Transport::Auto => Ok(uring::start(session, connection, giving_way, stop).ok()),
-        Transport::Uring => uring::start(session, connection, giving_way, stop).map(Some),
+        Transport::Auto if idle_policy.is_some() && !may_yield_to_callers() => Ok(None),
+        Transport::Auto => Ok(uring::start(session, connection, idle_policy, stop).ok()),
+        Transport::Uring => uring::start(session, connection, idle_policy, stop).map(Some),
     }
 }
 
 /// The first request is the handshake; when it has been answered, the kernel waits for the rings.
-fn shake_hands_and_run(mut worker: Worker, session: &Session, gate: &Gate) {
+fn shake_hands_and_run(mut worker: DeviceWorker, session: &FuseSession, gate: &RingGate) {
     while session.negotiated().is_none() && worker.turn() {}
     gate.open(session.negotiated());
     worker.run(None);

@@ -1,4 +1,4 @@
-//! Answers that come later, from other threads than the one that took the request.
+//! Answers that come later, from other threads than the one that received the request.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use avfs_fuse::null::{FILE_SIZE, NullFilesystem};
 use avfs_fuse::transport::Transport;
-use avfs_fuse::{Answered, Errno, Operation, Reply, Request, Service};
+use avfs_fuse::{Answered, Errno, FuseOperation, FuseReply, FuseRequest, FuseService};
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 use support::{Fixture, eventually};
@@ -23,28 +23,31 @@ over_both_transports! {
     an_ended_connection_does_not_wait_for_requests_that_hang,
 }
 
-/// The file system of nothing, except that locks are not given before they are released, and that contents
-/// are read by other threads.
+/// The null file system, except that locks are not granted before they are released, and that contents are
+/// read by other threads.
 #[derive(Default)]
 struct Hanging {
     null: NullFilesystem,
-    held: Mutex<Vec<Reply<'static>>>,
+    held: Mutex<Vec<FuseReply<'static>>>,
 }
 
-impl Service for Hanging {
-    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+impl FuseService for Hanging {
+    fn serve(&self, request: &FuseRequest<'_>, reply: FuseReply<'_>) -> Answered {
         match request.operation {
-            Operation::SetLock { wait: true, .. } => {
+            FuseOperation::SetLock { wait: true, .. } => {
                 let (answered, later) = reply.defer();
                 self.held.lock().unwrap().push(later);
                 answered
             }
-            Operation::Read(read) => {
+            FuseOperation::Read(read) => {
                 let (answered, later) = reply.defer();
                 std::thread::spawn(move || {
                     let fill = |buffer: &mut [u8]| {
                         let numbers = read.offset..;
-                        buffer.iter_mut().zip(numbers).for_each(|(byte, number)| *byte = pattern(number));
+                        buffer
+                            .iter_mut()
+                            .zip(numbers)
+                            .for_each(|(byte, number)| *byte = pattern(number));
                         Ok(buffer.len())
                     };
                     let _ = later.read(read.size as usize, fill);
@@ -77,7 +80,12 @@ fn reads_are_answered_by_other_threads(transport: Transport) {
     let file = File::open(mounted.path().join("file")).unwrap();
     let mut buffer = vec![0; FILE_SIZE as usize / 4];
     file.read_exact_at(&mut buffer, 12_345).unwrap();
-    assert!(buffer.iter().zip(12_345..).all(|(byte, number)| *byte == pattern(number)));
+    assert!(
+        buffer
+            .iter()
+            .zip(12_345..)
+            .all(|(byte, number)| *byte == pattern(number))
+    );
     drop(file);
     assert_eq!(mounted.end(), Vec::<String>::new());
 }
@@ -123,6 +131,6 @@ fn an_ended_connection_does_not_wait_for_requests_that_hang(transport: Transport
         assert!(matches!(error, Errno::CONNABORTED | Errno::NOTCONN), "{error}");
     }
     mounted.wait();
-    // Nobody is there to take these answers.
+    // The receiver of these answers is gone.
     hanging.release();
 }

@@ -40,5 +40,5 @@ use avfs_fuse::transport::Transport;
 
 const TRANSPORT: Transport = Transport::Uring;
 
-/// Others may show the same tree.
-const ALONE: bool = false;
+/// Other mounts may show the same tree.
+const EXCLUSIVE: bool = false;

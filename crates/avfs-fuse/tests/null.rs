@@ -1,4 +1,4 @@
-//! Both transports, mounting and unmounting, with a file system of nothing.
+//! Both transports, mounting and unmounting, with the null file system.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use avfs_fuse::Errno;
 use avfs_fuse::abi::Opcode;
-use avfs_fuse::mounting::{MountError, MountOptions, Unmount, is_dead, mount, mounts, unmount};
+use avfs_fuse::mounting::{FuseMountOptions, MountError, UnmountMode, is_dead, mount, mounts, unmount};
 use avfs_fuse::null::{ENTRIES, FILE_SIZE, NullFilesystem};
 use avfs_fuse::transport::{InUse, Transport};
 use support::{Fixture, eventually};
@@ -44,16 +44,26 @@ fn files_are_read_written_and_listed(transport: Transport) {
     drop((file, new));
     let session = null.session().clone();
     assert_eq!(null.end(), Vec::<String>::new());
-    assert_eq!(session.counters().requests(Opcode::Write), 3, "a request takes up to 1 MiB");
+    assert_eq!(
+        session.counters().requests(Opcode::Write),
+        3,
+        "a request takes up to 1 MiB"
+    );
 }
 
 fn a_panic_is_one_failed_request(transport: Transport) {
     let null = mount_null(transport);
     let failed = std::fs::metadata(null.path().join("panic")).unwrap_err();
     assert_eq!(failed.raw_os_error(), Some(Errno::IO.raw_os_error()));
-    assert!(std::fs::metadata(null.path().join("file")).is_ok(), "the mount lives on");
+    assert!(
+        std::fs::metadata(null.path().join("file")).is_ok(),
+        "the mount lives on"
+    );
     let log = null.end();
-    assert!(matches!(&log[..], [line] if line.contains("Lookup") && line.contains("asked for")), "{log:?}");
+    assert!(
+        matches!(&log[..], [line] if line.contains("Lookup") && line.contains("asked for")),
+        "{log:?}"
+    );
 }
 
 fn the_table_of_mounts_has_it_until_it_is_unmounted(transport: Transport) {
@@ -62,27 +72,37 @@ fn the_table_of_mounts_has_it_until_it_is_unmounted(transport: Transport) {
     let ours = || mounts().unwrap().into_iter().find(|mounted| mounted.at == place);
     assert_eq!(ours().unwrap().source, support::SOURCE);
     let held = File::open(null.path().join("file")).unwrap();
-    assert!(matches!(unmount(&place, Unmount::IfUnused), Err(MountError::Busy { .. })));
+    assert!(matches!(
+        unmount(&place, UnmountMode::IfUnused),
+        Err(MountError::Busy { .. })
+    ));
     drop(held);
-    unmount(&place, Unmount::IfUnused).unwrap();
+    unmount(&place, UnmountMode::IfUnused).unwrap();
     assert_eq!(ours(), None);
     null.wait();
-    assert!(matches!(unmount(&place, Unmount::IfUnused), Err(MountError::NotMounted { .. })));
+    assert!(matches!(
+        unmount(&place, UnmountMode::IfUnused),
+        Err(MountError::NotMounted { .. })
+    ));
 }
 
 fn the_transport_that_was_asked_for_is_used(transport: Transport) {
     let null = mount_null(transport);
     std::fs::metadata(null.path()).unwrap();
-    let expected = if transport == Transport::Uring { InUse::Uring } else { InUse::Device };
+    let expected = if transport == Transport::Uring {
+        InUse::Uring
+    } else {
+        InUse::Device
+    };
     let serving = null.serving();
     eventually("the transport is known", || serving.transport().is_some());
     assert_eq!(serving.transport(), Some(expected));
 }
 
 #[test]
-fn a_mount_that_nobody_serves_is_found_and_cleaned_up() {
+fn unserved_mount_is_found_and_cleaned_up() {
     let directory = tempfile::tempdir().unwrap();
-    drop(mount(directory.path(), &MountOptions::new("dead")).unwrap());
+    drop(mount(directory.path(), &FuseMountOptions::new("dead")).unwrap());
     assert!(is_dead(directory.path()));
     assert!(avfs_fuse::mounting::clean_up(directory.path()).unwrap());
     assert!(!is_dead(directory.path()));
@@ -92,7 +112,7 @@ fn a_mount_that_nobody_serves_is_found_and_cleaned_up() {
 #[test]
 fn what_cannot_be_mounted_on_is_named() {
     let directory = tempfile::tempdir().unwrap();
-    let options = MountOptions::new("nowhere");
+    let options = FuseMountOptions::new("nowhere");
     let missing = mount(&directory.path().join("missing"), &options).unwrap_err();
     assert!(matches!(missing, MountError::NoSuchPlace { .. }), "{missing}");
     let file = directory.path().join("file");

@@ -1,6 +1,6 @@
-//! Bits that requests and answers carry.
+//! Flag bits of requests and answers.
 
-/// Of INIT, 64 of them; the upper half travels in `flags2`.
+/// Flags of INIT, 64 of them; the upper half is in `flags2`.
 pub mod init {
     pub const ASYNC_READ: u64 = 1 << 0;
     pub const POSIX_LOCKS: u64 = 1 << 1;
@@ -103,6 +103,6 @@ pub mod sync {
 }
 
 pub mod inval_entry {
-    /// The name is looked up again at its next use, but not thrown out.
+    /// The name is looked up again at its next use, but stays in the cache.
     pub const EXPIRE_ONLY: u32 = 1 << 0;
 }

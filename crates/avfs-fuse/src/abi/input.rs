@@ -14,7 +14,7 @@ kernel_structures! {
     LinkIn { oldnodeid: u64, }
 
     SetattrIn {
-        /// Which fields count: `FATTR_…`.
+        /// Which fields are valid: `FATTR_…`.
         valid: u32,
         padding: u32,
         fh: u64,
@@ -44,13 +44,13 @@ kernel_structures! {
     ReleaseIn { fh: u64, flags: u32, release_flags: u32, lock_owner: u64, }
     FlushIn { fh: u64, unused: u32, padding: u32, lock_owner: u64, }
 
-    /// Also of a directory, where `offset` is the cookie to go on behind.
+    /// Also for a directory, where `offset` is the cookie after which to continue.
     ReadIn { fh: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32, padding: u32, }
 
     WriteIn { fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32, padding: u32, }
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32, }
 
-    /// What a kernel before 7.33 sends, and the beginning of what later ones do.
+    /// The form of kernels before 7.33, and the beginning of the later form.
     SetxattrIn { size: u32, flags: u32, }
     GetxattrIn { size: u32, padding: u32, }
     LkIn { fh: u64, owner: u64, lk: FileLock, lk_flags: u32, padding: u32, }

@@ -1,4 +1,4 @@
-//! The operations that the kernel asks for, by number.
+//! The operations that the kernel requests, by number.
 
 use super::input::*;
 
@@ -79,7 +79,7 @@ impl Opcode {
     /// One more than the largest number.
     pub const LIMIT: usize = 54;
 
-    /// The size of the first argument where it is a structure; what follows are names and data.
+    /// The size of the first argument if it is a structure; names and data follow.
     pub fn argument_size(self) -> usize {
         match self {
             Opcode::Forget => size_of::<ForgetIn>(),
@@ -128,6 +128,9 @@ impl Opcode {
 
     /// Whether the kernel waits for an answer.
     pub fn is_answered(self) -> bool {
-        !matches!(self, Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::NotifyReply)
+        !matches!(
+            self,
+            Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::NotifyReply
+        )
     }
 }

@@ -87,7 +87,7 @@ kernel_structures! {
     /// An entry of a directory; its name follows, padded to eight bytes.
     Dirent {
         ino: u64,
-        /// The cookie that reading goes on behind.
+        /// The cookie after which reading continues.
         off: u64,
         namelen: u32,
         kind: u32,
@@ -97,7 +97,7 @@ kernel_structures! {
     InvalEntryOut { parent: u64, namelen: u32, flags: u32, }
     StoreOut { nodeid: u64, offset: u64, size: u32, padding: u32, }
     RetrieveOut {
-        /// What the request with the contents is to be numbered.
+        /// The number of the request that brings the contents.
         notify_unique: u64,
         nodeid: u64,
         offset: u64,
@@ -108,7 +108,7 @@ kernel_structures! {
     DeleteOut { parent: u64, child: u64, namelen: u32, padding: u32, }
 }
 
-/// The codes of notifications, which stand where an answer has its errno.
+/// The codes of notifications, in the place where an answer has its errno.
 pub mod notification {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;

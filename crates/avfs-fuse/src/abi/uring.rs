@@ -1,4 +1,4 @@
-//! What goes over io_uring: the memory that an entry shares with the kernel, and the two commands.
+//! The io_uring protocol: the memory that an entry shares with the kernel, and the two commands.
 
 use super::kernel_structures;
 
@@ -7,20 +7,20 @@ pub const REGISTER: u32 = 1;
 /// Answers the request of an entry and gives the entry back for the next one.
 pub const COMMIT_AND_FETCH: u32 = 2;
 
-/// The memory of an entry is named by two ranges: its header, and its payload.
+/// The memory of an entry is described by two ranges: its header, and its payload.
 pub const RANGES: usize = 2;
-/// The header of an entry has room for the header of the request or the answer first.
+/// The header of an entry first has room for the header of the request or the answer,
 pub const HEADER_IN_OUT: usize = 0;
-/// Then for the structure of the first argument.
+/// then for the structure of the first argument,
 pub const HEADER_ARGUMENT: usize = 128;
-/// Then an [`EntryInOut`].
+/// then for an [`EntryInOut`].
 pub const HEADER_ENTRY: usize = 256;
 pub const HEADER_SIZE: usize = HEADER_ENTRY + size_of::<EntryInOut>();
 
 kernel_structures! {
     EntryInOut {
         flags: u64,
-        /// What the command that answers must carry.
+        /// The value that the answering command must carry.
         commit_id: u64,
         /// How much of the payload is used, by the request or by the answer.
         payload_sz: u32,

@@ -1,4 +1,4 @@
-//! Mounts of ordinary users, through the helper program of the system that may mount for them.
+//! Mounts of ordinary users, through the system's helper program that may mount for them.
 
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -10,16 +10,23 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
 };
 
-use super::{MountError, MountOptions, Unmount};
+use super::{FuseMountOptions, MountError, UnmountMode};
 
 const PROGRAM: &str = "fusermount3";
 
 /// The helper opens `/dev/fuse`, mounts, and sends the descriptor over the socket that is its standard input.
-pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
-    let refused = |reason: String| MountError::Refused { path: at.to_owned(), reason };
-    let (ours, theirs) =
-        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .map_err(|error| refused(error.to_string()))?;
+pub(super) fn mount(at: &Path, options: &FuseMountOptions) -> Result<OwnedFd, MountError> {
+    let refused = |reason: String| MountError::Refused {
+        path: at.to_owned(),
+        reason,
+    };
+    let (ours, theirs) = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|error| refused(error.to_string()))?;
     let mut words = options.words();
     words.push(format!("fsname={}", escape(&options.source)));
     words.push("subtype=avfs".into());
@@ -27,41 +34,64 @@ pub fn mount(at: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
         words.push("ro".into());
     }
     let mut helper = Command::new(PROGRAM);
-    helper.arg("-o").arg(words.join(",")).arg("--").arg(at).env("_FUSE_COMMFD", "0");
-    helper.stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
+    helper
+        .arg("-o")
+        .arg(words.join(","))
+        .arg("--")
+        .arg(at)
+        .env("_FUSE_COMMFD", "0");
+    helper
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = helper.spawn().map_err(start_error)?;
-    // The command holds its end of the socket; without it the receiving ends when the helper does.
+    // The command holds its end of the socket; once that is dropped, receiving ends when the helper exits.
     drop(helper);
     let connection = receive(&ours);
     let mut words = String::new();
     if let Some(mut stderr) = child.stderr.take() {
-        // What cannot be read is only the explanation.
+        // If it cannot be read, only the explanation is missing.
         let _ = stderr.read_to_string(&mut words);
     }
     let _ = child.wait();
-    connection.ok_or_else(|| match words.contains("failed to open /dev/fuse: Permission denied") {
-        true => MountError::DeviceDenied,
-        false => refused(explanation(&words)),
+    connection.ok_or_else(|| {
+        if words.contains("failed to open /dev/fuse: Permission denied") {
+            MountError::DeviceDenied
+        } else {
+            refused(explanation(&words))
+        }
     })
 }
 
-pub fn unmount(at: &Path, how: Unmount) -> Result<(), MountError> {
+pub(super) fn unmount(at: &Path, how: UnmountMode) -> Result<(), MountError> {
     let mut helper = Command::new(PROGRAM);
     helper.arg("-u");
     match how {
-        Unmount::IfUnused => {}
-        Unmount::Detach | Unmount::Force => {
+        UnmountMode::IfUnused => {}
+        UnmountMode::Detach | UnmountMode::Force => {
             helper.arg("-z");
         }
     }
-    let output = helper.arg("--").arg(at).stdin(Stdio::null()).output().map_err(start_error)?;
+    let output = helper
+        .arg("--")
+        .arg(at)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(start_error)?;
     let path = at.to_owned();
     let words = String::from_utf8_lossy(&output.stderr);
-    match output.status.success() {
-        true => Ok(()),
-        false if words.contains("busy") => Err(MountError::Busy { path }),
-        false if words.contains("not found") => Err(MountError::NotMounted { path }),
-        false => Err(MountError::Stuck { path, reason: explanation(&words) }),
+    // The helper has one exit status for every failure: only its message distinguishes them.
+    if output.status.success() {
+        Ok(())
+    } else if words.contains("busy") {
+        Err(MountError::Busy { path })
+    } else if words.contains("not found") {
+        Err(MountError::NotMounted { path })
+    } else {
+        Err(MountError::Stuck {
+            path,
+            reason: explanation(&words),
+        })
     }
 }
 
@@ -72,7 +102,7 @@ fn start_error(error: std::io::Error) -> MountError {
     }
 }
 
-/// The descriptor that comes over the socket; `None` if the other side ends without sending one.
+/// The descriptor that arrives on the socket; `None` if the other side exits without sending one.
 fn receive(socket: impl AsFd) -> Option<OwnedFd> {
     let mut byte = [0];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -91,7 +121,11 @@ fn escape(source: &str) -> String {
 }
 
 fn explanation(words: &str) -> String {
-    let words = words.trim().trim_start_matches(PROGRAM).trim_start_matches(':').trim();
+    let words = words
+        .trim()
+        .trim_start_matches(PROGRAM)
+        .trim_start_matches(':')
+        .trim();
     match words {
         "" => format!("{PROGRAM} gave no reason"),
         words => words.replace('\n', "; "),

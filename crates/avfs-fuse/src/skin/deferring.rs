@@ -1,40 +1,43 @@
-//! Requests that need something that is not in memory: answered later, from threads that may wait for it.
+//! Requests that need something that is not in memory: they are answered later, from threads that may wait
+//! for it.
 //!
-//! A request is tried where it was taken, from memory alone. If the tree says that something has to be read first
-//! ([`Wanted`]), the request goes to one of these threads, which gets that and tries again, as often as it
-//! takes. Nothing has happened before a request is tried again, and the tree's lock is not held while anything
-//! is read.
+//! A request is first tried on the thread that received it, from memory alone. If the tree reports that
+//! something must be read first ([`WantedItem`]), the request goes to one of these threads, which reads that
+//! and tries again, as often as necessary. A request has no effect before it is retried, and the tree's lock
+//! is not held while anything is read.
 
 mod threads;
 
 use std::sync::atomic::Ordering;
 
-use avfs_tree::Wanted;
+use avfs_tree::WantedItem;
 
-use self::threads::Threads;
+use self::threads::WorkerThreads;
 use super::Skin;
 use super::error::SkinError;
-use crate::reply::{Answered, Reply};
-use crate::request::{KeptRequest, Operation, Request};
-use crate::session::Log;
+use crate::reply::{Answered, FuseReply};
+use crate::request::{FuseOperation, FuseRequest, KeptRequest};
+use crate::session::SessionLog;
 
-/// A request that cannot be answered before something is at hand.
-pub(super) struct Unanswered<'a> {
-    pub reply: Reply<'a>,
-    pub wanted: Wanted,
+/// A request that cannot be answered before something is in memory.
+pub(super) struct UnansweredRequest<'a> {
+    pub reply: FuseReply<'a>,
+    pub wanted: WantedItem,
 }
 
-/// What came of trying to serve a request from memory.
-pub(super) type Outcome<'a> = Result<Answered, Unanswered<'a>>;
+/// The result of trying to serve a request from memory.
+pub(super) type ServeResult<'a> = Result<Answered, UnansweredRequest<'a>>;
 
-/// Where requests wait that are answered later.
+/// The requests that are answered later.
 pub(super) struct Deferring {
-    threads: Threads,
+    threads: WorkerThreads,
 }
 
 impl Deferring {
-    pub fn new(log: Log) -> Deferring {
-        Deferring { threads: Threads::new(log) }
+    pub(super) fn new(log: SessionLog) -> Deferring {
+        Deferring {
+            threads: WorkerThreads::new(log),
+        }
     }
 }
 
@@ -44,48 +47,49 @@ impl Skin {
         self.deferred.load(Ordering::Relaxed)
     }
 
-    /// Refuses a request, unless all it needs is more time.
+    /// Refuses a request, unless it only needs to wait for something.
     pub(super) fn refuse<'a>(
         &self,
-        request: &Request<'_>,
-        reply: Reply<'a>,
+        request: &FuseRequest<'_>,
+        reply: FuseReply<'a>,
         error: impl Into<SkinError>,
-    ) -> Outcome<'a> {
+    ) -> ServeResult<'a> {
         let error = error.into();
         match error.wanted() {
-            Some(wanted) => Err(Unanswered { reply, wanted }),
+            Some(wanted) => Err(UnansweredRequest { reply, wanted }),
             None => Ok(reply.error(self.errno(request, error))),
         }
     }
 
-    /// Answers from another thread, when what is wanted is there.
-    pub(super) fn put_off(&self, request: &Request<'_>, unanswered: Unanswered<'_>) -> Answered {
+    /// Answers from another thread, when the wanted item is available.
+    pub(super) fn put_off(&self, request: &FuseRequest<'_>, unanswered: UnansweredRequest<'_>) -> Answered {
         self.deferred.fetch_add(1, Ordering::Relaxed);
-        let Unanswered { reply, wanted } = unanswered;
+        let UnansweredRequest { reply, wanted } = unanswered;
         let (answered, reply) = reply.defer();
-        let (this, request) = (self.this.clone(), request.kept());
+        let this = self.this.clone();
+        let request = request.kept();
         self.deferring.threads.run(move || {
             if let Some(skin) = this.upgrade() {
-                skin.answer_late(&request, Unanswered { reply, wanted });
+                skin.answer_late(&request, UnansweredRequest { reply, wanted });
             }
         });
         answered
     }
 
-    fn answer_late(&self, request: &KeptRequest, mut unanswered: Unanswered<'static>) {
+    fn answer_late(&self, request: &KeptRequest, mut unanswered: UnansweredRequest<'static>) {
         let request = request.request();
         let mut at_hand = Vec::new();
         loop {
-            let Unanswered { reply, wanted } = unanswered;
+            let UnansweredRequest { reply, wanted } = unanswered;
             match self.tree.fetch(wanted) {
                 Ok(fetched) => at_hand.extend(fetched),
                 Err(error) => return drop(reply.error(self.errno(&request, error.into()))),
             }
             let outcome = match request.operation {
-                Operation::Read(read) => self.read_late(&request, &read, reply),
+                FuseOperation::Read(read) => self.contents().read_late(&request, &read, reply),
                 _ => self.try_to_serve(&request, reply),
             };
-            // Whoever was told of something after the kernel had gone must not keep it.
+            // The kernel is gone: an inode that was reported to it after that must not stay held.
             if self.has_ended.load(Ordering::Acquire) {
                 self.nodes.forget_all();
             }

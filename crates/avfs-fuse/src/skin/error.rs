@@ -1,7 +1,7 @@
 //! Why a request is refused.
 
 use avfs_core::BadName;
-use avfs_tree::{FsError, Wanted};
+use avfs_tree::{FsError, WantedItem};
 use rustix::io::Errno;
 
 #[derive(Debug, thiserror::Error)]
@@ -15,15 +15,15 @@ pub(crate) enum SkinError {
 }
 
 impl SkinError {
-    /// What has to be fetched before the request can be tried again.
-    pub fn wanted(&self) -> Option<Wanted> {
+    /// What must be fetched before the request can be retried.
+    pub(super) fn wanted(&self) -> Option<WantedItem> {
         match self {
             SkinError::Tree(error) => error.wanted(),
             SkinError::Name(_) | SkinError::Errno(_) => None,
         }
     }
 
-    pub fn errno(&self) -> Errno {
+    pub(super) fn errno(&self) -> Errno {
         match self {
             SkinError::Tree(error) => error.errno(),
             SkinError::Name(BadName::TooLong(_) | BadName::PathTooLong(_)) => Errno::NAMETOOLONG,

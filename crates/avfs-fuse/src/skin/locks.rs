@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avfs_core::rules::Level;
 use avfs_tree::Ino;
-use avfs_tree::locks::{ByteRange, Conflict, LockError, LockKind, LockOwner, LockRequest, Scope, WaitId};
+use avfs_tree::locks::{
+    ByteRange, LockConflict, LockError, LockKind, LockOwner, LockRequest, LockScope, WaitId,
+};
 use rustix::io::Errno;
 
 use super::Skin;
-use super::deferring::Outcome;
+use super::deferring::ServeResult;
 use super::error::SkinError;
 use crate::abi::flags::{lock, release};
 use crate::abi::{FileLock, FlushIn, LkIn, ReleaseIn};
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::reply::FuseReply;
+use crate::request::FuseRequest;
 
 /// Of `fcntl(2)`.
 const READ: u32 = 0;
@@ -26,26 +28,26 @@ const EARLY_MAX: usize = 64;
 
 /// Requests that wait for a lock, by their numbers.
 #[derive(Default)]
-pub(super) struct Waiting {
-    state: Mutex<State>,
+pub(super) struct LockWaits {
+    state: Mutex<WaitState>,
 }
 
 #[derive(Default)]
-struct State {
-    waits: HashMap<u64, Wait>,
-    /// Interrupts of requests that nobody has seen yet, if they were about locks at all.
+struct WaitState {
+    waits: HashMap<u64, WaitPhase>,
+    /// Interrupts of requests that have not arrived yet, if they are about locks at all.
     early: VecDeque<u64>,
 }
 
-enum Wait {
-    /// The table has not said yet under which number it waits.
+enum WaitPhase {
+    /// The table has not returned the number of the waiting request yet.
     Starting,
     Interrupted,
     Queued(WaitId),
 }
 
-impl Waiting {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl LockWaits {
+    fn state(&self) -> MutexGuard<'_, WaitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -53,18 +55,18 @@ impl Waiting {
         let mut state = self.state();
         let early = state.early.iter().position(|known| *known == unique);
         let wait = match early.and_then(|index| state.early.remove(index)) {
-            Some(_) => Wait::Interrupted,
-            None => Wait::Starting,
+            Some(_) => WaitPhase::Interrupted,
+            None => WaitPhase::Starting,
         };
         state.waits.insert(unique, wait);
     }
 
-    /// The request waits. Says whether it was interrupted meanwhile; it may also be over already.
+    /// The request waits. Returns whether it was interrupted meanwhile; it may also be finished already.
     fn queued(&self, unique: u64, id: WaitId) -> bool {
         match self.state().waits.get_mut(&unique) {
-            Some(Wait::Interrupted) => true,
+            Some(WaitPhase::Interrupted) => true,
             Some(wait) => {
-                *wait = Wait::Queued(id);
+                *wait = WaitPhase::Queued(id);
                 false
             }
             None => false,
@@ -78,8 +80,8 @@ impl Waiting {
     fn interrupt(&self, unique: u64) -> Option<WaitId> {
         let mut state = self.state();
         match state.waits.get_mut(&unique) {
-            Some(Wait::Queued(id)) => return Some(*id),
-            Some(wait) => *wait = Wait::Interrupted,
+            Some(WaitPhase::Queued(id)) => return Some(*id),
+            Some(wait) => *wait = WaitPhase::Interrupted,
             None => {
                 state.early.push_back(unique);
                 if state.early.len() > EARLY_MAX {
@@ -91,50 +93,68 @@ impl Waiting {
     }
 }
 
-impl Skin {
-    /// The first lock that would be in the way; none, if the lock could be had.
-    pub(super) fn get_lock(&self, request: &Request<'_>, lock: &LkIn) -> Result<FileLock, SkinError> {
+/// Requests for locks, and the closing of descriptors that may end some.
+pub(super) struct LockRequests<'a> {
+    pub(super) skin: &'a Skin,
+}
+
+impl LockRequests<'_> {
+    /// The first conflicting lock; none, if the lock is available.
+    pub(super) fn get_lock(&self, request: &FuseRequest<'_>, lock: &LkIn) -> Result<FileLock, SkinError> {
         let wanted = self.lock_request(request, lock)?;
-        self.check(wanted.ino, Level::Read)?;
-        Ok(match self.tree.locks().test(&wanted) {
-            Some(Conflict { range, kind, pid }) => {
+        self.skin.check(wanted.ino, Level::Read)?;
+        Ok(match self.skin.tree.locks().test(&wanted) {
+            Some(LockConflict { range, kind, pid }) => {
                 let kind = if kind == LockKind::Shared { READ } else { WRITE };
-                FileLock { start: range.first(), end: range.last(), kind, pid }
+                FileLock {
+                    start: range.first(),
+                    end: range.last(),
+                    kind,
+                    pid,
+                }
             }
-            None => FileLock { kind: UNLOCK, ..lock.lk },
+            None => FileLock {
+                kind: UNLOCK,
+                ..lock.lk
+            },
         })
     }
 
-    /// Takes or gives up a lock. What is behind it is seen by whoever gets it next, through any mount: the
-    /// answer comes when the kernel has forgotten what others changed before.
+    /// Takes or releases a lock. The next owner of the lock must see the data that it protects, through any
+    /// mount: the answer is sent when the kernel has processed all earlier notifications.
     pub(super) fn set_lock<'a>(
         &self,
-        request: &Request<'_>,
+        request: &FuseRequest<'_>,
         lock: &LkIn,
         wait: bool,
-        reply: Reply<'a>,
-    ) -> Outcome<'a> {
+        reply: FuseReply<'a>,
+    ) -> ServeResult<'a> {
         let wanted = match self.lock_request(request, lock) {
             Ok(wanted) => wanted,
-            Err(error) => return self.refuse(request, reply, error),
+            Err(error) => return self.skin.refuse(request, reply, error),
         };
-        let table = self.tree.locks();
+        let table = self.skin.tree.locks();
         if lock.lk.kind == UNLOCK {
+            // Releasing a lock needs no level: rules that changed since must not keep it held.
             return Ok(reply.done(errno(table.unlock(wanted.ino, wanted.scope, wanted.owner))));
         }
-        if let Err(error) = self.check(wanted.ino, Level::Read) {
-            return self.refuse(request, reply, error);
+        if let Err(error) = self.skin.check(wanted.ino, Level::Read) {
+            return self.skin.refuse(request, reply, error);
         }
-        if matches!(wanted.scope, Scope::Record(_)) {
-            self.handles.locked(lock.fh, wanted.ino, lock.owner);
+        if matches!(wanted.scope, LockScope::Record(_)) {
+            self.skin.handles.locked(lock.fh, wanted.ino, lock.owner);
         }
         if !wait {
             let result = errno(table.set(&wanted));
-            return Ok(self.when_up_to_date(reply, move |reply| reply.done(result)));
+            return Ok(self.skin.when_up_to_date(reply, move |reply| reply.done(result)));
         }
         let (answered, reply) = reply.defer();
-        let (waiting, unique, notices) = (Arc::clone(&self.waiting), request.unique, self.notices());
-        self.waiting.start(unique);
+        let waiting = Arc::clone(&self.skin.waiting);
+        let unique = request.unique;
+        let notices = self.skin.notices();
+        // Registered before the table is called: an interrupt may arrive on another thread while the request
+        // is being queued.
+        self.skin.waiting.start(unique);
         let id = table.set_waiting(
             &wanted,
             Box::new(move |result| {
@@ -143,7 +163,7 @@ impl Skin {
             }),
         );
         if let Some(id) = id
-            && self.waiting.queued(unique, id)
+            && self.skin.waiting.queued(unique, id)
         {
             table.cancel(id);
         }
@@ -151,52 +171,74 @@ impl Skin {
     }
 
     pub(super) fn interrupt(&self, unique: u64) {
-        if let Some(id) = self.waiting.interrupt(unique) {
-            self.tree.locks().cancel(id);
+        if let Some(id) = self.skin.waiting.interrupt(unique) {
+            self.skin.tree.locks().cancel(id);
         }
     }
 
-    /// A descriptor was closed: the record locks of its process on the file are gone.
-    pub(super) fn flush(&self, request: &Request<'_>, flush: &FlushIn) -> Result<(), SkinError> {
-        let ino = self.nodes.meant(request.nodeid);
-        self.tree.locks().release_records(ino, self.lock_owner(flush.lock_owner));
-        self.handles.unlocked(ino, flush.lock_owner);
+    /// A descriptor was closed: its process loses its record locks on the file.
+    pub(super) fn flush(&self, request: &FuseRequest<'_>, flush: &FlushIn) -> Result<(), SkinError> {
+        let ino = self.skin.nodes.meant(request.nodeid);
+        self.skin
+            .tree
+            .locks()
+            .release_records(ino, self.lock_owner(flush.lock_owner));
+        self.skin.handles.unlocked(ino, flush.lock_owner);
         Ok(())
     }
 
-    /// An open file is gone, with its lock of `flock(2)`, and with the record locks that were taken through it
-    /// if closing it told us nothing.
-    pub(super) fn release_file(&self, request: &Request<'_>, given: &ReleaseIn) {
-        let ino = self.nodes.meant(request.nodeid);
-        self.opens.hold(request.nodeid).close();
+    /// An open file is gone, with its lock of `flock(2)`, and with the record locks that were taken through
+    /// it if its closing was not reported.
+    pub(super) fn release_file(&self, request: &FuseRequest<'_>, given: &ReleaseIn) {
+        let ino = self.skin.nodes.meant(request.nodeid);
+        self.skin.opens.hold(request.nodeid).close();
         if given.release_flags & release::FLOCK_UNLOCK != 0 {
-            self.tree.locks().release_flock(ino, self.lock_owner(given.lock_owner));
+            self.skin
+                .tree
+                .locks()
+                .release_flock(ino, self.lock_owner(given.lock_owner));
         }
-        for owner in self.handles.close(given.fh) {
-            self.tree.locks().release_records(ino, self.lock_owner(owner));
+        for owner in self.skin.handles.close(given.fh) {
+            self.skin
+                .tree
+                .locks()
+                .release_records(ino, self.lock_owner(owner));
         }
     }
 
-    /// Whether anybody has a record lock on a file.
+    /// Whether any process has a record lock on a file.
     pub(super) fn has_record_locks(&self, ino: Ino) -> bool {
-        self.tree.locks().has_records(ino)
+        self.skin.tree.locks().has_records(ino)
     }
 
     fn lock_owner(&self, owner: u64) -> LockOwner {
-        LockOwner { door: self.tree.door().0, owner }
+        LockOwner {
+            door: self.skin.tree.door().0,
+            owner,
+        }
     }
 
-    fn lock_request(&self, request: &Request<'_>, lock: &LkIn) -> Result<LockRequest, SkinError> {
-        let scope = match lock.lk_flags & lock::FLOCK != 0 {
-            true => Scope::Flock,
-            false => {
-                let range = ByteRange::new(lock.lk.start, lock.lk.end);
-                Scope::Record(range.map_err(|error| SkinError::Errno(error.errno()))?)
-            }
+    fn lock_request(&self, request: &FuseRequest<'_>, lock: &LkIn) -> Result<LockRequest, SkinError> {
+        let scope = if lock.lk_flags & lock::FLOCK != 0 {
+            LockScope::Flock
+        } else {
+            let range = ByteRange::new(lock.lk.start, lock.lk.end);
+            LockScope::Record(range.map_err(|error| SkinError::Errno(error.errno()))?)
         };
-        let kind = if lock.lk.kind == WRITE { LockKind::Exclusive } else { LockKind::Shared };
-        let (ino, owner) = (self.ino(request)?, self.lock_owner(lock.owner));
-        Ok(LockRequest { ino, scope, kind, owner, pid: lock.lk.pid })
+        let kind = if lock.lk.kind == WRITE {
+            LockKind::Exclusive
+        } else {
+            LockKind::Shared
+        };
+        let ino = self.skin.ino(request)?;
+        let owner = self.lock_owner(lock.owner);
+        Ok(LockRequest {
+            ino,
+            scope,
+            kind,
+            owner,
+            pid: lock.lk.pid,
+        })
     }
 }
 

@@ -1,157 +1,209 @@
-//! What each request becomes: one call of the tree, and an answer.
+//! Translates each request: one call of the tree, and an answer.
 
 use avfs_tree::Ino;
 use rustix::io::Errno;
 
-use super::deferring::{Outcome, Unanswered};
-use super::{Access, Skin};
-use crate::reply::Reply;
-use crate::request::{Operation, Request};
+use super::deferring::{ServeResult, UnansweredRequest};
+use super::{MountAccess, Skin};
+use crate::reply::FuseReply;
+use crate::request::{FuseOperation, FuseRequest};
 
 impl Skin {
     /// Serves a request from what is in memory.
-    pub(super) fn try_to_serve<'a>(&self, request: &Request<'_>, reply: Reply<'a>) -> Outcome<'a> {
-        // The kernel refuses changes of a read-only mount itself, until somebody remounts it.
-        if self.options.access != Access::Everything && request.operation.is_change() {
+    pub(super) fn try_to_serve<'a>(
+        &self,
+        request: &FuseRequest<'_>,
+        reply: FuseReply<'a>,
+    ) -> ServeResult<'a> {
+        // The kernel refuses changes of a read-only mount itself, unless the mount is remounted.
+        if self.options.access != MountAccess::Everything && request.operation.is_change() {
             return Ok(reply.error(Errno::ROFS));
         }
-        if let Err(error) = self.check_mode(request) {
+        if let Err(error) = self.modes().check_mode(request) {
             return self.refuse(request, reply, error);
         }
         let as_of = self.notices.news();
         match request.operation {
-            Operation::Lookup { name } => self.entry(request, reply, as_of, self.lookup(request, name)),
-            Operation::Forget { lookups } => {
-                self.forget(request.nodeid, lookups);
+            FuseOperation::Lookup { name } => {
+                self.entry(request, reply, as_of, self.names().lookup(request, name))
+            }
+            FuseOperation::Forget { lookups } => {
+                self.names().forget(request.nodeid, lookups);
                 Ok(reply.nothing())
             }
-            Operation::BatchForget { nodes } => {
-                nodes.iter().for_each(|one| self.forget(one.nodeid, one.nlookup));
+            FuseOperation::BatchForget { nodes } => {
+                nodes
+                    .iter()
+                    .for_each(|one| self.names().forget(one.nodeid, one.nlookup));
                 Ok(reply.nothing())
             }
-            Operation::GetAttr(_) => {
-                self.answer(request, reply, self.get_attr(request), |reply, attr| reply.attr(&attr))
+            FuseOperation::GetAttr(_) => self.answer(
+                request,
+                reply,
+                self.attributes().get_attr(request),
+                |reply, attr| reply.attr(&attr),
+            ),
+            FuseOperation::SetAttr(set) => self.answer(
+                request,
+                reply,
+                self.attributes().set_attr(request, &set),
+                |reply, attr| reply.attr(&attr),
+            ),
+            FuseOperation::ReadLink => self.answer(
+                request,
+                reply,
+                self.names().read_link(request),
+                |reply, target| reply.bytes(&target),
+            ),
+            FuseOperation::Symlink { name, target } => {
+                self.entry(request, reply, as_of, self.names().symlink(request, name, target))
             }
-            Operation::SetAttr(set) => {
-                self.answer(request, reply, self.set_attr(request, &set), |reply, attr| reply.attr(&attr))
+            FuseOperation::MakeNode { node, name } => self.entry(
+                request,
+                reply,
+                as_of,
+                self.names().make_node(request, &node, name),
+            ),
+            FuseOperation::MakeDirectory { directory, name } => self.entry(
+                request,
+                reply,
+                as_of,
+                self.names().make_directory(request, directory.mode, name),
+            ),
+            FuseOperation::Unlink { name } => self.done(request, reply, self.names().unlink(request, name)),
+            FuseOperation::RemoveDirectory { name } => {
+                self.done(request, reply, self.names().remove_directory(request, name))
             }
-            Operation::ReadLink => {
-                self.answer(request, reply, self.read_link(request), |reply, target| reply.bytes(&target))
+            FuseOperation::Rename {
+                name,
+                new_parent,
+                new_name,
+                flags,
+            } => self.done(
+                request,
+                reply,
+                self.names().rename(request, name, new_parent, new_name, flags),
+            ),
+            FuseOperation::Link { node, name } => {
+                self.entry(request, reply, as_of, self.names().link(request, node, name))
             }
-            Operation::Symlink { name, target } => {
-                self.entry(request, reply, as_of, self.symlink(request, name, target))
-            }
-            Operation::MakeNode { node, name } => {
-                self.entry(request, reply, as_of, self.make_node(request, &node, name))
-            }
-            Operation::MakeDirectory { directory, name } => {
-                self.entry(request, reply, as_of, self.make_directory(request, directory.mode, name))
-            }
-            Operation::Unlink { name } => self.done(request, reply, self.unlink(request, name)),
-            Operation::RemoveDirectory { name } => {
-                self.done(request, reply, self.remove_directory(request, name))
-            }
-            Operation::Rename { name, new_parent, new_name, flags } => {
-                self.done(request, reply, self.rename(request, name, new_parent, new_name, flags))
-            }
-            Operation::Link { node, name } => {
-                self.entry(request, reply, as_of, self.link(request, node, name))
-            }
-            // A file is kept alive by its node, so a handle would have nothing to say.
-            Operation::Open(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
-            Operation::Open(open) => match self.open(request, &open) {
+            // A file is kept alive by its node, so a handle would carry no information.
+            FuseOperation::Open(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
+            FuseOperation::Open(open) => match self.names().open(request, &open) {
                 Ok(()) => {
                     let held = self.opens.hold(request.nodeid);
-                    self.give_contents(&held, open.flags);
+                    self.contents().give_contents(&held, open.flags);
                     let (handle, flags) = self.opened(held, self.nodes.meant(request.nodeid), open.flags);
                     Ok(self.when_up_to_date(reply, move |reply| reply.open(handle, flags)))
                 }
-                // Who is told that a file is gone must not find its name any more.
+                // A caller that learns that a file is gone must not find its name afterwards.
                 Err(error) => match error.wanted() {
-                    Some(wanted) => Err(Unanswered { reply, wanted }),
+                    Some(wanted) => Err(UnansweredRequest { reply, wanted }),
                     None => {
                         let errno = self.errno(request, error);
                         Ok(self.when_up_to_date(reply, move |reply| reply.error(errno)))
                     }
                 },
             },
-            Operation::Create { create, name } => {
-                let created = self.create(request, &create, name);
+            FuseOperation::Create { create, name } => {
+                let created = self.names().create(request, &create, name);
                 self.answer(request, reply, created, |reply, entry| {
                     let held = self.opens.hold(entry.nodeid);
                     let (handle, flags) = self.opened(held, Ino(entry.attr.ino), create.flags);
                     reply.create(&self.kept_if_true(entry, as_of), handle, flags)
                 })
             }
-            // A file that never has a name cannot be made. This answer makes the kernel never ask again.
-            Operation::TemporaryFile(_) => Ok(reply.error(Errno::NOSYS)),
-            Operation::Read(read) => self.read(request, &read, reply),
-            Operation::Write { write, data } => {
-                let written = self.write(request, &write, data);
-                self.answer_write(request, &write, reply, written)
+            // Files that never have a name are not supported. With this answer the kernel never asks again.
+            FuseOperation::TemporaryFile(_) => Ok(reply.error(Errno::NOSYS)),
+            FuseOperation::Read(read) => self.contents().read(request, &read, reply),
+            FuseOperation::Write { write, data } => {
+                let written = self.contents().write(request, &write, data);
+                self.contents().answer_write(request, &write, reply, written)
             }
-            // The kernel keeps the locks of such a mount itself, and asks this once.
-            Operation::Flush(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
-            Operation::Flush(flush) => self.done(request, reply, self.flush(request, &flush)),
-            Operation::Release(release) => {
-                self.release_file(request, &release);
+            // The kernel keeps the locks of such a mount itself, and sends this once.
+            FuseOperation::Flush(_) if self.opens_itself() => Ok(reply.error(Errno::NOSYS)),
+            FuseOperation::Flush(flush) => self.done(request, reply, self.locking().flush(request, &flush)),
+            FuseOperation::Release(release) => {
+                self.locking().release_file(request, &release);
                 Ok(reply.ok())
             }
-            Operation::Sync(_) | Operation::SyncDirectory(_) | Operation::SyncFilesystem => {
+            FuseOperation::Sync(_) | FuseOperation::SyncDirectory(_) | FuseOperation::SyncFilesystem => {
                 Ok(self.syncing.sync(reply))
             }
-            Operation::StatFilesystem => Ok(reply.statfs(&self.stat_filesystem())),
-            Operation::SetXattr { name, value, flags } => {
-                self.done(request, reply, self.set_xattr(request, name, value, flags))
+            FuseOperation::StatFilesystem => Ok(reply.statfs(&self.attributes().stat_filesystem())),
+            FuseOperation::SetXattr { name, value, flags } => self.done(
+                request,
+                reply,
+                self.attributes().set_xattr(request, name, value, flags),
+            ),
+            FuseOperation::GetXattr { name, size } => self.answer(
+                request,
+                reply,
+                self.attributes().get_xattr(request, name),
+                |reply, value| reply.xattr(&value, size),
+            ),
+            FuseOperation::ListXattr { size } => self.answer(
+                request,
+                reply,
+                self.attributes().list_xattrs(request),
+                |reply, list| reply.xattr(&list, size),
+            ),
+            FuseOperation::RemoveXattr { name } => {
+                self.done(request, reply, self.attributes().remove_xattr(request, name))
             }
-            Operation::GetXattr { name, size } => {
-                self.answer(request, reply, self.get_xattr(request, name), |reply, value| {
-                    reply.xattr(&value, size)
-                })
+            FuseOperation::OpenDirectory(_) if self.lists_itself() => Ok(reply.error(Errno::NOSYS)),
+            FuseOperation::OpenDirectory(_) => self.answer(
+                request,
+                reply,
+                self.names().open_directory(request),
+                |reply, ino| reply.open(self.directories.open(), self.listing().listing_flags(ino)),
+            ),
+            FuseOperation::ReadDirectory(read) => self.listing().read_directory(request, &read, false, reply),
+            FuseOperation::ReadDirectoryPlus(read) => {
+                self.listing().read_directory(request, &read, true, reply)
             }
-            Operation::ListXattr { size } => {
-                self.answer(request, reply, self.list_xattrs(request), |reply, list| reply.xattr(&list, size))
-            }
-            Operation::RemoveXattr { name } => self.done(request, reply, self.remove_xattr(request, name)),
-            Operation::OpenDirectory(_) if self.lists_itself() => Ok(reply.error(Errno::NOSYS)),
-            Operation::OpenDirectory(_) => {
-                self.answer(request, reply, self.open_directory(request), |reply, ino| {
-                    reply.open(self.directories.open(), self.listing_flags(ino))
-                })
-            }
-            Operation::ReadDirectory(read) => self.read_directory(request, &read, false, reply),
-            Operation::ReadDirectoryPlus(read) => self.read_directory(request, &read, true, reply),
-            Operation::ReleaseDirectory(release) => {
+            FuseOperation::ReleaseDirectory(release) => {
                 self.directories.release(release.fh);
                 Ok(reply.ok())
             }
-            Operation::Allocate(allocate) => self.done(request, reply, self.allocate(request, &allocate)),
-            Operation::Seek(seek) => {
-                self.answer(request, reply, self.seek(request, &seek), |reply, offset| reply.seek(offset))
+            FuseOperation::Allocate(allocate) => {
+                self.done(request, reply, self.contents().allocate(request, &allocate))
             }
-            Operation::CopyRange { copy, wide } => {
-                let copied = self.copy_range(request, &copy);
+            FuseOperation::Seek(seek) => self.answer(
+                request,
+                reply,
+                self.contents().seek(request, &seek),
+                |reply, offset| reply.seek(offset),
+            ),
+            FuseOperation::CopyRange { copy, wide } => {
+                let copied = self.contents().copy_range(request, &copy);
                 self.answer(request, reply, copied, |reply, bytes| reply.copied(bytes, wide))
             }
-            Operation::GetLock(lock) => {
-                self.answer(request, reply, self.get_lock(request, &lock), |reply, lock| reply.lock(lock))
-            }
-            Operation::SetLock { lock, wait } => self.set_lock(request, &lock, wait, reply),
-            Operation::Interrupt { unique } => {
-                self.interrupt(unique);
+            FuseOperation::GetLock(lock) => self.answer(
+                request,
+                reply,
+                self.locking().get_lock(request, &lock),
+                |reply, lock| reply.lock(lock),
+            ),
+            FuseOperation::SetLock { lock, wait } => self.locking().set_lock(request, &lock, wait, reply),
+            FuseOperation::Interrupt { unique } => {
+                self.locking().interrupt(unique);
                 Ok(reply.nothing())
             }
-            Operation::DeviceControl { .. } => Ok(reply.error(Errno::NOTTY)),
-            // Each is asked for once; then the kernel does what it can by itself.
-            Operation::Access { .. } if !self.is_ruled() => Ok(match self.options.checks_modes {
-                true => reply.ok(),
-                false => reply.error(Errno::NOSYS),
+            FuseOperation::DeviceControl { .. } => Ok(reply.error(Errno::NOTTY)),
+            // Each is requested once; then the kernel uses its own fallback.
+            FuseOperation::Access { .. } if !self.is_ruled() => Ok(if self.options.checks_modes {
+                reply.ok()
+            } else {
+                reply.error(Errno::NOSYS)
             }),
-            Operation::Access { mask } => self.done(request, reply, self.access(request, mask)),
-            Operation::Statx(_) | Operation::BlockMap(_) | Operation::Poll(_) => {
+            FuseOperation::Access { mask } => {
+                self.done(request, reply, self.attributes().access(request, mask))
+            }
+            FuseOperation::Statx(_) | FuseOperation::BlockMap(_) | FuseOperation::Poll(_) => {
                 Ok(reply.error(Errno::NOSYS))
             }
-            Operation::Init(_) | Operation::Destroy => Ok(reply.error(Errno::IO)),
+            FuseOperation::Init(_) | FuseOperation::Destroy => Ok(reply.error(Errno::IO)),
         }
     }
 }

@@ -1,17 +1,18 @@
-//! How much there is room for: on the disk of the store, and within the limits of the vault.
+//! Free space: on the disk of the store, and within the limits of the vault.
 
-use super::Skin;
+use super::attributes::AttributeRequests;
 use crate::abi::StatfsOut;
 
 const BLOCK: u64 = 4096;
-/// Where nothing limits the number of files.
+/// Reported if the number of files is not limited.
 const FILES_FREE: u64 = 1 << 32;
 
-impl Skin {
+impl AttributeRequests<'_> {
     pub(super) fn stat_filesystem(&self) -> StatfsOut {
-        let (used, limits) = (self.tree.occupied_space(), self.tree.limits());
+        let used = self.skin.tree.occupied_space();
+        let limits = self.skin.tree.limits();
         let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |limit| limit.saturating_sub(used));
-        let free = (self.options.free_bytes)().min(left(limits.bytes, used.bytes)) / BLOCK;
+        let free = (self.skin.options.free_bytes)().min(left(limits.bytes, used.bytes)) / BLOCK;
         let files_free = FILES_FREE.min(left(limits.files, used.inodes));
         StatfsOut {
             blocks: used.bytes.div_ceil(BLOCK).saturating_add(free),

@@ -1,12 +1,11 @@
 //! Requests over `/dev/fuse`: a few threads that read one request each, serve it, and write the answer.
 //!
 //! Waking a thread on another idle processor costs several times what serving does, so as few threads as
-//! possible are awake: the kernel wakes the first one that waits (`waiting`), and the others sleep unless
-//! all before them are busy. The one that is busy goes to the CPU of its caller and comes last there
-//! (`giving_way`); bound to that CPU and nothing else, it made no difference, because the
-//! scheduler moved the caller to an idle one when it was answered. Looking for the next request for a while before
-//! sleeping was tried and left out: on busy CPUs it takes time from the caller, the mean GETATTR took 18 to 48 µs
-//! where it had taken 10 to 25.
+//! possible are awake: the kernel wakes the first one that waits (`waiting`), and the others sleep unless all
+//! before them are busy. The busy one moves to the CPU of its caller and yields to it there (`idle_policy`);
+//! binding it to that CPU without yielding made no difference, because the scheduler moved the caller to an
+//! idle CPU when it was answered. Polling for the next request before sleeping was tried and rejected: on
+//! busy CPUs it takes time from the caller; the mean GETATTR took 18 to 48 µs instead of 10 to 25.
 
 mod clone;
 mod last;
@@ -22,57 +21,62 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
-pub(super) use self::last::Last;
-use self::waiting::Waiting;
+pub(super) use self::last::LastWorker;
+use self::waiting::DeviceWaiting;
 use crate::abi::{InHeader, MIN_READ_BUFFER, OutHeader};
-use crate::reply::{Courier, Slot};
-use crate::request::Request;
-use crate::session::Session;
-use crate::transport::giving_way::{Callers, GivingWay, Serves};
+use crate::reply::{ReplyCourier, ReplySlot};
+use crate::request::FuseRequest;
+use crate::session::FuseSession;
+use crate::transport::idle_policy::{IdlePolicy, ServedCallers, ServingThread};
 use crate::transport::stop::ServingStop;
 
 /// Room for the header and the arguments of a write, beside its data.
 const HEADERS: usize = 4096;
 
-/// One thread each, with its own way into the kernel where the kernel gives one.
+/// One thread each, with a separate device descriptor if the kernel provides one.
 pub(super) fn workers(
-    session: &Arc<Session>,
+    session: &Arc<FuseSession>,
     connection: &Arc<OwnedFd>,
     number: usize,
     stop: &ServingStop,
-) -> std::io::Result<Vec<Worker>> {
+) -> std::io::Result<Vec<DeviceWorker>> {
     let more = (1..number.max(1)).map(|_| clone::another(connection));
     let all = std::iter::once(connection.clone()).chain(more);
-    all.map(|fd| Worker::new(session.clone(), fd, stop.clone())).collect()
+    all.map(|fd| DeviceWorker::new(session.clone(), fd, stop.clone()))
+        .collect()
 }
 
-/// One thread: its own way into the kernel, its own buffers.
-pub(super) struct Worker {
-    session: Arc<Session>,
+/// One thread: its own device descriptor, its own buffers.
+pub(super) struct DeviceWorker {
+    session: Arc<FuseSession>,
     fd: Arc<OwnedFd>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<DeviceWaiting>,
     stop: ServingStop,
     /// It has read a request and not answered it.
     is_serving: Arc<AtomicBool>,
-    /// Where it is told what was served.
-    serves: Option<Serves>,
-    /// Zeroed memory that nobody wrote to takes no room, so only long requests cost their length.
+    /// Counts what was served.
+    serves: Option<ServingThread>,
+    /// Zeroed memory that was never written occupies no space, so only long requests cost their length.
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
-impl Worker {
-    pub(super) fn new(session: Arc<Session>, fd: Arc<OwnedFd>, stop: ServingStop) -> std::io::Result<Worker> {
-        let waiting = Waiting::new(&fd)?;
-        Worker::made(session, fd, waiting, stop)
+impl DeviceWorker {
+    pub(super) fn new(
+        session: Arc<FuseSession>,
+        fd: Arc<OwnedFd>,
+        stop: ServingStop,
+    ) -> std::io::Result<DeviceWorker> {
+        let waiting = DeviceWaiting::new(&fd)?;
+        DeviceWorker::made(session, fd, waiting, stop)
     }
 
     fn made(
-        session: Arc<Session>,
+        session: Arc<FuseSession>,
         fd: Arc<OwnedFd>,
-        waiting: Waiting,
+        waiting: DeviceWaiting,
         stop: ServingStop,
-    ) -> std::io::Result<Worker> {
+    ) -> std::io::Result<DeviceWorker> {
         let flags = rustix::fs::fcntl_getfl(&fd)?;
         rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
         waiting.listen(stop.bell())?;
@@ -80,15 +84,26 @@ impl Worker {
         let request = vec![0; (max_write + HEADERS).max(MIN_READ_BUFFER)];
         let answer = vec![0; max_write.max(HEADERS)];
         let waiting = Arc::new(waiting);
-        Ok(Worker { session, fd, waiting, stop, is_serving: Arc::default(), serves: None, request, answer })
+        Ok(DeviceWorker {
+            session,
+            fd,
+            waiting,
+            stop,
+            is_serving: Arc::default(),
+            serves: None,
+            request,
+            answer,
+        })
     }
 
-    /// Serves until the mount is gone, or serving is to stop.
-    pub(super) fn run(mut self, giving_way: Option<GivingWay>) {
-        self.serves = giving_way.as_ref().and_then(|giving_way| giving_way.join(Callers::AllCpus));
+    /// Serves until the mount is gone, or serving is stopped.
+    pub(super) fn run(mut self, idle_policy: Option<IdlePolicy>) {
+        self.serves = idle_policy
+            .as_ref()
+            .and_then(|idle_policy| idle_policy.join(ServedCallers::AllCpus));
         while self.turn() {}
-        if let Some(giving_way) = giving_way {
-            giving_way.end();
+        if let Some(idle_policy) = idle_policy {
+            idle_policy.end();
         }
     }
 
@@ -100,7 +115,7 @@ impl Worker {
         match rustix::io::read(&*self.fd, &mut self.request[..]) {
             Ok(len) => self.serve(len),
             Err(Errno::AGAIN) => self.waiting.wait(),
-            // The request was taken back before it could be read, or a signal came.
+            // The request was withdrawn before it could be read, or a signal came.
             Err(Errno::NOENT | Errno::INTR) => {}
             Err(Errno::NODEV | Errno::CONNABORTED) => return false,
             Err(error) => {
@@ -124,9 +139,15 @@ impl Worker {
         if let Some(serves) = &self.serves {
             serves.one(&header);
         }
-        let (argument, payload) = Request::split(&header, body);
-        let (session, fd) = (&self.session, &self.fd);
-        let mut slot = DeviceSlot { session, fd, answer: &mut self.answer, outcome: None };
+        let (argument, payload) = FuseRequest::split(&header, body);
+        let session = &self.session;
+        let fd = &self.fd;
+        let mut slot = DeviceSlot {
+            session,
+            fd,
+            answer: &mut self.answer,
+            outcome: None,
+        };
         session.handle(&header, argument, payload, &mut slot);
         if let Some((error, len)) = slot.outcome {
             send(session, fd, header.unique, error, &self.answer[..len]);
@@ -134,17 +155,17 @@ impl Worker {
     }
 }
 
-/// Remembers the answer until the service has returned: writing it wakes the caller, who may run in our place at
-/// once, and that is not time which serving took.
+/// Holds the answer until the service has returned: writing it wakes the caller, who may immediately run in
+/// our place, and that time is not part of serving.
 struct DeviceSlot<'a> {
-    session: &'a Arc<Session>,
+    session: &'a Arc<FuseSession>,
     fd: &'a Arc<OwnedFd>,
     answer: &'a mut [u8],
-    /// Nothing if nobody waits, or the answer comes later.
+    /// Empty if the kernel expects no answer, or the answer comes later.
     outcome: Option<(Option<Errno>, usize)>,
 }
 
-impl Slot for DeviceSlot<'_> {
+impl ReplySlot for DeviceSlot<'_> {
     fn buffer(&mut self) -> &mut [u8] {
         self.answer
     }
@@ -153,34 +174,41 @@ impl Slot for DeviceSlot<'_> {
         self.outcome = Some((error, len));
     }
 
-    fn defer(&mut self, _unique: u64) -> Box<dyn Courier> {
-        Box::new(DeviceCourier { session: self.session.clone(), fd: self.fd.clone() })
+    fn defer(&mut self, _unique: u64) -> Box<dyn ReplyCourier> {
+        Box::new(DeviceCourier {
+            session: self.session.clone(),
+            fd: self.fd.clone(),
+        })
     }
 }
 
-/// An answer must go by the descriptor that its request came by.
+/// An answer must go through the descriptor from which its request came.
 struct DeviceCourier {
-    session: Arc<Session>,
+    session: Arc<FuseSession>,
     fd: Arc<OwnedFd>,
 }
 
-impl Courier for DeviceCourier {
+impl ReplyCourier for DeviceCourier {
     fn deliver(self: Box<Self>, unique: u64, error: Option<Errno>, result: Vec<u8>) {
         send(&self.session, &self.fd, unique, error, &result);
     }
 }
 
-fn send(session: &Session, fd: impl AsFd, unique: u64, error: Option<Errno>, result: &[u8]) {
+fn send(session: &FuseSession, fd: impl AsFd, unique: u64, error: Option<Errno>, result: &[u8]) {
     let len = (size_of::<OutHeader>() + result.len()) as u32;
-    let header = OutHeader { len, error: error.map_or(0, |error| -error.raw_os_error()), unique };
+    let header = OutHeader {
+        len,
+        error: error.map_or(0, |error| -error.raw_os_error()),
+        unique,
+    };
     match rustix::io::writev(fd, &[IoSlice::new(header.as_bytes()), IoSlice::new(result)]) {
-        // The caller was killed meanwhile, or the mount is gone: nobody waits any more.
+        // The caller was killed meanwhile, or the mount is gone: no process waits now.
         Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
         Err(error) => session.log(&format!("answering request {unique}: {error}")),
     }
 }
 
-/// Opens `/dev/fuse`; `/dev` may lack it, and an ordinary user may not be let in.
+/// Opens `/dev/fuse`; `/dev` may lack it, and an ordinary user may have no permission.
 pub(crate) fn open() -> std::io::Result<OwnedFd> {
     Ok(File::options().read(true).write(true).open("/dev/fuse")?.into())
 }

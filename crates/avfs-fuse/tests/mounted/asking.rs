@@ -1,5 +1,5 @@
-//! Every request of the kernel that tells or changes anything asks the rules of the tree. A new one is on no list
-//! here, and this does not compile.
+//! Every request of the kernel that reads or changes anything checks the rules of the tree. A new request is
+//! on no list here, and this does not compile.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use avfs_fuse::abi::{InitIn, Opcode};
-use avfs_fuse::{Answered, Operation, Reply, Request, Service, Skin};
+use avfs_fuse::{Answered, FuseOperation, FuseReply, FuseRequest, FuseService, Skin};
 use rustix::fs::{Access, FallocateFlags, FlockOperation, Mode, RenameFlags, XattrFlags};
 
 use crate::fixture::{Mounted, compiled, empty_tree};
@@ -18,12 +18,12 @@ use crate::fixture::{Mounted, compiled, empty_tree};
 /// Of `fcntl(2)`.
 const UNLOCK: u32 = 2;
 
-/// Whether a request must ask.
+/// Whether a request must check the rules.
 enum Asks {
     Yes,
-    /// It tells and changes nothing that rules are about.
+    /// It reads and changes nothing that rules cover.
     No,
-    /// It is answered with "not known", and the kernel does without.
+    /// It is answered with "not supported", and the kernel uses a fallback.
     NeverServed,
 }
 
@@ -60,7 +60,8 @@ fn asks(opcode: Opcode) -> Asks {
         | Opcode::Lseek
         | Opcode::CopyFileRange
         | Opcode::CopyFileRange64 => Asks::Yes,
-        // Of these, only what is shown of the disk tells anything; where something may be hidden it tells nothing.
+        // Of these, only the reported free space reveals anything; if something may be hidden, it reveals
+        // nothing.
         Opcode::Statfs
         | Opcode::Forget
         | Opcode::BatchForget
@@ -84,7 +85,7 @@ fn asks(opcode: Opcode) -> Asks {
     }
 }
 
-/// Counts, for each request, how often it was served and how often that asked nothing.
+/// Counts, for each request, how often it was served and how often it checked no rule.
 struct Counting {
     skin: Arc<Skin>,
     served: Arc<Mutex<BTreeMap<Opcode, Served>>>,
@@ -96,14 +97,14 @@ struct Served {
     without_asking: u64,
 }
 
-impl Service for Counting {
-    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
-        // One at a time, or the questions of one would count for another.
+impl FuseService for Counting {
+    fn serve(&self, request: &FuseRequest<'_>, reply: FuseReply<'_>) -> Answered {
+        // One at a time: otherwise the checks of one request would count for another.
         let mut served = self.served.lock().unwrap();
         let before = self.skin.asked();
         let answered = self.skin.serve(request, reply);
-        // A lock can be given up by whoever has it.
-        if matches!(&request.operation, Operation::SetLock { lock, .. } if lock.lk.kind == UNLOCK) {
+        // The owner of a lock can always release it.
+        if matches!(&request.operation, FuseOperation::SetLock { lock, .. } if lock.lk.kind == UNLOCK) {
             return answered;
         }
         let one = served.entry(request.opcode).or_default();
@@ -126,7 +127,10 @@ fn every_request_that_tells_or_changes_anything_asks() {
     let served: Arc<Mutex<BTreeMap<Opcode, Served>>> = Arc::default();
     let rules = compiled(&["/**=write", "/hidden=none"]);
     let mounted = Mounted::made(empty_tree(), false, Some(rules), |skin| {
-        Arc::new(Counting { skin, served: served.clone() })
+        Arc::new(Counting {
+            skin,
+            served: served.clone(),
+        })
     });
     use_everything(mounted.path());
     drop(mounted);
@@ -144,7 +148,7 @@ fn every_request_that_tells_or_changes_anything_asks() {
     }
 }
 
-/// Of some requests a kernel sends one form or the other, depending on its version and on what was asked before.
+/// For some requests a kernel sends one of two forms, depending on its version and on earlier requests.
 fn is_other_form_served(opcode: Opcode, served: &BTreeMap<Opcode, Served>) -> bool {
     let others: &[Opcode] = match opcode {
         Opcode::Rename | Opcode::Rename2 => &[Opcode::Rename, Opcode::Rename2],
@@ -168,28 +172,53 @@ fn use_everything(at: &Path) {
     rustix::fs::access(path("file"), Access::READ_OK).unwrap();
     use_contents(&path("file"), &path("copy"));
     rustix::fs::setxattr(path("file"), "user.a", b"1", XattrFlags::empty()).unwrap();
-    assert_eq!(rustix::fs::getxattr(path("file"), "user.a", &mut [0u8; 8]).unwrap(), 1);
+    assert_eq!(
+        rustix::fs::getxattr(path("file"), "user.a", &mut [0u8; 8]).unwrap(),
+        1
+    );
     assert!(rustix::fs::listxattr(path("file"), &mut [0u8; 100]).unwrap() > 0);
     rustix::fs::removexattr(path("file"), "user.a").unwrap();
     use_locks(&path("file"));
     assert!(fs::read_dir(at).unwrap().count() > 3);
     rustix::fs::statvfs(at).unwrap();
     fs::rename(path("second"), path("third")).unwrap();
-    let (from, to) = (path("third"), path("fourth"));
-    rustix::fs::renameat_with(rustix::fs::CWD, &from, rustix::fs::CWD, &to, RenameFlags::NOREPLACE).unwrap();
+    let from = path("third");
+    let to = path("fourth");
+    rustix::fs::renameat_with(
+        rustix::fs::CWD,
+        &from,
+        rustix::fs::CWD,
+        &to,
+        RenameFlags::NOREPLACE,
+    )
+    .unwrap();
     assert!(!path("hidden").exists());
     fs::remove_file(to).unwrap();
     fs::remove_dir(path("directory")).unwrap();
 }
 
 fn use_contents(file: &Path, copy: &Path) {
-    let mut opened = OpenOptions::new().read(true).write(true).custom_flags(0).open(file).unwrap();
+    let mut opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(0)
+        .open(file)
+        .unwrap();
     opened.seek(SeekFrom::End(0)).unwrap();
     opened.write_all(b"more").unwrap();
-    rustix::fs::fallocate(&opened, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4096).unwrap();
-    // What it had in its cache the kernel has forgotten by now.
+    rustix::fs::fallocate(
+        &opened,
+        FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+        0,
+        4096,
+    )
+    .unwrap();
+    // The kernel has dropped its cached contents by now.
     opened.read_exact_at(&mut [0; 10], 0).unwrap();
-    assert_eq!(rustix::fs::seek(&opened, rustix::fs::SeekFrom::Data(0)).unwrap(), 4096);
+    assert_eq!(
+        rustix::fs::seek(&opened, rustix::fs::SeekFrom::Data(0)).unwrap(),
+        4096
+    );
     let to = File::create(copy).unwrap();
     let copied = rustix::fs::copy_file_range(&opened, Some(&mut 0), &to, None, 1000).unwrap();
     assert_eq!(copied, 1000);
@@ -204,6 +233,10 @@ fn use_locks(file: &Path) {
     rustix::fs::flock(opened.as_fd(), FlockOperation::Unlock).unwrap();
     rustix::fs::fcntl_lock(opened.as_fd(), FlockOperation::NonBlockingLockExclusive).unwrap();
     let flock = rustix::process::Flock::from(rustix::process::FlockType::WriteLock);
-    // Asks who is in the way; nobody is.
-    assert!(rustix::process::fcntl_getlk(opened.as_fd(), &flock).unwrap().is_none());
+    // Queries the conflicting lock; there is none.
+    assert!(
+        rustix::process::fcntl_getlk(opened.as_fd(), &flock)
+            .unwrap()
+            .is_none()
+    );
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, UNIX_EPOCH};
 
-use avfs_tree::Limits;
+use avfs_tree::VaultLimits;
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr, statvfs};
 use rustix::io::Errno;
 
@@ -25,7 +25,10 @@ fn modes_owners_and_times_are_set() {
     assert_eq!(attr.modified().unwrap(), time, "to the nanosecond");
     file.set_len(100).unwrap();
     assert_eq!(path.metadata().unwrap().len(), 100);
-    assert!(path.metadata().unwrap().modified().unwrap() > time, "another size is a modification");
+    assert!(
+        path.metadata().unwrap().modified().unwrap() > time,
+        "another size is a modification"
+    );
 }
 
 #[test]
@@ -60,10 +63,15 @@ fn extended_attributes() {
     assert_eq!(&buffer[..len], b"user.one\0user.two\0");
     removexattr(&path, "user.one").unwrap();
     assert_eq!(getxattr(&path, "user.one", &mut buffer[..]), Err(Errno::NODATA));
-    // Version 2; owner, group and others may read and write: what the kernel takes for an access list.
-    let list =
-        [2, 0, 0, 0, 1, 0, 6, 0, !0, !0, !0, !0, 4, 0, 6, 0, !0, !0, !0, !0, 32, 0, 6, 0, !0, !0, !0, !0];
-    assert_eq!(set("system.posix_acl_access", &list, XattrFlags::empty()), Err(Errno::OPNOTSUPP));
+    // Version 2; owner, group and others may read and write: the format of an access control list in the
+    // kernel.
+    let list = [
+        2, 0, 0, 0, 1, 0, 6, 0, !0, !0, !0, !0, 4, 0, 6, 0, !0, !0, !0, !0, 32, 0, 6, 0, !0, !0, !0, !0,
+    ];
+    assert_eq!(
+        set("system.posix_acl_access", &list, XattrFlags::empty()),
+        Err(Errno::OPNOTSUPP)
+    );
 }
 
 #[test]
@@ -74,11 +82,18 @@ fn the_room_that_is_left() {
     assert_eq!(room.f_bavail * room.f_frsize, 1 << 40);
     assert_eq!((room.f_blocks - room.f_bfree) * room.f_frsize, 1 << 20);
     assert_eq!((room.f_files - room.f_ffree, room.f_namemax), (1, 255));
-    mounted.tree.set_limits(Limits { bytes: Some(3 << 20), files: Some(10) });
+    mounted.tree.set_limits(VaultLimits {
+        bytes: Some(3 << 20),
+        files: Some(10),
+    });
     let room = statvfs(mounted.path()).unwrap();
     assert_eq!((room.f_bavail * room.f_frsize, room.f_ffree), (2 << 20, 9));
     let refused = std::fs::write(mounted.at("b"), vec![1; 4 << 20]);
-    assert_eq!(errno(refused), Some(Errno::DQUOT), "a write that does not fit fails at once");
+    assert_eq!(
+        errno(refused),
+        Some(Errno::DQUOT),
+        "a write that does not fit fails immediately"
+    );
 }
 
 #[test]
@@ -91,8 +106,15 @@ fn a_write_of_an_ordinary_user_takes_the_privileges_away() {
         std::fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
         let nobody = 65_534;
         let mut shell = std::process::Command::new("sh");
-        let status =
-            shell.arg("-c").arg(command).arg("sh").arg(&path).uid(nobody).gid(nobody).status().unwrap();
+        let status = shell
+            .arg("-c")
+            .arg(command)
+            .arg("sh")
+            .arg(&path)
+            .uid(nobody)
+            .gid(nobody)
+            .status()
+            .unwrap();
         assert!(status.success(), "{command}");
         path.metadata().unwrap().mode() & 0o7777
     };

@@ -1,4 +1,4 @@
-//! Writes with `O_DIRECT`, which go past the kernel's cache, beside reads and mappings, which go through it.
+//! Writes with `O_DIRECT`, which bypass the kernel's cache, beside reads and mappings, which use it.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -7,19 +7,19 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use avfs_fuse::abi::InitIn;
-use avfs_fuse::{Answered, Operation, Reply, Request, Service, Skin};
+use avfs_fuse::{Answered, FuseOperation, FuseReply, FuseRequest, FuseService, Skin};
 use avfs_tree::Ino;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::fixture::{Mounted, empty_tree, name};
 
-/// Nothing here takes as long as this, even on a machine that does much else.
+/// Nothing here takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Two pages.
 const LEN: usize = 8192;
 
-/// Where writes with `O_DIRECT` wait, each before it is served.
+/// Blocks writes with `O_DIRECT`, each before it is served.
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
@@ -37,15 +37,19 @@ impl Gate {
         let mut state = self.state.lock().unwrap();
         state.waiting += 1;
         self.changed.notify_all();
-        let (_state, waited) =
-            self.changed.wait_timeout_while(state, PATIENCE, |state| !state.is_open).unwrap();
+        let (_state, waited) = self
+            .changed
+            .wait_timeout_while(state, PATIENCE, |state| !state.is_open)
+            .unwrap();
         assert!(!waited.timed_out(), "the gate was never opened");
     }
 
     fn await_writer(&self) {
         let state = self.state.lock().unwrap();
-        let (_state, waited) =
-            self.changed.wait_timeout_while(state, PATIENCE, |state| state.waiting == 0).unwrap();
+        let (_state, waited) = self
+            .changed
+            .wait_timeout_while(state, PATIENCE, |state| state.waiting == 0)
+            .unwrap();
         assert!(!waited.timed_out(), "no direct write was asked for");
     }
 
@@ -60,12 +64,14 @@ struct Gated {
     gate: Arc<Gate>,
 }
 
-impl Service for Gated {
-    fn serve(&self, request: &Request<'_>, reply: Reply<'_>) -> Answered {
+impl FuseService for Gated {
+    fn serve(&self, request: &FuseRequest<'_>, reply: FuseReply<'_>) -> Answered {
         match request.operation {
-            Operation::Write { write, .. } if write.flags & libc::O_DIRECT as u32 != 0 => {
+            FuseOperation::Write { write, .. } if write.flags & libc::O_DIRECT as u32 != 0 => {
                 let (answered, later) = reply.defer();
-                let (skin, gate, kept) = (self.skin.clone(), self.gate.clone(), request.kept());
+                let skin = self.skin.clone();
+                let gate = self.gate.clone();
+                let kept = request.kept();
                 std::thread::spawn(move || {
                     gate.pass();
                     drop(skin.serve(&kept.request(), later));
@@ -85,19 +91,31 @@ impl Service for Gated {
     }
 }
 
-/// A buffer that `O_DIRECT` takes.
+/// A buffer that is aligned for `O_DIRECT`.
 #[repr(align(4096))]
 struct Pages([u8; LEN]);
 
-/// Reads old bytes into the kernel's cache after a direct write has begun and before it is served, then lets it end.
-/// What is read and stored afterwards must go by the new bytes.
+/// Reads old bytes into the kernel's cache after a direct write has begun and before it is served, then lets
+/// it end. Later reads and partial writes must see the new bytes.
 fn check_cache_after(write: impl FnOnce(&File, &Pages) -> usize + Send + 'static) {
     let gate = Arc::<Gate>::default();
-    let mounted =
-        Mounted::made(empty_tree(), false, None, |skin| Arc::new(Gated { skin, gate: gate.clone() }));
+    let mounted = Mounted::made(empty_tree(), false, None, |skin| {
+        Arc::new(Gated {
+            skin,
+            gate: gate.clone(),
+        })
+    });
     std::fs::write(mounted.at("a"), [b'o'; LEN]).unwrap();
-    let cached = File::options().read(true).write(true).open(mounted.at("a")).unwrap();
-    let direct = File::options().write(true).custom_flags(libc::O_DIRECT).open(mounted.at("a")).unwrap();
+    let cached = File::options()
+        .read(true)
+        .write(true)
+        .open(mounted.at("a"))
+        .unwrap();
+    let direct = File::options()
+        .write(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(mounted.at("a"))
+        .unwrap();
     let writer = std::thread::spawn(move || write(&direct, &Pages([b'n'; LEN])));
     gate.await_writer();
     let mut bytes = [0; LEN];
@@ -106,8 +124,11 @@ fn check_cache_after(write: impl FnOnce(&File, &Pages) -> usize + Send + 'static
     gate.open();
     assert_eq!(writer.join().unwrap(), LEN);
     cached.read_exact_at(&mut bytes, 0).unwrap();
-    assert!(bytes == [b'n'; LEN], "an open file shows what was written");
-    assert!(std::fs::read(mounted.at("a")).unwrap() == [b'n'; LEN], "and so does one that is opened now");
+    assert!(bytes == [b'n'; LEN], "an open file shows the written bytes");
+    assert!(
+        std::fs::read(mounted.at("a")).unwrap() == [b'n'; LEN],
+        "and so does one that is opened now"
+    );
     store_through_mapping(&cached, 5000, b'm');
     let ino = mounted.tree.lookup(Ino::ROOT, &name("a")).unwrap().ino;
     let stored = mounted.tree.read_all(ino).unwrap();
@@ -120,7 +141,7 @@ fn check_cache_after(write: impl FnOnce(&File, &Pages) -> usize + Send + 'static
 #[allow(unsafe_code, reason = "there is no other way to map a file")]
 fn store_through_mapping(file: &File, at: usize, byte: u8) {
     let both = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the mapping is of the pages of an open file and nobody else uses the memory.
+    // SAFETY: the mapping is of the pages of an open file, and no other code uses the memory.
     unsafe {
         let memory = rustix::mm::mmap(std::ptr::null_mut(), LEN, both, MapFlags::SHARED, file, 0).unwrap();
         memory.cast::<u8>().add(at).write_volatile(byte);
@@ -143,8 +164,10 @@ fn asynchronous_direct_write_leaves_no_old_bytes_in_the_cache() {
     check_cache_after(|file, pages| {
         let mut ring = io_uring::IoUring::new(2).unwrap();
         let file = io_uring::types::Fd(file.as_raw_fd());
-        let write = io_uring::opcode::Write::new(file, pages.0.as_ptr(), LEN as u32).offset(0).build();
-        // SAFETY: file and buffer live until the write has ended, which is waited for.
+        let write = io_uring::opcode::Write::new(file, pages.0.as_ptr(), LEN as u32)
+            .offset(0)
+            .build();
+        // SAFETY: file and buffer live until the write has ended, which this function awaits.
         unsafe { ring.submission().push(&write).unwrap() };
         ring.submit_and_wait(1).unwrap();
         ring.completion().next().unwrap().result().try_into().unwrap()

@@ -1,5 +1,5 @@
-//! The same calls in a mount and in a directory of the host: each has the same answer or error in both, and in
-//! the end both look the same.
+//! The same calls in a mount and in a directory of the host: each has the same answer or error in both, and
+//! in the end both look the same.
 
 #[path = "like_the_host/call.rs"]
 pub mod call;
@@ -16,19 +16,23 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
 use self::call::{Call, calls, first_calls};
-use self::place::Place;
+use self::place::EntryPlace;
 use self::survey::survey;
 use crate::fixture::{Mounted, empty_tree};
 
-/// Makes calls at the host and in a tree that is mounted once for each door.
+/// Makes calls on the host and in a tree that is mounted once for each door.
 pub fn make_in_both(doors: usize, calls: &[(usize, Call)]) {
     let directory = tempfile::tempdir().unwrap();
-    let mut here = Place::new(vec![directory.path().to_owned(); doors]);
+    let mut here = EntryPlace::new(vec![directory.path().to_owned(); doors]);
     let (mut mounts, mut there) = mounted(&empty_tree(), doors);
     let first_calls = first_calls().into_iter().map(|call| (0, call));
     for (number, (door, call)) in first_calls.chain(calls.iter().cloned()).enumerate() {
-        let (here_answers, there_answers) = (here.perform(door, &call), there.perform(door, &call));
-        assert_eq!(there_answers, here_answers, "call {number}, {call:?}: a mount, and the host");
+        let here_answers = here.perform(door, &call);
+        let there_answers = there.perform(door, &call);
+        assert_eq!(
+            there_answers, here_answers,
+            "call {number}, {call:?}: a mount, and the host"
+        );
         match call {
             Call::Snapshot => mounts[0].tree.freeze().unwrap().settle(),
             Call::MountAgain => {
@@ -46,15 +50,17 @@ pub fn make_in_both(doors: usize, calls: &[(usize, Call)]) {
     end(mounts);
 }
 
-fn mounted(tree: &WorkTree, doors: usize) -> (Vec<Mounted>, Place) {
-    let mounts: Vec<Mounted> =
-        (0..doors).map(|_| Mounted::of(Arc::new(tree.another_door()), false)).collect();
-    let place = Place::new(mounts.iter().map(|mounted| mounted.path().to_owned()).collect());
+fn mounted(tree: &WorkTree, doors: usize) -> (Vec<Mounted>, EntryPlace) {
+    let mounts: Vec<Mounted> = (0..doors)
+        .map(|_| Mounted::of(Arc::new(tree.another_door()), false))
+        .collect();
+    let place = EntryPlace::new(mounts.iter().map(|mounted| mounted.path().to_owned()).collect());
     (mounts, place)
 }
 
-fn mounted_again(mounts: Vec<Mounted>, place: Place) -> (Vec<Mounted>, Place) {
-    let (tree, doors) = (mounts[0].tree.clone(), mounts.len());
+fn mounted_again(mounts: Vec<Mounted>, place: EntryPlace) -> (Vec<Mounted>, EntryPlace) {
+    let tree = mounts[0].tree.clone();
+    let doors = mounts.len();
     drop(place);
     end(mounts);
     mounted(&tree, doors)
@@ -66,23 +72,33 @@ fn end(mounts: Vec<Mounted>) {
     }
 }
 
-fn assert_alike(mounted: &Place, host: &Path) {
+fn assert_alike(mounted: &EntryPlace, host: &Path) {
     for door in mounted.doors() {
-        let (mut mounted, host) = (survey(door), survey(host));
+        let mut mounted = survey(door);
+        let host = survey(host);
         for (name, expected) in host {
             let found = mounted.remove(&name);
-            assert_eq!(found.as_ref(), Some(&expected), "{}: in a mount, and at the host", name.display());
+            assert_eq!(
+                found.as_ref(),
+                Some(&expected),
+                "{}: in a mount, and at the host",
+                name.display()
+            );
         }
         assert!(mounted.is_empty(), "only in a mount: {:?}", mounted.keys());
     }
 }
 
-/// A soak run asks for more.
+/// A soak run sets a higher number.
 pub fn config(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let asked = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok());
     ProptestConfig {
         cases: asked.unwrap_or(usual),
-        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource(
+            "proptest-regressions",
+        ))),
         ..ProptestConfig::default()
     }
 }

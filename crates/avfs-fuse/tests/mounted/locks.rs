@@ -1,4 +1,4 @@
-//! Locks, which hold for all doors to a tree.
+//! Locks hold across all doors to a tree.
 
 use std::fs::File;
 use std::sync::mpsc::channel;
@@ -9,11 +9,17 @@ use rustix::io::Errno;
 
 use crate::fixture::{Mounted, empty_tree};
 
-/// Long enough for anything that is not waiting for somebody else.
+/// Long enough for anything that does not wait for another process.
 const LONG: Duration = Duration::from_secs(20);
 
 fn open(mounted: &Mounted) -> File {
-    File::options().read(true).write(true).create(true).truncate(false).open(mounted.at("lock")).unwrap()
+    File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(mounted.at("lock"))
+        .unwrap()
 }
 
 #[test]
@@ -21,9 +27,13 @@ fn flocks_exclude_across_mounts() {
     let tree = empty_tree();
     let one = Mounted::of(tree.clone(), false);
     let two = Mounted::of(std::sync::Arc::new(tree.another_door()), false);
-    let (first, second) = (open(&one), open(&two));
+    let first = open(&one);
+    let second = open(&two);
     flock(&first, FlockOperation::LockExclusive).unwrap();
-    assert_eq!(flock(&second, FlockOperation::NonBlockingLockShared), Err(Errno::AGAIN));
+    assert_eq!(
+        flock(&second, FlockOperation::NonBlockingLockShared),
+        Err(Errno::AGAIN)
+    );
     drop(first);
     flock(&second, FlockOperation::LockShared).unwrap();
     drop(second);
@@ -32,7 +42,8 @@ fn flocks_exclude_across_mounts() {
 #[test]
 fn who_waits_for_a_lock_gets_it_while_others_are_served() {
     let mounted = Mounted::new();
-    let (first, second) = (open(&mounted), open(&mounted));
+    let first = open(&mounted);
+    let second = open(&mounted);
     flock(&first, FlockOperation::LockExclusive).unwrap();
     let (sender, receiver) = channel();
     let waiter = std::thread::spawn(move || {
@@ -54,9 +65,13 @@ fn record_locks_go_with_the_process() {
     let tree = empty_tree();
     let one = Mounted::of(tree.clone(), false);
     let two = Mounted::of(std::sync::Arc::new(tree.another_door()), false);
-    let (first, second) = (open(&one), open(&two));
+    let first = open(&one);
+    let second = open(&two);
     fcntl_lock(&first, FlockOperation::NonBlockingLockExclusive).unwrap();
-    assert_eq!(fcntl_lock(&second, FlockOperation::NonBlockingLockExclusive), Err(Errno::AGAIN));
+    assert_eq!(
+        fcntl_lock(&second, FlockOperation::NonBlockingLockExclusive),
+        Err(Errno::AGAIN)
+    );
     drop(first);
     fcntl_lock(&second, FlockOperation::NonBlockingLockExclusive).unwrap();
     drop(second);
@@ -68,8 +83,17 @@ fn a_killed_waiter_leaves_and_leaves_no_lock() {
     let held = open(&mounted);
     flock(&held, FlockOperation::LockExclusive).unwrap();
     let path = mounted.at("lock");
-    let mut waiter = std::process::Command::new("flock").arg(&path).arg("true").spawn().unwrap();
-    let asked = || mounted.session().counters().requests(avfs_fuse::abi::Opcode::Setlkw);
+    let mut waiter = std::process::Command::new("flock")
+        .arg(&path)
+        .arg("true")
+        .spawn()
+        .unwrap();
+    let asked = || {
+        mounted
+            .session()
+            .counters()
+            .requests(avfs_fuse::abi::Opcode::Setlkw)
+    };
     let start = std::time::Instant::now();
     while asked() < 2 {
         assert!(start.elapsed() < LONG, "the waiter never asked for the lock");

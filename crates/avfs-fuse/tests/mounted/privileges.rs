@@ -1,4 +1,4 @@
-//! Set-user-id and set-group-id: what takes them away, compared with a directory of the host.
+//! Set-user-id and set-group-id: which changes remove them, compared with a directory of the host.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
@@ -37,7 +37,7 @@ const CALLERS: [Caller; 5] = [
 ];
 
 impl Caller {
-    /// Does something as this caller. Who a thread is, is its own affair to the kernel.
+    /// Runs an action as this caller. To the kernel, credentials belong to a thread.
     fn does(self, act: impl FnOnce() -> std::io::Result<()> + Send) -> std::io::Result<()> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -65,7 +65,8 @@ impl Caller {
 
 fn become_user(uid: u32, gid: u32, groups: &[u32]) {
     let groups: Vec<Gid> = groups.iter().map(|group| Gid::from_raw(*group)).collect();
-    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    let uid = Uid::from_raw(uid);
+    let gid = Gid::from_raw(gid);
     rustix::thread::set_thread_groups(&groups).unwrap();
     rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
     rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
@@ -88,7 +89,7 @@ struct Pages([u8; 4096]);
 fn store_through_mapping(path: &Path) -> std::io::Result<()> {
     let file = opened(path)?;
     let both = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the mapping is of the pages of an open file and nobody else uses the memory.
+    // SAFETY: the mapping is of the pages of an open file, and no other code uses the memory.
     unsafe {
         let memory = rustix::mm::mmap(std::ptr::null_mut(), LEN, both, MapFlags::SHARED, &file, 0)?;
         memory.cast::<u8>().write_volatile(b'm');
@@ -100,20 +101,42 @@ fn store_through_mapping(path: &Path) -> std::io::Result<()> {
 const ACTS: [(&str, Act); 18] = [
     ("read", |path| std::fs::read(path).map(drop)),
     ("write", |path| opened(path)?.write_all_at(b"w", 5)),
-    ("append", |path| OpenOptions::new().append(true).open(path)?.write_all(b"a")),
+    ("append", |path| {
+        OpenOptions::new().append(true).open(path)?.write_all(b"a")
+    }),
     ("write with O_DIRECT", |path| {
-        let file = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_DIRECT)
+            .open(path)?;
         file.write_all_at(&Pages([b'd'; 4096]).0, 0)
     }),
     ("store through a mapping", store_through_mapping),
     ("truncate", |path| opened(path)?.set_len(100)),
-    ("truncate to the same size", |path| opened(path)?.set_len(LEN as u64)),
+    ("truncate to the same size", |path| {
+        opened(path)?.set_len(LEN as u64)
+    }),
     ("extend", |path| opened(path)?.set_len(100_000)),
-    ("open with O_TRUNC", |path| OpenOptions::new().write(true).truncate(true).open(path).map(drop)),
-    ("fallocate", |path| Ok(rustix::fs::fallocate(opened(path)?, FallocateFlags::empty(), 0, 70_000)?)),
-    ("fallocate within the file", |path| allocate(path, FallocateFlags::empty())),
-    ("fallocate, size kept", |path| allocate(path, FallocateFlags::KEEP_SIZE)),
-    ("punch a hole", |path| allocate(path, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE)),
+    ("open with O_TRUNC", |path| {
+        OpenOptions::new().write(true).truncate(true).open(path).map(drop)
+    }),
+    ("fallocate", |path| {
+        Ok(rustix::fs::fallocate(
+            opened(path)?,
+            FallocateFlags::empty(),
+            0,
+            70_000,
+        )?)
+    }),
+    ("fallocate within the file", |path| {
+        allocate(path, FallocateFlags::empty())
+    }),
+    ("fallocate, size kept", |path| {
+        allocate(path, FallocateFlags::KEEP_SIZE)
+    }),
+    ("punch a hole", |path| {
+        allocate(path, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE)
+    }),
     ("zero a range", |path| allocate(path, FallocateFlags::ZERO_RANGE)),
     ("copy a range", |path| {
         let from = File::open(path.with_file_name("other"))?;
@@ -122,18 +145,20 @@ const ACTS: [(&str, Act); 18] = [
     }),
     ("give to another owner", |path| chown(path, Some(OWNER + 1), None)),
     ("give to another group", |path| chown(path, None, Some(GROUP + 1))),
-    ("give to the same owner", |path| chown(path, Some(OWNER), Some(GROUP))),
+    ("give to the same owner", |path| {
+        chown(path, Some(OWNER), Some(GROUP))
+    }),
 ];
 
 /// `cap_net_raw`, permitted and effective, as the kernel stores it.
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CAPABILITY_NAME: &str = "security.capability";
 
-/// The bits of mode with which a file comes out and whether it still has its capability, or why the caller could not do
-/// it.
+/// The resulting mode bits of a file and whether it still has its capability, or why the caller could not
+/// make the change.
 type Outcome = Result<String, Option<i32>>;
 
-/// The kernel's own idea of the mode, by which it executes: it asks only if it was told to forget it.
+/// The kernel's cached mode, by which it executes: it requests the mode only if it was notified to forget it.
 fn mode_that_counts(path: &Path) -> u32 {
     let found = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MODE).unwrap();
     u32::from(found.stx_mode) & 0o7777
@@ -148,11 +173,20 @@ fn outcome(directory: &Path, mode: u32, caller: Caller, act: Act) -> Outcome {
     assert_eq!(path.metadata().unwrap().mode() & 0o7777, mode);
     let done = caller.does(|| act(&path));
     let counts = mode_that_counts(&path);
-    assert_eq!(path.metadata().unwrap().mode() & 0o7777, counts, "the kernel goes by an old mode");
+    assert_eq!(
+        path.metadata().unwrap().mode() & 0o7777,
+        counts,
+        "the kernel goes by an old mode"
+    );
     let is_capable = rustix::fs::getxattr(&path, CAPABILITY_NAME, &mut [0; 64][..]).is_ok();
     std::fs::remove_file(&path).unwrap();
-    done.map(|()| format!("{counts:o}{}", if is_capable { " with its capability" } else { "" }))
-        .map_err(|error| error.raw_os_error())
+    done.map(|()| {
+        format!(
+            "{counts:o}{}",
+            if is_capable { " with its capability" } else { "" }
+        )
+    })
+    .map_err(|error| error.raw_os_error())
 }
 
 fn prepared(directory: &Path) {
@@ -162,7 +196,8 @@ fn prepared(directory: &Path) {
 
 #[test]
 fn changes_take_the_privileges_of_a_file_as_at_the_host() {
-    let (mounted, host) = (Mounted::new(), tempfile::tempdir().unwrap());
+    let mounted = Mounted::new();
+    let host = tempfile::tempdir().unwrap();
     prepared(mounted.path());
     prepared(host.path());
     let mut differing = Vec::new();
@@ -190,7 +225,12 @@ fn program_that_a_stranger_has_written_to_runs_without_the_privileges_of_its_own
     let bytes = std::fs::read("/usr/bin/id").unwrap();
     std::fs::write(&program, &bytes).unwrap();
     let effective_user = || {
-        let run = Command::new(&program).arg("-u").uid(NOBODY).gid(NOBODY).output().unwrap();
+        let run = Command::new(&program)
+            .arg("-u")
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .output()
+            .unwrap();
         String::from_utf8(run.stdout).unwrap().trim().to_owned()
     };
     let acts: [(&str, Act); 2] = [

@@ -1,4 +1,4 @@
-//! A mount through rules, and what becomes of open files, mappings and caches when the rules change.
+//! A mount through rules, and the effect of changed rules on open files, mappings and caches.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -20,12 +20,24 @@ fn what_is_hidden_does_not_exist() {
     assert_eq!(errno(File::create(mounted.at("secret"))), Some(Errno::ACCESS));
     assert_eq!(errno(fs::create_dir(mounted.at("secret"))), Some(Errno::ACCESS));
     assert_eq!(errno(fs::remove_file(mounted.at("secret"))), Some(Errno::NOENT));
-    assert_eq!(errno(fs::rename(mounted.at("plain"), mounted.at("secret"))), Some(Errno::ACCESS));
-    assert_eq!(errno(fs::rename(mounted.at("secret"), mounted.at("other"))), Some(Errno::NOENT));
-    let listed: Vec<_> = fs::read_dir(mounted.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
+    assert_eq!(
+        errno(fs::rename(mounted.at("plain"), mounted.at("secret"))),
+        Some(Errno::ACCESS)
+    );
+    assert_eq!(
+        errno(fs::rename(mounted.at("secret"), mounted.at("other"))),
+        Some(Errno::NOENT)
+    );
+    let listed: Vec<_> = fs::read_dir(mounted.path())
+        .unwrap()
+        .map(|one| one.unwrap().file_name())
+        .collect();
     assert_eq!(listed, ["plain"]);
     assert_eq!(
-        mounted.tree.read_all(mounted.tree.lookup(Ino::ROOT, &name("secret")).unwrap().ino).unwrap(),
+        mounted
+            .tree
+            .read_all(mounted.tree.lookup(Ino::ROOT, &name("secret")).unwrap().ino)
+            .unwrap(),
         "s"
     );
 }
@@ -50,10 +62,19 @@ fn modes_and_access_tell_the_truth() {
         put(&mounted, text, b"x");
     }
     let mode = |text: &str| fs::metadata(mounted.at(text)).unwrap().permissions().mode() & 0o777;
-    assert_eq!([mode("view"), mode("read"), mode("append"), mode("write")], [0, 0o444, 0o644, 0o644]);
+    assert_eq!(
+        [mode("view"), mode("read"), mode("append"), mode("write")],
+        [0, 0o444, 0o644, 0o644]
+    );
     assert_eq!(errno(File::open(mounted.at("view"))), Some(Errno::ACCESS));
-    assert_eq!(errno(OpenOptions::new().write(true).open(mounted.at("read"))), Some(Errno::ACCESS));
-    let appended = OpenOptions::new().append(true).open(mounted.at("append")).unwrap();
+    assert_eq!(
+        errno(OpenOptions::new().write(true).open(mounted.at("read"))),
+        Some(Errno::ACCESS)
+    );
+    let appended = OpenOptions::new()
+        .append(true)
+        .open(mounted.at("append"))
+        .unwrap();
     (&appended).write_all(b"y").unwrap();
     let opened = OpenOptions::new().write(true).open(mounted.at("append")).unwrap();
     assert_eq!(errno(opened.write_at(b"z", 0)), Some(Errno::ACCESS));
@@ -65,7 +86,11 @@ fn modes_and_access_tell_the_truth() {
 fn an_open_file_obeys_when_the_rules_change() {
     let mounted = Mounted::through(&["/**=write"]);
     put(&mounted, "a", b"first");
-    let file = OpenOptions::new().read(true).write(true).open(mounted.at("a")).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(mounted.at("a"))
+        .unwrap();
     file.read_exact_at(&mut [0; 5], 0).unwrap();
     mounted.set_rules(&["/**=read"]);
     file.read_exact_at(&mut [0; 5], 0).unwrap();
@@ -86,8 +111,13 @@ fn an_open_file_obeys_when_the_rules_change() {
 fn what_is_stored_to_a_mapping_does_not_land_when_the_rules_have_changed() {
     let mounted = Mounted::through(&["/**=write"]);
     let ino = put(&mounted, "a", &[b'a'; 4096]);
-    let file = OpenOptions::new().read(true).write(true).open(mounted.at("a")).unwrap();
-    let (length, both) = (4096, ProtFlags::READ | ProtFlags::WRITE);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(mounted.at("a"))
+        .unwrap();
+    let length = 4096;
+    let both = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the mapping is used below within its length, and unmapped at the end.
     let map =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, both, MapFlags::SHARED, &file, 0).unwrap() };
@@ -98,15 +128,19 @@ fn what_is_stored_to_a_mapping_does_not_land_when_the_rules_have_changed() {
     unsafe { rustix::mm::msync(map, length, MsyncFlags::SYNC).unwrap() };
     assert_eq!(mounted.tree.read_all(ino).unwrap()[0], b'b');
     mounted.set_rules(&["/**=read"]);
-    // SAFETY: within the mapping; a page of a file that may be read can still be changed in memory.
+    // SAFETY: within the mapping; a page of a read-only file can still be changed in memory.
     unsafe { bytes.write_volatile(b'c') };
     // SAFETY: the whole mapping.
     let synced = unsafe { rustix::mm::msync(map, length, MsyncFlags::SYNC) };
     assert!(synced.is_err(), "the write was not refused");
     assert_eq!(mounted.tree.read_all(ino).unwrap()[0], b'b');
     mounted.flush();
-    assert_eq!(fs::read(mounted.at("a")).unwrap()[0], b'b', "what was refused is still shown");
-    // SAFETY: nothing uses the mapping any more.
+    assert_eq!(
+        fs::read(mounted.at("a")).unwrap()[0],
+        b'b',
+        "the refused bytes are still shown"
+    );
+    // SAFETY: nothing uses the mapping any longer.
     unsafe { rustix::mm::munmap(map, length).unwrap() };
 }
 
@@ -115,16 +149,22 @@ fn a_directory_moves_as_a_whole_only_where_the_same_rules_hold() {
     let mounted = Mounted::through(&["/**=write", "/kept/**=write", "/other/x=read"]);
     fs::create_dir(mounted.at("one")).unwrap();
     fs::write(mounted.at("one/x"), "1").unwrap();
-    assert_eq!(errno(fs::rename(mounted.at("one"), mounted.at("other"))), Some(Errno::XDEV));
+    assert_eq!(
+        errno(fs::rename(mounted.at("one"), mounted.at("other"))),
+        Some(Errno::XDEV)
+    );
     fs::rename(mounted.at("one"), mounted.at("two")).unwrap();
     assert_eq!(fs::read(mounted.at("two/x")).unwrap(), b"1");
     assert_eq!(errno(symlink("two", mounted.at("other"))), Some(Errno::ACCESS));
     symlink("two", mounted.at("link")).unwrap();
-    // What is hidden below every name is no reason against a link.
+    // A name that is hidden everywhere does not forbid a link.
     mounted.set_rules(&["/**=write", "/other/x=read", "**/.env=none"]);
     symlink("two", mounted.at("another")).unwrap();
     assert_eq!(errno(symlink("two", mounted.at("other"))), Some(Errno::ACCESS));
-    assert_eq!(errno(fs::rename(mounted.at("link"), mounted.at("other"))), Some(Errno::ACCESS));
+    assert_eq!(
+        errno(fs::rename(mounted.at("link"), mounted.at("other"))),
+        Some(Errno::ACCESS)
+    );
 }
 
 #[test]
@@ -139,7 +179,10 @@ fn a_directory_that_is_only_passed_through_shows_what_may_be_seen() {
     make(Ino::ROOT, "e", NewEntry::directory(0o700));
     mounted.flush();
     let list = |text: &str| -> Vec<_> {
-        fs::read_dir(mounted.at(text)).unwrap().map(|one| one.unwrap().file_name()).collect()
+        fs::read_dir(mounted.at(text))
+            .unwrap()
+            .map(|one| one.unwrap().file_name())
+            .collect()
     };
     assert_eq!([list(""), list("a"), list("a/b")].concat(), ["a", "b", "c"]);
     let shown = fs::metadata(mounted.at("a")).unwrap();
@@ -175,12 +218,19 @@ fn a_file_without_a_name_keeps_the_level_that_it_had() {
 fn a_file_with_several_names_has_the_level_of_the_strictest_that_was_used() {
     let mounted = Mounted::through(&["/**=write", "/locked/**=read"]);
     let ino = put(&mounted, "free", b"x");
-    let locked = mounted.tree.create(Ino::ROOT, &name("locked"), NewEntry::directory(0o755)).unwrap().ino;
+    let locked = mounted
+        .tree
+        .create(Ino::ROOT, &name("locked"), NewEntry::directory(0o755))
+        .unwrap()
+        .ino;
     fs::write(mounted.at("free"), "y").unwrap();
     mounted.tree.link(ino, locked, &name("same")).unwrap();
     mounted.flush();
     fs::write(mounted.at("free"), "z").unwrap();
     assert_eq!(fs::read(mounted.at("locked/same")).unwrap(), b"z");
     assert_eq!(errno(fs::write(mounted.at("free"), "w")), Some(Errno::ACCESS));
-    assert_eq!(errno(fs::hard_link(mounted.at("locked/same"), mounted.at("new"))), Some(Errno::ACCESS));
+    assert_eq!(
+        errno(fs::hard_link(mounted.at("locked/same"), mounted.at("new"))),
+        Some(Errno::ACCESS)
+    );
 }

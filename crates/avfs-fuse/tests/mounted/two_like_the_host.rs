@@ -1,5 +1,5 @@
-//! The same calls in a tree that is mounted twice and in a directory of the host, where each kernel has been told
-//! what was done through the other mount before the next call.
+//! The same calls in a tree that is mounted twice and in a directory of the host, where each kernel is
+//! notified of the effects of each call through the other mount before the next call.
 
 use proptest::prelude::*;
 

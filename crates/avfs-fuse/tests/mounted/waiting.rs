@@ -1,4 +1,4 @@
-//! Requests that need what only the store has: they wait, and nobody else does.
+//! Requests that need data from the store: they wait, and other requests do not.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,15 +10,15 @@ use avfs_core::EntryName;
 use avfs_fuse::Errno;
 use avfs_store::MemoryStore;
 use avfs_testkit::GatedStore;
-use avfs_tree::{Base, Ino, NewEntry, Objects, Place, SystemClock, WorkTree};
+use avfs_tree::{BaseTree, EntryPlace, Ino, NewEntry, Objects, SystemClock, WorkTree};
 use rustix::mount::UnmountFlags;
 
 use crate::fixture::{Mounted, empty_root};
 
-/// More than there are threads that serve, entries of rings, and threads that read.
+/// More than there are serving threads, entries of rings, and reading threads.
 const COLD: usize = 64;
 
-/// Nothing here takes as long as this, even on a machine that does much else.
+/// Nothing here takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type Gate = GatedStore<MemoryStore>;
@@ -35,11 +35,17 @@ fn contents(number: usize) -> Vec<u8> {
 fn cold_tree() -> (Arc<Gate>, Arc<WorkTree>) {
     let gate = Arc::<Gate>::default();
     let open = |base| WorkTree::in_memory(Objects::new(gate.clone()), base, Arc::new(SystemClock)).unwrap();
-    let tree = open(Base { root: empty_root(), inodes: None });
+    let tree = open(BaseTree {
+        root: empty_root(),
+        inodes: None,
+    });
     let directory =
         |parent, name: &EntryName| tree.create(parent, name, NewEntry::directory(0o755)).unwrap().ino;
     let file = |parent, number| {
-        let file = tree.create(parent, &name(number), NewEntry::file(0o644)).unwrap().ino;
+        let file = tree
+            .create(parent, &name(number), NewEntry::file(0o644))
+            .unwrap()
+            .ino;
         tree.write(file, 0, &contents(number)).unwrap();
     };
     let files = directory(Ino::ROOT, &EntryName::new(b"files").unwrap());
@@ -62,7 +68,7 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Callers that want what the store has: half of them names, half of them contents.
+/// Callers that need data from the store: half of them names, half of them contents.
 fn callers(mounted: &Mounted, gate: &Gate) -> Vec<JoinHandle<std::io::Result<()>>> {
     let names = (0..COLD / 2).map(|number| {
         let path = mounted.at(&format!("directories/{number}/{number}"));
@@ -72,8 +78,9 @@ fn callers(mounted: &Mounted, gate: &Gate) -> Vec<JoinHandle<std::io::Result<()>
             Ok(())
         })
     });
-    let files: Vec<File> =
-        (0..COLD / 2).map(|number| File::open(mounted.at(&format!("files/{number}"))).unwrap()).collect();
+    let files: Vec<File> = (0..COLD / 2)
+        .map(|number| File::open(mounted.at(&format!("files/{number}"))).unwrap())
+        .collect();
     std::fs::metadata(mounted.at("directories")).unwrap();
     gate.shut();
     let before = mounted.deferred();
@@ -87,7 +94,9 @@ fn callers(mounted: &Mounted, gate: &Gate) -> Vec<JoinHandle<std::io::Result<()>
         })
     });
     let callers = names.chain(reads).collect();
-    eventually("all requests are put off", || mounted.deferred() - before >= COLD as u64);
+    eventually("all requests are put off", || {
+        mounted.deferred() - before >= COLD as u64
+    });
     callers
 }
 
@@ -105,7 +114,9 @@ fn requests_that_wait_for_the_store_hold_up_no_others() {
     }
     assert!(gate.waiting() > 0);
     gate.open();
-    callers.into_iter().for_each(|caller| caller.join().unwrap().unwrap());
+    callers
+        .into_iter()
+        .for_each(|caller| caller.join().unwrap().unwrap());
     assert_eq!(mounted.end(), Vec::<String>::new());
 }
 
@@ -118,11 +129,14 @@ fn a_mount_that_ends_does_not_wait_for_the_store() {
     for caller in callers {
         let error = caller.join().unwrap().unwrap_err();
         let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-        assert!(matches!(errno, Some(Errno::CONNABORTED | Errno::NOTCONN)), "{error}");
+        assert!(
+            matches!(errno, Some(Errno::CONNABORTED | Errno::NOTCONN)),
+            "{error}"
+        );
     }
     mounted.wait();
     assert!(gate.waiting() > 0);
-    // Nobody is there to take these answers.
+    // The receiver of these answers is gone.
     gate.open();
 }
 
@@ -132,7 +146,7 @@ fn a_name_in_preparation_is_found_when_it_is_ready_and_holds_up_no_others() {
     let mounted = Mounted::of(Arc::clone(&tree), false);
     let ready = EntryName::new(b"ready").unwrap();
     std::fs::write(mounted.at("other"), "there").unwrap();
-    let preparing = tree.prepare_name(Place::new(Ino::ROOT, ready.clone()));
+    let preparing = tree.prepare_name(EntryPlace::new(Ino::ROOT, ready.clone()));
     let before = mounted.deferred();
     let path = mounted.at("ready");
     let reading = std::thread::spawn(move || std::fs::read_to_string(path));
@@ -155,7 +169,10 @@ fn what_was_read_once_is_served_at_once() {
     assert!(before > 0);
     gate.shut();
     for _ in 0..10 {
-        assert_eq!(std::fs::metadata(mounted.at("files/7")).unwrap().len(), contents(7).len() as u64);
+        assert_eq!(
+            std::fs::metadata(mounted.at("files/7")).unwrap().len(),
+            contents(7).len() as u64
+        );
         assert!(std::fs::metadata(mounted.at("files/8")).is_ok());
         assert!(!mounted.at("files/none").exists());
     }
@@ -169,12 +186,13 @@ fn a_directory_that_is_read_in_parts_has_every_name_once() {
     let mounted = Mounted::of(tree, false);
     for directory in ["files", "directories"] {
         let listed = std::fs::read_dir(mounted.at(directory)).unwrap();
-        let mut names: Vec<String> =
-            listed.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = listed
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort_by_key(|name| name.parse::<usize>().unwrap());
         let expected: Vec<String> = (0..COLD).map(|number| number.to_string()).collect();
         assert_eq!(names, expected, "{directory}");
     }
-    // Nothing is held twice: everything is given back.
+    // Nothing is held twice: everything is released.
     assert_eq!(mounted.end(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! What tests of mounts share.
+//! Shared by the tests of mounts.
 
 #![allow(dead_code, unused_macros, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -7,15 +7,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use avfs_fuse::mounting::{MountOptions, Unmount, mount, unmount};
-use avfs_fuse::transport::{Serving, ServingOptions, Transport};
-use avfs_fuse::{Service, Session, Settings};
+use avfs_fuse::mounting::{FuseMountOptions, UnmountMode, mount, unmount};
+use avfs_fuse::transport::{FuseServing, ServingOptions, Transport};
+use avfs_fuse::{FuseService, FuseSession, SessionSettings};
 use rustix::mount::UnmountFlags;
 
-/// What the table of mounts shows; the comma must not begin another option.
+/// The source in the table of mounts; the comma must not begin another option.
 pub const SOURCE: &str = "a file, system";
 
-/// Nothing here takes as long as this, even on a machine that does much else.
+/// Nothing here takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes two tests of each function that takes a [`Transport`].
@@ -31,8 +31,8 @@ macro_rules! over_both_transports {
     };
 }
 
-/// FUSE over io_uring has a switch for the whole system. Root switches it on, and leaves it on: that does
-/// nothing to mounts which do not ask for it.
+/// FUSE over io_uring has a switch for the whole system. Root switches it on, and leaves it on: that has no
+/// effect on mounts that do not request it.
 pub fn switch_on(transport: Transport) {
     const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
     if transport == Transport::Uring && !std::fs::read(SWITCH).is_ok_and(|state| state.starts_with(b"Y")) {
@@ -40,7 +40,7 @@ pub fn switch_on(transport: Transport) {
     }
 }
 
-/// Waits for what happens soon.
+/// Waits for a condition that soon becomes true.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
@@ -49,46 +49,55 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Does something that must come to an end.
+/// Runs work that must come to an end.
 pub fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
-    receiver.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"))
+    receiver
+        .recv_timeout(PATIENCE)
+        .unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
 /// A service, mounted on a directory of its own.
 pub struct Fixture {
     directory: tempfile::TempDir,
-    serving: Option<Serving>,
+    serving: Option<FuseServing>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
 impl Fixture {
-    pub fn mount(service: Arc<dyn Service>, transport: Transport) -> Fixture {
+    pub fn mount(service: Arc<dyn FuseService>, transport: Transport) -> Fixture {
         switch_on(transport);
         let directory = tempfile::tempdir().unwrap();
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = log.clone();
-        let settings = Settings {
+        let settings = SessionSettings {
             log: Arc::new(move |line| lines.lock().unwrap().push(line.to_owned())),
-            ..Settings::default()
+            ..SessionSettings::default()
         };
-        let connection = mount(directory.path(), &MountOptions::new(SOURCE)).unwrap();
-        let options = ServingOptions { transport, ..ServingOptions::default() };
-        let session = Arc::new(Session::new(service, settings));
-        let serving = Serving::start(session, connection, options).unwrap();
-        Fixture { directory, serving: Some(serving), log }
+        let connection = mount(directory.path(), &FuseMountOptions::new(SOURCE)).unwrap();
+        let options = ServingOptions {
+            transport,
+            ..ServingOptions::default()
+        };
+        let session = Arc::new(FuseSession::new(service, settings));
+        let serving = FuseServing::start(session, connection, options).unwrap();
+        Fixture {
+            directory,
+            serving: Some(serving),
+            log,
+        }
     }
 
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    pub fn serving(&self) -> &Serving {
+    pub fn serving(&self) -> &FuseServing {
         self.serving.as_ref().unwrap()
     }
 
-    pub fn session(&self) -> &Arc<Session> {
+    pub fn session(&self) -> &Arc<FuseSession> {
         self.serving().session()
     }
 
@@ -98,7 +107,7 @@ impl Fixture {
         std::mem::take(&mut *self.log.lock().unwrap())
     }
 
-    /// After it was unmounted: returns when the last request is served.
+    /// After unmounting: returns when the last request has been served.
     pub fn wait(&mut self) {
         let serving = self.serving.take().unwrap();
         in_time("the end of serving", || serving.wait());
@@ -106,13 +115,13 @@ impl Fixture {
 
     fn unmount(&mut self) {
         if let Some(serving) = self.serving.take() {
-            unmount(self.directory.path(), Unmount::Detach).unwrap();
+            unmount(self.directory.path(), UnmountMode::Detach).unwrap();
             in_time("the end of serving", || serving.wait());
         }
     }
 }
 
-/// A test that fails leaves neither requests nor callers that hang.
+/// A test that fails leaves no hanging requests or callers behind.
 impl Drop for Fixture {
     fn drop(&mut self) {
         if std::thread::panicking() {

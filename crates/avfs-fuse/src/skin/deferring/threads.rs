@@ -1,49 +1,55 @@
-//! A few threads for work that may wait: started when there is work, ended when there has been none for a while.
+//! A few threads for work that may wait: started on demand, ended when they have been idle for a while.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::session::Log;
+use crate::session::SessionLog;
 use crate::transport::start_ordinary;
 
-/// As many reads as a disk or a network makes use of at a time.
+/// As many concurrent reads as a disk or a network benefits from.
 const THREADS_MAX: usize = 8;
 
-/// How long a thread without work stays.
+/// How long an idle thread stays.
 const IDLE: Duration = Duration::from_secs(10);
 
-type Work = Box<dyn FnOnce() + Send>;
+type DeferredWork = Box<dyn FnOnce() + Send>;
 
-/// Dropped, it lets its threads finish what they are at; work that has not begun is dropped.
-pub(super) struct Threads {
-    shared: Arc<Shared>,
+/// When this is dropped, threads finish their current work; work that has not begun is dropped.
+pub(super) struct WorkerThreads {
+    shared: Arc<PoolShared>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct PoolShared {
+    queue: Mutex<WorkQueue>,
     bell: Condvar,
-    log: Log,
+    log: SessionLog,
 }
 
 #[derive(Default)]
-struct Queue {
-    work: VecDeque<Work>,
+struct WorkQueue {
+    work: VecDeque<DeferredWork>,
     threads: usize,
-    /// Those of the threads that wait for work.
+    /// The number of idle threads.
     idle: usize,
     is_closed: bool,
 }
 
-impl Threads {
-    pub fn new(log: Log) -> Threads {
-        let shared = Shared { queue: Mutex::default(), bell: Condvar::new(), log };
-        Threads { shared: Arc::new(shared) }
+impl WorkerThreads {
+    pub(super) fn new(log: SessionLog) -> WorkerThreads {
+        let shared = PoolShared {
+            queue: Mutex::default(),
+            bell: Condvar::new(),
+            log,
+        };
+        WorkerThreads {
+            shared: Arc::new(shared),
+        }
     }
 
-    /// Has something done by one of the threads. Without a thread the work is dropped.
-    pub fn run(&self, work: impl FnOnce() + Send + 'static) {
+    /// Runs work on one of the threads. If no thread can be started, the work is dropped.
+    pub(super) fn run(&self, work: impl FnOnce() + Send + 'static) {
         let mut queue = self.shared.queue();
         queue.work.push_back(Box::new(work));
         if queue.idle >= queue.work.len() {
@@ -72,7 +78,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for WorkerThreads {
     fn drop(&mut self) {
         let mut queue = self.shared.queue();
         queue.is_closed = true;
@@ -83,8 +89,8 @@ impl Drop for Threads {
     }
 }
 
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl PoolShared {
+    fn queue(&self) -> MutexGuard<'_, WorkQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,12 +102,12 @@ impl Shared {
         }
     }
 
-    /// Waits for work; `None` if this thread is not needed any more.
-    fn next(&self) -> Option<Work> {
+    /// Waits for work; `None` if this thread is no longer needed.
+    fn next(&self) -> Option<DeferredWork> {
         let mut queue = self.queue();
         if queue.work.is_empty() && !queue.is_closed {
             queue.idle += 1;
-            let is_idle = |queue: &mut Queue| queue.work.is_empty() && !queue.is_closed;
+            let is_idle = |queue: &mut WorkQueue| queue.work.is_empty() && !queue.is_closed;
             let waited = self.bell.wait_timeout_while(queue, IDLE, is_idle);
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             queue.idle -= 1;
@@ -122,14 +128,14 @@ mod tests {
 
     #[test]
     fn work_that_hangs_leaves_threads_for_other_work_until_there_are_too_many() {
-        let threads = Threads::new(Arc::new(|_| {}));
+        let threads = WorkerThreads::new(Arc::new(|_| {}));
         let (begun, beginnings) = channel();
         let gates: Vec<_> = (0..2 * THREADS_MAX)
             .map(|number| {
                 let (open, gate) = channel::<()>();
                 let begun = begun.clone();
                 threads.run(move || {
-                    begun.send(number).expect("somebody listens");
+                    begun.send(number).expect("the receiver is alive");
                     let _ = gate.recv();
                 });
                 open
@@ -139,21 +145,24 @@ mod tests {
         assert_eq!(threads.shared.queue().threads, THREADS_MAX);
         assert_eq!(threads.shared.queue().work.len(), THREADS_MAX);
         drop(gates);
-        assert_eq!(beginnings.iter().take(THREADS_MAX).count() + first.len(), 2 * THREADS_MAX);
+        assert_eq!(
+            beginnings.iter().take(THREADS_MAX).count() + first.len(),
+            2 * THREADS_MAX
+        );
     }
 
     #[test]
     fn a_panic_is_one_failed_piece_of_work() {
         let (log, lines) = channel();
         let log = Mutex::new(log);
-        let log: Log = Arc::new(move |line| {
+        let log: SessionLog = Arc::new(move |line| {
             let _ = log.lock().expect("no panic").send(line.to_owned());
         });
-        let threads = Threads::new(log);
+        let threads = WorkerThreads::new(log);
         threads.run(|| panic!("in the middle of it"));
         assert!(lines.recv().expect("a line").contains("failed"));
         let (done, after) = channel();
-        threads.run(move || done.send(()).expect("somebody listens"));
+        threads.run(move || done.send(()).expect("the receiver is alive"));
         after.recv().expect("the next one is done");
     }
 }

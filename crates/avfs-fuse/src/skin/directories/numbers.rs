@@ -1,4 +1,4 @@
-//! The numbers under which the names of a directory are listed: what a cookie stands for.
+//! The numbers of the names of a directory in listings, which are the cookies.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,39 +7,41 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use avfs_core::EntryName;
 use avfs_tree::{FsError, Ino, WorkTree};
 
-/// How many entries are asked of the tree at a time.
+/// How many entries are requested from the tree at a time.
 pub(super) const AT_ONCE: usize = 256;
 
-/// How many more numbers a directory may have than twice its names, before those of names that are gone are forgotten.
+/// How many more numbers than twice its names a directory may have, before the numbers of removed names are
+/// dropped.
 const SPARE: usize = 4096;
 
-/// How many names of directories that nobody opens have numbers at a time.
+/// How many names of directories that are listed without being opened have numbers at a time.
 const UNOPENED_MAX: usize = 1 << 18;
 
-pub(super) type Shared = Arc<Mutex<Numbers>>;
+pub(super) type SharedNumbers = Arc<Mutex<NameNumbers>>;
 
-/// Names by their numbers, which count from one. A name has one number and keeps it, wherever it is listed later.
+/// Names by their numbers, which start at one. A name has one number and keeps it, wherever it is listed
+/// later.
 #[derive(Default)]
-pub(super) struct Numbers {
+pub(super) struct NameNumbers {
     names: Vec<EntryName>,
-    /// Where names stand that were not numbered in their order; none, as long as all were.
+    /// The numbers of names that were not numbered in their order; `None` as long as all were.
     numbers: Option<HashMap<EntryName, usize>>,
-    /// How many were listed since a listing began.
+    /// How many names were listed since a listing began.
     listed: usize,
 }
 
-impl Numbers {
-    pub fn len(&self) -> usize {
+impl NameNumbers {
+    pub(super) fn len(&self) -> usize {
         self.names.len()
     }
 
-    pub fn clear(&mut self) {
-        *self = Numbers::default();
+    pub(super) fn clear(&mut self) {
+        *self = NameNumbers::default();
     }
 
-    /// A listing begins. Names that are gone keep their numbers, because somebody may be in the middle of a listing; if
-    /// they are by far the most, all numbers are given out anew.
-    pub fn begin(&mut self) {
+    /// A listing begins. Removed names keep their numbers, because another program may be in the middle of a
+    /// listing; if removed names are by far the most, all numbers are assigned again.
+    pub(super) fn begin(&mut self) {
         if self.len() > 2 * self.listed + SPARE {
             self.clear();
         }
@@ -47,12 +49,12 @@ impl Numbers {
     }
 
     /// The name with a number; none has zero.
-    pub fn name(&self, number: usize) -> Option<&EntryName> {
+    pub(super) fn name(&self, number: usize) -> Option<&EntryName> {
         self.names.get(number.checked_sub(1)?)
     }
 
-    /// The number of a name that is listed behind the one with the number `before`.
-    pub fn number(&mut self, before: usize, name: &EntryName) -> usize {
+    /// The number of a name that is listed after the one with the number `before`.
+    pub(super) fn number(&mut self, before: usize, name: &EntryName) -> usize {
         self.listed += 1;
         if self.names.get(before) == Some(name) {
             return before + 1;
@@ -81,9 +83,9 @@ impl Numbers {
         self.names.len()
     }
 
-    /// Gives numbers to names in their order until there are as many as asked for, as far as there are names. Those
-    /// who ask have them from a listing that the kernel has kept.
-    pub fn fill(&mut self, tree: &WorkTree, ino: Ino, count: usize) -> Result<(), FsError> {
+    /// Numbers names in their order until `count` names have numbers, if there are that many. The caller has
+    /// these numbers from a listing that the kernel has cached.
+    pub(super) fn fill(&mut self, tree: &WorkTree, ino: Ino, count: usize) -> Result<(), FsError> {
         let mut after = self.names.last().cloned();
         while self.len() < count {
             let missing = (count - self.len()).min(AT_ONCE);
@@ -104,78 +106,86 @@ impl Numbers {
 #[derive(Default)]
 pub(in crate::skin) struct DirectoryHandles {
     last: AtomicU64,
-    open: Mutex<HashMap<u64, Shared>>,
-    unopened: Mutex<Unopened>,
+    open: Mutex<HashMap<u64, SharedNumbers>>,
+    unopened: Mutex<UnopenedListings>,
 }
 
-/// Directories that are read without being opened, so that nobody tells when they are closed. Their numbers hold until
-/// the kernel forgets the directory, which it does not while anybody has it open.
+/// Directories that are read without being opened, so that closing them is not reported. Their numbers are
+/// valid until the kernel forgets the directory, which it does not while a program has it open.
 #[derive(Default)]
-struct Unopened {
-    directories: HashMap<Ino, Unclosed>,
+struct UnopenedListings {
+    directories: HashMap<Ino, UnclosedListing>,
     names: usize,
     reads: u64,
 }
 
-struct Unclosed {
-    numbers: Shared,
+struct UnclosedListing {
+    numbers: SharedNumbers,
     names: usize,
     last_read: u64,
 }
 
 impl DirectoryHandles {
-    pub fn open(&self) -> u64 {
+    pub(crate) fn open(&self) -> u64 {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.table().insert(number, Arc::default());
         number
     }
 
-    pub fn release(&self, number: u64) {
+    pub(crate) fn release(&self, number: u64) {
         self.table().remove(&number);
     }
 
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.table().clear();
-        *self.unopened() = Unopened::default();
+        *self.unopened() = UnopenedListings::default();
     }
 
-    pub(super) fn get(&self, number: u64, ino: Ino) -> Shared {
+    pub(super) fn get(&self, number: u64, ino: Ino) -> SharedNumbers {
         match self.table().get(&number) {
             Some(opened) => opened.clone(),
             None => self.unopened().read(ino),
         }
     }
 
-    /// So many names of a directory have numbers by now.
+    /// Records that this many names of a directory have numbers.
     pub(super) fn grown(&self, ino: Ino, names: usize) {
         self.unopened().grown(ino, names);
     }
 
-    /// Nobody reads a directory any more that was not opened.
-    pub fn forget(&self, ino: Ino) {
+    /// An unopened directory is no longer read.
+    pub(crate) fn forget(&self, ino: Ino) {
         self.unopened().forget(ino);
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<u64, Shared>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<u64, SharedNumbers>> {
         self.open.lock().expect("no panic happens while the lock is held")
     }
 
-    fn unopened(&self) -> MutexGuard<'_, Unopened> {
-        self.unopened.lock().expect("no panic happens while the lock is held")
+    fn unopened(&self) -> MutexGuard<'_, UnopenedListings> {
+        self.unopened
+            .lock()
+            .expect("no panic happens while the lock is held")
     }
 }
 
-impl Unopened {
-    fn read(&mut self, ino: Ino) -> Shared {
+impl UnopenedListings {
+    fn read(&mut self, ino: Ino) -> SharedNumbers {
         self.reads += 1;
-        let new = || Unclosed { numbers: Shared::default(), names: 0, last_read: 0 };
+        let new = || UnclosedListing {
+            numbers: SharedNumbers::default(),
+            names: 0,
+            last_read: 0,
+        };
         let read = self.directories.entry(ino).or_insert_with(new);
         read.last_read = self.reads;
         read.numbers.clone()
     }
 
     fn grown(&mut self, ino: Ino, names: usize) {
-        let Some(read) = self.directories.get_mut(&ino) else { return };
+        let Some(read) = self.directories.get_mut(&ino) else {
+            return;
+        };
         self.names = self.names - read.names + names;
         read.names = names;
         if self.names > UNOPENED_MAX {
@@ -189,11 +199,14 @@ impl Unopened {
         }
     }
 
-    /// Whoever still reads one of these gets numbers in the order that names have then: he misses a name, or sees one
-    /// twice, if names came or went before his place meanwhile.
+    /// A program that still reads one of these gets new numbers in the order of names: it misses a name, or
+    /// sees one twice, if names before its position were added or removed meanwhile.
     fn forget_oldest(&mut self, reading: Ino) {
-        let mut oldest: Vec<(u64, Ino)> =
-            self.directories.iter().map(|(ino, directory)| (directory.last_read, *ino)).collect();
+        let mut oldest: Vec<(u64, Ino)> = self
+            .directories
+            .iter()
+            .map(|(ino, directory)| (directory.last_read, *ino))
+            .collect();
         oldest.sort_unstable();
         for (_, ino) in oldest.into_iter().filter(|(_, ino)| *ino != reading) {
             if self.names <= UNOPENED_MAX / 2 {
@@ -214,7 +227,7 @@ mod tests {
 
     #[test]
     fn names_that_come_and_go_do_not_pile_up() {
-        let mut numbers = Numbers::default();
+        let mut numbers = NameNumbers::default();
         for round in 0..10 * SPARE {
             numbers.begin();
             for listed in ["always".to_owned(), format!("once {round}")] {
@@ -226,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_name_keeps_its_number_when_others_come_and_go() {
-        let mut numbers = Numbers::default();
+        let mut numbers = NameNumbers::default();
         let mut list = |names: &[&str]| {
             let mut before = 0;
             let numbered = names.iter().map(|text| {
@@ -238,7 +251,10 @@ mod tests {
         assert_eq!(list(&["b", "c", "d"]), [1, 2, 3]);
         assert_eq!(list(&["a", "b", "d"]), [4, 1, 3]);
         assert_eq!(list(&["a", "c"]), [4, 2]);
-        assert_eq!((numbers.len(), numbers.name(0), numbers.name(4)), (4, None, Some(&name("a"))));
+        assert_eq!(
+            (numbers.len(), numbers.name(0), numbers.name(4)),
+            (4, None, Some(&name("a")))
+        );
     }
 
     #[test]
@@ -254,7 +270,10 @@ mod tests {
         let known = |ino| handles.unopened().directories.contains_key(&Ino(ino));
         assert!(known(2) && known(3));
         read(4, UNOPENED_MAX / 2);
-        assert!(!known(3) && !known(2) && known(4), "half of the room is free again");
+        assert!(
+            !known(3) && !known(2) && known(4),
+            "half of the room is free again"
+        );
         handles.forget(Ino(4));
         assert_eq!(handles.unopened().names, 0);
     }

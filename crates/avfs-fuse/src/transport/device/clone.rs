@@ -1,5 +1,5 @@
-//! Further ways into the kernel for one connection, so that threads do not share a queue of what is being
-//! served.
+//! Additional device descriptors for one connection, so that threads do not share a queue of requests in
+//! progress.
 #![allow(unsafe_code, reason = "an ioctl of /dev/fuse that no library has")]
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use rustix::ioctl::{self, Opcode, Setter, opcode};
 
-/// Takes the descriptor of a connection, and makes the one that it is called on belong to it.
+/// Takes the descriptor of a connection, and attaches the descriptor on which it is called to that
+/// connection.
 const CLONE: Opcode = opcode::read::<u32>(229, 0);
 
-/// Another descriptor of the connection, or the same one where the kernel does not give any.
-pub fn another(connection: &Arc<OwnedFd>) -> Arc<OwnedFd> {
+/// Another descriptor of the connection, or the same one if the kernel does not provide any.
+pub(super) fn another(connection: &Arc<OwnedFd>) -> Arc<OwnedFd> {
     clone(connection).map_or_else(|_| connection.clone(), Arc::new)
 }
 

@@ -8,72 +8,72 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::cpus::Place;
-use super::outbox::{Answer, Outbox, RingCourier};
-use super::ring::{Completion, Ring};
+use super::cpus::CpuPlace;
+use super::outbox::{AnswerOutbox, RingAnswer, RingCourier};
+use super::ring::{Ring, RingCompletion};
 use crate::abi::uring::{EntryInOut, HEADER_ARGUMENT, HEADER_ENTRY, HEADER_IN_OUT};
 use crate::abi::{InHeader, Opcode, OutHeader, RetrieveOut, notification};
-use crate::reply::{Courier, Slot};
-use crate::session::Session;
-use crate::transport::giving_way::{Callers, GivingWay, Serves};
+use crate::reply::{ReplyCourier, ReplySlot};
+use crate::session::FuseSession;
+use crate::transport::idle_policy::{IdlePolicy, ServedCallers, ServingThread};
 use crate::transport::scheduling::stay_on;
 use crate::transport::stop::ServingStop;
 
-/// A request and its answer have the same memory. Names, which are short, make room for the answer; what is
-/// longer stays, and the answer, which is short then, is copied in behind it.
+/// A request and its answer share the same memory. Names, which are short, are copied out to make room for
+/// the answer; a longer request stays, and the answer, which is short then, is copied in afterwards.
 const SHORT: usize = 512;
 
-/// Requests that [`Queue::stir`] causes are numbered from here on; the kernel counts its own up from one.
+/// Requests that [`RingQueue::stir`] causes are numbered from here on; the kernel's own numbers start at one.
 /// Numbers are even.
 const STIRRING: u64 = 1 << 62;
 
-pub struct Queue {
-    session: Arc<Session>,
+pub(super) struct RingQueue {
+    session: Arc<FuseSession>,
     connection: Arc<OwnedFd>,
-    place: Place,
+    place: CpuPlace,
     ring: Ring,
-    outbox: Arc<Outbox>,
-    /// How many entries each queue begins with.
+    outbox: Arc<AnswerOutbox>,
+    /// The initial number of entries of each queue.
     depth: usize,
-    /// How long the payload of an entry is.
+    /// The length of the payload of an entry.
     payload: usize,
     /// Of each entry.
-    progress: Vec<Progress>,
-    /// What cannot be in the memory of the entry: a short request, or the answer to a long one.
+    progress: Vec<SlotProgress>,
+    /// Data that cannot be in the memory of the entry: a short request, or the answer to a long one.
     beside: Vec<u8>,
     /// How often it was stirred.
     stirred: u64,
-    /// Where it is told what was served.
-    serves: Option<Serves>,
-    /// The kernel did not take an entry.
+    /// Counts what was served.
+    serves: Option<ServingThread>,
+    /// The kernel refused an entry.
     is_refused: bool,
-    /// The kernel has begun to end the connection, or we are to.
+    /// The kernel has begun to end the connection, or we were told to.
     has_ended: bool,
     stop: ServingStop,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum SlotProgress {
     Registered,
     /// It had a request at least once.
     Served,
-    /// Its request is to be answered by another thread.
+    /// Another thread will answer its request.
     Deferred,
 }
 
-impl Queue {
-    /// Everything that can fail is done here, before the kernel is told that rings are wanted.
-    pub fn new(
-        session: Arc<Session>,
-        place: Place,
+impl RingQueue {
+    /// Everything that can fail happens here, before the kernel learns that rings are wanted.
+    pub(super) fn new(
+        session: Arc<FuseSession>,
+        place: CpuPlace,
         connection: Arc<OwnedFd>,
         depth: usize,
         stop: ServingStop,
-    ) -> io::Result<Queue> {
-        let outbox = Arc::new(Outbox::new()?);
+    ) -> io::Result<RingQueue> {
+        let outbox = Arc::new(AnswerOutbox::new()?);
         let entries = u32::try_from(depth * place.queues.len()).map_err(io::Error::other)?;
         let ring = Ring::new(connection.as_fd(), outbox.bell(), stop.bell(), entries)?;
-        Ok(Queue {
+        Ok(RingQueue {
             session,
             connection,
             place,
@@ -91,23 +91,27 @@ impl Queue {
         })
     }
 
-    pub fn cpu(&self) -> usize {
+    pub(super) fn cpu(&self) -> usize {
         self.place.cpu
     }
 
-    /// Registers all entries from the thread that will serve them, and says whether the kernel took them. It
-    /// waits until each of its queues has one, so if that cannot be it is told to go on without.
-    pub fn register(&mut self, payload: usize) -> io::Result<bool> {
+    /// Registers all entries from the thread that will serve them, and returns whether the kernel accepted
+    /// them. The kernel waits until each of its queues has one, so on failure it is told to continue without
+    /// rings.
+    pub(super) fn register(&mut self, payload: usize) -> io::Result<bool> {
         self.ring.enable()?;
         self.add_entries(payload).inspect_err(|_| {
-            // There is nothing else to be done about it.
+            // Nothing else can be done about it.
             let _ = self.ring.turn_down();
         })
     }
 
     fn add_entries(&mut self, payload: usize) -> io::Result<bool> {
         if let Err(error) = stay_on(None, self.place.cpu) {
-            self.session.log(&format!("a thread cannot stay on CPU {}: {error}", self.place.cpu));
+            self.session.log(&format!(
+                "a thread cannot stay on CPU {}: {error}",
+                self.place.cpu
+            ));
         }
         self.payload = payload;
         self.ring.listen()?;
@@ -117,9 +121,9 @@ impl Queue {
                 self.add_entry(queue)?;
             }
         }
-        // Made of zeros, it takes no room before it is used.
+        // Made of zeros, it occupies no space before it is used.
         self.beside = vec![0; payload];
-        // What the kernel does not take completes at once.
+        // An entry that the kernel refuses completes immediately.
         self.ring.submit()?;
         self.take_completions()?;
         Ok(!self.is_refused && !self.has_ended)
@@ -127,24 +131,25 @@ impl Queue {
 
     fn add_entry(&mut self, queue: u16) -> io::Result<()> {
         self.ring.add_entry(queue, self.payload)?;
-        self.progress.push(Progress::Registered);
+        self.progress.push(SlotProgress::Registered);
         Ok(())
     }
 
-    /// A queue that cannot get another entry waits for one of those that it has.
+    /// If a queue cannot get another entry, it waits for one of its existing ones.
     fn replace_entry(&mut self, queue: u16) {
         if let Err(error) = self.add_entry(queue) {
-            self.session.log(&format!("another entry for queue {queue}: {error}"));
+            self.session
+                .log(&format!("another entry for queue {queue}: {error}"));
         }
     }
 
-    /// Serves until the mount is gone, or serving is to stop. Requests that other threads have not answered by then are left to
-    /// them: nobody waits for the answers.
-    pub fn run(mut self, giving_way: Option<GivingWay>) -> io::Result<()> {
-        self.serves = giving_way.and_then(|giving_way| giving_way.join(Callers::ItsCpu));
-        // Told to stop, it ends with entries that the kernel holds, as it does when the process ends.
+    /// Serves until the mount is gone, or serving is stopped. Requests that other threads have not answered
+    /// by then are left to them: no process waits for the answers.
+    pub(super) fn run(mut self, idle_policy: Option<IdlePolicy>) -> io::Result<()> {
+        self.serves = idle_policy.and_then(|idle_policy| idle_policy.join(ServedCallers::ItsCpu));
+        // When it is stopped, the kernel still holds entries, as when the process ends.
         while !self.stop.is_asked()
-            && (self.ring.is_in_use() || (!self.has_ended && self.progress.contains(&Progress::Deferred)))
+            && (self.ring.is_in_use() || (!self.has_ended && self.progress.contains(&SlotProgress::Deferred)))
         {
             self.ring.submit_and_wait()?;
             self.take_completions()?;
@@ -155,10 +160,10 @@ impl Queue {
     fn take_completions(&mut self) -> io::Result<()> {
         while let Some(completion) = self.ring.completion() {
             match completion {
-                Completion::Request(entry) => self.serve(entry)?,
-                Completion::Bell => self.send_deferred()?,
-                Completion::Stop => self.has_ended = true,
-                Completion::Ended(entry, error) => self.ended(entry, error),
+                RingCompletion::Request(entry) => self.serve(entry)?,
+                RingCompletion::Bell => self.send_deferred()?,
+                RingCompletion::Stop => self.has_ended = true,
+                RingCompletion::Ended(entry, error) => self.ended(entry, error),
             }
         }
         Ok(())
@@ -168,22 +173,28 @@ impl Queue {
         let queue = self.ring.queue(entry);
         match (error, self.progress[entry]) {
             (Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED, _) => self.has_ended = true,
-            (_, Progress::Registered) => {
-                self.session.log(&format!("the kernel does not take an entry for queue {queue}: {error}"));
+            (_, SlotProgress::Registered) => {
+                self.session.log(&format!(
+                    "the kernel does not take an entry for queue {queue}: {error}"
+                ));
                 self.is_refused = true;
             }
             // The mount lives on, and its queue must not run out of entries.
-            (_, Progress::Served | Progress::Deferred) => {
-                self.session.log(&format!("the kernel does not take an answer by queue {queue}: {error}"));
+            (_, SlotProgress::Served | SlotProgress::Deferred) => {
+                self.session.log(&format!(
+                    "the kernel does not take an answer by queue {queue}: {error}"
+                ));
                 self.replace_entry(queue);
             }
         }
     }
 
     fn serve(&mut self, entry: usize) -> io::Result<()> {
-        self.progress[entry] = Progress::Served;
+        self.progress[entry] = SlotProgress::Served;
         let (header, payload) = self.ring.memory(entry);
-        let request = InHeader::read_from_prefix(&header[HEADER_IN_OUT..]).expect("the header has room").0;
+        let request = InHeader::read_from_prefix(&header[HEADER_IN_OUT..])
+            .expect("the header has room")
+            .0;
         if request.opcode == Opcode::NotifyReply as u32 {
             return self.send(entry, request.unique, None, 0);
         }
@@ -200,11 +211,16 @@ impl Queue {
         } else {
             (&payload[..len], &mut self.beside[..])
         };
-        let mut slot = RingSlot { outbox: &self.outbox, entry, answer, outcome: Outcome::Sent(None, 0) };
+        let mut slot = RingSlot {
+            outbox: &self.outbox,
+            entry,
+            answer,
+            outcome: ServeOutcome::Sent(None, 0),
+        };
         self.session.handle(&request, argument, incoming, &mut slot);
         match slot.outcome {
-            Outcome::Deferred => self.put_off(entry, request.nodeid),
-            Outcome::Sent(error, len) => {
+            ServeOutcome::Deferred => self.put_off(entry, request.nodeid),
+            ServeOutcome::Sent(error, len) => {
                 if !is_short {
                     payload[..len].copy_from_slice(&self.beside[..len]);
                 }
@@ -213,13 +229,13 @@ impl Queue {
         }
     }
 
-    /// An entry whose request is put off is lost to its queue until it is answered. The last one is made up
-    /// for by another, so that requests which wait for each other never wait for an entry.
+    /// An entry whose request is deferred is lost to its queue until it is answered. The last one is replaced
+    /// by a new entry, so that requests that wait for each other never wait for an entry.
     fn put_off(&mut self, entry: usize, node: u64) -> io::Result<()> {
-        self.progress[entry] = Progress::Deferred;
+        self.progress[entry] = SlotProgress::Deferred;
         let queue = self.ring.queue(entry);
-        let is_lost = |(other, progress): (usize, &Progress)| {
-            *progress == Progress::Deferred || self.ring.queue(other) != queue
+        let is_lost = |(other, progress): (usize, &SlotProgress)| {
+            *progress == SlotProgress::Deferred || self.ring.queue(other) != queue
         };
         if self.progress.iter().enumerate().all(is_lost) {
             self.replace_entry(queue);
@@ -229,12 +245,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Requests that came while all entries were lost are looked at by the kernel when an answer comes, but
-    /// not when there is a new entry. So that one does come, the kernel is asked for no bytes of a file: it
-    /// sends them by a request that goes into the queue of this CPU.
+    /// Requests that came while all entries were lost are sent by the kernel when an answer comes, but not
+    /// when a new entry is added. To cause such an answer, the kernel is asked for zero bytes of a file: it
+    /// sends them in a request that goes into the queue of this CPU.
     ///
-    /// It does so for files only, so where a directory is meant any file is asked about. If the kernel knows none,
-    /// such requests wait for the first answer.
+    /// This works for files only, so for a directory any file is used. If the kernel knows none, such
+    /// requests wait for the first answer.
     fn stir(&mut self, node: u64) {
         if !self.ask_for_nothing(node)
             && let Some(file) = self.session.known_file()
@@ -246,21 +262,39 @@ impl Queue {
     fn ask_for_nothing(&mut self, node: u64) -> bool {
         self.stirred += 2;
         let notify_unique = STIRRING + self.stirred;
-        let body = RetrieveOut { notify_unique, nodeid: node, offset: 0, size: 0, padding: 0 };
+        let body = RetrieveOut {
+            notify_unique,
+            nodeid: node,
+            offset: 0,
+            size: 0,
+            padding: 0,
+        };
         let len = (size_of::<OutHeader>() + size_of::<RetrieveOut>()) as u32;
-        let header = OutHeader { len, error: notification::RETRIEVE, unique: 0 };
+        let header = OutHeader {
+            len,
+            error: notification::RETRIEVE,
+            unique: 0,
+        };
         let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(body.as_bytes())];
         match rustix::io::writev(&*self.connection, &parts) {
             Ok(_) => return true,
             Err(Errno::INVAL | Errno::NODEV | Errno::NOENT) => {}
-            Err(error) => self.session.log(&format!("stirring up CPU {}: {error}", self.place.cpu)),
+            Err(error) => self
+                .session
+                .log(&format!("stirring up CPU {}: {error}", self.place.cpu)),
         }
         false
     }
 
     fn send_deferred(&mut self) -> io::Result<()> {
-        for Answer { entry, unique, error, result } in self.outbox.take() {
-            self.progress[entry] = Progress::Served;
+        for RingAnswer {
+            entry,
+            unique,
+            error,
+            result,
+        } in self.outbox.take()
+        {
+            self.progress[entry] = SlotProgress::Served;
             let (_, payload) = self.ring.memory(entry);
             let error = match payload.get_mut(..result.len()) {
                 Some(room) => {
@@ -280,7 +314,11 @@ impl Queue {
         shared.payload_sz = len as u32;
         header[HEADER_ENTRY..].copy_from_slice(shared.as_bytes());
         let error = error.map_or(0, |error| -error.raw_os_error());
-        let answer = OutHeader { len: (size_of::<OutHeader>() + len) as u32, error, unique };
+        let answer = OutHeader {
+            len: (size_of::<OutHeader>() + len) as u32,
+            error,
+            unique,
+        };
         header[HEADER_IN_OUT..][..size_of::<OutHeader>()].copy_from_slice(answer.as_bytes());
         self.ring.commit(entry, shared.commit_id)
     }
@@ -290,30 +328,33 @@ fn shared(header: &[u8]) -> EntryInOut {
     EntryInOut::read_from_bytes(&header[HEADER_ENTRY..]).expect("the header ends with it")
 }
 
-/// Remembers the answer until the service has returned.
+/// Holds the answer until the service has returned.
 struct RingSlot<'a> {
-    outbox: &'a Arc<Outbox>,
+    outbox: &'a Arc<AnswerOutbox>,
     entry: usize,
     answer: &'a mut [u8],
-    outcome: Outcome,
+    outcome: ServeOutcome,
 }
 
-enum Outcome {
+enum ServeOutcome {
     Sent(Option<Errno>, usize),
     Deferred,
 }
 
-impl Slot for RingSlot<'_> {
+impl ReplySlot for RingSlot<'_> {
     fn buffer(&mut self) -> &mut [u8] {
         self.answer
     }
 
     fn send(&mut self, _unique: u64, error: Option<Errno>, len: usize) {
-        self.outcome = Outcome::Sent(error, len);
+        self.outcome = ServeOutcome::Sent(error, len);
     }
 
-    fn defer(&mut self, _unique: u64) -> Box<dyn Courier> {
-        self.outcome = Outcome::Deferred;
-        Box::new(RingCourier { outbox: self.outbox.clone(), entry: self.entry })
+    fn defer(&mut self, _unique: u64) -> Box<dyn ReplyCourier> {
+        self.outcome = ServeOutcome::Deferred;
+        Box::new(RingCourier {
+            outbox: self.outbox.clone(),
+            entry: self.entry,
+        })
     }
 }

@@ -1,23 +1,25 @@
-//! The calls that a program makes, on few names and few descriptors, so that they meet.
+//! The calls that a program makes, on few names and few descriptors, so that they interact.
 //!
-//! Left out, because there a mount differs from the disks of hosts, or they from each other: `O_TMPFILE` and
-//! zeroing ranges (not all have them), `O_DIRECT` (each has its own alignment), positions in directories
+//! Left out, because a mount differs there from the disks of hosts, or they from each other: `O_TMPFILE` and
+//! zeroing ranges (not all support them), `O_DIRECT` (each has its own alignment), positions in directories
 //! (each has its own cookies), special files (opening them waits), and names outside of the directory.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, RenameFlags, SeekFrom, XattrFlags};
 
-/// How many descriptors there are at most.
+/// The maximum number of descriptors.
 pub const SLOTS: usize = 4;
 
-/// Where a descriptor is opened; elsewhere, one of those that are open.
+/// The slot in which a descriptor is opened; other calls use the nearest open one.
 pub type Slot = usize;
 
-/// A name in the directory, which may by now be a file, a directory, a symbolic link or nothing.
+/// A name in the directory, which may by now be a file, a directory, a symbolic link or missing.
 pub type Name = &'static str;
 
-const NAMES: &[Name] = &["a", "b", "c", "d", "d/a", "d/b", "d/d", "d/d/a", "e", "e/a", "e/d", "e/d/a"];
+const NAMES: &[Name] = &[
+    "a", "b", "c", "d", "d/a", "d/b", "d/d", "d/d/a", "e", "e/a", "e/d", "e/d/a",
+];
 const TARGETS: &[&str] = &["a", "b", "d", "d/a", "e/d", ".", "nowhere"];
 const ATTRIBUTES: &[&str] = &["user.one", "user.two"];
 const MODES: &[u32] = &[0o644, 0o755, 0o600, 0o444, 0o777, 0o2775, 0o4755, 0o1777];
@@ -66,16 +68,23 @@ pub enum Call {
     SetAttribute(Name, &'static str, Vec<u8>, XattrFlags),
     Attribute(Name, &'static str),
     RemoveAttribute(Name, &'static str),
-    /// Of the vault: the host knows nothing like it.
+    /// Only for the vault: the host has no equivalent.
     Snapshot,
-    /// Everything is closed, and comes back from the tree or the store.
+    /// Everything is closed, and reloaded from the tree or the store.
     MountAgain,
 }
 
-/// What there is before anything else: something of each kind, so that most calls find what they are about.
+/// The initial contents: an entry of each kind, so that most calls find an object.
 pub fn first_calls() -> Vec<Call> {
     let read_and_write = OFlags::CREATE | OFlags::RDWR;
-    let (some, more) = (Filling { byte: b'.', length: 3000 }, Filling { byte: b'-', length: 50_000 });
+    let some = Filling {
+        byte: b'.',
+        length: 3000,
+    };
+    let more = Filling {
+        byte: b'-',
+        length: 50_000,
+    };
     vec![
         Call::MakeDirectory("d", 0o755),
         Call::MakeDirectory("d/d", 0o755),
@@ -108,7 +117,13 @@ fn opening() -> impl Strategy<Value = Call> {
         OFlags::CREATE | OFlags::EXCL,
         OFlags::EXCL,
     ]);
-    let rarer = [OFlags::TRUNC, OFlags::APPEND, OFlags::NOFOLLOW, OFlags::DIRECTORY, OFlags::SYNC];
+    let rarer = [
+        OFlags::TRUNC,
+        OFlags::APPEND,
+        OFlags::NOFOLLOW,
+        OFlags::DIRECTORY,
+        OFlags::SYNC,
+    ];
     let more = proptest::collection::vec(select(rarer.to_vec()), 0..2);
     let flags = (access, creating, more).prop_map(|(access, creating, more)| {
         more.into_iter().fold(access | creating, |all, flag| all | flag)
@@ -168,7 +183,11 @@ fn descriptors() -> impl Strategy<Value = Call> {
 }
 
 fn names() -> impl Strategy<Value = Call> {
-    let flags = select(vec![RenameFlags::empty(), RenameFlags::NOREPLACE, RenameFlags::EXCHANGE]);
+    let flags = select(vec![
+        RenameFlags::empty(),
+        RenameFlags::NOREPLACE,
+        RenameFlags::EXCHANGE,
+    ]);
     prop_oneof![
         4 => (name(), mode()).prop_map(|(name, mode)| Call::MakeDirectory(name, mode)),
         2 => name().prop_map(Call::RemoveDirectory),
@@ -210,7 +229,7 @@ fn mode() -> impl Strategy<Value = u32> {
     select(MODES)
 }
 
-/// Mostly in the first pages; some around the size from which files are kept in parts.
+/// Mostly in the first pages; some around the size from which files are stored in chunks.
 fn offset() -> impl Strategy<Value = u64> {
     prop_oneof![
         6 => 0..100u64,

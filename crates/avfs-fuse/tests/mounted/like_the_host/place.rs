@@ -1,5 +1,5 @@
-//! A directory in which calls are made, seen through one door or several, and the descriptors that were opened
-//! there.
+//! A directory in which calls are made, seen through one door or several, and the descriptors that were
+//! opened there.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 use super::call::{Call, Filling, Name, SLOTS, Slot};
 use super::survey::{Seen, attribute};
 
-/// What a call answers when it succeeds.
+/// The answer of a successful call.
 #[derive(Debug, PartialEq)]
 pub enum Answer {
     Done,
@@ -23,13 +23,13 @@ pub enum Answer {
     Bytes(Vec<u8>),
     Names(Vec<OsString>),
     Seen(Seen),
-    /// The call is not made: nothing is open there, or nothing to which it can be done.
+    /// The call is not made: nothing suitable is open there.
     NotMade,
 }
 
 type Result<T = Answer> = rustix::io::Result<T>;
 
-pub struct Place {
+pub struct EntryPlace {
     doors: Vec<PathBuf>,
     open: [Option<Opened>; SLOTS],
 }
@@ -39,16 +39,19 @@ struct Opened {
     file: OwnedFd,
 }
 
-impl Place {
-    pub fn new(doors: Vec<PathBuf>) -> Place {
-        Place { doors, open: Default::default() }
+impl EntryPlace {
+    pub fn new(doors: Vec<PathBuf>) -> EntryPlace {
+        EntryPlace {
+            doors,
+            open: Default::default(),
+        }
     }
 
     pub fn doors(&self) -> &[PathBuf] {
         &self.doors
     }
 
-    /// Makes a call; if it is about a name, through this door.
+    /// Makes a call; if it uses a name, through this door.
     pub fn perform(&mut self, door: usize, call: &Call) -> Result {
         match *call {
             Call::Open(slot, name, flags, mode) => {
@@ -62,23 +65,25 @@ impl Place {
             Call::Snapshot | Call::MountAgain => Ok(Answer::NotMade),
             _ => {
                 self.look_before(door, call);
-                self.perform_on_descriptor(call).unwrap_or_else(|| perform_on_name(&self.doors[door], call))
+                self.perform_on_descriptor(call)
+                    .unwrap_or_else(|| perform_on_name(&self.doors[door], call))
             }
         }
     }
 
-    /// With several doors, has the kernel ask what it would take for granted, although it was told that something has
-    /// changed: how long a file is when it is appended to (for the position afterwards) or copied from; and within a
-    /// rename it cannot take over a directory that was moved (ESTALE).
+    /// With several doors, makes the kernel request data that it would take for granted although it was
+    /// notified of a change: the length of a file that is appended to (for the position afterwards) or copied
+    /// from; and within a rename it cannot refresh a directory that was moved (ESTALE).
     fn look_before(&self, door: usize, call: &Call) {
         if self.doors.len() == 1 {
             return;
         }
         let look_at = |name: Name| rustix::fs::lstat(self.doors[door].join(name)).is_ok();
         let ask_of = |slot: Slot| {
-            self.open_near(slot).is_some_and(|slot| rustix::fs::fstat(&self.opened(slot).file).is_ok())
+            self.open_near(slot)
+                .is_some_and(|slot| rustix::fs::fstat(&self.opened(slot).file).is_ok())
         };
-        // What they answer shows in the call itself.
+        // Their results show in the call itself.
         let _ = match *call {
             Call::Rename(from, to, _) => [from, to].map(look_at),
             Call::Write(slot, _) => [ask_of(slot); 2],
@@ -87,24 +92,27 @@ impl Place {
         };
     }
 
-    /// `None` if the call is about a name.
+    /// `None` if the call uses a name.
     fn perform_on_descriptor(&self, call: &Call) -> Option<Result> {
         let with = |slot: Slot, act: &dyn Fn(&OwnedFd) -> Result| {
-            Some(self.open_near(slot).map_or(Ok(Answer::NotMade), |slot| act(&self.opened(slot).file)))
+            Some(
+                self.open_near(slot)
+                    .map_or(Ok(Answer::NotMade), |slot| act(&self.opened(slot).file)),
+            )
         };
         match *call {
-            Call::Read(slot, length) => {
-                with(slot, &|file| read(length, |buffer| rustix::io::read(file, buffer)))
-            }
-            Call::ReadAt(slot, offset, length) => {
-                with(slot, &|file| read(length, |buffer| rustix::io::pread(file, buffer, offset)))
-            }
+            Call::Read(slot, length) => with(slot, &|file| {
+                read(length, |buffer| rustix::io::read(file, buffer))
+            }),
+            Call::ReadAt(slot, offset, length) => with(slot, &|file| {
+                read(length, |buffer| rustix::io::pread(file, buffer, offset))
+            }),
             Call::Write(slot, filling) => {
                 with(slot, &|file| number(rustix::io::write(file, &filling.bytes())))
             }
-            Call::WriteAt(slot, offset, filling) => {
-                with(slot, &|file| number(rustix::io::pwrite(file, &filling.bytes(), offset)))
-            }
+            Call::WriteAt(slot, offset, filling) => with(slot, &|file| {
+                number(rustix::io::pwrite(file, &filling.bytes(), offset))
+            }),
             Call::Map(slot, offset, filling) => with(slot, &|file| write_by_mapping(file, offset, filling)),
             Call::Seek(slot, to) => with(slot, &|file| seek(file, to)),
             Call::FindData(slot, from) => with(slot, &|file| find_data(file, from)),
@@ -117,7 +125,9 @@ impl Place {
             Call::Sync(slot) => with(slot, &|file| done(rustix::fs::fsync(file))),
             Call::SyncData(slot) => with(slot, &|file| done(rustix::fs::fdatasync(file))),
             Call::Lock(slot, operation) => with(slot, &|file| done(rustix::fs::flock(file, operation))),
-            Call::StatOpen(slot) => with(slot, &|file| Ok(Answer::Seen(Seen::of(&rustix::fs::fstat(file)?)))),
+            Call::StatOpen(slot) => with(slot, &|file| {
+                Ok(Answer::Seen(Seen::of(&rustix::fs::fstat(file)?)))
+            }),
             _ => None,
         }
     }
@@ -132,33 +142,50 @@ impl Place {
     }
 
     fn dup(&mut self, from: Slot, to: Slot) -> Result {
-        let Some(from) = self.open_near(from) else { return Ok(Answer::NotMade) };
+        let Some(from) = self.open_near(from) else {
+            return Ok(Answer::NotMade);
+        };
         let Opened { door, ref file } = *self.opened(from);
         let file = rustix::io::dup(file)?;
         self.open[to] = Some(Opened { door, file });
         Ok(Answer::Done)
     }
 
-    /// This slot or the next one where something is open.
+    /// This slot or the next open one.
     fn open_near(&self, slot: Slot) -> Option<Slot> {
-        (slot..slot + SLOTS).map(|slot| slot % SLOTS).find(|slot| self.open[*slot].is_some())
+        (slot..slot + SLOTS)
+            .map(|slot| slot % SLOTS)
+            .find(|slot| self.open[*slot].is_some())
     }
 
     fn opened(&self, slot: Slot) -> &Opened {
         self.open[slot].as_ref().expect("it is open")
     }
 
-    /// Not through two doors: there the kernel does not know a file to be the same.
+    /// Not through two doors: there the kernel does not know that two nodes are the same file.
     fn copy(&self, (from, at): (Slot, u64), (to, there): (Slot, u64), length: usize) -> Result {
         let (Some(from), Some(to)) = (self.open_near(from), self.open_near(to)) else {
             return Ok(Answer::NotMade);
         };
-        let (from, to) = (self.opened(from), self.opened(to));
+        let from = self.opened(from);
+        let to = self.opened(to);
         if from.door != to.door {
             return Ok(Answer::NotMade);
         }
-        let (mut at, mut there) = (at, there);
-        number(rustix::fs::copy_file_range(&from.file, Some(&mut at), &to.file, Some(&mut there), length))
+        let mut at = at;
+        let mut there = there;
+        let mut copied = 0;
+        // A file system may copy less than requested, and a busy one does.
+        while copied < length {
+            let rest = length - copied;
+            match rustix::fs::copy_file_range(&from.file, Some(&mut at), &to.file, Some(&mut there), rest) {
+                Ok(0) => break,
+                Ok(count) => copied += count,
+                Err(_) if copied > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Answer::Number(copied as u64))
     }
 }
 
@@ -172,14 +199,18 @@ fn perform_on_name(root: &Path, call: &Call) -> Result {
         Call::Rename(from, to, flags) => done(rustix::fs::renameat_with(CWD, at(from), CWD, at(to), flags)),
         Call::Link(from, to) => done(rustix::fs::link(at(from), at(to))),
         Call::Symlink(target, name) => done(rustix::fs::symlink(target, at(name))),
-        Call::ReadLink(name) => Ok(Answer::Bytes(rustix::fs::readlink(at(name), Vec::new())?.into_bytes())),
+        Call::ReadLink(name) => Ok(Answer::Bytes(
+            rustix::fs::readlink(at(name), Vec::new())?.into_bytes(),
+        )),
         Call::List(name) => list(&at(name)),
         Call::Stat(name) => Ok(Answer::Seen(Seen::of(&rustix::fs::stat(at(name))?))),
         Call::StatLink(name) => Ok(Answer::Seen(Seen::of(&rustix::fs::lstat(at(name))?))),
         Call::SetMode(name, mode) => done(rustix::fs::chmod(at(name), Mode::from_raw_mode(mode))),
-        Call::SetOwner(name, user, group) => {
-            done(rustix::fs::chown(at(name), Some(Uid::from_raw(user)), Some(Gid::from_raw(group))))
-        }
+        Call::SetOwner(name, user, group) => done(rustix::fs::chown(
+            at(name),
+            Some(Uid::from_raw(user)),
+            Some(Gid::from_raw(group)),
+        )),
         Call::SetTime(name, seconds) => set_time(&at(name), seconds),
         Call::SetAttribute(name, attribute, ref value, flags) => {
             done(rustix::fs::setxattr(at(name), attribute, value, flags))
@@ -211,31 +242,34 @@ fn read(length: usize, call: impl Fn(&mut [u8]) -> Result<usize>) -> Result {
     Ok(Answer::Bytes(buffer))
 }
 
-/// Whether it is a modification if nothing changes is for each file system to say.
+/// Whether an allocation without effect counts as a modification differs between file systems.
 fn allocate(file: &OwnedFd, flags: FallocateFlags, offset: u64, length: u64) -> Result {
     rustix::fs::fallocate(file, flags, offset, length)?;
     done(rustix::fs::futimens(file, &both_times(0)))
 }
 
-/// Length of what is open, if it is a file.
+/// The length of an open file; `None` for other kinds.
 fn length_of_file(file: &OwnedFd) -> Result<Option<u64>> {
     let stat = rustix::fs::fstat(file)?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     Ok(is_file.then_some(stat.st_size as u64))
 }
 
-/// What lies behind the end of a file can be mapped, but not written.
+/// Pages after the end of a file can be mapped, but not written.
 fn write_by_mapping(file: &OwnedFd, offset: u64, filling: Filling) -> Result {
     const PAGE: u64 = 4096;
-    let Some(length) = length_of_file(file)? else { return Ok(Answer::NotMade) };
+    let Some(length) = length_of_file(file)? else {
+        return Ok(Answer::NotMade);
+    };
     if length == 0 || filling.length == 0 {
         return Ok(Answer::NotMade);
     }
     let offset = offset % length;
-    let (first, start) = (offset / PAGE * PAGE, (offset % PAGE) as usize);
+    let first = offset / PAGE * PAGE;
+    let start = (offset % PAGE) as usize;
     let mapped = start + filling.length.min((length - offset) as usize);
     #[allow(unsafe_code, reason = "there is no other way to map a file")]
-    // SAFETY: what is mapped is inside of the file, which nobody makes shorter meanwhile, and nobody else uses
+    // SAFETY: the mapped range is inside the file, which is not shortened meanwhile, and no other code uses
     // the memory.
     unsafe {
         let both = ProtFlags::READ | ProtFlags::WRITE;
@@ -254,9 +288,11 @@ fn seek(file: &OwnedFd, to: SeekFrom) -> Result {
     }
 }
 
-/// Where holes begin and end is for each file system to say, as long as what it calls one is empty.
+/// The boundaries of holes differ between file systems; every reported hole must be empty.
 fn find_data(file: &OwnedFd, from: u64) -> Result {
-    let Some(bytes) = bytes_of(file)? else { return Ok(Answer::NotMade) };
+    let Some(bytes) = bytes_of(file)? else {
+        return Ok(Answer::NotMade);
+    };
     let is_past_end = from >= bytes.len() as u64;
     match seek_and_return(file, SeekFrom::Data(from)) {
         Err(Errno::NXIO) if !is_past_end => assert_empty(&bytes[from as usize..]),
@@ -267,9 +303,14 @@ fn find_data(file: &OwnedFd, from: u64) -> Result {
 }
 
 fn find_hole(file: &OwnedFd, from: u64) -> Result {
-    let Some(bytes) = bytes_of(file)? else { return Ok(Answer::NotMade) };
+    let Some(bytes) = bytes_of(file)? else {
+        return Ok(Answer::NotMade);
+    };
     let found = seek_and_return(file, SeekFrom::Hole(from))? as usize;
-    assert!(found == bytes.len() || bytes[found] == 0, "there is data where a hole begins");
+    assert!(
+        found == bytes.len() || bytes[found] == 0,
+        "there is data where a hole begins"
+    );
     Ok(Answer::Done)
 }
 
@@ -277,7 +318,7 @@ fn assert_empty(bytes: &[u8]) {
     assert!(bytes.iter().all(|byte| *byte == 0), "there is data in a hole");
 }
 
-/// The position is the same afterwards.
+/// Restores the position afterwards.
 fn seek_and_return(file: &OwnedFd, to: SeekFrom) -> Result<u64> {
     let before = rustix::fs::seek(file, SeekFrom::Current(0))?;
     let found = rustix::fs::seek(file, to);
@@ -285,10 +326,12 @@ fn seek_and_return(file: &OwnedFd, to: SeekFrom) -> Result<u64> {
     found
 }
 
-/// All bytes of what is open, if it is a file that can be read.
+/// All bytes of an open file, if it is a file that can be read.
 fn bytes_of(file: &OwnedFd) -> Result<Option<Vec<u8>>> {
     let can_read = rustix::fs::fcntl_getfl(file)? & OFlags::RWMODE != OFlags::WRONLY;
-    let Some(length) = length_of_file(file)?.filter(|_| can_read) else { return Ok(None) };
+    let Some(length) = length_of_file(file)?.filter(|_| can_read) else {
+        return Ok(None);
+    };
     let mut bytes = vec![0; length as usize];
     let read = rustix::io::pread(file, &mut bytes[..], 0)?;
     assert_eq!(read as u64, length, "nothing is missing");
@@ -298,7 +341,7 @@ fn bytes_of(file: &OwnedFd) -> Result<Option<Vec<u8>>> {
 fn truncate(path: &Path, length: u64) -> Result {
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
     #[allow(unsafe_code, reason = "there is no other way to truncate what is not open")]
-    // SAFETY: the path ends with a zero byte and outlives the call.
+    // SAFETY: the path is NUL-terminated and outlives the call.
     match unsafe { libc::truncate(path.as_ptr(), length as libc::off_t) } {
         0 => Ok(Answer::Done),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap()),
@@ -313,10 +356,21 @@ fn list(path: &Path) -> Result {
 }
 
 fn set_time(path: &Path, seconds: u32) -> Result {
-    done(rustix::fs::utimensat(CWD, path, &both_times(seconds), AtFlags::SYMLINK_NOFOLLOW))
+    done(rustix::fs::utimensat(
+        CWD,
+        path,
+        &both_times(seconds),
+        AtFlags::SYMLINK_NOFOLLOW,
+    ))
 }
 
 fn both_times(seconds: u32) -> Timestamps {
-    let time = Timespec { tv_sec: seconds.into(), tv_nsec: 123_456_789 };
-    Timestamps { last_access: time, last_modification: time }
+    let time = Timespec {
+        tv_sec: seconds.into(),
+        tv_nsec: 123_456_789,
+    };
+    Timestamps {
+        last_access: time,
+        last_modification: time,
+    }
 }

@@ -1,4 +1,4 @@
-//! What can be seen of a directory, in a form in which two of them can be compared.
+//! The visible state of a directory, in a form in which two of them can be compared.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
 
-/// Times before this were set; later ones are the time of a change.
+/// Times before this were set explicitly; later ones are times of changes.
 const SET_TIMES: i64 = 1000;
 
 /// Attributes of an inode.
@@ -16,9 +16,9 @@ pub struct Seen {
     mode: u32,
     names: u64,
     owner: (u32, u32),
-    /// `None` for a directory, of which each file system thinks otherwise.
+    /// `None` for a directory, whose size differs between file systems.
     size: Option<i64>,
-    /// `None` if it was changed after it was set last, or never set.
+    /// `None` if it was changed after the last explicit setting, or never set.
     modified: Option<(i64, u64)>,
 }
 
@@ -42,7 +42,7 @@ pub struct Found {
     seen: Seen,
     /// The first name of the same inode.
     same_as: PathBuf,
-    /// Of a file its bytes, of a symbolic link its target, of a directory nothing.
+    /// For a file its bytes, for a symbolic link its target, for a directory empty.
     contents: Vec<u8>,
     attributes: BTreeMap<String, Vec<u8>>,
 }
@@ -55,16 +55,29 @@ pub fn survey(root: &Path) -> BTreeMap<PathBuf, Found> {
     let found = paths.into_iter().map(|path| {
         let name = path.strip_prefix(root).unwrap().to_owned();
         let stat = rustix::fs::lstat(&path).unwrap();
-        let same_as = first_names.entry(stat.st_ino).or_insert_with(|| name.clone()).clone();
+        let same_as = first_names
+            .entry(stat.st_ino)
+            .or_insert_with(|| name.clone())
+            .clone();
         let (contents, attributes) = inside(&path, &stat);
-        (name, Found { seen: Seen::of(&stat), same_as, contents, attributes })
+        (
+            name,
+            Found {
+                seen: Seen::of(&stat),
+                same_as,
+                contents,
+                attributes,
+            },
+        )
     });
     found.collect()
 }
 
 fn walk(directory: &Path, paths: &mut Vec<PathBuf>) {
-    let mut below: Vec<PathBuf> =
-        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut below: Vec<PathBuf> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     below.sort();
     for path in below {
         let is_directory = path.symlink_metadata().unwrap().is_dir();
@@ -77,21 +90,26 @@ fn walk(directory: &Path, paths: &mut Vec<PathBuf>) {
 
 fn inside(path: &Path, stat: &Stat) -> (Vec<u8>, BTreeMap<String, Vec<u8>>) {
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Symlink => {
-            (std::fs::read_link(path).unwrap().as_os_str().as_bytes().to_vec(), BTreeMap::new())
-        }
+        FileType::Symlink => (
+            std::fs::read_link(path).unwrap().as_os_str().as_bytes().to_vec(),
+            BTreeMap::new(),
+        ),
         FileType::Directory => (Vec::new(), attributes(path)),
         _ => (std::fs::read(path).unwrap(), attributes(path)),
     }
 }
 
-/// Those that belong to programs; a host may add others by itself.
+/// Attributes that belong to programs; a host may add others by itself.
 fn attributes(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut names = [0; 1024];
     let length = rustix::fs::listxattr(path, &mut names[..]).unwrap();
     let names = std::str::from_utf8(&names[..length]).unwrap();
-    let of_programs = names.split_terminator('\0').filter(|name| name.starts_with("user."));
-    of_programs.map(|name| (name.to_owned(), attribute(path, name).unwrap())).collect()
+    let of_programs = names
+        .split_terminator('\0')
+        .filter(|name| name.starts_with("user."));
+    of_programs
+        .map(|name| (name.to_owned(), attribute(path, name).unwrap()))
+        .collect()
 }
 
 pub fn attribute(path: &Path, name: &str) -> rustix::io::Result<Vec<u8>> {

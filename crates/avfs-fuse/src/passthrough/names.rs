@@ -1,25 +1,26 @@
-//! Finding and making entries.
+//! Finding and creating entries.
 
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::Passed;
+use super::PassthroughFs;
 use super::attributes::CACHED_SECONDS;
-use super::places::{Layer, Standpoint, open_reached};
+use super::places::{PlaceLayer, RuledPlace, open_reached};
 use crate::abi::flags::open_out;
 use crate::abi::{CreateIn, EntryOut, MknodIn};
 
-impl Passed {
+impl PassthroughFs {
     pub(super) fn lookup(&self, parent: u64, name: &[u8]) -> Result<EntryOut, Errno> {
         let at = self.child(parent, name)?;
         match self.places.stat(&at) {
             Ok(stat) => Ok(self.entry(parent, &at, &stat)),
-            // The kernel remembers for a moment that it is not there.
-            Err(Errno::NOENT) if at.layer() == Layer::Cached => {
-                Ok(EntryOut { entry_valid: CACHED_SECONDS, ..zerocopy::FromZeros::new_zeroed() })
-            }
+            // The kernel remembers for a moment that it does not exist.
+            Err(Errno::NOENT) if at.layer() == PlaceLayer::Cached => Ok(EntryOut {
+                entry_valid: CACHED_SECONDS,
+                ..zerocopy::FromZeros::new_zeroed()
+            }),
             Err(errno) => Err(errno),
         }
     }
@@ -29,7 +30,7 @@ impl Passed {
         if !at.is_writable() {
             return Err(Errno::ACCESS);
         }
-        // A way that the host has is there.
+        // A directory of the host on the way to a shared path exists.
         if at.is_way && self.places.stat(&at).is_ok() {
             return Err(Errno::EXIST);
         }
@@ -40,7 +41,7 @@ impl Passed {
         Ok(self.entry(parent, &at, &stat))
     }
 
-    /// Also of special files, which lead nowhere but in the private part.
+    /// Also for special files, which can only be created in the private part.
     pub(super) fn make_node(&self, parent: u64, made: &MknodIn, name: &[u8]) -> Result<EntryOut, Errno> {
         let at = self.child(parent, name)?;
         at.check_changeable()?;
@@ -76,7 +77,8 @@ impl Passed {
 
     /// A second name in the same part, for a file that can be changed under both.
     pub(super) fn link(&self, old: u64, parent: u64, name: &[u8]) -> Result<EntryOut, Errno> {
-        let (from, at) = (self.at(old)?, self.child(parent, name)?);
+        let from = self.at(old)?;
+        let at = self.child(parent, name)?;
         from.check_changeable()?;
         at.check_changeable()?;
         if from.layer() != at.layer() {
@@ -91,7 +93,7 @@ impl Passed {
         Ok(self.entry(parent, &at, &stat))
     }
 
-    /// Makes a file and opens it, or opens the one that somebody made meanwhile.
+    /// Creates a file and opens it, or opens the one that another program has created meanwhile.
     pub(super) fn create(
         &self,
         parent: u64,
@@ -103,7 +105,7 @@ impl Passed {
         let wanted = OFlags::from_bits_retain(create.flags);
         if wanted.contains(OFlags::EXCL) {
             self.check_absent(&at)?;
-        } else if at.layer() == Layer::Cached {
+        } else if at.layer() == PlaceLayer::Cached {
             match self.places.own(&at) {
                 Ok(_) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
@@ -126,31 +128,37 @@ impl Passed {
         let at = self.at(node)?;
         let wanted = OFlags::from_bits_retain(flags);
         check_access(&at, wanted)?;
-        let file = match is_writing(wanted) {
-            true => self.make_own(node, &at)?,
-            false => self.places.reach(&at)?,
+        let file = if is_writing(wanted) {
+            self.make_own(node, &at)?
+        } else {
+            self.places.reach(&at)?
         };
         self.check_same(node, &at, &rustix::fs::fstat(&file)?)?;
         let kept = wanted & (OFlags::RWMODE | OFlags::APPEND);
         let file = open_reached(&file, kept)?;
-        // A file of a cache is replaced, which makes it another one, or has another time.
-        let flags = if at.layer() == Layer::Cached { open_out::KEEP_CACHE } else { 0 };
+        // A file of a cache is replaced, which makes it a different file, or gets a new time.
+        let flags = if at.layer() == PlaceLayer::Cached {
+            open_out::KEEP_CACHE
+        } else {
+            0
+        };
         Ok((self.files.add(node, file, is_writing(wanted)), flags))
     }
 
-    /// The file of a node where it can be changed. What was copied for that is the same node, also to those who have it
-    /// open.
-    pub(super) fn make_own(&self, node: u64, at: &Standpoint) -> Result<OwnedFd, Errno> {
+    /// The file of a node in a place where it can be changed. If it is copied for that, the node stays the
+    /// same, also for programs that have it open.
+    pub(super) fn make_own(&self, node: u64, at: &RuledPlace) -> Result<OwnedFd, Errno> {
         let (file, is_copied) = self.places.own(at)?;
         if is_copied {
-            self.nodes().identify(node, self.identity(at, &rustix::fs::fstat(&file)?));
+            self.nodes()
+                .identify(node, self.identity(at, &rustix::fs::fstat(&file)?));
             self.files.replace(node, || open_reached(&file, OFlags::RDONLY))?;
         }
         Ok(file)
     }
 
-    /// Nothing of the host, which the layer does not have, is at a name that is about to be made.
-    fn check_absent(&self, at: &Standpoint) -> Result<(), Errno> {
+    /// Fails if the host has an entry, which the layer lacks, at a name that is about to be created.
+    fn check_absent(&self, at: &RuledPlace) -> Result<(), Errno> {
         match self.places.cached(at).map(|(caches, path)| caches.reach(path)) {
             Some(Ok(_)) => Err(Errno::EXIST),
             Some(Err(Errno::NOENT)) | None => Ok(()),
@@ -159,10 +167,11 @@ impl Passed {
     }
 }
 
-fn check_access(at: &Standpoint, wanted: OFlags) -> Result<(), Errno> {
-    match at.is_writable() || !is_writing(wanted) {
-        true => Ok(()),
-        false => Err(Errno::ACCESS),
+fn check_access(at: &RuledPlace, wanted: OFlags) -> Result<(), Errno> {
+    if at.is_writable() || !is_writing(wanted) {
+        Ok(())
+    } else {
+        Err(Errno::ACCESS)
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use avfs_core::rules::{Rule, Rules};
-use avfs_fuse::mounting::{self, MountOptions, Unmount};
-use avfs_fuse::transport::{Serving, ServingOptions, Transport};
-use avfs_fuse::{Cache, CacheOptions, Passed, PassedOptions, Session, Settings};
+use avfs_fuse::mounting::{self, FuseMountOptions, UnmountMode};
+use avfs_fuse::transport::{FuseServing, ServingOptions, Transport};
+use avfs_fuse::{CacheOptions, CachedPlace, FuseSession, PassthroughFs, PassthroughOptions, SessionSettings};
 
 /// A home with a cache, and a layer that outlives its mounts.
 struct Home {
@@ -21,7 +21,7 @@ struct Home {
 
 struct View<'a> {
     home: &'a Home,
-    serving: Option<Serving>,
+    serving: Option<FuseServing>,
 }
 
 impl Home {
@@ -47,7 +47,7 @@ impl Home {
         drop(fs::remove_dir_all(&private));
         fs::create_dir(&private).unwrap();
         let open = |path: &Path| File::open(path).unwrap().into();
-        let cache = |below: &str, lower: Option<PathBuf>| Cache {
+        let cache = |below: &str, lower: Option<PathBuf>| CachedPlace {
             below: below.into(),
             lower: lower.map(|lower| open(&lower)),
         };
@@ -57,7 +57,7 @@ impl Home {
             cache(".cache/pip", Some(self.place.path().join("elsewhere"))),
             cache(".npm/_cacache", None),
         ];
-        let passed = Passed::new(PassedOptions {
+        let passed = PassthroughFs::new(PassthroughOptions {
             shared: open(&self.host("")),
             private: open(&private),
             rules: Rules::new(vec![Rule::parse("/.cargo/config.toml=read").unwrap()]).unwrap(),
@@ -72,10 +72,19 @@ impl Home {
             owner: None,
         });
         let place = self.place.path().join("view");
-        let connection = mounting::mount(&place, &MountOptions::new("test")).unwrap();
-        let session = Arc::new(Session::new(Arc::new(passed.unwrap()), Settings::default()));
-        let options = ServingOptions { transport: self.transport, ..ServingOptions::default() };
-        View { home: self, serving: Some(Serving::start(session, connection, options).unwrap()) }
+        let connection = mounting::mount(&place, &FuseMountOptions::new("test")).unwrap();
+        let session = Arc::new(FuseSession::new(
+            Arc::new(passed.unwrap()),
+            SessionSettings::default(),
+        ));
+        let options = ServingOptions {
+            transport: self.transport,
+            ..ServingOptions::default()
+        };
+        View {
+            home: self,
+            serving: Some(FuseServing::start(session, connection, options).unwrap()),
+        }
     }
 }
 
@@ -91,13 +100,15 @@ impl View<'_> {
 
 impl Drop for View<'_> {
     fn drop(&mut self) {
-        mounting::unmount(&self.at(""), Unmount::Detach).unwrap();
+        mounting::unmount(&self.at(""), UnmountMode::Detach).unwrap();
         self.serving.take().unwrap().wait();
     }
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
     let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
     names.sort();
     names
@@ -113,8 +124,14 @@ fn state(top: &Path) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
     let mut left = vec![top.to_owned()];
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(directory).unwrap() {
-            let (path, found) = entry.map(|entry| (entry.path(), entry.metadata().unwrap())).unwrap();
-            let bytes = if found.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+            let (path, found) = entry
+                .map(|entry| (entry.path(), entry.metadata().unwrap()))
+                .unwrap();
+            let bytes = if found.is_file() {
+                fs::read(&path).unwrap()
+            } else {
+                Vec::new()
+            };
             all.push((path.clone(), bytes, found.modified().unwrap()));
             left.extend(found.is_dir().then_some(path));
         }
@@ -142,7 +159,10 @@ fn check_all(transport: Transport) {
     symlink(home.place.path().join("elsewhere"), home.host(".cache")).unwrap();
     let old = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     for file in ["src/a/lib.rs", "src/a/old.rs"] {
-        let file = File::options().write(true).open(home.host(REGISTRY).join(file)).unwrap();
+        let file = File::options()
+            .write(true)
+            .open(home.host(REGISTRY).join(file))
+            .unwrap();
         file.set_modified(old).unwrap();
     }
     let before = state(&home.host(""));
@@ -157,7 +177,7 @@ fn check_all(transport: Transport) {
     check_next_mount(&home);
 }
 
-/// What the host has is there, and what is beside it is not.
+/// Everything in the host's cache is visible, and files beside it are not.
 fn check_reading(view: &View<'_>, old: SystemTime) {
     assert_eq!(names(&view.at("")), [".cache", ".cargo"]);
     assert_eq!(names(&view.at(".cargo")), ["config.toml", "registry"]);
@@ -166,48 +186,69 @@ fn check_reading(view: &View<'_>, old: SystemTime) {
     assert_eq!(view.read(".cache/pip/wheel"), "wheel");
     let found = fs::metadata(view.at(".cargo/registry/src/a/lib.rs")).unwrap();
     assert_eq!(found.modified().unwrap(), old, "to the nanosecond");
-    assert_eq!(kind(fs::read(view.at(".cargo/credentials.toml"))), ErrorKind::NotFound);
-    // A file that holds a credential is not there under any name that is looked for.
+    assert_eq!(
+        kind(fs::read(view.at(".cargo/credentials.toml"))),
+        ErrorKind::NotFound
+    );
+    // A file that holds a credential is hidden under every name that is inspected.
     assert_eq!(view.read(".cargo/registry/index/plain/config.json"), "{}");
-    assert_eq!(kind(fs::read(view.at(".cargo/registry/index/secret/config.json"))), ErrorKind::NotFound);
+    assert_eq!(
+        kind(fs::read(view.at(".cargo/registry/index/secret/config.json"))),
+        ErrorKind::NotFound
+    );
     assert_eq!(names(&view.at(".cargo/registry/index/secret")), [""; 0]);
 }
 
-/// Changes are seen at once, also by those who have a file open, and a file stays the same file.
+/// Changes are visible immediately, also to programs that have a file open, and a file stays the same file.
 fn check_changing(view: &View<'_>, old: SystemTime) {
     let lib = view.at(".cargo/registry/src/a/lib.rs");
     let mut reader = File::open(&lib).unwrap();
     let number = fs::metadata(&lib).unwrap().ino();
-    File::options().append(true).open(&lib).unwrap().write_all(b" more").unwrap();
+    File::options()
+        .append(true)
+        .open(&lib)
+        .unwrap()
+        .write_all(b" more")
+        .unwrap();
     assert_eq!(view.read(".cargo/registry/src/a/lib.rs"), "a more");
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
     assert_eq!(text, "a more");
     assert_eq!(fs::metadata(&lib).unwrap().ino(), number);
 
-    // Mode and times alone are changes of the copy.
+    // A change of only mode and times also goes to the copy.
     let other = view.at(".cargo/registry/src/a/old.rs");
     fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
     let found = fs::metadata(&other).unwrap();
     assert_eq!((found.modified().unwrap(), found.mode() & 0o777), (old, 0o600));
 
-    // A name is made once, also if only the host has it.
-    let again = File::options().write(true).create_new(true).open(view.at(".cargo/registry/src/b/lib.rs"));
+    // A name can be created only once, even if only the host has it.
+    let again = File::options()
+        .write(true)
+        .create_new(true)
+        .open(view.at(".cargo/registry/src/b/lib.rs"));
     assert_eq!(kind(again), ErrorKind::AlreadyExists);
-    assert_eq!(kind(fs::create_dir(view.at(".cargo/registry/src/b"))), ErrorKind::AlreadyExists);
+    assert_eq!(
+        kind(fs::create_dir(view.at(".cargo/registry/src/b"))),
+        ErrorKind::AlreadyExists
+    );
     fs::create_dir_all(view.at(".cargo/registry/src/c/deep")).unwrap();
     fs::write(view.at(".cargo/registry/src/c/deep/lib.rs"), "c").unwrap();
     symlink("deep/lib.rs", view.at(".cargo/registry/src/c/link")).unwrap();
     assert_eq!(view.read(".cargo/registry/src/c/link"), "c");
-    fs::hard_link(view.at(".cargo/registry/src/b/lib.rs"), view.at(".cargo/registry/src/c/linked")).unwrap();
+    fs::hard_link(
+        view.at(".cargo/registry/src/b/lib.rs"),
+        view.at(".cargo/registry/src/c/linked"),
+    )
+    .unwrap();
     assert_eq!(view.read(".cargo/registry/src/c/linked"), "b");
 
-    // What the host does not have at all is kept in the layer.
+    // A directory that the host lacks is created in the layer.
     fs::create_dir_all(view.at(".npm/_cacache/tmp")).unwrap();
     fs::write(view.at(".npm/_cacache/entry"), "entry").unwrap();
 }
 
-/// Removing and renaming, with what the host has under the same names.
+/// Removing and renaming, where the host has the same names.
 fn check_moving(view: &View<'_>) {
     let src = |path: &str| view.at(".cargo/registry/src").join(path);
     fs::rename(view.at(".cache/pip/wheel"), view.at(".cache/pip/moved")).unwrap();
@@ -216,15 +257,18 @@ fn check_moving(view: &View<'_>) {
     fs::rename(src("b/lib.rs"), src("b/renamed.rs")).unwrap();
     assert_eq!(names(&src("b")), ["renamed.rs"]);
     assert_eq!(kind(fs::remove_dir(src("b"))), ErrorKind::DirectoryNotEmpty);
-    assert_eq!(kind(fs::rename(src("a"), src("moved"))), ErrorKind::CrossesDevices);
+    assert_eq!(
+        kind(fs::rename(src("a"), src("moved"))),
+        ErrorKind::CrossesDevices
+    );
     fs::remove_file(src("a/old.rs")).unwrap();
     assert_eq!(names(&src("a")), ["lib.rs"]);
 
-    // A directory that was removed and made again does not show what the host has in it.
+    // A directory that was removed and created again does not show the host's entries.
     fs::remove_dir_all(src("b")).unwrap();
     fs::create_dir(src("b")).unwrap();
     assert_eq!(names(&src("b")), [""; 0]);
-    // One of the layer takes the place of one of the host.
+    // A directory of the layer takes the place of one of the host.
     fs::remove_dir(src("b")).unwrap();
     fs::rename(src("c"), src("b")).unwrap();
     assert_eq!(names(&src("b")), ["deep", "link", "linked"]);
@@ -233,10 +277,13 @@ fn check_moving(view: &View<'_>) {
     fs::write(view.at("private-file"), "p").unwrap();
     fs::rename(view.at("private-file"), src("a/lib.rs")).unwrap();
     assert_eq!(fs::read_to_string(src("a/lib.rs")).unwrap(), "p");
-    assert_eq!(kind(fs::rename(view.at(".cargo/config.toml"), src("config"))), ErrorKind::PermissionDenied);
+    assert_eq!(
+        kind(fs::rename(view.at(".cargo/config.toml"), src("config"))),
+        ErrorKind::PermissionDenied
+    );
 }
 
-/// The layer is there in the next mount, and the host's files behind it are as they are by then.
+/// The layer is there in the next mount, and the host's files behind it are in their current state.
 fn check_next_mount(home: &Home) {
     let view = home.mount();
     let src = |path: &str| view.at(".cargo/registry/src").join(path);
@@ -256,7 +303,7 @@ fn caches_over_the_device_are_read_from_the_host_and_written_to_a_layer() {
 
 #[test]
 fn caches_over_rings_are_read_from_the_host_and_written_to_a_layer() {
-    // As the other tests over io_uring: it is switched on where it is off.
+    // As in the other tests over io_uring: it is switched on if it is off.
     fs::write("/sys/module/fuse/parameters/enable_uring", "1").expect("io_uring of FUSE needs Linux 6.14");
     check_all(Transport::Uring);
 }

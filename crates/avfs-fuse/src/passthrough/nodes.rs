@@ -1,4 +1,5 @@
-//! What the kernel knows by number: a name in a directory, and which file had it when it was looked up.
+//! The nodes that the kernel knows by number: a name in a directory, and the file that had it when it was
+//! looked up.
 
 use std::collections::HashMap;
 
@@ -7,55 +8,69 @@ use rustix::io::Errno;
 
 use crate::abi::ROOT_ID;
 
-/// Which file of the host: another one under the same name is another node.
+/// Identifies a file of the host: another file under the same name is another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileIdentity {
     device: u64,
     inode: u64,
 }
 
-impl Identity {
-    /// A directory of a cache is one and the same, whether it is in the layer already or on the host alone.
-    pub(super) const CACHED_DIRECTORY: Identity = Identity { device: u64::MAX, inode: u64::MAX };
+impl FileIdentity {
+    /// A directory of a cache keeps its identity, whether it is in the layer already or only on the host.
+    pub(super) const CACHED_DIRECTORY: FileIdentity = FileIdentity {
+        device: u64::MAX,
+        inode: u64::MAX,
+    };
 }
 
-impl From<&Stat> for Identity {
-    fn from(stat: &Stat) -> Identity {
-        Identity { device: stat.st_dev, inode: stat.st_ino }
+impl From<&Stat> for FileIdentity {
+    fn from(stat: &Stat) -> FileIdentity {
+        FileIdentity {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
     }
 }
 
-type Name = Box<[u8]>;
+type NodeName = Box<[u8]>;
 
-struct Node {
+struct PathNode {
     parent: u64,
-    name: Name,
-    is: Identity,
+    name: NodeName,
+    is: FileIdentity,
     lookups: u64,
-    /// How many nodes have it for a parent.
+    /// The number of nodes whose parent it is.
     children: u64,
-    /// Its name is another's by now, or nobody's.
+    /// Its name was removed or belongs to another node by now.
     nameless: bool,
 }
 
-pub(super) struct Nodes {
-    known: HashMap<u64, Node>,
-    by_name: HashMap<(u64, Name), u64>,
+pub(super) struct PathNodes {
+    known: HashMap<u64, PathNode>,
+    by_name: HashMap<(u64, NodeName), u64>,
     next: u64,
 }
 
-impl Default for Nodes {
-    fn default() -> Nodes {
-        Nodes { known: HashMap::new(), by_name: HashMap::new(), next: ROOT_ID + 1 }
+impl Default for PathNodes {
+    fn default() -> PathNodes {
+        PathNodes {
+            known: HashMap::new(),
+            by_name: HashMap::new(),
+            next: ROOT_ID + 1,
+        }
     }
 }
 
-impl Nodes {
+impl PathNodes {
     /// The names that lead to a node from the root.
-    pub(super) fn names(&self, mut node: u64) -> Result<Vec<Name>, Errno> {
+    pub(super) fn names(&self, mut node: u64) -> Result<Vec<NodeName>, Errno> {
         let mut names = Vec::new();
         while node != ROOT_ID {
-            let known = self.known.get(&node).filter(|known| !known.nameless).ok_or(Errno::STALE)?;
+            let known = self
+                .known
+                .get(&node)
+                .filter(|known| !known.nameless)
+                .ok_or(Errno::STALE)?;
             names.push(known.name.clone());
             node = known.parent;
         }
@@ -63,25 +78,25 @@ impl Nodes {
         Ok(names)
     }
 
-    pub(super) fn identity(&self, node: u64) -> Option<Identity> {
+    pub(super) fn identity(&self, node: u64) -> Option<FileIdentity> {
         self.known.get(&node).map(|known| known.is)
     }
 
     /// The node that the kernel knows by a name.
     pub(super) fn named(&self, parent: u64, name: &[u8]) -> Option<u64> {
-        self.by_name.get(&(parent, Name::from(name))).copied()
+        self.by_name.get(&(parent, NodeName::from(name))).copied()
     }
 
-    /// A node has become another file.
-    pub(super) fn identify(&mut self, node: u64, is: Identity) {
+    /// A node now represents another file.
+    pub(super) fn identify(&mut self, node: u64, is: FileIdentity) {
         if let Some(known) = self.known.get_mut(&node) {
             known.is = is;
         }
     }
 
-    /// The kernel is told of an entry; the answer is its number.
-    pub(super) fn look_up(&mut self, parent: u64, name: &[u8], is: Identity) -> u64 {
-        let key = (parent, Name::from(name));
+    /// Counts a lookup by the kernel; returns the node's number.
+    pub(super) fn look_up(&mut self, parent: u64, name: &[u8], is: FileIdentity) -> u64 {
+        let key = (parent, NodeName::from(name));
         if let Some(node) = self.by_name.get(&key).copied() {
             match self.known.get_mut(&node) {
                 Some(known) if known.is == is => {
@@ -93,16 +108,23 @@ impl Nodes {
         }
         let node = self.next;
         self.next += 1;
-        let fresh = Node { parent, name: key.1.clone(), is, lookups: 1, children: 0, nameless: false };
+        let fresh = PathNode {
+            parent,
+            name: key.1.clone(),
+            is,
+            lookups: 1,
+            children: 0,
+            nameless: false,
+        };
         self.known.insert(node, fresh);
         self.by_name.insert(key, node);
         self.count_child(parent, 1);
         node
     }
 
-    /// A name is gone. Whoever has the file open has it on.
+    /// A name was removed. Programs that have the file open can still use it.
     pub(super) fn unname(&mut self, parent: u64, name: &[u8]) {
-        if let Some(node) = self.by_name.remove(&(parent, Name::from(name)))
+        if let Some(node) = self.by_name.remove(&(parent, NodeName::from(name)))
             && let Some(known) = self.known.get_mut(&node)
         {
             known.nameless = true;
@@ -111,17 +133,20 @@ impl Nodes {
 
     pub(super) fn rename(&mut self, old: (u64, &[u8]), new: (u64, &[u8])) {
         self.unname(new.0, new.1);
-        let Some(node) = self.by_name.remove(&(old.0, Name::from(old.1))) else { return };
+        let Some(node) = self.by_name.remove(&(old.0, NodeName::from(old.1))) else {
+            return;
+        };
         self.count_child(old.0, -1);
         self.count_child(new.0, 1);
         if let Some(known) = self.known.get_mut(&node) {
-            (known.parent, known.name) = (new.0, new.1.into());
+            known.parent = new.0;
+            known.name = new.1.into();
         }
         self.by_name.insert((new.0, new.1.into()), node);
     }
 
     pub(super) fn exchange(&mut self, one: (u64, &[u8]), other: (u64, &[u8])) {
-        // The kernel asks anew for both.
+        // The kernel looks both up again.
         self.unname(one.0, one.1);
         self.unname(other.0, other.1);
     }
@@ -139,12 +164,15 @@ impl Nodes {
         }
     }
 
-    /// A node goes when the kernel has forgotten it and nothing below it is known.
+    /// Removes a node when the kernel has forgotten it and knows nothing below it.
     fn drop_unused(&mut self, mut node: u64) {
-        while let Some(known) =
-            self.known.get(&node).filter(|known| known.lookups == 0 && known.children == 0)
+        while let Some(known) = self
+            .known
+            .get(&node)
+            .filter(|known| known.lookups == 0 && known.children == 0)
         {
-            let (parent, key) = (known.parent, (known.parent, known.name.clone()));
+            let parent = known.parent;
+            let key = (known.parent, known.name.clone());
             if self.by_name.get(&key) == Some(&node) {
                 self.by_name.remove(&key);
             }
@@ -159,33 +187,36 @@ impl Nodes {
 mod tests {
     use super::*;
 
-    fn file(inode: u64) -> Identity {
-        Identity { device: 1, inode }
+    fn file(inode: u64) -> FileIdentity {
+        FileIdentity { device: 1, inode }
     }
 
     #[test]
     fn another_file_under_the_same_name_is_another_node() {
-        let mut nodes = Nodes::default();
+        let mut nodes = PathNodes::default();
         let first = nodes.look_up(ROOT_ID, b"a", file(1));
         assert_eq!(nodes.look_up(ROOT_ID, b"a", file(1)), first);
         let second = nodes.look_up(ROOT_ID, b"a", file(2));
         assert_ne!(second, first);
         assert_eq!(nodes.names(first), Err(Errno::STALE));
-        assert_eq!(nodes.names(second).unwrap(), [Name::from(*b"a")]);
+        assert_eq!(nodes.names(second).unwrap(), [NodeName::from(*b"a")]);
     }
 
     #[test]
     fn what_is_below_a_moved_directory_moves_along() {
-        let mut nodes = Nodes::default();
+        let mut nodes = PathNodes::default();
         let directory = nodes.look_up(ROOT_ID, b"d", file(1));
         let inner = nodes.look_up(directory, b"f", file(2));
         nodes.rename((ROOT_ID, b"d"), (ROOT_ID, b"e"));
-        assert_eq!(nodes.names(inner).unwrap(), [Name::from(*b"e"), Name::from(*b"f")]);
+        assert_eq!(
+            nodes.names(inner).unwrap(),
+            [NodeName::from(*b"e"), NodeName::from(*b"f")]
+        );
     }
 
     #[test]
     fn what_the_kernel_forgot_goes_with_the_directories_above_it() {
-        let mut nodes = Nodes::default();
+        let mut nodes = PathNodes::default();
         let directory = nodes.look_up(ROOT_ID, b"d", file(1));
         let inner = nodes.look_up(directory, b"f", file(2));
         nodes.forget(directory, 1);

@@ -1,4 +1,4 @@
-//! What the kernel tells of threads.
+//! The kernel's information about threads.
 
 use std::fs::File;
 use std::io;
@@ -8,27 +8,31 @@ use std::time::Duration;
 use rustix::thread::Pid;
 
 /// How long a thread has waited for a CPU.
-pub struct WaitingTime(File);
+pub(super) struct WaitingTime(File);
 
 impl WaitingTime {
     /// Of a thread of this process.
-    pub fn of(thread: Pid) -> io::Result<WaitingTime> {
+    pub(super) fn of(thread: Pid) -> io::Result<WaitingTime> {
         File::open(format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero())).map(WaitingTime)
     }
 
     /// Since the thread began. A wait counts when it is over.
-    pub fn so_far(&self) -> Option<Duration> {
+    pub(super) fn so_far(&self) -> Option<Duration> {
         let mut room = [0; 128];
         let len = self.0.read_at(&mut room, 0).ok()?;
         let text = std::str::from_utf8(&room[..len]).ok()?;
-        text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+        text.split_whitespace()
+            .nth(1)?
+            .parse()
+            .ok()
+            .map(Duration::from_nanos)
     }
 }
 
 /// The CPU on which a thread of any process runs, or ran last.
-pub fn cpu_of(thread: u32) -> Option<usize> {
+pub(super) fn cpu_of(thread: u32) -> Option<usize> {
     const CPU: usize = 39;
-    /// The first field behind the name, which may contain anything.
+    /// The first field after the name, which may contain anything.
     const STATE: usize = 3;
     let text = std::fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
     let (_, behind_name) = text.rsplit_once(')')?;

@@ -1,15 +1,15 @@
-//! A working tree that is mounted alone, over `/dev/fuse`. Needs `/dev/fuse` and the right to mount.
+//! A working tree with a single mount, over io_uring. Needs `/dev/fuse`, the right to mount, and Linux 6.14.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "mounted/alone.rs"]
-mod alone;
 #[path = "mounted/attributes.rs"]
 mod attributes;
 #[path = "mounted/contents.rs"]
 mod contents;
 #[path = "mounted/direct.rs"]
 mod direct;
+#[path = "mounted/exclusive.rs"]
+mod exclusive;
 #[allow(dead_code, reason = "no rules here")]
 #[path = "mounted/fixture.rs"]
 mod fixture;
@@ -28,7 +28,7 @@ mod waiting;
 
 use avfs_fuse::transport::Transport;
 
-const TRANSPORT: Transport = Transport::Device;
+const TRANSPORT: Transport = Transport::Uring;
 
-/// Nobody else shows the same tree.
-const ALONE: bool = true;
+/// No other mount shows the same tree.
+const EXCLUSIVE: bool = true;

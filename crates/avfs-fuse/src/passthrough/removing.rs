@@ -1,4 +1,4 @@
-//! Taking names away, and moving them.
+//! Removing and moving names.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::Passed;
-use super::places::{Layer, Standpoint, open_reached};
+use super::PassthroughFs;
+use super::places::{PlaceLayer, RuledPlace, open_reached};
 
-impl Passed {
+impl PassthroughFs {
     pub(super) fn unlink(&self, parent: u64, name: &[u8]) -> Result<(), Errno> {
         self.remove(parent, name, AtFlags::empty())
     }
@@ -33,7 +33,8 @@ impl Passed {
     }
 
     pub(super) fn rename(&self, old: (u64, &[u8]), new: (u64, &[u8]), flags: u32) -> Result<(), Errno> {
-        let (from, to) = (self.child(old.0, old.1)?, self.child(new.0, new.1)?);
+        let from = self.child(old.0, old.1)?;
+        let to = self.child(new.0, new.1)?;
         from.check_changeable()?;
         to.check_changeable()?;
         let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
@@ -41,31 +42,33 @@ impl Passed {
             return Err(Errno::INVAL);
         }
         match (from.layer(), to.layer()) {
-            (Layer::Shared, Layer::Shared) | (Layer::Private, Layer::Private) => {
+            (PlaceLayer::Shared, PlaceLayer::Shared) | (PlaceLayer::Private, PlaceLayer::Private) => {
                 self.move_within(&from, &to, flags)?;
             }
-            (Layer::Private, Layer::Shared) => self.bring_over(&from, &to, flags)?,
-            (Layer::Cached | Layer::Private, Layer::Cached | Layer::Private) => {
+            (PlaceLayer::Private, PlaceLayer::Shared) => self.bring_over(&from, &to, flags)?,
+            (PlaceLayer::Cached | PlaceLayer::Private, PlaceLayer::Cached | PlaceLayer::Private) => {
                 self.move_cached(old, &from, &to, flags)?;
             }
-            // It would be gone with the run, or with the layer.
-            (Layer::Shared, Layer::Cached | Layer::Private) | (Layer::Cached, Layer::Shared) => {
+            // It would disappear with the run, or with the layer.
+            (PlaceLayer::Shared, PlaceLayer::Cached | PlaceLayer::Private)
+            | (PlaceLayer::Cached, PlaceLayer::Shared) => {
                 return Err(Errno::XDEV);
             }
         }
         let mut nodes = self.nodes();
-        match flags.contains(RenameFlags::EXCHANGE) {
-            true => nodes.exchange(old, new),
-            false => nodes.rename(old, new),
+        if flags.contains(RenameFlags::EXCHANGE) {
+            nodes.exchange(old, new)
+        } else {
+            nodes.rename(old, new)
         }
         Ok(())
     }
 
-    /// A directory goes only where the same can be done with everything below it.
-    fn move_within(&self, from: &Standpoint, to: &Standpoint, flags: RenameFlags) -> Result<(), Errno> {
+    /// A directory can be moved only if the same is allowed for everything below it.
+    fn move_within(&self, from: &RuledPlace, to: &RuledPlace, flags: RenameFlags) -> Result<(), Errno> {
         let stat = self.places.stat(from)?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        if is_directory && !self.places.rules.is_same_below(&from.standing, &to.standing) {
+        if is_directory && !self.places.rules.is_same_below(&from.rule_state, &to.rule_state) {
             return Err(Errno::XDEV);
         }
         let (old_directory, old_name) = self.places.parent(from)?;
@@ -73,12 +76,13 @@ impl Passed {
         rustix::fs::renameat_with(&old_directory, old_name, &new_directory, new_name, flags)
     }
 
-    /// Moves something into a cache, out of one, or within one. A directory goes if the host has nothing of it.
+    /// Moves an entry into a cache, out of one, or within one. A directory can be moved if no part of it is
+    /// on the host.
     fn move_cached(
         &self,
         old: (u64, &[u8]),
-        from: &Standpoint,
-        to: &Standpoint,
+        from: &RuledPlace,
+        to: &RuledPlace,
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         if flags.contains(RenameFlags::EXCHANGE) {
@@ -99,10 +103,10 @@ impl Passed {
                 Ok(_) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
             }
-            // Nothing that the host has there is in a directory that comes from elsewhere.
+            // A directory that comes from elsewhere must not show the host's entries of that path.
             caches.mark_gone(path)?;
         }
-        // Not in the match: its lock would be held in it.
+        // Not in the match: the lock would be held during it.
         let known = self.nodes().named(old.0, old.1);
         match known {
             Some(node) => drop(self.make_own(node, from)?),
@@ -118,24 +122,24 @@ impl Passed {
         }
     }
 
-    /// Whether a directory is ours alone, and the same can be done with everything below it at its new place.
-    fn is_movable(&self, from: &Standpoint, to: &Standpoint) -> Result<bool, Errno> {
+    /// Whether a directory is only ours, and the same is allowed for everything below it at its new place.
+    fn is_movable(&self, from: &RuledPlace, to: &RuledPlace) -> Result<bool, Errno> {
         let is_own = match self.places.cached(from) {
             Some((caches, path)) => caches.is_own(path)?,
             None => true,
         };
-        Ok(is_own && self.places.rules.is_same_below(&from.standing, &to.standing))
+        Ok(is_own && self.places.rules.is_same_below(&from.rule_state, &to.rule_state))
     }
 
-    /// A private file takes a shared name: how programs replace their files when the name that they write to first
-    /// is none that is shared. The host sees the old file or the new one, and nothing in between.
-    fn bring_over(&self, from: &Standpoint, to: &Standpoint, flags: RenameFlags) -> Result<(), Errno> {
+    /// Moves a private file to a shared name, as programs do that replace a file through a temporary name
+    /// which is not shared. The host sees the old file or the new one, and nothing in between.
+    fn bring_over(&self, from: &RuledPlace, to: &RuledPlace, flags: RenameFlags) -> Result<(), Errno> {
         if flags.contains(RenameFlags::EXCHANGE) {
             return Err(Errno::XDEV);
         }
         let source =
             open_reached(&self.places.reach(from)?, OFlags::RDONLY).map_err(|errno| match errno {
-                // What is no file stays where it is.
+                // Only files can be moved.
                 Errno::INVAL => Errno::XDEV,
                 other => other,
             })?;
@@ -144,7 +148,7 @@ impl Passed {
         let copied = copy_beside(&source, &directory, &beside)
             .and_then(|()| rustix::fs::renameat_with(&directory, &beside, &directory, name, flags));
         if let Err(errno) = copied {
-            // What was not finished is nobody's.
+            // Removes the unfinished copy.
             rustix::fs::unlinkat(&directory, &beside, AtFlags::empty()).ok();
             return Err(errno);
         }
@@ -158,16 +162,17 @@ fn copy_beside(source: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> Result<(),
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
     let copy = || {
-        let (mut from, mut to) = (File::from(source.try_clone()?), File::from(target.try_clone()?));
+        let mut from = File::from(source.try_clone()?);
+        let mut to = File::from(target.try_clone()?);
         std::io::copy(&mut from, &mut to)
     };
     copy().map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))?;
     rustix::fs::fchmod(&target, Mode::from_raw_mode(stat.st_mode & 0o777))?;
-    // Its name must not be there before its contents are.
+    // The name must not appear before the contents are durable.
     rustix::fs::fdatasync(&target)
 }
 
-/// A name that nobody else takes.
+/// A unique temporary name.
 fn name_beside(name: &[u8]) -> Vec<u8> {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -1,35 +1,35 @@
-//! Attributes, as the host has them.
+//! Attributes, as reported by the host.
 
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
-use super::Passed;
-use super::nodes::Identity;
-use super::places::{Layer, Standpoint, open_reached, own_path};
+use super::PassthroughFs;
+use super::nodes::FileIdentity;
+use super::places::{PlaceLayer, RuledPlace, open_reached, own_path};
 use crate::abi::flags::setattr;
 use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID, SetattrIn, StatfsOut};
 
 const ANY_WRITE: u32 = 0o222;
-/// What would give privileges to whoever executes a file.
+/// Mode bits that give privileges to a process that executes the file.
 const PRIVILEGES: u32 = 0o6000;
-/// Numbers of layers are told apart by these bits.
+/// These bits distinguish the inode numbers of layers.
 const OF_PRIVATE: u64 = 1 << 62;
 const OF_CACHED: u64 = 1 << 61;
 
-/// How long the kernel may believe what it was told of a cache. Whoever changes the host's caches meanwhile is seen
-/// after that.
+/// How long the kernel may cache attributes of a cache. Changes of the host's caches become visible after
+/// that.
 pub(super) const CACHED_SECONDS: u64 = 1;
 
-impl Passed {
+impl PassthroughFs {
     pub(super) fn get_attr(&self, node: u64) -> Result<AttrOut, Errno> {
         let (stat, at) = self.stat_of(node)?;
         Ok(self.attr_out(&stat, at.as_ref()))
     }
 
-    /// What is at a node. A file that has no name any more is known by those who have it open.
-    fn stat_of(&self, node: u64) -> Result<(Stat, Option<Standpoint>), Errno> {
+    /// The attributes of a node. A file that no longer has a name is known through its open handles.
+    fn stat_of(&self, node: u64) -> Result<(Stat, Option<RuledPlace>), Errno> {
         if let Some(file) = self.files.open_as(node) {
             let at = self.at(node).ok();
             return Ok((rustix::fs::fstat(&*file)?, at));
@@ -41,27 +41,28 @@ impl Passed {
     }
 
     /// Which file it is.
-    pub(super) fn identity(&self, at: &Standpoint, stat: &Stat) -> Identity {
+    pub(super) fn identity(&self, at: &RuledPlace, stat: &Stat) -> FileIdentity {
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         match at.layer() {
-            Layer::Cached if is_directory => Identity::CACHED_DIRECTORY,
-            Layer::Cached | Layer::Shared | Layer::Private => Identity::from(stat),
+            PlaceLayer::Cached if is_directory => FileIdentity::CACHED_DIRECTORY,
+            PlaceLayer::Cached | PlaceLayer::Shared | PlaceLayer::Private => FileIdentity::from(stat),
         }
     }
 
-    /// Another file that has the name by now is not meant.
-    pub(super) fn check_same(&self, node: u64, at: &Standpoint, stat: &Stat) -> Result<(), Errno> {
+    /// Fails if the name belongs to a different file by now.
+    pub(super) fn check_same(&self, node: u64, at: &RuledPlace, stat: &Stat) -> Result<(), Errno> {
         let known = self.nodes().identity(node);
-        match node == ROOT_ID || known == Some(self.identity(at, stat)) {
-            true => Ok(()),
-            false => Err(Errno::STALE),
+        if node == ROOT_ID || known == Some(self.identity(at, stat)) {
+            Ok(())
+        } else {
+            Err(Errno::STALE)
         }
     }
 
     pub(super) fn set_attr(&self, node: u64, set: &SetattrIn) -> Result<AttrOut, Errno> {
         let has = |flag: u32| set.valid & flag != 0;
         let at = match self.at(node) {
-            // Whoever has it open can still cut it.
+            // A program that has it open can still truncate it.
             Err(Errno::STALE) if has(setattr::FH) && has(setattr::SIZE) => {
                 let open = self.files.writable(set.fh).ok_or(Errno::STALE)?;
                 rustix::fs::ftruncate(&*open, set.size)?;
@@ -84,7 +85,7 @@ impl Passed {
             }
         }
         if has(setattr::MODE) {
-            if at.layer() != Layer::Private && set.mode & PRIVILEGES != 0 {
+            if at.layer() != PlaceLayer::Private && set.mode & PRIVILEGES != 0 {
                 return Err(Errno::PERM);
             }
             rustix::fs::chmod(own_path(&file), Mode::from_raw_mode(set.mode & 0o7777))?;
@@ -102,7 +103,10 @@ impl Passed {
                 valid if valid & now != 0 => UTIME_NOW,
                 _ => nanoseconds.into(),
             };
-            Timespec { tv_sec: seconds.cast_signed(), tv_nsec }
+            Timespec {
+                tv_sec: seconds.cast_signed(),
+                tv_nsec,
+            }
         };
         let times = Timestamps {
             last_access: time(setattr::ATIME, setattr::ATIME_NOW, set.atime, set.atimensec),
@@ -111,7 +115,7 @@ impl Passed {
         rustix::fs::utimensat(file, "", &times, rustix::fs::AtFlags::EMPTY_PATH)
     }
 
-    /// Nothing changes hands: a file can be given to whom it belongs already.
+    /// Ownership never changes: a file can only be given to its current owner.
     fn may_be_given(&self, set: &SetattrIn) -> bool {
         let (uid, gid) = self.owner.map_or_else(own_ids, |owner| (owner.uid, owner.gid));
         (set.valid & setattr::UID == 0 || set.uid == uid) && (set.valid & setattr::GID == 0 || set.gid == gid)
@@ -122,8 +126,8 @@ impl Passed {
         Ok(rustix::fs::readlinkat(&link, "", Vec::new())?.into_bytes())
     }
 
-    /// An entry that the kernel is told of.
-    pub(super) fn entry(&self, parent: u64, at: &Standpoint, stat: &Stat) -> EntryOut {
+    /// An entry to report to the kernel.
+    pub(super) fn entry(&self, parent: u64, at: &RuledPlace, stat: &Stat) -> EntryOut {
         let node = self.nodes().look_up(parent, at.name(), self.identity(at, stat));
         let AttrOut { attr, attr_valid, .. } = self.attr_out(stat, Some(at));
         EntryOut {
@@ -137,8 +141,8 @@ impl Passed {
         }
     }
 
-    /// What cannot be changed says so in its mode, by which the kernel decides.
-    fn attr_out(&self, stat: &Stat, at: Option<&Standpoint>) -> AttrOut {
+    /// The kernel decides by the mode, so files that cannot be changed show a read-only mode.
+    fn attr_out(&self, stat: &Stat, at: Option<&RuledPlace>) -> AttrOut {
         let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
         let is_fixed = at.is_some_and(|at| !at.is_writable()) && !is_link;
         let (uid, gid) = self.shown_owner(stat);
@@ -152,7 +156,11 @@ impl Passed {
             atimensec: stat.st_atime_nsec as u32,
             mtimensec: stat.st_mtime_nsec as u32,
             ctimensec: stat.st_ctime_nsec as u32,
-            mode: if is_fixed { stat.st_mode & !ANY_WRITE } else { stat.st_mode },
+            mode: if is_fixed {
+                stat.st_mode & !ANY_WRITE
+            } else {
+                stat.st_mode
+            },
             nlink: stat.st_nlink as u32,
             uid,
             gid,
@@ -160,9 +168,20 @@ impl Passed {
             blksize: 4096,
             flags: 0,
         };
-        let is_cached = at.is_some_and(|at| at.layer() == Layer::Cached);
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        let is_cached = at.is_some_and(|at| match at.layer() {
+            PlaceLayer::Shared => false,
+            PlaceLayer::Cached => true,
+            // No other program changes it. Setting up a sandbox walks to each of its paths, over and over.
+            PlaceLayer::Private => is_directory,
+        });
         let attr_valid = if is_cached { CACHED_SECONDS } else { 0 };
-        AttrOut { attr_valid, attr_valid_nsec: 0, dummy: 0, attr }
+        AttrOut {
+            attr_valid,
+            attr_valid_nsec: 0,
+            dummy: 0,
+            attr,
+        }
     }
 
     fn shown_owner(&self, stat: &Stat) -> (u32, u32) {
@@ -173,7 +192,7 @@ impl Passed {
     }
 
     pub(super) fn stat_filesystem(&self) -> Result<StatfsOut, Errno> {
-        let stat = rustix::fs::fstatvfs(self.places.top(Layer::Private))?;
+        let stat = rustix::fs::fstatvfs(self.places.top(PlaceLayer::Private))?;
         Ok(StatfsOut {
             blocks: stat.f_blocks,
             bfree: stat.f_bfree,
@@ -189,12 +208,13 @@ impl Passed {
     }
 }
 
-/// The number that programs see. In a cache it is by path: a file keeps it when it is copied into the layer.
-pub(super) fn number(inode: u64, at: &Standpoint) -> u64 {
+/// The inode number that programs see. In a cache it depends on the path: a file keeps it when it is copied
+/// into the layer.
+pub(super) fn number(inode: u64, at: &RuledPlace) -> u64 {
     match at.layer() {
-        Layer::Shared => inode & !(OF_PRIVATE | OF_CACHED),
-        Layer::Cached => by_path(at.path()) & !OF_PRIVATE | OF_CACHED,
-        Layer::Private => inode & !OF_CACHED | OF_PRIVATE,
+        PlaceLayer::Shared => inode & !(OF_PRIVATE | OF_CACHED),
+        PlaceLayer::Cached => by_path(at.path()) & !OF_PRIVATE | OF_CACHED,
+        PlaceLayer::Private => inode & !OF_CACHED | OF_PRIVATE,
     }
 }
 
@@ -206,5 +226,8 @@ fn by_path(path: &[u8]) -> u64 {
 }
 
 fn own_ids() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    )
 }

@@ -8,12 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::Passed;
 use crate::abi::{FallocateIn, ReadIn, WriteIn};
-use crate::reply::{Answered, Reply};
+use crate::reply::{Answered, FuseReply};
 use crate::transport::start_ordinary;
 
-struct Open {
+struct PassedFile {
     node: u64,
     file: Arc<OwnedFd>,
     is_writing: bool,
@@ -21,17 +20,17 @@ struct Open {
 
 #[derive(Default)]
 struct OpenFiles {
-    by_handle: HashMap<u64, Open>,
+    by_handle: HashMap<u64, PassedFile>,
     of_node: HashMap<u64, Vec<u64>>,
 }
 
 #[derive(Default)]
-pub(super) struct Files {
+pub(super) struct PassedFiles {
     open: Mutex<OpenFiles>,
     next: AtomicU64,
 }
 
-impl Files {
+impl PassedFiles {
     fn open(&self) -> MutexGuard<'_, OpenFiles> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,14 +38,23 @@ impl Files {
     pub(super) fn add(&self, node: u64, file: OwnedFd, is_writing: bool) -> u64 {
         let handle = self.next.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open();
-        open.by_handle.insert(handle, Open { node, file: Arc::new(file), is_writing });
+        open.by_handle.insert(
+            handle,
+            PassedFile {
+                node,
+                file: Arc::new(file),
+                is_writing,
+            },
+        );
         open.of_node.entry(node).or_default().push(handle);
         handle
     }
 
     pub(super) fn close(&self, handle: u64) {
         let mut open = self.open();
-        let Some(Open { node, .. }) = open.by_handle.remove(&handle) else { return };
+        let Some(PassedFile { node, .. }) = open.by_handle.remove(&handle) else {
+            return;
+        };
         if let Some(handles) = open.of_node.get_mut(&node) {
             handles.retain(|other| *other != handle);
             if handles.is_empty() {
@@ -56,21 +64,29 @@ impl Files {
     }
 
     fn file(&self, handle: u64) -> Result<Arc<OwnedFd>, Errno> {
-        self.open().by_handle.get(&handle).map(|open| open.file.clone()).ok_or(Errno::BADF)
+        self.open()
+            .by_handle
+            .get(&handle)
+            .map(|open| open.file.clone())
+            .ok_or(Errno::BADF)
     }
 
     pub(super) fn writable(&self, handle: u64) -> Option<Arc<OwnedFd>> {
-        self.open().by_handle.get(&handle).filter(|open| open.is_writing).map(|open| open.file.clone())
+        self.open()
+            .by_handle
+            .get(&handle)
+            .filter(|open| open.is_writing)
+            .map(|open| open.file.clone())
     }
 
-    /// Somebody's open file of a node.
+    /// An open file of a node, opened by any program.
     pub(super) fn open_as(&self, node: u64) -> Option<Arc<OwnedFd>> {
         let open = self.open();
         let handle = open.of_node.get(&node)?.first()?;
         open.by_handle.get(handle).map(|open| open.file.clone())
     }
 
-    /// Those who have a node open have another file open from now on.
+    /// Programs that have a node open use another open file from now on.
     pub(super) fn replace(
         &self,
         node: u64,
@@ -87,9 +103,10 @@ impl Files {
     }
 }
 
-impl Passed {
-    pub(super) fn read(&self, read: &ReadIn, reply: Reply<'_>) -> Answered {
-        let file = match self.files.file(read.fh) {
+/// Operations on an open file, by its handle.
+impl PassedFiles {
+    pub(super) fn read(&self, read: &ReadIn, reply: FuseReply<'_>) -> Answered {
+        let file = match self.file(read.fh) {
             Ok(file) => file,
             Err(errno) => return reply.error(errno),
         };
@@ -108,9 +125,9 @@ impl Passed {
         })
     }
 
-    /// A file that was opened to append appends, wherever the kernel believes its end to be.
+    /// A file that was opened for appending appends, wherever the kernel believes its end to be.
     pub(super) fn write(&self, write: &WriteIn, data: &[u8]) -> Result<(), Errno> {
-        let file = self.files.file(write.fh)?;
+        let file = self.file(write.fh)?;
         let mut written = 0;
         while written < data.len() {
             match rustix::io::pwrite(&*file, &data[written..], write.offset + written as u64) {
@@ -122,9 +139,9 @@ impl Passed {
         Ok(())
     }
 
-    /// On a thread of its own: others are served meanwhile.
-    pub(super) fn sync(&self, handle: u64, reply: Reply<'_>) -> Answered {
-        let file = match self.files.file(handle) {
+    /// On a separate thread: other requests are served meanwhile.
+    pub(super) fn sync(&self, handle: u64, reply: FuseReply<'_>) -> Answered {
+        let file = match self.file(handle) {
             Ok(file) => file,
             Err(errno) => return reply.error(errno),
         };
@@ -137,7 +154,7 @@ impl Passed {
     }
 
     pub(super) fn allocate(&self, allocate: &FallocateIn) -> Result<(), Errno> {
-        let file = self.files.writable(allocate.fh).ok_or(Errno::BADF)?;
+        let file = self.writable(allocate.fh).ok_or(Errno::BADF)?;
         let mode = FallocateFlags::from_bits(allocate.mode).ok_or(Errno::OPNOTSUPP)?;
         rustix::fs::fallocate(&*file, mode, allocate.offset, allocate.length)
     }

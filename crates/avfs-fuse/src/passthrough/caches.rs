@@ -1,8 +1,8 @@
-//! Caches of tools: the host's own directories to read, and a layer over them for everything that is written.
+//! Caches of tools: reads come from the host's own directories, and all writes go to a layer over them.
 //!
-//! A cached name is looked for in the layer first, then in the host's directory. The host's directory is never changed:
-//! what is about to be changed is copied into the layer before, and what is removed is marked there as gone. The layer
-//! outlives the mount.
+//! A cached name is looked up in the layer first, then in the host's directory. The host's directory is never
+//! changed: a file is copied into the layer before it is changed, and a removed file is marked there as gone.
+//! The layer outlives the mount.
 
 mod layer;
 mod ways;
@@ -12,53 +12,54 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
+use self::layer::CacheLayer;
 pub use self::layer::LAYER_FILES;
-use self::layer::Layer;
-pub(super) use self::ways::Way;
-use self::ways::Ways;
+pub(super) use self::ways::CacheWay;
+use self::ways::CacheWays;
 use super::places::{open_reached, reach_below};
 
 /// One directory, or one file, that is cached.
-pub struct Cache {
-    /// Its path from the top, without a slash in front.
+pub struct CachedPlace {
+    /// Its path from the top, without a leading slash.
     pub below: Vec<u8>,
-    /// The host's directory; `None`: there is none, and everything is in the layer.
+    /// The host's directory; `None`: it does not exist, and everything is in the layer.
     pub lower: Option<OwnedFd>,
 }
 
-/// What is cached, and where changes go.
+/// The caches, and where changes go.
 pub struct CacheOptions {
-    pub caches: Vec<Cache>,
+    /// The caches.
+    pub caches: Vec<CachedPlace>,
     /// A directory of ours with the layer.
     pub layer: OwnedFd,
     /// Nothing of the layer can be changed.
     pub read_only: bool,
     /// Whether the file of the host at a path is read before it is shown, because it may hold a credential.
     pub is_inspected: fn(&[u8]) -> bool,
-    /// The largest file that is read for that. A larger one is not shown.
+    /// The largest file that is inspected. A larger one is not shown.
     pub inspected_bytes: u64,
-    /// Whether such a file must not be seen, by its path and what it holds.
+    /// Whether such a file must be hidden, by its path and contents.
     pub is_secret: fn(&[u8], &[u8]) -> bool,
 }
 
-/// Where something cached was found.
+/// The layer in which a cached entry was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum CacheSide {
     Layer,
     Host,
 }
 
-pub(super) struct Caches {
-    ways: Ways,
+pub(super) struct CachePlaces {
+    ways: CacheWays,
     lowers: Vec<Option<OwnedFd>>,
-    layer: Layer,
+    layer: CacheLayer,
     pub(super) read_only: bool,
     is_inspected: fn(&[u8]) -> bool,
     inspected_bytes: u64,
     is_secret: fn(&[u8], &[u8]) -> bool,
 }
 
-/// A path in a cache: the whole of it, and where it begins in the cache's directory.
+/// A path in a cache: the whole path, and the part inside the cache's directory.
 #[derive(Clone, Copy)]
 pub(super) struct CachedPath<'a> {
     pub(super) cache: usize,
@@ -72,40 +73,55 @@ impl<'a> CachedPath<'a> {
     }
 }
 
-impl Caches {
-    pub(super) fn new(options: CacheOptions) -> Result<Caches, Errno> {
-        let CacheOptions { caches, layer, read_only, is_inspected, inspected_bytes, is_secret } = options;
-        let layer = Layer::at(layer)?;
-        let mut ways = Ways::default();
+impl CachePlaces {
+    pub(super) fn new(options: CacheOptions) -> Result<CachePlaces, Errno> {
+        let CacheOptions {
+            caches,
+            layer,
+            read_only,
+            is_inspected,
+            inspected_bytes,
+            is_secret,
+        } = options;
+        let layer = CacheLayer::at(layer)?;
+        let mut ways = CacheWays::default();
         let mut lowers = Vec::new();
-        for Cache { below, lower } in caches {
+        for CachedPlace { below, lower } in caches {
             let is_there = lower.is_some() || layer.has(&below);
             ways.add(&below, lowers.len(), is_there);
             lowers.push(lower);
         }
-        Ok(Caches { ways, lowers, layer, read_only, is_inspected, inspected_bytes, is_secret })
+        Ok(CachePlaces {
+            ways,
+            lowers,
+            layer,
+            read_only,
+            is_inspected,
+            inspected_bytes,
+            is_secret,
+        })
     }
 
-    pub(super) fn top(&self) -> Way {
-        Ways::TOP
+    pub(super) fn top(&self) -> CacheWay {
+        CacheWays::TOP
     }
 
-    pub(super) fn step(&self, way: Way, name: &[u8], path_length: usize) -> Way {
+    pub(super) fn step(&self, way: CacheWay, name: &[u8], path_length: usize) -> CacheWay {
         self.ways.step(way, name, path_length)
     }
 
-    /// Whether there is a cache below a directory that is none itself.
-    pub(super) fn leads_on(&self, way: Way) -> bool {
+    /// Whether a directory outside of caches has a cache below it.
+    pub(super) fn leads_on(&self, way: CacheWay) -> bool {
         self.ways.leads_on(way)
     }
 
-    /// Whether such a directory is to be shown: there is something in a cache below it.
-    pub(super) fn is_there(&self, way: Way, path: &[u8]) -> bool {
+    /// Whether such a directory is shown: a cache below it has something.
+    pub(super) fn is_there(&self, way: CacheWay, path: &[u8]) -> bool {
         self.ways.leads_on(way) && (self.ways.is_there(way) || self.layer.has(path))
     }
 
-    /// The names that lead on from a directory.
-    pub(super) fn names(&self, way: Way) -> Vec<&[u8]> {
+    /// The names that lead from a directory towards caches.
+    pub(super) fn names(&self, way: CacheWay) -> Vec<&[u8]> {
         self.ways.names(way)
     }
 
@@ -113,21 +129,23 @@ impl Caches {
         self.lowers[at.cache].as_ref().map(|lower| lower.as_fd())
     }
 
-    /// What is at a path, not opened.
-    pub(super) fn reach(&self, at: CachedPath<'_>) -> Result<(OwnedFd, Side), Errno> {
+    /// The entry at a path, not opened.
+    pub(super) fn reach(&self, at: CachedPath<'_>) -> Result<(OwnedFd, CacheSide), Errno> {
         match self.layer.reach(at.path) {
-            Ok(found) => Ok((found, Side::Layer)),
+            Ok(found) => Ok((found, CacheSide::Layer)),
             Err(Errno::NOENT | Errno::NOTDIR) => {
                 let found = self.reach_lower(at)?.ok_or(Errno::NOENT)?;
-                Ok((found, Side::Host))
+                Ok((found, CacheSide::Host))
             }
             Err(errno) => Err(errno),
         }
     }
 
-    /// What the host has at a path, if it is to be seen.
+    /// The host's entry at a path, if it is visible.
     fn reach_lower(&self, at: CachedPath<'_>) -> Result<Option<OwnedFd>, Errno> {
-        let Some(lower) = self.lower(at).filter(|_| !self.layer.is_gone(at.path)) else { return Ok(None) };
+        let Some(lower) = self.lower(at).filter(|_| !self.layer.is_gone(at.path)) else {
+            return Ok(None);
+        };
         match reach_below(lower, at.in_cache(), OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(found) if self.is_hidden(at, &found)? => Ok(None),
             Ok(found) => Ok(Some(found)),
@@ -155,11 +173,12 @@ impl Caches {
         Ok(read.is_err() || (self.is_secret)(at.path, &bytes))
     }
 
-    /// What is at a path, in the layer: copied there, if only the host had it. Says whether it was.
+    /// The entry at a path, in the layer: copied there if only the host had it. Returns whether it was
+    /// copied.
     pub(super) fn own(&self, at: CachedPath<'_>) -> Result<(OwnedFd, bool), Errno> {
         match self.reach(at)? {
-            (found, Side::Layer) => Ok((found, false)),
-            (lower, Side::Host) => {
+            (found, CacheSide::Layer) => Ok((found, false)),
+            (lower, CacheSide::Host) => {
                 let (directory, name) = self.own_parent(at)?;
                 self.layer.copy(&lower, &directory, name)?;
                 Ok((self.layer.reach(at.path)?, true))
@@ -167,24 +186,29 @@ impl Caches {
         }
     }
 
-    /// The layer's directory for something that is there or about to be made, and its name in it.
+    /// The layer's directory for an entry that exists or is about to be created, and its name in it.
     pub(super) fn own_parent<'a>(&self, at: CachedPath<'a>) -> Result<(OwnedFd, &'a [u8]), Errno> {
         self.layer.parent(at.path)
     }
 
-    /// Whether something at a path is in the host's directory too, so that its name must be marked when it goes.
+    /// Whether the host's directory has an entry at a path too, so that its name must be marked when it is
+    /// removed.
     fn is_on_host(&self, at: CachedPath<'_>) -> Result<bool, Errno> {
         Ok(self.reach_lower(at)?.is_some())
     }
 
-    /// Whether something at a path is in the layer alone.
+    /// Whether an entry exists only in the layer.
     pub(super) fn is_own(&self, at: CachedPath<'_>) -> Result<bool, Errno> {
         Ok(self.layer.has(at.path) && !self.is_on_host(at)?)
     }
 
-    /// The host's version of a path is not seen any longer.
+    /// Hides the host's version of a path from now on.
     pub(super) fn mark_gone(&self, at: CachedPath<'_>) -> Result<(), Errno> {
-        if self.is_on_host(at)? { self.layer.mark_gone(at.path) } else { Ok(()) }
+        if self.is_on_host(at)? {
+            self.layer.mark_gone(at.path)
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn remove(&self, at: CachedPath<'_>, flags: rustix::fs::AtFlags) -> Result<(), Errno> {
@@ -197,11 +221,11 @@ impl Caches {
             (true, true) if !self.list(at)?.is_empty() => return Err(Errno::NOTEMPTY),
             _ => {}
         }
-        // First the mark: in between, what is removed is not the host's version again.
+        // The mark comes first: otherwise the host's version would be visible in between.
         self.mark_gone(at)?;
         match found.1 {
-            Side::Host => Ok(()),
-            Side::Layer => {
+            CacheSide::Host => Ok(()),
+            CacheSide::Layer => {
                 let (directory, name) = self.own_parent(at)?;
                 rustix::fs::unlinkat(directory, name, flags)
             }
@@ -233,7 +257,7 @@ impl Caches {
         Ok(all.into_iter().collect())
     }
 
-    /// Whether nothing has to be looked up to know that a name of the host is seen.
+    /// Whether a name of the host is visible without any further lookup.
     fn is_plainly_seen(&self, at: &CachedPath<'_>) -> bool {
         !self.layer.has_marks() && !(self.is_inspected)(at.path)
     }

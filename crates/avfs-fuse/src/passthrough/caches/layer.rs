@@ -1,7 +1,8 @@
-//! The layer over the host's caches: copies, what was made, and marks of what is gone.
+//! The layer over the host's caches: copies, created files, and marks of removed ones.
 //!
-//! Three directories: `files` has everything that was made or copied, at its own path; `gone` has an empty file for
-//! each path of the host that is not seen any longer, with all that is below it; what is being copied is in `work`.
+//! Three directories: `files` has everything that was created or copied, at its own path; `gone` has an empty
+//! file for each hidden path of the host, which also hides everything below it; `work` holds copies in
+//! progress.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,15 +12,15 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, Stat, Timesp
 use rustix::io::Errno;
 
 use super::LISTED;
-use crate::passed::places::{open_reached, reach_below};
+use crate::passthrough::places::{open_reached, reach_below};
 
 const FOUND: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
-/// In the directory of a layer: everything that was made or copied, at its own path.
+/// The directory of a layer with everything that was created or copied, at its own path.
 pub const LAYER_FILES: &str = "files";
 
-pub(super) struct Layer {
+pub(super) struct CacheLayer {
     files: OwnedFd,
     gone: OwnedFd,
     work: OwnedFd,
@@ -27,17 +28,25 @@ pub(super) struct Layer {
     next: AtomicU64,
 }
 
-impl Layer {
-    pub(super) fn at(place: OwnedFd) -> Result<Layer, Errno> {
+impl CacheLayer {
+    pub(super) fn at(place: OwnedFd) -> Result<CacheLayer, Errno> {
         let part = |name: &str| {
             make_directory(&place, name.as_bytes(), Mode::RWXU)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(&place, name, flags, Mode::empty())
         };
-        let (files, gone, work) = (part(LAYER_FILES)?, part("gone")?, part("work")?);
+        let files = part(LAYER_FILES)?;
+        let gone = part("gone")?;
+        let work = part("work")?;
         let marks = entries(reach_below(gone.as_fd(), b"", LISTED))?;
         let has_marks = marks.is_some_and(|marks| !marks.is_empty()).into();
-        Ok(Layer { files, gone, work, has_marks, next: AtomicU64::default() })
+        Ok(CacheLayer {
+            files,
+            gone,
+            work,
+            has_marks,
+            next: AtomicU64::default(),
+        })
     }
 
     pub(super) fn has(&self, path: &[u8]) -> bool {
@@ -52,19 +61,19 @@ impl Layer {
         entries(reach_below(self.files.as_fd(), path, LISTED))
     }
 
-    /// Whether anything was ever marked: if not, nothing has to be looked for.
+    /// Whether any mark was ever created: if not, lookups of marks are skipped.
     pub(super) fn has_marks(&self) -> bool {
         self.has_marks.load(Ordering::Acquire)
     }
 
-    /// Whether the host's version of a path, or of a directory above it, is not seen any longer.
+    /// Whether the host's version of a path, or of a directory above it, is hidden.
     pub(super) fn is_gone(&self, path: &[u8]) -> bool {
         if !self.has_marks() {
             return false;
         }
         match reach_below(self.gone.as_fd(), path, FOUND).and_then(|mark| rustix::fs::fstat(&mark)) {
             Ok(mark) => FileType::from_raw_mode(mark.st_mode) == FileType::RegularFile,
-            // A file is where a directory above it would be.
+            // A file is in the place of a directory above it.
             Err(errno) => errno == Errno::NOTDIR,
         }
     }
@@ -75,7 +84,7 @@ impl Layer {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&directory, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(_) => Ok(()),
-            // The marks of what was below it: one mark is for all of them.
+            // The marks of entries below it: one mark covers all of them.
             Err(Errno::ISDIR) => {
                 let beside = self.fresh_name();
                 rustix::fs::renameat(&directory, name, &self.work, &*beside)?;
@@ -86,13 +95,13 @@ impl Layer {
         }
     }
 
-    /// The directory of a path, which is made if it is not there, and the name in it.
+    /// The directory of a path, created if missing, and the name in it.
     pub(super) fn parent<'a>(&self, path: &'a [u8]) -> Result<(OwnedFd, &'a [u8]), Errno> {
         make_parent(&self.files, path)
     }
 
-    /// Copies what the host has to a name in the layer, with its mode and time. If it is there by then, another request
-    /// was faster.
+    /// Copies the host's file to a name in the layer, with its mode and time. If the name exists by then,
+    /// another request was faster.
     pub(super) fn copy(&self, lower: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(lower)?;
         let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
@@ -105,7 +114,11 @@ impl Layer {
             FileType::RegularFile => self.copy_file(lower, &stat, mode, directory, name),
             _ => Err(Errno::PERM),
         };
-        if copied == Err(Errno::EXIST) { Ok(()) } else { copied }
+        if copied == Err(Errno::EXIST) {
+            Ok(())
+        } else {
+            copied
+        }
     }
 
     fn copy_file(
@@ -120,8 +133,10 @@ impl Layer {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let target = rustix::fs::openat(&self.work, &*beside, flags, Mode::RUSR | Mode::WUSR)?;
         let copy = || {
-            let (mut from, mut to) =
-                (File::from(open_reached(lower, OFlags::RDONLY)?), File::from(target.try_clone()?));
+            let (mut from, mut to) = (
+                File::from(open_reached(lower, OFlags::RDONLY)?),
+                File::from(target.try_clone()?),
+            );
             std::io::copy(&mut from, &mut to)
         };
         let moved = copy()
@@ -138,19 +153,26 @@ impl Layer {
 
     /// Several processes may use one layer.
     fn fresh_name(&self) -> String {
-        format!("{}-{}", std::process::id(), self.next.fetch_add(1, Ordering::Relaxed))
+        format!(
+            "{}-{}",
+            std::process::id(),
+            self.next.fetch_add(1, Ordering::Relaxed)
+        )
     }
 }
 
 fn times_of(stat: &Stat) -> Timestamps {
-    let time = |tv_sec, nanoseconds| Timespec { tv_sec, tv_nsec: i64::from(nanoseconds as u32) };
+    let time = |tv_sec, nanoseconds| Timespec {
+        tv_sec,
+        tv_nsec: i64::from(nanoseconds as u32),
+    };
     Timestamps {
         last_access: time(stat.st_atime, stat.st_atime_nsec),
         last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
     }
 }
 
-/// What a directory lists; `None`: it is not there.
+/// The entries of a directory; `None`: it does not exist.
 pub(super) fn entries(directory: Result<OwnedFd, Errno>) -> Result<Option<Vec<(Vec<u8>, FileType)>>, Errno> {
     let directory = match directory {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
@@ -177,7 +199,11 @@ fn make_parent<'a>(top: &OwnedFd, path: &'a [u8]) -> Result<(OwnedFd, &'a [u8]),
         found => return Ok((found?, name)),
     }
     let (above, own) = make_parent(top, parent)?;
-    make_directory(&above, own, Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH)?;
+    make_directory(
+        &above,
+        own,
+        Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH,
+    )?;
     Ok((reach_below(above.as_fd(), own, DIRECTORY)?, name))
 }
 
@@ -188,7 +214,7 @@ fn make_directory(directory: &OwnedFd, name: &[u8], mode: Mode) -> Result<(), Er
     }
 }
 
-/// Removes a directory of marks, and what is in it.
+/// Removes a directory of marks with its contents.
 fn remove_marks(directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     let inner = reach_below(directory.as_fd(), name, LISTED);
     if let Ok(opened) = &inner {

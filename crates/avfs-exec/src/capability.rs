@@ -1,42 +1,55 @@
-//! What a run asks for and is granted, as a value. It is decided before the words of the command count, and apart from
-//! them: words can only take away from it.
+//! The capabilities that a run requests and is granted, as a value. They are decided before the words of the
+//! command are considered, and independently: words can only restrict them.
 
 use crate::classify::Classes;
-use crate::network::{HostRule, Publish};
+use crate::network::{HostRule, PortPublication};
 use crate::plan::Network;
 
-/// What a run can do beside reading its workspace inside a sandbox.
+/// What a run can do in addition to reading its workspace inside a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The workspace can be written to.
     pub write: bool,
+    /// The hosts that it reaches.
     pub network: Network,
     /// Ports inside that this machine, or others, can reach.
-    pub published: Vec<Publish>,
+    pub published: Vec<PortPublication>,
 }
 
 impl Capabilities {
-    /// What a run has that asks for nothing.
-    pub const READING: Capabilities =
-        Capabilities { write: false, network: Network::None, published: Vec::new() };
+    /// The capabilities of a run that requests none.
+    pub const READING: Capabilities = Capabilities {
+        write: false,
+        network: Network::None,
+        published: Vec::new(),
+    };
 
-    /// What a command asks for that is given no flags.
+    /// The capabilities that a command requests without flags.
     pub(crate) fn of_words(classes: Classes) -> Capabilities {
-        Capabilities { write: true, ..Capabilities::READING }.narrowed_by(classes)
+        Capabilities {
+            write: true,
+            ..Capabilities::READING
+        }
+        .narrowed_by(classes)
     }
 
-    /// What is left for a command that, by its words, only reads: nothing that a wrong reading of them could misuse.
+    /// The capabilities that remain for a command that, by its words, only reads: none that a misreading of
+    /// the words could abuse.
     #[must_use]
     pub fn narrowed_by(self, classes: Classes) -> Capabilities {
-        if classes.is_read_only() { Capabilities::READING } else { self }
+        if classes.is_read_only() {
+            Capabilities::READING
+        } else {
+            self
+        }
     }
 
-    /// Whether it reaches others, or is reached by them.
+    /// Whether it can reach hosts, or be reached.
     pub fn has_network(&self) -> bool {
         !self.network.reaches_nothing() || !self.published.is_empty()
     }
 
-    /// For people: what of a network it is. Empty without one.
+    /// A description of its network for people. Empty without one.
     pub fn network_shown(&self) -> String {
         let mut parts = Vec::new();
         match &self.network {
@@ -52,23 +65,35 @@ impl Capabilities {
 }
 
 fn joined(items: &[impl ToString]) -> String {
-    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    items
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
-/// A network that runs are granted without a question.
+/// A network that runs are granted without an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkGrant {
+    /// The hosts that are granted.
     pub network: Network,
-    pub published: Vec<Publish>,
+    /// The ports at which it may be reached.
+    pub published: Vec<PortPublication>,
 }
 
 impl NetworkGrant {
-    pub const NOTHING: NetworkGrant = NetworkGrant { network: Network::None, published: Vec::new() };
+    /// No network at all.
+    pub const NOTHING: NetworkGrant = NetworkGrant {
+        network: Network::None,
+        published: Vec::new(),
+    };
 
-    /// What of a network this does not grant.
+    /// The part of `asked` that this does not grant.
     pub(crate) fn missing(&self, asked: &Capabilities) -> Capabilities {
-        let published =
-            asked.published.iter().filter(|one| !self.published.iter().any(|own| own.covers(one)));
+        let published = asked
+            .published
+            .iter()
+            .filter(|one| !self.published.iter().any(|own| own.covers(one)));
         Capabilities {
             write: false,
             network: self.network.missing(&asked.network),
@@ -76,13 +101,14 @@ impl NetworkGrant {
         }
     }
 
+    /// Whether a run that asks for this needs nothing more.
     pub fn covers(&self, asked: &Capabilities) -> bool {
         !self.missing(asked).has_network()
     }
 }
 
 impl Network {
-    /// Whether it is none, or a list of no hosts.
+    /// Whether it is no network, or a list without hosts.
     pub fn reaches_nothing(&self) -> bool {
         !self.is_host() && self.hosts().is_empty()
     }
@@ -92,7 +118,7 @@ impl Network {
         self.missing(other).reaches_nothing()
     }
 
-    /// What `other` reaches and this does not.
+    /// The part of `other` that this does not reach.
     fn missing(&self, other: &Network) -> Network {
         if self.is_host() || other.reaches_nothing() {
             return Network::None;
@@ -134,7 +160,7 @@ mod tests {
         check(&["*.a.example"], "eva.example", false);
         check(&["10.1.0.0/16"], "10.1.0.0/16:80", true);
         check(&["10.1.0.0/16:80"], "10.1.0.0/16", false);
-        // An address that is listed by itself may be one of this machine, which no block lists.
+        // An address that is listed by itself may be one of this machine, which a block never includes.
         check(&["10.1.0.0/16"], "10.1.0.5", false);
         check(&["127.0.0.1:5432"], "127.0.0.1:5432", true);
         check(&["127.0.0.1:5432"], "127.0.0.1:5433", false);
@@ -150,10 +176,17 @@ mod tests {
 
     #[test]
     fn published_ports_are_granted_at_their_address_and_host_port_only() {
-        let publish = |text: &str| text.parse::<Publish>().unwrap();
+        let publish = |text: &str| text.parse::<PortPublication>().unwrap();
         let covers = |own: &str, asked: &str| {
-            let asked = Capabilities { published: vec![publish(asked)], ..Capabilities::READING };
-            NetworkGrant { published: vec![publish(own)], ..NetworkGrant::NOTHING }.covers(&asked)
+            let asked = Capabilities {
+                published: vec![publish(asked)],
+                ..Capabilities::READING
+            };
+            NetworkGrant {
+                published: vec![publish(own)],
+                ..NetworkGrant::NOTHING
+            }
+            .covers(&asked)
         };
         assert!(covers("5173", "5173") && covers("5173", "127.0.0.1:5173:5173"));
         assert!(covers("0:5173", "8080:5173") && covers("0:5173", "0:5173"));
@@ -163,9 +196,15 @@ mod tests {
 
     #[test]
     fn reading_class_leaves_nothing_of_what_was_asked_for() {
-        let asked =
-            Capabilities { write: true, network: Network::Host, published: vec!["80".parse().unwrap()] };
-        assert_eq!(asked.clone().narrowed_by(Classes::READ_ONLY), Capabilities::READING);
+        let asked = Capabilities {
+            write: true,
+            network: Network::Host,
+            published: vec!["80".parse().unwrap()],
+        };
+        assert_eq!(
+            asked.clone().narrowed_by(Classes::READ_ONLY),
+            Capabilities::READING
+        );
         assert_eq!(asked.clone().narrowed_by(Class::Mutating.into()), asked);
     }
 }

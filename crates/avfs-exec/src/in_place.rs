@@ -1,5 +1,5 @@
-//! A look at the host that this process alone has, in which one directory stands at the place of another. For programs that
-//! a person runs outside of any sandbox: their absolute paths lead to the copy.
+//! A private view of the host for this process, in which one directory appears in the place of another. For
+//! programs that a person runs outside of any sandbox: their absolute paths lead to the copy.
 
 use std::fs;
 use std::io;
@@ -9,28 +9,37 @@ use rustix::mount::{MountPropagationFlags, mount_bind_recursive, mount_change};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
+/// Why directories cannot be shown at other paths to a process of the host.
 #[derive(Debug, thiserror::Error)]
 pub enum InPlaceError {
+    /// The kernel refused namespaces.
     #[error("this system gives this user no namespaces: {action}")]
     NoNamespaces {
+        /// What was attempted.
         action: &'static str,
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
+    /// The directory cannot be mounted there.
     #[error("{} cannot be shown at {}", shown.display(), place.display())]
     NotShown {
+        /// The directory.
         shown: PathBuf,
+        /// Where it should have been.
         place: PathBuf,
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// Has this process, and what it starts from now on, see `shown` at `place`. Nothing changes for others. The process must
-/// have one thread: the kernel gives no namespace of users to one of several.
+/// Makes `shown` appear at `place` for this process and all processes that it starts from now on. Nothing
+/// changes for others. The process must have one thread: the kernel refuses a user namespace to a process
+/// with several.
 pub fn show_in_place(shown: &Path, place: &Path) -> Result<(), InPlaceError> {
     enter_namespaces()?;
-    // What is mounted outside later comes in; what we mount does not go out.
+    // Later mounts outside become visible here; our mounts are not visible outside.
     let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", downstream).map_err(|errno| refused("mounts of its own", errno.into()))?;
     mount_bind_recursive(shown, place).map_err(|errno| InPlaceError::NotShown {
@@ -40,17 +49,20 @@ pub fn show_in_place(shown: &Path, place: &Path) -> Result<(), InPlaceError> {
     })
 }
 
-/// Root may have mounts of its own. Others get that right in a namespace in which they are the users that they are outside.
+/// Root may create mount namespaces. Other users may in a user namespace that maps their own ids.
 fn enter_namespaces() -> Result<(), InPlaceError> {
     if geteuid().is_root() {
         return unshare(UnshareFlags::NEWNS, "a namespace of mounts");
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
-    unshare(UnshareFlags::NEWNS | UnshareFlags::NEWUSER, "a namespace of users")?;
+    unshare(
+        UnshareFlags::NEWNS | UnshareFlags::NEWUSER,
+        "a namespace of users",
+    )?;
     let map = |file: &str, text: &str| {
         fs::write(format!("/proc/self/{file}"), text).map_err(|source| refused("a map of users", source))
     };
-    // Without this word the kernel takes no map of groups.
+    // Otherwise the kernel accepts no group map.
     map("setgroups", "deny")?;
     map("uid_map", &format!("{user} {user} 1"))?;
     map("gid_map", &format!("{group} {group} 1"))
@@ -58,7 +70,7 @@ fn enter_namespaces() -> Result<(), InPlaceError> {
 
 #[allow(unsafe_code, reason = "the safe call of the library is going away")]
 fn unshare(flags: UnshareFlags, action: &'static str) -> Result<(), InPlaceError> {
-    // SAFETY: only a table of files that threads share could be missed, and that one stays shared.
+    // SAFETY: only an unshared table of descriptors could break other threads, and that table stays shared.
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(|errno| refused(action, errno.into()))
 }
 

@@ -1,57 +1,71 @@
-//! What a command wrote: all of it counted, its beginning and its end kept.
+//! The output of a command: all of it counted, its beginning and its end kept.
 
 use std::collections::VecDeque;
 
 /// One stream of output, as far as it was kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// The first bytes; all of them, if nothing is missing.
     pub head: Vec<u8>,
-    /// The last bytes, if something between was dropped.
+    /// The last bytes, if something in between was dropped.
     pub tail: Vec<u8>,
     /// How many bytes were written.
     pub total: u64,
 }
 
-impl Captured {
+impl CapturedOutput {
     /// Whether something was dropped between head and tail.
     pub fn truncated(&self) -> bool {
         self.total > (self.head.len() + self.tail.len()) as u64
     }
 
-    /// Everything that was kept, with a line in place of what was not. No character is cut in two: text stays text.
+    /// Everything that was kept, with a line in place of the dropped part. No character is split: text stays
+    /// text.
     pub fn bytes(&self) -> Vec<u8> {
         if !self.truncated() {
             return [self.head.as_slice(), &self.tail].concat();
         }
         let (head, tail) = (whole_end(&self.head), whole_start(&self.tail));
         let missing = self.total - (head.len() + tail.len()) as u64;
-        [head, format!("\n[… {missing} bytes left out …]\n").as_bytes(), tail].concat()
+        [
+            head,
+            format!("\n[… {missing} bytes left out …]\n").as_bytes(),
+            tail,
+        ]
+        .concat()
     }
 }
 
-/// Without the beginning of a character at its end.
+/// Without an incomplete character at its end.
 fn whole_end(bytes: &[u8]) -> &[u8] {
     let last = bytes.utf8_chunks().last();
     let begun = last.map_or(0, |chunk| chunk.invalid().len());
     let could_go_on = begun > 0 && is_beginning(&bytes[bytes.len() - begun..]);
-    if could_go_on { &bytes[..bytes.len() - begun] } else { bytes }
+    if could_go_on {
+        &bytes[..bytes.len() - begun]
+    } else {
+        bytes
+    }
 }
 
-/// Whether more bytes could make a character of it.
+/// Whether more bytes could complete a character.
 fn is_beginning(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Without the end of a character at its start.
+/// Without an incomplete character at its start.
 fn whole_start(bytes: &[u8]) -> &[u8] {
-    let rest = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let rest = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0xc0 == 0x80)
+        .count();
     &bytes[rest..]
 }
 
 /// Keeps the first half and the last half of a stream within a number of bytes.
 #[derive(Debug)]
-pub(crate) struct Capture {
+pub(crate) struct OutputCapture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     head_room: usize,
@@ -59,10 +73,16 @@ pub(crate) struct Capture {
     total: u64,
 }
 
-impl Capture {
+impl OutputCapture {
     pub(crate) fn new(room: usize) -> Self {
         let tail_room = room / 2;
-        Self { head: Vec::new(), tail: VecDeque::new(), head_room: room - tail_room, tail_room, total: 0 }
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            head_room: room - tail_room,
+            tail_room,
+            total: 0,
+        }
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
@@ -79,25 +99,44 @@ impl Capture {
         &self.head
     }
 
-    pub(crate) fn finish(self) -> Captured {
-        let Self { mut head, tail, total, .. } = self;
-        let tail = Vec::from(tail);
-        if (head.len() + tail.len()) as u64 == total {
-            head.extend_from_slice(&tail);
-            return Captured { head, tail: Vec::new(), total };
-        }
-        Captured { head, tail, total }
+    /// How many bytes are kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.head.len() + self.tail.len()
     }
+
+    /// What was kept so far.
+    pub(crate) fn so_far(&self) -> CapturedOutput {
+        captured(self.head.clone(), self.tail.iter().copied().collect(), self.total)
+    }
+
+    pub(crate) fn finish(self) -> CapturedOutput {
+        captured(self.head, self.tail.into(), self.total)
+    }
+}
+
+fn captured(mut head: Vec<u8>, tail: Vec<u8>, total: u64) -> CapturedOutput {
+    if (head.len() + tail.len()) as u64 == total {
+        head.extend_from_slice(&tail);
+        return CapturedOutput {
+            head,
+            tail: Vec::new(),
+            total,
+        };
+    }
+    CapturedOutput { head, tail, total }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn capture(room: usize, pieces: &[&str]) -> Captured {
-        let mut capture = Capture::new(room);
+    fn capture(room: usize, pieces: &[&str]) -> CapturedOutput {
+        let mut capture = OutputCapture::new(room);
         pieces.iter().for_each(|piece| capture.add(piece.as_bytes()));
-        capture.finish()
+        let so_far = capture.so_far();
+        assert_eq!(capture.kept(), so_far.head.len() + so_far.tail.len());
+        assert_eq!(so_far, capture.finish());
+        so_far
     }
 
     #[test]
@@ -111,9 +150,16 @@ mod tests {
 
     #[test]
     fn of_what_does_not_fit_the_beginning_and_the_end_are_kept() {
-        for pieces in [&["abcdefghijk"][..], &["abc", "defgh", "ijk"], &["abcdefghij", "k"]] {
+        for pieces in [
+            &["abcdefghijk"][..],
+            &["abc", "defgh", "ijk"],
+            &["abcdefghij", "k"],
+        ] {
             let captured = capture(8, pieces);
-            assert_eq!((captured.head.as_slice(), captured.tail.as_slice()), (&b"abcd"[..], &b"hijk"[..]));
+            assert_eq!(
+                (captured.head.as_slice(), captured.tail.as_slice()),
+                (&b"abcd"[..], &b"hijk"[..])
+            );
             assert_eq!(captured.total, 11);
             assert!(captured.truncated());
             assert_eq!(captured.bytes(), "abcd\n[… 3 bytes left out …]\nhijk".as_bytes());
@@ -123,7 +169,10 @@ mod tests {
     #[test]
     fn nothing_is_kept_where_there_is_no_room() {
         let captured = capture(0, &["abc"]);
-        assert_eq!((captured.head.len(), captured.tail.len(), captured.total), (0, 0, 3));
+        assert_eq!(
+            (captured.head.len(), captured.tail.len(), captured.total),
+            (0, 0, 3)
+        );
         assert!(captured.truncated());
     }
 
@@ -135,15 +184,21 @@ mod tests {
             let kept = String::from_utf8(captured.bytes()).unwrap();
             let (head, rest) = kept.split_once("\n[… ").unwrap();
             let (missing, tail) = rest.split_once(" bytes left out …]\n").unwrap();
-            assert_eq!(head.len() + tail.len() + missing.parse::<usize>().unwrap(), text.len());
+            assert_eq!(
+                head.len() + tail.len() + missing.parse::<usize>().unwrap(),
+                text.len()
+            );
         }
     }
 
     #[test]
     fn bytes_that_are_no_text_are_kept_as_they_are() {
-        let mut capture = Capture::new(8);
+        let mut capture = OutputCapture::new(8);
         capture.add(b"abc\xff----\xffdef");
         let kept = capture.finish().bytes();
-        assert!(kept.starts_with(b"abc\xff\n") && kept.ends_with(b"\n\xffdef"), "{kept:?}");
+        assert!(
+            kept.starts_with(b"abc\xff\n") && kept.ends_with(b"\n\xffdef"),
+            "{kept:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What is done with a command of some class: the policy, and the decision with the line that made it.
+//! The policy: what happens with a command of some class, and the decision with the rule that made it.
 
 mod decide;
 mod edit;
@@ -16,112 +16,135 @@ use crate::capability::NetworkGrant;
 use crate::classify::{Class, Classes};
 
 pub use edit::{BadEdit, edit_rules};
-pub use error::{PolicyError, Wrong};
+pub use error::{PolicyError, PolicyProblem};
 pub use rule::PrefixRule;
 pub use save::append_rules;
 
-/// What happens to a command. Later ones are stricter.
+/// What happens with a command. Later values are stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
+pub enum PolicyAction {
+    /// The command runs.
     Allow,
+    /// The command runs after a checkpoint.
     AllowWithCheckpoint,
+    /// A person has to approve the command.
     RequireApproval,
+    /// The command does not run.
     Deny,
 }
 
-impl Action {
-    pub const ALL: [Action; 4] =
-        [Action::Allow, Action::AllowWithCheckpoint, Action::RequireApproval, Action::Deny];
+impl PolicyAction {
+    /// Every action, from the mildest to the strictest.
+    pub const ALL: [PolicyAction; 4] = [
+        PolicyAction::Allow,
+        PolicyAction::AllowWithCheckpoint,
+        PolicyAction::RequireApproval,
+        PolicyAction::Deny,
+    ];
 
     /// For programs.
     pub fn as_str(self) -> &'static str {
         match self {
-            Action::Allow => "allow",
-            Action::AllowWithCheckpoint => "allow_with_checkpoint",
-            Action::RequireApproval => "require_approval",
-            Action::Deny => "deny",
+            PolicyAction::Allow => "allow",
+            PolicyAction::AllowWithCheckpoint => "allow_with_checkpoint",
+            PolicyAction::RequireApproval => "require_approval",
+            PolicyAction::Deny => "deny",
         }
     }
 
-    /// As a policy file says it.
+    /// The word in a policy file.
     pub fn word(self) -> &'static str {
         match self {
-            Action::Allow => "allow",
-            Action::AllowWithCheckpoint => "checkpoint",
-            Action::RequireApproval => "ask",
-            Action::Deny => "deny",
+            PolicyAction::Allow => "allow",
+            PolicyAction::AllowWithCheckpoint => "checkpoint",
+            PolicyAction::RequireApproval => "ask",
+            PolicyAction::Deny => "deny",
         }
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for PolicyAction {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(self.as_str())
     }
 }
 
-impl Serialize for Action {
+impl Serialize for PolicyAction {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-/// What happens to one command, and why.
+/// What happens with one command, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Decision {
-    pub action: Action,
+pub struct PolicyDecision {
+    /// What happens.
+    pub action: PolicyAction,
+    /// The worst class of the command.
     pub class: Class,
+    /// All classes of the command.
     pub classes: Classes,
     /// The line of the policy that decided.
     pub rule: String,
+    /// Why, in a line.
     pub reason: String,
+    /// What to do instead, if the policy says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alternative: Option<String>,
 }
 
-/// What is to be done with each class, and rules for single commands.
+/// The action for each class, and rules for single commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     classes: [ClassLine; 5],
     network: NetworkLine,
     rules: Vec<PrefixRule>,
-    /// Approvals that were kept: they answer where the policy would ask, and say nothing elsewhere.
+    /// Saved approvals: they answer where the policy would ask for one, and have no effect elsewhere.
     saved: Vec<PrefixRule>,
 }
 
-/// What is done with a class, and where that is written.
+/// The action for a class, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClassLine {
     class: Class,
-    action: Action,
+    action: PolicyAction,
     origin: String,
 }
 
-/// Which networks are granted to every run, what happens to a run that asks for more, and where that is written.
+/// The networks that are granted to every run, the action for a run that requests more, and the origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NetworkLine {
     granted: NetworkGrant,
-    others: Action,
+    others: PolicyAction,
     origin: String,
 }
 
 const BUILT_IN: &str = "built-in";
 
 impl Policy {
-    /// What holds without a policy file.
+    /// The policy that applies without a policy file.
     pub fn built_in() -> Policy {
         let action = |class| match class {
-            Class::ReadOnly => Action::Allow,
-            Class::Mutating | Class::Destructive => Action::AllowWithCheckpoint,
-            Class::Networked | Class::HostEscapeRisk => Action::RequireApproval,
+            Class::ReadOnly => PolicyAction::Allow,
+            Class::Mutating | Class::Destructive => PolicyAction::AllowWithCheckpoint,
+            Class::Networked | Class::HostEscapeRisk => PolicyAction::RequireApproval,
         };
-        let line = |class| ClassLine { class, action: action(class), origin: BUILT_IN.to_owned() };
-        let network = NetworkLine {
-            granted: NetworkGrant::NOTHING,
-            others: Action::RequireApproval,
+        let line = |class| ClassLine {
+            class,
+            action: action(class),
             origin: BUILT_IN.to_owned(),
         };
-        Policy { classes: Class::ALL.map(line), network, rules: Vec::new(), saved: Vec::new() }
+        let network = NetworkLine {
+            granted: NetworkGrant::NOTHING,
+            others: PolicyAction::RequireApproval,
+            origin: BUILT_IN.to_owned(),
+        };
+        Policy {
+            classes: Class::ALL.map(line),
+            network,
+            rules: Vec::new(),
+            saved: Vec::new(),
+        }
     }
 
     /// Reads a policy file's text. `file` is for messages only.
@@ -129,15 +152,17 @@ impl Policy {
         file::parse(file, text)
     }
 
-    pub fn action_for(&self, class: Class) -> Action {
+    /// What happens with commands of a class, where no rule matches.
+    pub fn action_for(&self, class: Class) -> PolicyAction {
         self.class_line(class).action
     }
 
+    /// The rules, in their order.
     pub fn rules(&self) -> &[PrefixRule] {
         &self.rules
     }
 
-    /// The same policy, whose questions are answered by these rules where they hold. What it denies stays
+    /// The same policy with these rules as answers where it would ask for approval. What it denies stays
     /// denied.
     #[must_use]
     pub fn with_saved(mut self, rules: impl IntoIterator<Item = PrefixRule>) -> Policy {
@@ -145,8 +170,8 @@ impl Policy {
         self
     }
 
-    /// What the policy says, in one form whatever its file looks like and wherever it lies. Saved rules are
-    /// no part of it.
+    /// The policy in a canonical form, independent of the layout and path of its file. Saved rules are not
+    /// included.
     pub fn text(&self) -> String {
         let mut text = String::from("[classes]\n");
         for ClassLine { class, action, .. } in &self.classes {
@@ -157,23 +182,34 @@ impl Policy {
         text
     }
 
-    /// Nothing if it is the built-in one, so that a policy without networks stays what it was.
+    /// Empty for the built-in one, so that a policy without networks keeps its text.
     fn network_text(&self) -> String {
         let NetworkLine { granted, others, .. } = &self.network;
         let built_in = Policy::built_in().network;
         if (granted, others) == (&built_in.granted, &built_in.others) {
             return String::new();
         }
-        format!("\n[network]\n{}others = \"{}\"\n", save::grant_toml("allow", granted), others.word())
+        format!(
+            "\n[network]\n{}others = \"{}\"\n",
+            save::grant_toml("allow", granted),
+            others.word()
+        )
     }
 
     fn class_line(&self, class: Class) -> &ClassLine {
-        self.classes.iter().find(|line| line.class == class).expect("a policy has a line for every class")
+        self.classes
+            .iter()
+            .find(|line| line.class == class)
+            .expect("a policy has a line for every class")
     }
 
-    fn set_class(&mut self, class: Class, action: Action, origin: String) {
+    fn set_class(&mut self, class: Class, action: PolicyAction, origin: String) {
         let line = self.classes.iter_mut().find(|line| line.class == class);
-        *line.expect("a policy has a line for every class") = ClassLine { class, action, origin };
+        *line.expect("a policy has a line for every class") = ClassLine {
+            class,
+            action,
+            origin,
+        };
     }
 }
 

@@ -1,6 +1,6 @@
-//! Profiles: what an agent in a terminal needs of the user's machine, as data.
+//! Profiles: what an agent in a terminal needs from the user's machine, as data.
 //!
-//! The built-in ones are files of this crate; a file of the user with the same name takes the place of one.
+//! The built-in ones are files of this crate; a user's file with the same name replaces one.
 
 mod error;
 mod file;
@@ -16,7 +16,7 @@ pub use programs::programs;
 
 use crate::network::HostRule;
 
-/// The profile of a program that has none of its own.
+/// The profile for programs without one of their own.
 pub const FALLBACK: &str = "shell";
 
 const BUILT_IN: [(&str, &str); 10] = [
@@ -32,32 +32,36 @@ const BUILT_IN: [(&str, &str); 10] = [
     ("shell", include_str!("profile/shell.toml")),
 ];
 
-/// What one program needs.
+/// The needs of one program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
+    /// Its name.
     pub name: String,
-    /// The file that it is from; `None`: it is built in.
+    /// The file that contains it; `None`: it is built in.
     pub file: Option<PathBuf>,
+    /// The text of its file.
     pub text: String,
+    /// What it is for, in a line.
     pub about: String,
-    /// The names of the programs that it is for.
+    /// The names of its programs.
     pub commands: Vec<String>,
     /// Paths below the home with programs, which are shown read-only.
     pub programs: Vec<PathBuf>,
-    /// What may be reached.
+    /// The hosts that may be reached.
     pub hosts: Vec<HostRule>,
-    /// The names of variables that come along; a `*` at the end stands for any rest.
+    /// The names of variables that are passed on; a `*` at the end matches any rest.
     pub environment: Vec<String>,
-    /// Paths below the home that are shared live, and can be changed.
+    /// Paths below the home that are shared live and writable.
     pub state: Vec<Pattern>,
-    /// Paths below the home that are shared live, and cannot be changed.
+    /// Paths below the home that are shared live and read-only.
     pub settings: Vec<Pattern>,
-    /// Files below the home of which each run has a copy of its own: settings that a program insists on writing.
+    /// Files below the home of which each run has a copy of its own: settings that a program insists on
+    /// writing.
     pub copied: Vec<Pattern>,
 }
 
 impl Profile {
-    /// Reads a profile. Everything in it must be understood.
+    /// Parses a profile. Unknown contents are errors.
     pub fn parse(name: &str, file: Option<&Path>, text: &str) -> Result<Profile, ProfileError> {
         let shown = file.map_or_else(|| PathBuf::from(format!("{name}.toml")), Path::to_owned);
         let profile = file::parse(&shown, text)?;
@@ -69,26 +73,36 @@ impl Profile {
         })
     }
 
-    /// Whether a variable of the caller comes along.
+    /// Whether a variable of the caller is passed on.
     pub fn passes(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return false };
-        self.environment.iter().any(|known| match known.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => name == known,
-        })
+        self.environment
+            .iter()
+            .any(|known| match known.strip_suffix('*') {
+                Some(start) => name.starts_with(start),
+                None => name == known,
+            })
     }
 
     /// The files below the home that are copied.
     pub fn copied_files(&self) -> Vec<PathBuf> {
-        self.copied.iter().map(|file| PathBuf::from(file.as_str())).collect()
+        self.copied
+            .iter()
+            .map(|file| PathBuf::from(file.as_str()))
+            .collect()
     }
 
-    /// What of the home is shared, as rules: everything else is private.
+    /// The shared parts of the home, as rules: everything else is private.
     pub fn rules(&self) -> Vec<Rule> {
         let rule = |level| move |pattern: &Pattern| Rule::new(pattern.clone(), level);
         let settings = self.settings.iter().map(rule(Level::Read));
         let copied = self.copied.iter().map(rule(Level::None));
-        self.state.iter().map(rule(Level::Write)).chain(settings).chain(copied).collect()
+        self.state
+            .iter()
+            .map(rule(Level::Write))
+            .chain(settings)
+            .chain(copied)
+            .collect()
     }
 }
 
@@ -96,15 +110,18 @@ impl Profile {
 #[derive(Clone, Debug)]
 pub struct Profiles {
     all: Vec<Profile>,
-    broken: Vec<Broken>,
+    broken: Vec<BrokenProfile>,
 }
 
-/// A file of the user that is no profile. Nothing takes its place: what it says would be missing without a word.
+/// A user's file that is not a valid profile. It is not replaced by a built-in one, because its settings
+/// would then be silently missing.
 #[derive(Clone, Debug)]
-pub struct Broken {
+pub struct BrokenProfile {
+    /// The name of the profile.
     pub name: String,
+    /// Why it cannot be used.
     pub error: ProfileError,
-    /// The programs that the built-in profile of this name is for.
+    /// The programs of the built-in profile with this name.
     commands: Vec<String>,
 }
 
@@ -119,16 +136,23 @@ impl Profiles {
             let read =
                 std::fs::read_to_string(&file).map_err(|error| ProfileError::unreadable(&file, &error));
             let text = match read {
-                // A shell that was told to write to it has emptied it before anything could be read.
+                // A shell that redirects output to it has emptied it before anything could be read.
                 Ok(text) if text.is_empty() => continue,
                 read => read,
             };
-            let before = all.iter().position(|known: &Profile| known.name == name).map(|at| all.remove(at));
+            let before = all
+                .iter()
+                .position(|known: &Profile| known.name == name)
+                .map(|at| all.remove(at));
             match text.and_then(|text| Profile::parse(&name, Some(&file), &text)) {
                 Ok(profile) => all.push(profile),
                 Err(error) => {
                     let commands = before.map(|built_in| built_in.commands).unwrap_or_default();
-                    broken.push(Broken { name, error, commands });
+                    broken.push(BrokenProfile {
+                        name,
+                        error,
+                        commands,
+                    });
                 }
             }
         }
@@ -136,21 +160,25 @@ impl Profiles {
         Ok(Profiles { all, broken })
     }
 
-    /// The profile that is built in, whatever the user's file says.
+    /// The built-in profile, even if the user's file replaces it.
     pub fn built_in(name: &str) -> Result<Option<Profile>, ProfileError> {
         let found = BUILT_IN.iter().find(|(known, _)| *known == name);
-        found.map(|(name, text)| Profile::parse(name, None, text)).transpose()
+        found
+            .map(|(name, text)| Profile::parse(name, None, text))
+            .transpose()
     }
 
+    /// The profiles that can be used, by name.
     pub fn all(&self) -> &[Profile] {
         &self.all
     }
 
-    /// The user's files that are no profiles.
-    pub fn broken(&self) -> &[Broken] {
+    /// The user's files that are not valid profiles.
+    pub fn broken(&self) -> &[BrokenProfile] {
         &self.broken
     }
 
+    /// The profile with this name. An error if its file cannot be used.
     pub fn named(&self, name: &str) -> Result<Option<&Profile>, ProfileError> {
         match self.broken.iter().find(|broken| broken.name == name) {
             Some(broken) => Err(broken.error.clone()),
@@ -158,11 +186,18 @@ impl Profiles {
         }
     }
 
-    /// The profile for a program: by the last part of its name, or the one for all others.
+    /// The profile for a program: by the last component of its name, or the one for all others.
     pub fn for_command(&self, program: &OsStr) -> Result<Option<&Profile>, ProfileError> {
-        let name = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let name = Path::new(program)
+            .file_name()
+            .and_then(OsStr::to_str)
+            .unwrap_or_default();
         let is_for = |commands: &[String]| commands.iter().any(|command| command == name);
-        if let Some(broken) = self.broken.iter().find(|one| one.name == name || is_for(&one.commands)) {
+        if let Some(broken) = self
+            .broken
+            .iter()
+            .find(|one| one.name == name || is_for(&one.commands))
+        {
             return Err(broken.error.clone());
         }
         match self.all.iter().find(|profile| is_for(&profile.commands)) {
@@ -172,7 +207,7 @@ impl Profiles {
     }
 }
 
-/// The profiles in a directory: their names and files. No directory has none.
+/// The profiles in a directory: their names and files. Empty without a directory.
 fn files(directory: &Path) -> Vec<(String, PathBuf)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {
@@ -195,15 +230,23 @@ mod tests {
     fn level(profile: &Profile, path: &str) -> Level {
         let rules = Rules::new(profile.rules()).unwrap();
         let root = rules.root(&Labels::default());
-        let at = path.split('/').fold(root, |at, name| rules.child(&at, name.as_bytes(), &Labels::default()));
+        let at = path.split('/').fold(root, |at, name| {
+            rules.child(&at, name.as_bytes(), &Labels::default())
+        });
         at.level()
     }
 
     #[test]
     fn the_built_in_profiles_are_sound_and_chosen_by_the_name_of_the_program() {
         let profiles = Profiles::load(None).unwrap();
-        let chosen =
-            |program: &str| profiles.for_command(OsStr::new(program)).unwrap().unwrap().name.as_str();
+        let chosen = |program: &str| {
+            profiles
+                .for_command(OsStr::new(program))
+                .unwrap()
+                .unwrap()
+                .name
+                .as_str()
+        };
         assert_eq!(chosen("claude"), "claude");
         assert_eq!(chosen("/usr/local/bin/codex"), "codex");
         for agent in ["aider", "amp", "copilot", "cursor-agent", "goose", "opencode"] {
@@ -228,7 +271,10 @@ mod tests {
         ] {
             assert_eq!(level(claude, path), expected, "{path}");
         }
-        assert_eq!(level(profiles.named("gemini").unwrap().unwrap(), ".gemini/tmp/bin/rg"), Level::Read);
+        assert_eq!(
+            level(profiles.named("gemini").unwrap().unwrap(), ".gemini/tmp/bin/rg"),
+            Level::Read
+        );
         for (agent, path, expected) in [
             ("opencode", ".local/share/opencode/auth.json", Level::Write),
             ("opencode", ".config/opencode/agents/mine.md", Level::Read),
@@ -250,7 +296,11 @@ mod tests {
         }
         let codex = profiles.named("codex").unwrap().unwrap();
         assert_eq!(codex.copied_files(), [Path::new(".codex/config.toml")]);
-        assert_eq!(level(codex, ".codex/config.toml"), Level::None, "the copy is private");
+        assert_eq!(
+            level(codex, ".codex/config.toml"),
+            Level::None,
+            "the copy is private"
+        );
         assert_eq!(level(codex, ".codex/work.toml"), Level::Read);
     }
 
@@ -272,19 +322,26 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_told_to_who_needs_it_and_to_nobody_else() {
+    fn broken_profile_is_reported_only_to_runs_that_need_it() {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in [("claude", "stat = []"), ("mine", "commands = ["), ("codex", "")] {
             std::fs::write(directory.path().join(format!("{name}.toml")), text).unwrap();
         }
         let profiles = Profiles::load(Some(directory.path())).unwrap();
         assert_eq!(
-            profiles.broken().iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+            profiles
+                .broken()
+                .iter()
+                .map(|one| one.name.as_str())
+                .collect::<Vec<_>>(),
             ["claude", "mine"]
         );
         assert!(profiles.for_command(OsStr::new("/opt/claude")).is_err());
         assert!(profiles.named("mine").is_err());
-        assert_eq!(profiles.for_command(OsStr::new("make")).unwrap().unwrap().name, FALLBACK);
+        assert_eq!(
+            profiles.for_command(OsStr::new("make")).unwrap().unwrap().name,
+            FALLBACK
+        );
         let emptied = profiles.named("codex").unwrap().unwrap();
         assert_eq!((emptied.file.as_deref(), emptied.state.is_empty()), (None, false));
         assert!(Profiles::built_in("claude").unwrap().is_some());
@@ -298,13 +355,31 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place() {
-        check("\nsate = []", "p.toml:2:1: unknown key 'sate' [did you mean 'state'?]");
+    fn error_is_reported_with_its_position() {
+        check(
+            "\nsate = []",
+            "p.toml:2:1: unknown key 'sate' [did you mean 'state'?]",
+        );
         check("state = \"x\"", "p.toml:1:9: 'state' should be a list of texts");
-        check("state = [\"a\", 3]", "p.toml:1:15: 'state' should be a list of texts");
-        check("programs = [\"../x\"]", "p.toml:1:13: '../x' does not lead to a place below the home");
-        check("copied = [\"a/*\"]", "p.toml:1:11: 'a/*' should be the name of one file");
-        check("hosts = [\"+crate\"]", "p.toml:1:10: '+crate': there is no group 'crate'");
-        check("environment = [\"A=B\"]", "p.toml:1:16: 'A=B' is no name of a variable");
+        check(
+            "state = [\"a\", 3]",
+            "p.toml:1:15: 'state' should be a list of texts",
+        );
+        check(
+            "programs = [\"../x\"]",
+            "p.toml:1:13: '../x' does not lead to a place below the home",
+        );
+        check(
+            "copied = [\"a/*\"]",
+            "p.toml:1:11: 'a/*' should be the name of one file",
+        );
+        check(
+            "hosts = [\"+crate\"]",
+            "p.toml:1:10: '+crate': there is no group 'crate'",
+        );
+        check(
+            "environment = [\"A=B\"]",
+            "p.toml:1:16: 'A=B' is no name of a variable",
+        );
     }
 }

@@ -1,15 +1,16 @@
-//! The outer side of a run's terminal: where the user's own one is.
+//! The outer side of a run's terminal, in the process with the user's own terminal.
 //!
-//! The command's terminal is made inside ([`crate::inside`]), and its outer side comes over a socket. The process that
-//! has the user's terminal copies bytes between the two. It is told when the command has stopped, and says when it may
-//! go on; when it ends, so does the run.
+//! The command's terminal is created inside ([`avfs_inside`]), and its outer side is sent over a socket.
+//! The process that has the user's terminal copies bytes between the two. It is notified when the command has
+//! stopped, and decides when it may continue; when it ends, so does the run.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::inside::{GO_ON, STOPPED, take, tell};
+pub use avfs_inside::TerminalSize;
+use avfs_inside::{GO_ON, STOPPED, take, tell};
 
 /// One side of the socket.
 #[derive(Debug)]
@@ -17,12 +18,12 @@ pub struct Console {
     over: OwnedFd,
 }
 
-/// What is heard from inside.
+/// A message from inside.
 #[derive(Debug)]
-pub enum News {
-    /// The outer side of the terminal. The command begins when it is told to go on.
+pub enum ConsoleMessage {
+    /// The outer side of the terminal. The command begins on request.
     Opened(OwnedFd),
-    /// The command itself has stopped. It goes on when it is told to.
+    /// The command itself has stopped. It continues on request.
     Stopped,
     /// Nothing is left inside.
     Gone,
@@ -36,19 +37,20 @@ impl Console {
         Ok((Console { over }, inner))
     }
 
-    /// The next piece of news. Waits for it.
-    pub fn hear(&self) -> io::Result<News> {
+    /// Waits for the next message.
+    pub fn hear(&self) -> io::Result<ConsoleMessage> {
         loop {
             let taken = take(&self.over)?;
             match (taken.fd, taken.byte) {
-                (Some(outer), _) => return Ok(News::Opened(outer)),
-                (None, Some(STOPPED)) => return Ok(News::Stopped),
+                (Some(outer), _) => return Ok(ConsoleMessage::Opened(outer)),
+                (None, Some(STOPPED)) => return Ok(ConsoleMessage::Stopped),
                 (None, Some(_)) => {}
-                (None, None) => return Ok(News::Gone),
+                (None, None) => return Ok(ConsoleMessage::Gone),
             }
         }
     }
 
+    /// Lets a program go on that has stopped.
     pub fn go_on(&self) -> io::Result<()> {
         tell(GO_ON, &self.over)
     }

@@ -1,4 +1,4 @@
-//! Whatever is given, the answer comes, and what was not looked at is never called harmless.
+//! For any input an answer arrives, and input that was not examined is never called harmless.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::ffi::OsString;
@@ -16,7 +16,11 @@ fn check_risk(text: String) {
     let shown: String = text.chars().take(40).collect();
     let found = shell(text);
     assert_eq!(found.class, Class::HostEscapeRisk, "{shown}");
-    assert!(found.parts.iter().any(|part| part.firm), "{shown}: {:?}", found.parts.last());
+    assert!(
+        found.parts.iter().any(|part| part.firm),
+        "{shown}: {:?}",
+        found.parts.last()
+    );
 }
 
 #[test]
@@ -33,9 +37,16 @@ fn many_commands_are_a_risk_and_some_are_not() {
 #[test]
 fn long_texts_are_read_or_refused() {
     check_risk("x".repeat((1 << 20) + 1));
-    assert_eq!(shell(format!("echo '{}'", "x".repeat(1_000_000))).class, Class::ReadOnly);
     assert_eq!(
-        shell(format!("cat > f <<'EOF'\n{}\nEOF", "a (b) {c} $d \n".repeat(60_000))).class,
+        shell(format!("echo '{}'", "x".repeat(1_000_000))).class,
+        Class::ReadOnly
+    );
+    assert_eq!(
+        shell(format!(
+            "cat > f <<'EOF'\n{}\nEOF",
+            "a (b) {c} $d \n".repeat(60_000)
+        ))
+        .class,
         Class::Mutating
     );
     check_risk(format!("echo {}", "a ".repeat(500_000)));
@@ -93,8 +104,9 @@ fn deep_nesting_is_a_risk_and_never_overflows() {
 
 #[test]
 fn unclosed_nesting_is_a_risk() {
-    for (before, _, _) in
-        NESTS.iter().filter(|(before, _, after)| !after.is_empty() && !before.contains("bash"))
+    for (before, _, _) in NESTS
+        .iter()
+        .filter(|(before, _, after)| !after.is_empty() && !before.contains("bash"))
     {
         for count in [1, 100, 100_000 / before.len()] {
             let found = shell(before.repeat(count));
@@ -139,7 +151,11 @@ fn readings_inside_of_readings_come_to_an_end() {
         let begun = Instant::now();
         let found = shell(format!("{}rm x", piece.repeat(count)));
         assert_eq!(found.class, Class::HostEscapeRisk, "{piece}");
-        assert!(begun.elapsed() < Duration::from_secs(20), "{piece}: {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{piece}: {:?}",
+            begun.elapsed()
+        );
     }
 }
 
@@ -147,16 +163,28 @@ fn readings_inside_of_readings_come_to_an_end() {
 fn words_without_a_shell_are_taken_as_they_are() {
     let argv = |words: &[&str]| classify(&Command::Argv(words.iter().map(OsString::from).collect()));
     assert_eq!(argv(&["echo", "$(rm x)", "> f", "; rm x"]).class, Class::ReadOnly);
-    assert_eq!(argv(&["git", "commit", "-m", "two\nlines\tand a tab"]).class, Class::Mutating);
+    assert_eq!(
+        argv(&["git", "commit", "-m", "two\nlines\tand a tab"]).class,
+        Class::Mutating
+    );
     assert_eq!(argv(&["rm", "-rf", "a b"]).class, Class::Destructive);
     assert_eq!(argv(&["bash", "-c", "ls; rm x"]).class, Class::Destructive);
     assert_eq!(argv(&["ls *"]).class, Class::Mutating);
     assert_eq!(argv(&["A=1", "ls"]).class, Class::Mutating);
-    for odd in [&[][..], &[""], &["ls", "a\rb"], &["ls", "a\0b"], &["ls", "\u{202e}"]] {
+    for odd in [
+        &[][..],
+        &[""],
+        &["ls", "a\rb"],
+        &["ls", "a\0b"],
+        &["ls", "\u{202e}"],
+    ] {
         assert_eq!(argv(odd).class, Class::HostEscapeRisk, "{odd:?}");
     }
     let bytes = OsString::from_vec(vec![b'l', 0xff]);
-    assert_eq!(classify(&Command::Argv(vec!["ls".into(), bytes])).class, Class::HostEscapeRisk);
+    assert_eq!(
+        classify(&Command::Argv(vec!["ls".into(), bytes])).class,
+        Class::HostEscapeRisk
+    );
 }
 
 #[test]
@@ -164,7 +192,10 @@ fn what_is_shown_is_one_safe_line() {
     for text in ["ls \u{1b}[2J", "ls\rrm", "ls '\u{202e}'", "echo 'a\nb'"] {
         for part in shell(text.to_owned()).parts {
             let safe = |shown: &str| !shown.chars().any(|c| c.is_control() || c == '\u{202e}');
-            assert!(safe(&part.text) && safe(&part.reason) && safe(&part.verb), "{part:?}");
+            assert!(
+                safe(&part.text) && safe(&part.reason) && safe(&part.verb),
+                "{part:?}"
+            );
         }
     }
 }

@@ -3,11 +3,14 @@
 
 use avfs_exec::{Class, Classes, Command, classify};
 
-/// Lines under headings in brackets, with the end of a line inside a command as `⏎`.
+/// Lines under headings in brackets, with line feeds inside a command written as `⏎`.
 fn cases(text: &str) -> Vec<(Classes, String)> {
     let mut heading = None;
     let mut cases = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with("# ")) {
+    for line in text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("# "))
+    {
         let name = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         match name.and_then(Classes::parse) {
             Some(classes) => heading = Some(classes),
@@ -17,10 +20,17 @@ fn cases(text: &str) -> Vec<(Classes, String)> {
     cases
 }
 
-/// `⏎` is the end of a line, `␍` a carriage return, `␀` a NUL, `␛` an escape, `⟦hex⟧` any other character.
+/// `⏎` is a line feed, `␍` a carriage return, `␀` a NUL, `␛` an escape, `⟦hex⟧` any other character.
 fn decoded(line: &str) -> String {
-    let line = line.replace('⏎', "\n").replace('␍', "\r").replace('␀', "\0").replace('␛', "\u{1b}");
-    match line.split_once('⟦').and_then(|(before, rest)| Some((before, rest.split_once('⟧')?))) {
+    let line = line
+        .replace('⏎', "\n")
+        .replace('␍', "\r")
+        .replace('␀', "\0")
+        .replace('␛', "\u{1b}");
+    match line
+        .split_once('⟦')
+        .and_then(|(before, rest)| Some((before, rest.split_once('⟧')?)))
+    {
         Some((before, (hex, after))) => {
             let mark = char::from_u32(u32::from_str_radix(hex, 16).unwrap()).unwrap();
             format!("{before}{mark}{after}")
@@ -42,11 +52,16 @@ fn ordinary_commands_get_exactly_their_classes() {
         .filter(|(expected, command)| classes_of(command) != *expected)
         .map(|(expected, command)| format!("{command:?}: {} instead of {expected}", classes_of(command)))
         .collect();
-    println!("{} of {} commands missed:\n{}", misses.len(), cases.len(), misses.join("\n"));
+    println!(
+        "{} of {} commands missed:\n{}",
+        misses.len(),
+        cases.len(),
+        misses.join("\n")
+    );
     assert!(misses.len() * 20 <= cases.len(), "less than 95 of 100 are exact");
 }
 
-/// A risk to the host is at least anything; what is destructive mutates as well.
+/// A risk to the host includes everything; a destructive command mutates as well.
 fn is_at_least(found: Classes, least: Classes) -> bool {
     let covered = |class: Class| {
         found.contains(class) || class == Class::Mutating && found.contains(Class::Destructive)
@@ -63,7 +78,13 @@ fn attacks_get_at_least_their_classes() {
         .filter(|(least, command)| !is_at_least(classes_of(command), *least))
         .map(|(least, command)| format!("{command:?}: {} is less than {least}", classes_of(command)))
         .collect();
-    assert!(misses.is_empty(), "{} of {}:\n{}", misses.len(), cases.len(), misses.join("\n"));
+    assert!(
+        misses.is_empty(),
+        "{} of {}:\n{}",
+        misses.len(),
+        cases.len(),
+        misses.join("\n")
+    );
 }
 
 #[test]

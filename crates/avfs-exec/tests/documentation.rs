@@ -1,9 +1,9 @@
-//! `docs/policy.md` says what the code does.
+//! `docs/policy.md` describes what the code does.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::path::Path;
 
-use avfs_exec::policy::Action;
+use avfs_exec::policy::PolicyAction;
 use avfs_exec::{Class, Command, Policy, classify};
 
 const PAGE: &str = include_str!("../../../docs/policy.md");
@@ -18,14 +18,24 @@ fn the_policy_file_of_the_page_is_read_and_its_examples_hold() {
     let (text, _) = rest.split_once("```").unwrap();
     let policy = Policy::parse(Path::new("policy.toml"), text).unwrap();
     assert_eq!(policy.rules().len(), 3);
-    assert_eq!(policy.action_for(Class::HostEscapeRisk), Action::Deny);
+    assert_eq!(policy.action_for(Class::HostEscapeRisk), PolicyAction::Deny);
 }
 
 #[test]
 fn the_table_of_classes_is_true() {
-    let rows: Vec<Vec<&str>> = PAGE.lines().filter(|line| line.starts_with("| `")).map(code_spans).collect();
-    let rows: Vec<_> = rows.into_iter().filter_map(|row| Some((Class::named(row[0])?, row))).collect();
-    assert_eq!(rows.iter().map(|(class, _)| *class).collect::<Vec<_>>(), Class::ALL);
+    let rows: Vec<Vec<&str>> = PAGE
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(code_spans)
+        .collect();
+    let rows: Vec<_> = rows
+        .into_iter()
+        .filter_map(|row| Some((Class::named(row[0])?, row)))
+        .collect();
+    assert_eq!(
+        rows.iter().map(|(class, _)| *class).collect::<Vec<_>>(),
+        Class::ALL
+    );
     for (class, row) in rows {
         let (action, examples) = row[1..].split_last().unwrap();
         assert_eq!(Policy::built_in().action_for(class).word(), *action, "{class}");
@@ -39,7 +49,7 @@ fn the_table_of_classes_is_true() {
 
 #[test]
 fn the_table_of_actions_is_whole() {
-    for action in Action::ALL {
+    for action in PolicyAction::ALL {
         assert!(PAGE.contains(&format!("| `{}` |", action.word())), "{action}");
     }
 }
@@ -48,18 +58,24 @@ fn the_table_of_actions_is_whole() {
 fn what_is_said_to_go_around_a_denial_by_words_does_so_and_what_is_said_to_be_denied_is() {
     let deny = "[[rules]]\nprefix = [\"git\", \"push\"]\naction = \"deny\"\n";
     let policy = Policy::parse(Path::new("policy.toml"), deny).unwrap();
-    let action = |command: &str| policy.decide(&classify(&Command::Shell(command.to_owned())), true).action;
+    let action = |command: &str| {
+        policy
+            .decide(&classify(&Command::Shell(command.to_owned())), true)
+            .action
+    };
     let (_, section) = PAGE.split_once("## What a rule by words is worth").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
-    let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let rows = section
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains('`'));
     let around: Vec<&str> = rows.flat_map(code_spans).collect();
     assert!(around.len() > 4, "{around:?}");
     for command in around {
-        assert_eq!(action(command), Action::AllowWithCheckpoint, "{command}");
+        assert_eq!(action(command), PolicyAction::AllowWithCheckpoint, "{command}");
     }
     for command in ["/usr/bin/git -C x push", "git-push", "ssh host git push"] {
         assert!(PAGE.contains(&format!("`{command}`")), "{command}");
-        assert_eq!(action(command), Action::Deny, "{command}");
+        assert_eq!(action(command), PolicyAction::Deny, "{command}");
     }
 }
 
@@ -80,8 +96,11 @@ fn what_is_said_to_be_asked_for_is_asked_for() {
     ];
     for command in commands {
         let decision = Policy::built_in().decide(&classify(&Command::Shell(command.to_owned())), true);
-        assert_eq!(decision.action, Action::RequireApproval, "{command}");
+        assert_eq!(decision.action, PolicyAction::RequireApproval, "{command}");
     }
     let sourced = Policy::built_in().decide(&classify(&Command::Shell("source x".to_owned())), true);
-    assert_eq!((sourced.action, sourced.class), (Action::AllowWithCheckpoint, Class::Destructive));
+    assert_eq!(
+        (sourced.action, sourced.class),
+        (PolicyAction::AllowWithCheckpoint, Class::Destructive)
+    );
 }

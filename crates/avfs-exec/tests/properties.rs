@@ -1,4 +1,4 @@
-//! What holds for all commands, tried on random ones.
+//! Properties of all commands, tested on random ones.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use avfs_exec::{Classes, Command, Policy, classify};
@@ -13,7 +13,7 @@ fn holds(all: Classes, part: Classes) -> bool {
     all.and(part) == all
 }
 
-/// Commands of one line from the list of ordinary ones, without comments and here-documents.
+/// One-line commands from the list of ordinary ones, without comments and here-documents.
 fn ordinary() -> Vec<&'static str> {
     let lines = include_str!("corpus/ordinary.txt").lines();
     let joinable = |line: &&str| {
@@ -29,13 +29,15 @@ fn ordinary() -> Vec<&'static str> {
     lines.filter(joinable).collect()
 }
 
-/// Those that are nothing but plain words.
+/// The commands that consist only of plain words.
 fn plain_words() -> Vec<&'static str> {
     let keywords = ["time", "if", "for", "while", "until", "case", "function"];
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./ ".contains(&byte);
     let is_plain = |command: &&str| {
         command.bytes().all(plain)
-            && !command.split(' ').any(|word| word.is_empty() || keywords.contains(&word))
+            && !command
+                .split(' ')
+                .any(|word| word.is_empty() || keywords.contains(&word))
     };
     ordinary().into_iter().filter(is_plain).collect()
 }
@@ -112,7 +114,7 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(&PIECES[..]), 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// A word written in another way that means the same.
+/// A word in another notation with the same meaning.
 fn quoted(word: &str, way: u8) -> String {
     match way % 5 {
         0 => format!("'{word}'"),

@@ -1,20 +1,26 @@
-//! However a command is spelled, it gets its class; and daily work gets no more than its own.
+//! A command gets its class however it is spelled; and daily work gets no stricter class than its own.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 use std::path::Path;
 
-use avfs_exec::policy::Action;
+use avfs_exec::policy::PolicyAction;
 use avfs_exec::{Class, Classes, Command, Policy, classify};
 
-/// Lines under headings in brackets, with the end of a line inside a command as `⏎`.
+/// Lines under headings in brackets, with line feeds inside a command written as `⏎`.
 fn cases<T: Clone>(text: &str, read: impl Fn(&str) -> Option<T>) -> Vec<(T, String)> {
     let mut heading = None;
     let mut cases = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with("# ")) {
+    for line in text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("# "))
+    {
         let name = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         match name.and_then(&read) {
             Some(found) => heading = Some(found),
-            None => cases.push((heading.clone().expect("a heading comes first"), line.replace('⏎', "\n"))),
+            None => cases.push((
+                heading.clone().expect("a heading comes first"),
+                line.replace('⏎', "\n"),
+            )),
         }
     }
     cases
@@ -24,7 +30,7 @@ fn classes_of(command: &str) -> Classes {
     classify(&Command::Shell(command.to_owned())).classes
 }
 
-/// A risk to the host is at least anything; what is destructive mutates as well.
+/// A risk to the host includes everything; a destructive command mutates as well.
 fn is_at_least(found: Classes, least: Classes) -> bool {
     let covered = |class: Class| {
         found.contains(class) || class == Class::Mutating && found.contains(Class::Destructive)
@@ -34,7 +40,12 @@ fn is_at_least(found: Classes, least: Classes) -> bool {
 
 #[track_caller]
 fn check_none(misses: &[String], all: usize) {
-    assert!(misses.is_empty(), "{} of {all}:\n{}", misses.len(), misses.join("\n"));
+    assert!(
+        misses.is_empty(),
+        "{} of {all}:\n{}",
+        misses.len(),
+        misses.join("\n")
+    );
 }
 
 #[test]
@@ -61,12 +72,15 @@ fn daily_commands_get_exactly_their_classes() {
     check_none(&misses, cases.len());
 }
 
-/// What a policy with one rule that denies `words` makes of a command.
+/// The decision of a policy with one rule that denies `words`.
 fn denied(words: &str, command: &str) -> bool {
     let words: Vec<&str> = words.split(' ').collect();
     let text = format!("[[rules]]\nprefix = {words:?}\naction = \"deny\"\n");
     let policy = Policy::parse(Path::new("policy.toml"), &text).unwrap();
-    policy.decide(&classify(&Command::Shell(command.to_owned())), true).action == Action::Deny
+    policy
+        .decide(&classify(&Command::Shell(command.to_owned())), true)
+        .action
+        == PolicyAction::Deny
 }
 
 #[test]
@@ -96,11 +110,14 @@ fn an_approved_push_allows_no_forced_one() {
         .collect();
     assert!(forced.len() > 20, "{}", forced.len());
     for policy in [saved, limited] {
-        let action =
-            |command: &str| policy.decide(&classify(&Command::Shell(command.to_owned())), true).action;
-        assert_eq!(action("git push origin main"), Action::Allow);
+        let action = |command: &str| {
+            policy
+                .decide(&classify(&Command::Shell(command.to_owned())), true)
+                .action
+        };
+        assert_eq!(action("git push origin main"), PolicyAction::Allow);
         for command in &forced {
-            assert_ne!(action(command), Action::Allow, "{command}");
+            assert_ne!(action(command), PolicyAction::Allow, "{command}");
         }
     }
 }

@@ -1,18 +1,27 @@
 //! Values that are evaluated as arithmetic: `a[$(…)]` in one of them runs a command.
 
 use super::class::{Class, Classes};
-use super::script::{Assignment, Script, Simple, Word, look_at_arithmetic};
+use super::script::{ShellAssignment, ShellScript, ShellWord, SimpleCommand, look_at_arithmetic};
 
-/// Variables that the shell itself keeps a number in.
-const NUMBERS: [&str; 9] =
-    ["RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "LINENO", "UID", "EUID", "PPID", "OPTIND"];
+/// Variables in which the shell itself stores a number.
+const NUMBERS: [&str; 9] = [
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "EPOCHSECONDS",
+    "LINENO",
+    "UID",
+    "EUID",
+    "PPID",
+    "OPTIND",
+];
 
-/// Words of the shell that evaluate: the expressions of `let`, and every value of a variable that is declared as a
-/// number.
-pub(crate) fn look_at_words(script: &mut Script) {
-    let mut found = Script::default();
+/// Words of the shell that are evaluated: the expressions of `let`, and every value of a variable that is
+/// declared as a number.
+pub(crate) fn look_at_words(script: &mut ShellScript) {
+    let mut found = ShellScript::default();
     for simple in &script.simples {
-        match simple.words.first().and_then(Word::literal) {
+        match simple.words.first().and_then(ShellWord::literal) {
             Some("let") => expressions(simple, &mut found),
             Some("declare" | "typeset" | "local" | "readonly" | "export") => declared(simple, &mut found),
             _ => {}
@@ -23,7 +32,7 @@ pub(crate) fn look_at_words(script: &mut Script) {
     script.other_assignments.extend(found.other_assignments);
 }
 
-fn expressions(simple: &Simple, found: &mut Script) {
+fn expressions(simple: &SimpleCommand, found: &mut ShellScript) {
     for word in &simple.words[1..] {
         match word.literal() {
             Some(text) => look_at_arithmetic(text, found),
@@ -32,33 +41,42 @@ fn expressions(simple: &Simple, found: &mut Script) {
     }
 }
 
-fn declared(simple: &Simple, found: &mut Script) {
-    let is_number = |word: &Word| word.text.starts_with('-') && word.text.contains('i');
+fn declared(simple: &SimpleCommand, found: &mut ShellScript) {
+    let is_number = |word: &ShellWord| word.text.starts_with('-') && word.text.contains('i');
     if !simple.words.iter().any(is_number) {
         return;
     }
-    let names = simple.words[1..].iter().filter(|word| !word.text.starts_with('-'));
+    let names = simple.words[1..]
+        .iter()
+        .filter(|word| !word.text.starts_with('-'));
     for word in names {
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
         found.evaluated.push(name.trim_end_matches('+').to_owned());
         let value = word.rest_of(value);
-        found.other_assignments.push(Assignment { name: name.to_owned(), value });
+        found.other_assignments.push(ShellAssignment {
+            name: name.to_owned(),
+            value,
+        });
     }
 }
 
-/// What evaluating the names of a script can do, with the name.
-pub(crate) fn classes(script: &Script) -> Vec<(Classes, String)> {
+/// The effects that evaluating the names of a script can have, with the name.
+pub(crate) fn classes(script: &ShellScript) -> Vec<(Classes, String)> {
     let mut names: Vec<&str> = script.evaluated.iter().map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
-    let judged = names.into_iter().map(|name| (of_name(name, script), name.to_owned()));
+    let judged = names
+        .into_iter()
+        .map(|name| (of_name(name, script), name.to_owned()));
     judged.filter(|(classes, _)| !classes.is_read_only()).collect()
 }
 
-fn of_name(name: &str, script: &Script) -> Classes {
+fn of_name(name: &str, script: &ShellScript) -> Classes {
     let simple = script.simples.iter().flat_map(|simple| &simple.assignments);
-    let assigned: Vec<&Assignment> =
-        simple.chain(&script.other_assignments).filter(|it| it.name == name).collect();
+    let assigned: Vec<&ShellAssignment> = simple
+        .chain(&script.other_assignments)
+        .filter(|it| it.name == name)
+        .collect();
     let numbers = script.numbers.iter().filter(|number| *number == name).count();
     let unknown = assigned.iter().filter(|it| !it.value.exact).count();
     let exact = || assigned.iter().filter_map(|it| it.value.literal());

@@ -1,9 +1,9 @@
-//! Braces that the shell makes several words of: `{a,b}` and `{1..3}`.
+//! Braces that the shell expands to several words: `{a,b}` and `{1..3}`.
 
-/// More words than this are not written down: the word stays unknown.
+/// More words than this are not listed: the word stays unknown.
 const MOST: usize = 64;
 
-/// The words that braces make of a text, when it holds nothing else that the shell expands or takes away.
+/// The words to which braces expand a text, if it contains nothing else that the shell expands or removes.
 pub(crate) fn expand(text: &str) -> Option<Vec<String>> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./,:+@%={}".contains(&byte);
     if !text.contains('{') || !text.bytes().all(plain) {
@@ -27,12 +27,14 @@ fn expanded(text: &str) -> Option<Vec<String>> {
 
 fn joined(before: &str, choices: &[String], after: &str) -> Option<Vec<String>> {
     let ends = expanded(after)?;
-    let pairs =
-        choices.iter().flat_map(|choice| ends.iter().map(move |end| format!("{before}{choice}{end}")));
+    let pairs = choices
+        .iter()
+        .flat_map(|choice| ends.iter().map(move |end| format!("{before}{choice}{end}")));
     (choices.len() * ends.len() <= MOST).then(|| pairs.collect())
 }
 
-/// What stands between a brace that has been opened and its end, and what follows; nothing if it is no group.
+/// The contents of a group whose opening brace has been read, and the text after it; `None` if it is not a
+/// group.
 fn group(text: &str) -> Option<Option<(Vec<String>, &str)>> {
     let (mut depth, mut begun, mut items) = (0, 0, Vec::new());
     for (at, byte) in text.bytes().enumerate() {
@@ -65,10 +67,16 @@ fn each(items: &[&str]) -> Option<Vec<String>> {
     (choices.len() <= MOST).then_some(choices)
 }
 
-/// `1..3`. A range that is written in another way is not known.
+/// `1..3`. A range in another notation is unknown.
 fn range(text: &str) -> Option<Option<Vec<String>>> {
-    let Some((first, last)) = text.split_once("..") else { return Some(None) };
-    let number = |text: &str| text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+    let Some((first, last)) = text.split_once("..") else {
+        return Some(None);
+    };
+    let number = |text: &str| {
+        text.parse::<i64>()
+            .ok()
+            .filter(|number| number.to_string() == text)
+    };
     let (first, last) = (number(first)?, number(last)?);
     let count = usize::try_from(first.abs_diff(last)).ok()?;
     let step = if first <= last { 1 } else { -1 };
@@ -86,7 +94,11 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, words: &str) {
-        assert_eq!(expand(text).map(|words| words.join(" ")).as_deref(), Some(words), "{text}");
+        assert_eq!(
+            expand(text).map(|words| words.join(" ")).as_deref(),
+            Some(words),
+            "{text}"
+        );
     }
 
     #[test]
@@ -107,7 +119,16 @@ mod tests {
 
     #[test]
     fn what_is_not_certain_stays_unknown() {
-        for text in ["a", "*.{a,b}", "'{a,b}'", "{$x,b}", "{a..c}", "{01..03}", "{1..9..2}", "{1..1000}"] {
+        for text in [
+            "a",
+            "*.{a,b}",
+            "'{a,b}'",
+            "{$x,b}",
+            "{a..c}",
+            "{01..03}",
+            "{1..9..2}",
+            "{1..1000}",
+        ] {
             assert_eq!(expand(text), None, "{text}");
         }
         assert_eq!(expand(&"{a,b}".repeat(40)), None);

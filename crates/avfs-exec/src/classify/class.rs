@@ -1,28 +1,35 @@
-//! What a command can do, and sets of it.
+//! The classes of a command, and sets of them.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What a command can do. The order is that in which one word is shown for many.
+/// An effect that a command can have. The order decides which class represents a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Changes nothing and talks to nobody.
+    /// Changes nothing and communicates with nothing.
     ReadOnly,
-    /// Changes files, or runs code of the tree, which may.
+    /// Changes files, or runs code of the tree, which may change files.
     Mutating,
-    /// Takes something away that no other command brings back.
+    /// Removes something that no other command restores.
     Destructive,
-    /// Talks to something outside the sandbox.
+    /// Communicates outside the sandbox.
     Networked,
     /// Changes how later commands run, reaches for the host, or cannot be read with certainty.
     HostEscapeRisk,
 }
 
 impl Class {
-    pub const ALL: [Class; 5] =
-        [Class::ReadOnly, Class::Mutating, Class::Destructive, Class::Networked, Class::HostEscapeRisk];
+    /// Every class, from the mildest to the worst.
+    pub const ALL: [Class; 5] = [
+        Class::ReadOnly,
+        Class::Mutating,
+        Class::Destructive,
+        Class::Networked,
+        Class::HostEscapeRisk,
+    ];
 
+    /// Its name in policies and envelopes.
     pub fn as_str(self) -> &'static str {
         match self {
             Class::ReadOnly => "read_only",
@@ -33,11 +40,12 @@ impl Class {
         }
     }
 
+    /// The class with this name.
     pub fn named(name: &str) -> Option<Class> {
         Class::ALL.into_iter().find(|class| class.as_str() == name)
     }
 
-    /// A read-only command is one with no effect, so that it has no bit.
+    /// A read-only command has no effect, so this class has no bit.
     fn bit(self) -> u8 {
         match self {
             Class::ReadOnly => 0,
@@ -61,17 +69,19 @@ impl Serialize for Class {
     }
 }
 
-/// Everything that a command can do. Without any effect it is read-only.
+/// All effects that a command can have. A command without any effect is read-only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Classes(u8);
 
 impl Classes {
+    /// No class but `read_only`.
     pub const READ_ONLY: Classes = Classes(0);
 
     pub(crate) fn one(class: Class) -> Classes {
         Classes(class.bit())
     }
 
+    /// The classes of both.
     #[must_use]
     pub fn and(self, other: Classes) -> Classes {
         Classes(self.0 | other.0)
@@ -82,6 +92,7 @@ impl Classes {
         self.and(Classes::one(class))
     }
 
+    /// Whether the class is among them.
     pub fn contains(self, class: Class) -> bool {
         match class {
             Class::ReadOnly => self.0 == 0,
@@ -89,6 +100,7 @@ impl Classes {
         }
     }
 
+    /// Whether there is no other class than `read_only`.
     pub fn is_read_only(self) -> bool {
         self.0 == 0
     }
@@ -98,6 +110,7 @@ impl Classes {
         Class::ALL.into_iter().filter(move |class| self.contains(*class))
     }
 
+    /// The worst of them.
     pub fn worst(self) -> Class {
         self.iter().last().expect("a set without effects holds read_only")
     }
@@ -150,8 +163,13 @@ mod tests {
     #[test]
     fn nothing_is_read_only_and_the_last_is_the_worst() {
         assert_eq!(Classes::READ_ONLY.worst(), Class::ReadOnly);
-        let set = Classes::one(Class::Networked).with(Class::Mutating).with(Class::ReadOnly);
-        assert_eq!(set.iter().collect::<Vec<_>>(), [Class::Mutating, Class::Networked]);
+        let set = Classes::one(Class::Networked)
+            .with(Class::Mutating)
+            .with(Class::ReadOnly);
+        assert_eq!(
+            set.iter().collect::<Vec<_>>(),
+            [Class::Mutating, Class::Networked]
+        );
         assert_eq!(set.worst(), Class::Networked);
         assert!(!set.contains(Class::ReadOnly));
     }

@@ -10,13 +10,13 @@ mod packages;
 mod sed;
 mod wrappers;
 
-use super::arguments::Arguments;
-use super::judge::{Findings, Judge};
+use super::arguments::ParsedArguments;
+use super::assessor::{Assessor, Findings};
 
-/// One call of a tool, with its arguments taken apart.
-pub(crate) struct Call<'a> {
+/// One call of a tool, with its arguments parsed.
+pub(crate) struct ToolCall<'a> {
     pub(crate) name: &'a str,
-    pub(crate) arguments: &'a Arguments<'a>,
+    pub(crate) arguments: &'a ParsedArguments<'a>,
     /// A flag has made it read-only.
     pub(crate) lowered: bool,
 }
@@ -31,8 +31,8 @@ macro_rules! handlers {
                 match name { $($name => Some(Handler::$variant),)* _ => None }
             }
 
-            /// Looks at a call, judges what it starts, and tells what it found.
-            pub(crate) fn look(self, judge: &mut Judge, call: &Call<'_>) -> Findings {
+            /// Examines a call, classifies the programs that it starts, and returns its findings.
+            pub(crate) fn look(self, judge: &mut Assessor, call: &ToolCall<'_>) -> Findings {
                 match self { $(Handler::$variant => $look(judge, call)),* }
             }
         }
@@ -42,6 +42,7 @@ macro_rules! handlers {
 handlers! {
     "again" Again wrappers::again;
     "awk" Awk awk::look;
+    "changed" Changed files::changed;
     "code" Code packages::interpreter;
     "command" CommandBuiltin builtins::command;
     "copies" Copies files::copies;
@@ -68,7 +69,10 @@ handlers! {
     "module_run" ModuleRun packages::module_run;
     "names" Names builtins::names;
     "npx" Npx packages::npx;
+    "owner" Owner files::owner;
+    "processes" Processes files::processes;
     "python" Python packages::python;
+    "rsync" Rsync files::rsync;
     "sed" Sed sed::look;
     "shell" Shell wrappers::shell;
     "source" Source builtins::source;

@@ -1,14 +1,14 @@
-//! The variables that a line names, for people to see and for a shell to be asked.
+//! The variables that a line names, to show them to people and to query a shell for their values.
 
 use super::environment;
 
-/// Whether a variable steers how programs are found or started, or the shell that reads a line.
+/// Whether a variable affects how programs are found or started, or the shell that reads a line.
 pub fn steers_programs(name: &str) -> bool {
     environment::steers(name)
 }
 
-/// The names behind `$` and `${` in a line, in quotes too, in their order and each once. More than the shell would
-/// expand, never less, but for arithmetic.
+/// The names after `$` and `${` in a line, in quotes too, in order and each once. More than the shell would
+/// expand, never less, except for arithmetic.
 pub fn named_variables(line: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (at, _) in line.match_indices('$') {
@@ -29,7 +29,11 @@ pub fn named_parameters(line: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (at, _) in line.match_indices('$') {
         let rest = line[at + 1..].trim_start_matches('{');
-        let Some(first) = rest.chars().next().filter(|c| c.is_ascii_digit() || "@*#".contains(*c)) else {
+        let Some(first) = rest
+            .chars()
+            .next()
+            .filter(|c| c.is_ascii_digit() || "@*#".contains(*c))
+        else {
             continue;
         };
         let name = format!("${first}");

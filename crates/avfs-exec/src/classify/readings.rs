@@ -1,17 +1,22 @@
-//! Where the words of a tool begin when nobody knows which of its flags take a value.
+//! Where the words of a tool begin if it is unknown which of its flags take a value.
 
 use std::collections::BTreeSet;
 
-use super::script::Word;
-use super::tools::{Flag, Spec};
+use super::script::ShellWord;
+use super::tools::{ToolFlag, ToolSpec};
 
-/// More readings than this are not looked at one by one.
+/// More readings than this are not examined separately.
 pub(crate) const MOST: usize = 8;
 
-/// The places at which the first word after the flags may stand, the first of them with flags that are not known
-/// taking no value.
-pub(crate) fn starts(words: &[Word], spec: &Spec, above: Option<&Spec>) -> Vec<usize> {
-    let known = |name: &str| spec.flags.get(name).or(above.and_then(|above| above.flags.get(name))).copied();
+/// The possible positions of the first word after the flags; the first is the one where unknown flags take no
+/// value.
+pub(crate) fn starts(words: &[ShellWord], spec: &ToolSpec, above: Option<&ToolSpec>) -> Vec<usize> {
+    let known = |name: &str| {
+        spec.flags
+            .get(name)
+            .or(above.and_then(|above| above.flags.get(name)))
+            .copied()
+    };
     let mut open = BTreeSet::from([0]);
     let mut found = Vec::new();
     while let Some(at) = open.pop_first() {
@@ -31,19 +36,22 @@ pub(crate) fn starts(words: &[Word], spec: &Spec, above: Option<&Spec>) -> Vec<u
     found
 }
 
-fn flag_of(word: &Word) -> Option<&str> {
-    word.literal().filter(|text| text.len() > 1 && text.starts_with('-'))
+fn flag_of(word: &ShellWord) -> Option<&str> {
+    word.literal()
+        .filter(|text| text.len() > 1 && text.starts_with('-'))
 }
 
-/// Whether the next word belongs to a flag; nothing if it is not known.
-fn takes_value(flag: &str, known: &impl Fn(&str) -> Option<Flag>) -> Option<bool> {
+/// Whether the next word belongs to a flag; `None` if unknown.
+fn takes_value(flag: &str, known: &impl Fn(&str) -> Option<ToolFlag>) -> Option<bool> {
     if let Some(flag) = known(flag) {
         return Some(flag.takes_value);
     }
     if flag.contains('=') {
         return Some(false);
     }
-    let letters = flag.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    let letters = flag
+        .strip_prefix('-')
+        .filter(|letters| !letters.starts_with('-'))?;
     for (at, letter) in letters.char_indices() {
         let flag = known(&format!("-{letter}"))?;
         if flag.takes_value {
@@ -59,10 +67,18 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, expected: &[usize]) {
-        let known = Flag { takes_value: true, ..Flag::default() };
-        let flags = [("-w", known), ("--prefix", known), ("-s", Flag::default())].into_iter().collect();
-        let spec = Spec { flags, ..Spec::default() };
-        let words: Vec<Word> = line.split_whitespace().map(Word::exact).collect();
+        let known = ToolFlag {
+            takes_value: true,
+            ..ToolFlag::default()
+        };
+        let flags = [("-w", known), ("--prefix", known), ("-s", ToolFlag::default())]
+            .into_iter()
+            .collect();
+        let spec = ToolSpec {
+            flags,
+            ..ToolSpec::default()
+        };
+        let words: Vec<ShellWord> = line.split_whitespace().map(ShellWord::exact).collect();
         assert_eq!(starts(&words, &spec, None), expected, "{line}");
     }
 
@@ -85,7 +101,11 @@ mod tests {
 
     #[test]
     fn the_number_of_readings_has_a_bound() {
-        let words: Vec<Word> = ["--a", "b"].repeat(1000).into_iter().map(Word::exact).collect();
-        assert!(starts(&words, &Spec::default(), None).len() <= MOST + 2);
+        let words: Vec<ShellWord> = ["--a", "b"]
+            .repeat(1000)
+            .into_iter()
+            .map(ShellWord::exact)
+            .collect();
+        assert!(starts(&words, &ToolSpec::default(), None).len() <= MOST + 2);
     }
 }

@@ -1,43 +1,64 @@
-//! What both readers make of a command line: simple commands, redirections, assignments, hazards.
+//! The result of both readers for a command line: simple commands, redirections, assignments, hazards.
 
 /// One word of a command, as far as it is known before it runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Word {
-    /// The whole word without its quotes, or what stands before the first expansion.
+pub(crate) struct ShellWord {
+    /// The whole word without its quotes, or the part before the first expansion.
     pub(crate) text: String,
-    /// Nothing is expanded: `text` is what the program gets.
+    /// Nothing is expanded: `text` is what the program receives.
     pub(crate) exact: bool,
     /// It may become several words, or none.
     pub(crate) splits: bool,
-    /// The words that braces make of it, when those are all that is expanded.
+    /// The words to which its braces expand, if nothing else is expanded.
     pub(crate) choices: Vec<String>,
 }
 
-impl Word {
-    pub(crate) fn exact(text: impl Into<String>) -> Word {
-        Word { text: text.into(), exact: true, splits: false, choices: Vec::new() }
+impl ShellWord {
+    pub(crate) fn exact(text: impl Into<String>) -> ShellWord {
+        ShellWord {
+            text: text.into(),
+            exact: true,
+            splits: false,
+            choices: Vec::new(),
+        }
     }
 
-    /// Anything, and any number of it.
-    pub(crate) fn unknown() -> Word {
-        Word { text: String::new(), exact: false, splits: true, choices: Vec::new() }
+    /// Anything, any number of times.
+    pub(crate) fn unknown() -> ShellWord {
+        ShellWord {
+            text: String::new(),
+            exact: false,
+            splits: true,
+            choices: Vec::new(),
+        }
     }
 
-    /// Starts with `text`, then goes on as nobody knows.
-    pub(crate) fn starting(text: impl Into<String>) -> Word {
-        Word { text: text.into(), exact: false, splits: false, choices: Vec::new() }
+    /// Starts with `text` and continues in an unknown way.
+    pub(crate) fn starting(text: impl Into<String>) -> ShellWord {
+        ShellWord {
+            text: text.into(),
+            exact: false,
+            splits: false,
+            choices: Vec::new(),
+        }
     }
 
-    /// What follows `text` is known no better than the word itself.
-    pub(crate) fn rest_of(&self, text: impl Into<String>) -> Word {
-        Word { text: text.into(), exact: self.exact, splits: self.splits, choices: Vec::new() }
+    /// The rest after `text` is as uncertain as the word itself.
+    pub(crate) fn rest_of(&self, text: impl Into<String>) -> ShellWord {
+        ShellWord {
+            text: text.into(),
+            exact: self.exact,
+            splits: self.splits,
+            choices: Vec::new(),
+        }
     }
 
-    /// The word, or those that braces make of it.
-    pub(crate) fn spread(&self) -> Vec<Word> {
-        match self.choices.is_empty() {
-            true => vec![self.clone()],
-            false => self.choices.iter().map(Word::exact).collect(),
+    /// The word, or the words to which its braces expand.
+    pub(crate) fn spread(&self) -> Vec<ShellWord> {
+        if self.choices.is_empty() {
+            vec![self.clone()]
+        } else {
+            self.choices.iter().map(ShellWord::exact).collect()
         }
     }
 
@@ -45,7 +66,7 @@ impl Word {
         self.exact.then_some(self.text.as_str())
     }
 
-    /// The word might be an option that nobody has seen.
+    /// The word might be an unknown option.
     pub(crate) fn may_hide_a_flag(&self) -> bool {
         !self.exact && (self.splits || self.text.is_empty() || self.text.starts_with('-'))
     }
@@ -74,29 +95,34 @@ impl Word {
 
     /// As a person should see it.
     pub(crate) fn shown(&self) -> String {
-        match self.exact {
-            true => self.text.clone(),
-            false => format!("{}…", self.text),
+        if self.exact {
+            self.text.clone()
+        } else {
+            format!("{}…", self.text)
         }
     }
 }
 
-/// Braces are looked at once the whole word is known: see [`has_braces`].
+/// Braces are considered once the whole word is known: see [`has_braces`].
 fn is_pattern_character(character: char) -> bool {
     matches!(character, '*' | '?' | '[')
 }
 
-/// Whether text outside quotes makes several words of one: `{a,b}` or `{1..3}`.
+/// Whether unquoted text expands to several words: `{a,b}` or `{1..3}`.
 pub(crate) fn has_braces(unquoted: &str) -> bool {
-    let inner = unquoted.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+    let inner = unquoted
+        .split_once('{')
+        .and_then(|(_, rest)| rest.rsplit_once('}'));
     inner.is_some_and(|(inner, _)| inner.contains(',') || inner.contains(".."))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RedirectKind {
     Read,
-    /// `>`, `>>`, `>|`, `&>`, `&>>`, `<>`.
+    /// `>`, `>|`, `&>`: the previous contents of the file are lost.
     Write,
+    /// `>>`, `&>>`, `<>`.
+    Append,
     /// `>&` and `<&`: another descriptor, or a file.
     Duplicate,
     HereDocument,
@@ -104,44 +130,48 @@ pub(crate) enum RedirectKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Redirect {
+pub(crate) struct ShellRedirect {
     pub(crate) kind: RedirectKind,
-    /// The file or descriptor; nothing for a here-document, whose text no program name is in.
-    pub(crate) target: Word,
+    /// The file or descriptor; empty for a here-document, whose text contains no program name.
+    pub(crate) target: ShellWord,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Assignment {
+pub(crate) struct ShellAssignment {
     pub(crate) name: String,
-    pub(crate) value: Word,
+    pub(crate) value: ShellWord,
 }
 
-/// One simple command. Without words it is only assignments, or the redirections of a group.
+/// One simple command. Without words it consists only of assignments, or of the redirections of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Simple {
-    pub(crate) assignments: Vec<Assignment>,
-    pub(crate) words: Vec<Word>,
-    pub(crate) redirects: Vec<Redirect>,
+pub(crate) struct SimpleCommand {
+    pub(crate) assignments: Vec<ShellAssignment>,
+    pub(crate) words: Vec<ShellWord>,
+    pub(crate) redirects: Vec<ShellRedirect>,
+    /// It is not a command itself: its redirections are those of a group, which may print something.
+    pub(crate) of_group: bool,
 }
 
-/// Everything in a command line, substitutions included, in no order that matters.
+/// Everything in a command line, including substitutions; the order is irrelevant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Script {
-    pub(crate) simples: Vec<Simple>,
+pub(crate) struct ShellScript {
+    pub(crate) simples: Vec<SimpleCommand>,
     pub(crate) functions: Vec<String>,
-    /// Things that run code without a command standing there.
+    /// Constructs that run code without a visible command.
     pub(crate) hazards: Vec<String>,
     /// Names whose values are evaluated as arithmetic, and so may run code.
     pub(crate) evaluated: Vec<String>,
-    /// Names that get a value in other ways than by `name=value`: in a `for`, in arithmetic, by `${name:=…}`.
-    pub(crate) other_assignments: Vec<Assignment>,
-    /// Names that take the result of arithmetic, once for each time.
+    /// Names that get a value other than by `name=value`: in a `for`, in arithmetic, by `${name:=…}`.
+    pub(crate) other_assignments: Vec<ShellAssignment>,
+    /// Names that receive the result of arithmetic, once for each time.
     pub(crate) numbers: Vec<String>,
+    /// Here-documents. Only the first reader keeps them: they add information about commands that both know.
+    pub(crate) documents: Vec<String>,
 }
 
-/// Why a command line cannot be judged.
+/// Why a command line cannot be classified.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub(crate) enum UnreadableScript {
     #[error("it is longer than {0} bytes")]
     TooLong(usize),
     #[error("it holds more than {0} commands")]
@@ -164,21 +194,28 @@ pub(crate) enum Unreadable {
     Failed,
 }
 
-/// Looks at an arithmetic expression: subscripts and substitutions run code, names are looked up later.
-pub(crate) fn look_at_arithmetic(expression: &str, script: &mut Script) {
+/// Examines an arithmetic expression: subscripts and substitutions run code, names are looked up later.
+pub(crate) fn look_at_arithmetic(expression: &str, script: &mut ShellScript) {
     if expression.contains(['[', '`']) || expression.contains("$(") || expression.contains("${") {
-        script.hazards.push("arithmetic with a subscript or substitution runs code".to_owned());
+        script
+            .hazards
+            .push("arithmetic with a subscript or substitution runs code".to_owned());
     }
     let names = expression.split(|c: char| !c.is_alphanumeric() && c != '_');
     let names = names.filter(|name| name.starts_with(|c: char| c.is_alphabetic() || c == '_'));
     script.evaluated.extend(names.map(str::to_owned));
-    script.other_assignments.extend(expression.split([';', ',']).filter_map(number_assigned));
+    script
+        .other_assignments
+        .extend(expression.split([';', ',']).filter_map(number_assigned));
 }
 
 /// `i = 0` inside arithmetic.
-fn number_assigned(expression: &str) -> Option<Assignment> {
+fn number_assigned(expression: &str) -> Option<ShellAssignment> {
     let (name, value) = expression.split_once('=')?;
     let value = value.trim();
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| Assignment { name: name.trim().to_owned(), value: Word::exact(value) })
+    is_number.then(|| ShellAssignment {
+        name: name.trim().to_owned(),
+        value: ShellWord::exact(value),
+    })
 }

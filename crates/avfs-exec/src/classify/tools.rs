@@ -1,4 +1,4 @@
-//! What is known of each tool, read from the tables in `tools/*.tools`.
+//! The knowledge about each tool, read from the tables in `tools/*.tools`.
 //!
 //! ```text
 //! tool sort : read_only              names, and what it is without further flags
@@ -29,12 +29,12 @@ mod table;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use table::Index;
+use table::ToolIndex;
 
 use super::class::{Class, Classes};
 use super::handler::Handler;
 
-/// Tables are compiled in: what a command is called never depends on the machine.
+/// Tables are compiled in: the class of a command never depends on the machine.
 const TABLES: &[(&str, &str)] = &[
     ("files", include_str!("tools/files.tools")),
     ("text", include_str!("tools/text.tools")),
@@ -49,7 +49,7 @@ const TABLES: &[(&str, &str)] = &[
     ("wrappers", include_str!("tools/wrappers.tools")),
 ];
 
-static TOOLS: LazyLock<Index> = LazyLock::new(|| match Index::of(TABLES) {
+static TOOLS: LazyLock<ToolIndex> = LazyLock::new(|| match ToolIndex::of(TABLES) {
     Ok(index) => index,
     Err(error) => panic!("the tables are checked by a test: {error}"),
 });
@@ -61,30 +61,30 @@ pub(crate) fn find(name: &str) -> Option<&'static Tool> {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tool {
-    pub(crate) spec: Spec,
-    pub(crate) subs: Vec<Sub>,
+    pub(crate) spec: ToolSpec,
+    pub(crate) subs: Vec<ToolSubcommand>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sub {
-    /// The words before the last one, as `remote` of `remote add`.
+pub(crate) struct ToolSubcommand {
+    /// The words before the last one, such as `remote` of `remote add`.
     pub(crate) before: Vec<&'static str>,
     /// The last word: any of these.
     pub(crate) names: Vec<&'static str>,
-    pub(crate) spec: Spec,
+    pub(crate) spec: ToolSpec,
 }
 
-/// What flags and operands of a tool or a subcommand mean.
+/// The meaning of flags and operands of a tool or a subcommand.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spec {
+pub(crate) struct ToolSpec {
     pub(crate) classes: Classes,
-    pub(crate) flags: HashMap<&'static str, Flag>,
+    pub(crate) flags: HashMap<&'static str, ToolFlag>,
     /// Flags that are not listed are harmless.
     pub(crate) any: bool,
     pub(crate) unknown: Option<Classes>,
     pub(crate) others: Option<Classes>,
-    pub(crate) words: Vec<Said>,
-    pub(crate) alone: Vec<Said>,
+    pub(crate) words: Vec<ActionWord>,
+    pub(crate) alone: Vec<ActionWord>,
     pub(crate) verbs: bool,
     pub(crate) seeks: bool,
     pub(crate) info: Vec<&'static str>,
@@ -93,13 +93,13 @@ pub(crate) struct Spec {
     pub(crate) through: bool,
     pub(crate) single: bool,
     pub(crate) stops: bool,
-    /// Its words are no flags and operands: a handler reads them.
+    /// Its words are not flags and operands: a handler parses them.
     pub(crate) raw: bool,
     pub(crate) handler: Option<Handler>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flag {
+pub(crate) struct ToolFlag {
     pub(crate) takes_value: bool,
     pub(crate) adds: Classes,
     pub(crate) lowers: Option<Classes>,
@@ -107,14 +107,14 @@ pub(crate) struct Flag {
     pub(crate) runs: bool,
 }
 
-/// A word that says what is done, with `*` at its beginning, its end or both.
+/// A word that indicates the action, with `*` at its beginning, its end or both.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said {
+pub(crate) struct ActionWord {
     pub(crate) classes: Classes,
     pattern: &'static str,
 }
 
-impl Said {
+impl ActionWord {
     pub(crate) fn fits(&self, word: &str) -> bool {
         match (self.pattern.strip_prefix('*'), self.pattern.strip_suffix('*')) {
             (Some(end), None) => word.ends_with(end),
@@ -126,13 +126,16 @@ impl Said {
 }
 
 impl Tool {
-    /// The longest subcommand that the words begin with.
-    pub(crate) fn sub(&self, words: &[&str]) -> Option<&Sub> {
-        self.subs.iter().filter(|sub| sub.fits(words)).max_by_key(|sub| sub.before.len())
+    /// The longest subcommand with which the words begin.
+    pub(crate) fn sub(&self, words: &[&str]) -> Option<&ToolSubcommand> {
+        self.subs
+            .iter()
+            .filter(|sub| sub.fits(words))
+            .max_by_key(|sub| sub.before.len())
     }
 }
 
-impl Sub {
+impl ToolSubcommand {
     pub(crate) fn length(&self) -> usize {
         self.before.len() + 1
     }
@@ -143,19 +146,24 @@ impl Sub {
     }
 }
 
-impl Spec {
-    /// What a flag that is not listed adds. Only what is read-only has something to lose by it.
+impl ToolSpec {
+    /// The effect of an unlisted flag. Only a read-only tool becomes worse by it.
     pub(crate) fn unknown(&self) -> Classes {
-        let default = if self.classes.is_read_only() { Class::Mutating } else { Class::ReadOnly };
+        let default = if self.classes.is_read_only() {
+            Class::Mutating
+        } else {
+            Class::ReadOnly
+        };
         self.unknown.unwrap_or(default.into())
     }
 
-    /// What a word is that might be any flag.
+    /// The effect of a word that might be any flag.
     pub(crate) fn hidden_flag(&self) -> Classes {
         let harmless = self.any && self.flags.values().all(|flag| flag.adds.is_read_only());
-        match harmless {
-            true => Classes::READ_ONLY,
-            false => self.unknown(),
+        if harmless {
+            Classes::READ_ONLY
+        } else {
+            self.unknown()
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Starting a process: what happens to it between fork and exec.
+//! Starts a process: the steps between fork and exec.
 
 #![allow(unsafe_code, reason = "what a child does before it becomes another program")]
 
@@ -18,32 +18,37 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 use super::vaults::mounted_vaults;
 use crate::plan::UNPRIVILEGED;
 
-/// Where root shows the unprivileged user of a run what that one could not reach: a directory that every system has,
-/// covered in a mount namespace of the child's own.
+/// Where root shows the unprivileged user of a run files that it could not reach otherwise: a directory that
+/// every system has, covered in a mount namespace of the child's own.
 const STAGING: &CStr = c"/tmp";
 
-/// A process to be.
-pub(super) struct Start {
+/// A process to start.
+pub(super) struct ChildStart {
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<OsString>,
-    /// Descriptors that stay open, under their own numbers. All others above standard error are closed.
+    /// Descriptors that stay open, with the same numbers. All others above standard error are closed.
     pub(super) keep: Vec<RawFd>,
-    /// Those of them that nobody else needs once the child has started.
+    /// The kept descriptors that this process does not need once the child has started.
     pub(super) held: Vec<OwnedFd>,
-    /// Where its own talk goes; its standard input and output are nothing.
+    /// The destination of its messages; its standard input and output are empty.
     pub(super) talk: OwnedFd,
     /// Files of the host to show in the staging place, if this process can.
-    pub(super) staged: Option<Staging>,
-    /// Only the kernel's knowledge of the parent's end is fast enough where the child has nobody to ask.
+    pub(super) staged: Option<StagedPaths>,
+    /// Set if the child has no other way to learn of the parent's end, and only the kernel is fast enough.
     pub(super) dies_with_parent: bool,
+    /// The kept descriptors get the numbers from this one on, in their order.
+    pub(super) renumbered_from: Option<RawFd>,
 }
 
-impl Start {
+impl ChildStart {
     pub(super) fn spawn(self) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env_clear().current_dir("/");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(self.talk);
-        let (keep, mut staged) = (self.keep, self.staged);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(self.talk);
+        let (mut keep, mut staged) = (self.keep, self.staged);
         let parent = rustix::process::getpid();
         let drop_root = is_root();
         let before_exec = move || {
@@ -51,11 +56,18 @@ impl Start {
                 staged.mount()?;
             }
             keep_only(&keep)?;
+            if let Some(first) = self.renumbered_from {
+                renumber(&mut keep, first)?;
+            }
             rustix::process::setsid()?;
             if drop_root {
                 become_unprivileged()?;
             }
-            if self.dies_with_parent { die_with(parent) } else { Ok(()) }
+            if self.dies_with_parent {
+                die_with(parent)
+            } else {
+                Ok(())
+            }
         };
         // SAFETY: system calls only; everything that they need was allocated before.
         let child = unsafe { command.pre_exec(before_exec) }.spawn();
@@ -64,7 +76,7 @@ impl Start {
     }
 }
 
-/// Whether runs have to be given away to another user.
+/// Whether runs must use another user id.
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -74,9 +86,12 @@ fn may_mount() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
+const CLOSE_RANGE_CLOEXEC: u32 = 1 << 2;
+
 fn keep_only(keep: &[RawFd]) -> io::Result<()> {
-    // SAFETY: a flag of descriptors; memory is not involved. Descriptors of other owners belong to the parent's copy.
-    let closed = unsafe { libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
+    // SAFETY: sets a flag of descriptors; memory is not involved. Descriptors of other owners belong to the
+    // parent's copy. Not all C libraries have a function for the call.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOSE_RANGE_CLOEXEC) };
     if closed != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -87,7 +102,35 @@ fn keep_only(keep: &[RawFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// For this thread, which is all that a child has after a fork.
+/// Moves all of them out of the way first: a number that is wanted may be another one's. The pipe by which a failure to
+/// execute the program would be reported may be lost; the program is known to be there.
+fn renumber(keep: &mut [RawFd], first: RawFd) -> io::Result<()> {
+    let highest = keep
+        .iter()
+        .copied()
+        .max()
+        .unwrap_or(first)
+        .max(first + keep.len() as RawFd);
+    for number in keep.iter_mut() {
+        // SAFETY: numbers of this process, which is a copy about to become another program.
+        *number = check(unsafe { libc::fcntl(*number, libc::F_DUPFD_CLOEXEC, highest + 1) })?;
+    }
+    for (wanted, number) in (first..).zip(keep) {
+        // SAFETY: as above; the copy stays open when the program is executed.
+        check(unsafe { libc::dup2(*number, wanted) })?;
+    }
+    Ok(())
+}
+
+fn check(number: RawFd) -> io::Result<RawFd> {
+    if number < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(number)
+    }
+}
+
+/// For this thread only, which is the only one of a child after a fork.
 fn become_unprivileged() -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
     rustix::thread::set_thread_groups(&[])?;
@@ -97,47 +140,58 @@ fn become_unprivileged() -> io::Result<()> {
 
 fn die_with(parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before it was asked for.
+    // The parent may have ended before this call.
     match rustix::process::getppid() {
         Some(now) if now == parent => Ok(()),
         _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
     }
 }
 
-/// Directories and files, and where each is staged.
-pub(super) struct Staging {
-    items: Vec<Item>,
-    /// Where vaults are mounted: each has a copy in the namespace of the child, which would keep it from ending.
+/// Directories and files, and the staged path of each.
+pub(super) struct StagedPaths {
+    items: Vec<StagedItem>,
+    /// Mount points of vaults: each has a copy in the namespace of the child, which would prevent the mount
+    /// from ending.
     vaults: Vec<CString>,
 }
 
-struct Item {
+struct StagedItem {
     from: CString,
     at: CString,
     is_directory: bool,
     tree: Option<OwnedFd>,
 }
 
-impl Staging {
-    /// Nothing if this process needs no staging, or is not allowed to.
+impl StagedPaths {
+    /// `None` if this process needs no staging, or is not allowed to mount.
     pub(super) fn new() -> Option<Self> {
-        (is_root() && may_mount()).then(|| Self { items: Vec::new(), vaults: mounted_vaults() })
+        (is_root() && may_mount()).then(|| Self {
+            items: Vec::new(),
+            vaults: mounted_vaults(),
+        })
     }
 
-    /// Adds a path of the host, and answers where it will be.
+    /// Adds a path of the host, and returns its staged path.
     pub(super) fn add(&mut self, from: &std::path::Path) -> io::Result<PathBuf> {
         let at = format!("{}/{}", STAGING.to_string_lossy(), self.items.len());
         let is_directory = is_directory(from)?;
         let from = CString::new(from.as_os_str().as_encoded_bytes())?;
-        self.items.push(Item { from, at: CString::new(at.as_str())?, is_directory, tree: None });
+        self.items.push(StagedItem {
+            from,
+            at: CString::new(at.as_str())?,
+            is_directory,
+            tree: None,
+        });
         Ok(at.into())
     }
 
-    /// In the child: everything is taken before the staging place covers it, and put there afterwards.
+    /// In the child: all paths are opened before the staging directory covers them, and mounted there
+    /// afterwards.
     fn mount(&mut self) -> io::Result<()> {
         // SAFETY: only mounts are unshared, by the only thread of a child.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS)? };
-        // Not private: what the host unmounts must not be kept in use here. That is so where its mounts are shared.
+        // Not private: a mount that the host removes must not be kept in use here. That requires shared
+        // mounts on the host.
         let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
         rustix::mount::mount_change(c"/", slave)?;
         for item in &mut self.items {
@@ -147,37 +201,46 @@ impl Staging {
             item.tree = Some(rustix::mount::open_tree(CWD, item.from.as_c_str(), flags)?);
         }
         for vault in &self.vaults {
-            // One that has gone meanwhile is not kept.
+            // Fails if the mount has been removed meanwhile, which is fine.
             let _ = rustix::mount::unmount(vault.as_c_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         rustix::mount::mount(c"tmpfs", STAGING, c"tmpfs", flags, c"mode=0755")?;
-        self.items.iter().try_for_each(Item::put)
+        self.items.iter().try_for_each(StagedItem::put)
     }
 }
 
-impl Item {
+impl StagedItem {
     fn put(&self) -> io::Result<()> {
         let Some(tree) = &self.tree else { return Ok(()) };
         let at = self.at.as_c_str();
-        match self.is_directory {
-            true => rustix::fs::mkdir(at, Mode::RWXU)?,
-            false => {
-                drop(rustix::fs::open(at, OFlags::CREATE | OFlags::CLOEXEC | OFlags::RDONLY, Mode::RUSR)?)
-            }
+        if self.is_directory {
+            rustix::fs::mkdir(at, Mode::RWXU)?
+        } else {
+            drop(rustix::fs::open(
+                at,
+                OFlags::CREATE | OFlags::CLOEXEC | OFlags::RDONLY,
+                Mode::RUSR,
+            )?)
         }
         let empty_source = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        Ok(rustix::mount::move_mount(tree.as_fd(), c"", CWD, at, empty_source)?)
+        Ok(rustix::mount::move_mount(
+            tree.as_fd(),
+            c"",
+            CWD,
+            at,
+            empty_source,
+        )?)
     }
 }
 
-/// As far as is known without asking: a workspace may be one that nobody serves yet.
+/// As far as is known without accessing it: a workspace may not be served yet.
 fn is_directory(path: &std::path::Path) -> io::Result<bool> {
     let known = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)?;
     Ok(FileType::from_raw_mode(known.stx_mode.into()).is_dir())
 }
 
-/// The numbers of descriptors, for those that are kept.
+/// The numbers of descriptors to keep.
 pub(super) fn numbers<'a>(fds: impl IntoIterator<Item = &'a OwnedFd>) -> Vec<RawFd> {
     fds.into_iter().map(AsRawFd::as_raw_fd).collect()
 }

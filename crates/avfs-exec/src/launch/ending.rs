@@ -1,34 +1,41 @@
-//! From what was watched to what is told.
+//! From the observations of a run to its outcome.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use super::error::SEE_DOCTOR;
-use super::supervise::Ended;
-use super::{End, Isolation, LaunchError, Outcome, Stop};
-use crate::inside::{Report, Rlimits};
-use crate::limits::{Group, Limit, LimitsBy};
+use super::error::LaunchHint;
+use super::supervise::ObservedEnd;
+use super::{CommandEnd, Isolation, LaunchError, LaunchOutcome, StopReason};
+use crate::limits::{ControlGroup, LimitsBy, ReachedLimit};
 use crate::network::Refusal;
-use crate::plan::{Limits, Plan};
+use crate::plan::{RunLimits, SandboxPlan};
+use avfs_inside::{ProcessLimits, StageReport};
 
-/// What is known about a run beside what was watched.
-pub(super) struct Told {
+/// Information about a run beside its observation.
+pub(super) struct RunFacts<'a> {
     pub(super) since: Instant,
     pub(super) isolation: Isolation,
-    pub(super) group: Option<Group>,
+    pub(super) group: Option<ControlGroup>,
     pub(super) refusals: Vec<Refusal>,
+    /// What has built the sandbox.
+    pub(super) name: &'a str,
 }
 
-pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outcome, LaunchError> {
+pub(super) fn outcome(
+    plan: &SandboxPlan,
+    mut ended: ObservedEnd,
+    told: RunFacts<'_>,
+) -> Result<LaunchOutcome, LaunchError> {
     if let Some(error) = ended.not_limited.take() {
         return Err(LaunchError::Limits(error));
     }
-    let end = end_of(plan, &ended)?;
+    let end = end_of(plan, &ended, told.name)?;
     let group = told.group.as_ref();
     let mut limits_hit = group.map(|group| group.gauge().hit()).unwrap_or_default();
-    let out_of_time = ended.stopped == Some(Stop::CpuTime) || end == End::Signaled(libc::SIGXCPU);
-    limits_hit.extend(out_of_time.then_some(Limit::CpuTime));
-    Ok(Outcome {
+    let out_of_time =
+        ended.stopped == Some(StopReason::CpuTime) || end == CommandEnd::Signaled(libc::SIGXCPU);
+    limits_hit.extend(out_of_time.then_some(ReachedLimit::CpuTime));
+    Ok(LaunchOutcome {
         end,
         stopped: ended.stopped,
         stdout: ended.stdout,
@@ -36,50 +43,66 @@ pub(super) fn outcome(plan: &Plan, mut ended: Ended, told: Told) -> Result<Outco
         usage: group.map(|group| group.gauge().usage()).unwrap_or_default(),
         duration: told.since.elapsed(),
         isolation: told.isolation,
-        limits_by: group.map_or(LimitsBy::Rlimits, Group::by),
+        limits_by: group.map_or(LimitsBy::Rlimits, ControlGroup::by),
         limits_hit,
         refusals: told.refusals,
     })
 }
 
 /// How the command ended, or why it never began.
-fn end_of(plan: &Plan, ended: &Ended) -> Result<End, LaunchError> {
-    let cannot = |reason: String| LaunchError::CannotIsolate { reason, hint: SEE_DOCTOR };
+fn end_of(plan: &SandboxPlan, ended: &ObservedEnd, builder: &str) -> Result<CommandEnd, LaunchError> {
+    let cannot = |reason: String| LaunchError::CannotIsolate {
+        reason,
+        hint: LaunchHint::CheckMachine,
+    };
     match &ended.report {
-        Some(Report::Exited { code }) => Ok(End::Exited(*code)),
-        Some(Report::Signaled { signal }) => Ok(End::Signaled(*signal)),
-        Some(Report::NotStarted { errno }) => Ok(End::NotStarted { errno: *errno }),
-        Some(Report::NoDirectory) => Err(LaunchError::NoDirectory { path: plan.cwd.clone() }),
+        Some(StageReport::Exited { code }) => Ok(CommandEnd::Exited(*code)),
+        Some(StageReport::Signaled { signal }) => Ok(CommandEnd::Signaled(*signal)),
+        Some(StageReport::NotStarted { errno }) => Ok(CommandEnd::NotStarted { errno: *errno }),
+        Some(StageReport::NoDirectory) => Err(LaunchError::NoDirectory {
+            path: plan.cwd.clone(),
+        }),
         // Stopped before it began.
-        Some(Report::NotConfined { .. }) if ended.stopped.is_some() => Ok(End::Signaled(libc::SIGTERM)),
-        Some(Report::NotConfined { reason }) => Err(cannot(reason.clone())),
+        Some(StageReport::NotConfined { .. }) if ended.stopped.is_some() => {
+            Ok(CommandEnd::Signaled(libc::SIGTERM))
+        }
+        Some(StageReport::NotConfined { reason }) => Err(cannot(reason.clone())),
         // Killed with everything else: by us, or because memory ran out.
-        Some(Report::Started) | None if ended.started || ended.stopped.is_some() => {
-            Ok(End::Signaled(libc::SIGKILL))
+        Some(StageReport::Started | StageReport::Process(_) | StageReport::Paused) | None
+            if ended.started || ended.stopped.is_some() =>
+        {
+            Ok(CommandEnd::Signaled(libc::SIGKILL))
         }
-        Some(Report::Started) | None => {
-            Err(LaunchError::bubblewrap_said(&String::from_utf8_lossy(&ended.talk.bytes())))
-        }
+        Some(StageReport::Started | StageReport::Process(_) | StageReport::Paused) | None => Err(
+            LaunchError::builder_said(builder, &String::from_utf8_lossy(&ended.talk.bytes())),
+        ),
     }
 }
 
-/// Makes the group of a run, and opens the ways into it.
-pub(super) fn group_for(limits: &Limits) -> Result<(Option<Group>, Vec<OwnedFd>), LaunchError> {
-    let group = Group::new(limits).map_err(LaunchError::Limits)?;
-    let entrances = group.as_ref().map_or(Ok(Vec::new()), Group::entrances).map_err(LaunchError::Limits)?;
+/// Creates the group of a run, and opens the files to enter it.
+pub(super) fn group_for(limits: &RunLimits) -> Result<(Option<ControlGroup>, Vec<OwnedFd>), LaunchError> {
+    let group = ControlGroup::new(limits).map_err(LaunchError::Limits)?;
+    let entrances = group
+        .as_ref()
+        .map_or(Ok(Vec::new()), ControlGroup::entrances)
+        .map_err(LaunchError::Limits)?;
     Ok((group, entrances))
 }
 
-/// Processes are limited by their own means where nothing limits the run. `beside` others count as well.
-pub(super) fn rlimits(plan: &Plan, by: LimitsBy, beside: impl FnOnce() -> u64) -> Rlimits {
+/// Limits of single processes, used where nothing limits the run as a whole. `beside` is the number of other
+/// processes that count as well.
+pub(super) fn rlimits(plan: &SandboxPlan, by: LimitsBy, beside: impl FnOnce() -> u64) -> ProcessLimits {
     let limits = &plan.limits;
     let alone = by == LimitsBy::Rlimits;
-    Rlimits {
-        // The group is looked at now and then, and goes first: it also counts what has ended.
+    ProcessLimits {
+        // The group is checked periodically, and its limit is reached first: it also counts ended processes.
         cpu_seconds: limits
             .cpu_seconds
             .map(|seconds| if alone { seconds } else { seconds.saturating_add(2) }),
-        processes: limits.pids.filter(|_| alone).map(|count| count.saturating_add(beside())),
+        processes: limits
+            .pids
+            .filter(|_| alone)
+            .map(|count| count.saturating_add(beside())),
         data: limits.memory.filter(|_| alone),
     }
 }

@@ -1,4 +1,4 @@
-//! Why there is no outcome.
+//! Why a run has no outcome.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,45 +6,98 @@ use std::path::PathBuf;
 use crate::limits::LimitError;
 use crate::plan::PlanError;
 
-pub(super) const SEE_DOCTOR: &str = "run `avfs doctor` to see what is missing";
+/// What the user can do about a run that could not be isolated or limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LaunchHint {
+    /// Bubblewrap is missing.
+    InstallBubblewrap,
+    /// Check what is missing on this machine.
+    CheckMachine,
+    /// Check what forbids user namespaces here.
+    AllowNamespaces,
+    /// Check which limits this machine offers.
+    CheckLimits,
+    /// The run needs a full sandbox, which Landlock alone does not provide.
+    UseBubblewrap,
+    /// The kernel was started without Landlock.
+    EnableLandlock,
+    /// Linux 6.12 or bubblewrap is needed.
+    UpdateKernel,
+    /// A container runtime is missing.
+    InstallContainerRuntime,
+    /// A daemon with the Engine API is needed.
+    StartDaemon,
+    /// A container has no system without an image.
+    NameImage,
+}
 
-/// A run that did not take place. Nothing of the command has run.
+/// A run that did not take place. The command was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
+    /// The plan itself cannot be executed.
     #[error(transparent)]
     Plan(PlanError),
+    /// Bubblewrap is not there.
     #[error("bubblewrap is not installed: there is no {program:?}")]
-    NoBubblewrap { program: PathBuf },
+    NoBubblewrap {
+        /// Where it was expected.
+        program: PathBuf,
+    },
+    /// No container runtime was found.
+    #[error("no container runtime is installed in its usual place: looked for {wanted}")]
+    NoRuntime {
+        /// The names that were looked for.
+        wanted: String,
+    },
     /// The kernel or the system does not let us make the sandbox.
     #[error("the command cannot be isolated: {reason}")]
-    CannotIsolate { reason: String, hint: &'static str },
+    CannotIsolate {
+        /// What is missing or forbidden.
+        reason: String,
+        /// What the user can do about it.
+        hint: LaunchHint,
+    },
+    /// The directory that should be the workspace cannot be opened.
     #[error("the workspace {path:?} cannot be used")]
     Workspace {
+        /// The directory.
         path: PathBuf,
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
+    /// The working directory does not exist inside.
     #[error("there is no working directory {path:?} in the sandbox")]
-    NoDirectory { path: PathBuf },
-    /// It was not wanted any more when the sandbox was ready.
+    NoDirectory {
+        /// Its path there.
+        path: PathBuf,
+    },
+    /// The run was no longer wanted when the sandbox was ready.
     #[error("the run was withdrawn before it began")]
     Withdrawn,
+    /// The limits could not be set.
     #[error("limits cannot be set")]
     Limits(#[source] LimitError),
+    /// Another call of the system failed.
     #[error("{doing}")]
     System {
+        /// What was attempted.
         doing: &'static str,
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
 impl LaunchError {
-    /// A word for programs, which stays as it is.
+    /// A stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Plan(_) => "bad_plan",
-            Self::NoBubblewrap { .. } | Self::CannotIsolate { .. } => "cannot_isolate",
+            Self::NoBubblewrap { .. } | Self::NoRuntime { .. } | Self::CannotIsolate { .. } => {
+                "cannot_isolate"
+            }
             Self::Workspace { .. } => "workspace_unusable",
             Self::NoDirectory { .. } => "no_such_directory",
             Self::Withdrawn => "withdrawn",
@@ -53,15 +106,13 @@ impl LaunchError {
         }
     }
 
-    /// What can be done about it.
-    pub fn hint(&self) -> Option<&'static str> {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<LaunchHint> {
         match self {
-            Self::NoBubblewrap { .. } => Some(
-                "install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap; \
-                 Arch: pacman -S bubblewrap), or run with --isolation landlock",
-            ),
-            Self::CannotIsolate { hint, .. } => Some(hint),
-            Self::Limits(_) => Some("run `avfs doctor` to see which limits this system offers"),
+            Self::NoBubblewrap { .. } => Some(LaunchHint::InstallBubblewrap),
+            Self::NoRuntime { .. } => Some(LaunchHint::InstallContainerRuntime),
+            Self::CannotIsolate { hint, .. } => Some(*hint),
+            Self::Limits(_) => Some(LaunchHint::CheckLimits),
             Self::Plan(_)
             | Self::Workspace { .. }
             | Self::NoDirectory { .. }
@@ -75,20 +126,27 @@ impl LaunchError {
         move |source| Self::System { doing, source }
     }
 
-    /// Bubblewrap is there, and is no program that we can run.
+    /// Bubblewrap exists, and cannot be executed.
     pub(crate) fn no_start(source: io::Error) -> Self {
-        Self::CannotIsolate { reason: format!("bubblewrap cannot be started: {source}"), hint: SEE_DOCTOR }
+        Self::CannotIsolate {
+            reason: format!("bubblewrap cannot be started: {source}"),
+            hint: LaunchHint::CheckMachine,
+        }
     }
 
-    /// What bubblewrap said before it gave up, with the way out of the usual causes.
-    pub(crate) fn bubblewrap_said(text: &str) -> Self {
+    /// The message of the program that builds sandboxes before it gave up, with a remedy for the usual causes.
+    pub(crate) fn builder_said(builder: &str, text: &str) -> Self {
         let reason = text.trim().to_owned();
-        let reason = if reason.is_empty() { "bubblewrap ended without a word".to_owned() } else { reason };
+        let reason = if reason.is_empty() {
+            format!("{builder} ended without a word")
+        } else {
+            reason
+        };
         let about_namespaces = ["namespace", "uid map", "Operation not permitted"];
         let hint = if about_namespaces.iter().any(|word| reason.contains(word)) {
-            "user namespaces are not available here: `avfs doctor` says what forbids them and how to allow them"
+            LaunchHint::AllowNamespaces
         } else {
-            SEE_DOCTOR
+            LaunchHint::CheckMachine
         };
         Self::CannotIsolate { reason, hint }
     }

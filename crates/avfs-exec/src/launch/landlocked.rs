@@ -11,69 +11,83 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::child::{Start, is_root};
-use super::ending::{Told, group_for, outcome, rlimits};
-use super::pipes::{Inner, pipes};
-use super::supervise::{Killing, Watched, supervise};
-use super::{Inside, Isolation, LaunchError, Launcher, Outcome, Run};
-use crate::inside::{Sockets, Spec, Standing, landlock_abi};
-use crate::limits::{Group, LimitsBy, stale};
-use crate::plan::{Access, Network, Plan, UNPRIVILEGED, WORKSPACE, host_access};
+use super::built::BuilderProcess;
+use super::child::{ChildStart, is_root};
+use super::ending::{RunFacts, group_for, outcome, rlimits};
+use super::pipes::{StageEnds, pipes};
+use super::supervise::{KillTarget, WatchedRun, supervise};
+use super::{InnerProgram, Isolation, LaunchError, LaunchHint, LaunchOutcome, LaunchRequest, Launcher};
+use crate::limits::{ControlGroup, LimitsBy, stale};
+use crate::plan::{Network, SandboxPlan, UNPRIVILEGED, WORKSPACE, host_access};
+use avfs_inside::{PathAccess, SocketKinds, StageRole, StageSpec, StageWork, landlock_abi};
 
-/// Before this, signals reach every process of the same user, and no filter can tell a process of the run from others.
+/// With older versions, signals reach every process of the same user, and no filter can distinguish a process
+/// of the run from others.
 const FIRST_WITH_SCOPES: u32 = 6;
 
 /// Runs commands under Landlock alone. The workspace is at its own path, because there is no other tree.
 #[derive(Debug)]
 pub struct Landlocked {
-    inside: Inside,
+    inside: InnerProgram,
 }
 
 impl Landlocked {
-    pub fn new(inside: Inside) -> Self {
+    /// Landlock around the command; `inside` sets it up.
+    pub fn new(inside: InnerProgram) -> Self {
         Self { inside }
     }
 
-    fn start(&self, inner: &Inner, talk: OwnedFd) -> io::Result<Start> {
+    fn start(&self, inner: &StageEnds, talk: OwnedFd) -> io::Result<ChildStart> {
         // By its descriptor, because the user of the run may not be able to reach its path.
         let program = File::open(&self.inside.program)?;
         let mut arguments = self.inside.arguments.clone();
         arguments.push(inner.descriptors(None).argument().into());
-        Ok(Start {
+        Ok(ChildStart {
             program: format!("/proc/self/fd/{}", program.as_raw_fd()).into(),
             arguments,
             keep: inner.numbers(),
             held: vec![program.into()],
             talk,
             staged: None,
-            // It has to outlive its launcher for a moment, to end what it has started.
+            // It must outlive its launcher for a moment, to end the processes that it has started.
             dies_with_parent: false,
+            renumbered_from: None,
         })
     }
 }
 
 impl Launcher for Landlocked {
-    fn launch(&self, mut run: Run<'_>) -> Result<Outcome, LaunchError> {
+    fn launch(&self, mut run: LaunchRequest<'_>) -> Result<LaunchOutcome, LaunchError> {
         let system = LaunchError::system;
         run.plan.check()?;
         if !run.is_wanted() {
             return Err(LaunchError::Withdrawn);
         }
-        let Run { plan, stdin, cancel, events, outlets, .. } = run;
+        let LaunchRequest {
+            plan,
+            stdin,
+            cancel,
+            events,
+            outlets,
+            ..
+        } = run;
         let since = Instant::now();
         let abi = usable_abi(plan)?;
-        let private = Private::new().map_err(system("making private directories"))?;
+        let private = PrivateDirectories::new().map_err(system("making private directories"))?;
         let (group, entrances) = group_for(&plan.limits)?;
         let (outer, inner, talk) = pipes(stdin, entrances).map_err(system("making pipes"))?;
-        let start = self.start(&inner, talk).map_err(system("opening our own program"))?;
+        let start = self
+            .start(&inner, talk)
+            .map_err(system("opening our own program"))?;
         let child = start.spawn().map_err(system("starting our own program"))?;
         drop(inner);
-        let by = group.as_ref().map_or(LimitsBy::Rlimits, Group::by);
+        let by = group.as_ref().map_or(LimitsBy::Rlimits, ControlGroup::by);
         let (limits, group_ref) = (&plan.limits, group.as_ref());
-        let killing = Killing::Stage;
+        let killing = KillTarget::Stage;
         let spec = spec_of(plan, &private, by);
-        let watched = Watched {
-            child,
+        let watched = WatchedRun {
+            builder: BuilderProcess::Child(child),
+            servers: &[],
             outer,
             info: None,
             group: group_ref,
@@ -86,25 +100,41 @@ impl Launcher for Landlocked {
             killing,
             refusals: None,
             spec,
+            processes: None,
         };
         let ended = supervise(watched).map_err(system("watching the run"))?;
         let isolation = Isolation::Landlock { abi };
-        outcome(plan, ended, Told { since, isolation, group, refusals: Vec::new() })
+        outcome(
+            plan,
+            ended,
+            RunFacts {
+                since,
+                isolation,
+                group,
+                refusals: Vec::new(),
+                name: "avfs-inside",
+            },
+        )
     }
 }
 
-fn usable_abi(plan: &Plan) -> Result<u32, LaunchError> {
-    let cannot = |reason: &str, hint| Err(LaunchError::CannotIsolate { reason: reason.to_owned(), hint });
+fn usable_abi(plan: &SandboxPlan) -> Result<u32, LaunchError> {
+    let cannot = |reason: &str, hint| {
+        Err(LaunchError::CannotIsolate {
+            reason: reason.to_owned(),
+            hint,
+        })
+    };
     if let Network::Hosts(_) = plan.network {
         return cannot(
             "without a network of its own, a run cannot be kept to a list of hosts",
-            "use bubblewrap for it",
+            LaunchHint::UseBubblewrap,
         );
     }
     if !plan.published.is_empty() {
         return cannot(
             "without a network of its own, a run has no ports to publish",
-            "use bubblewrap for it",
+            LaunchHint::UseBubblewrap,
         );
     }
     check_abi(landlock_abi())
@@ -116,72 +146,106 @@ fn check_abi(abi: u32) -> Result<u32, LaunchError> {
         abi if abi >= FIRST_WITH_SCOPES => Ok(abi),
         0 => cannot(
             "this kernel has no Landlock".to_owned(),
-            "boot with `lsm=landlock,…`, or install bubblewrap",
+            LaunchHint::EnableLandlock,
         ),
         abi => cannot(
             format!(
                 "Landlock is too old here (interface {abi}): signals would reach other processes of the user"
             ),
-            "Linux 6.12 or newer is needed, or bubblewrap",
+            LaunchHint::UpdateKernel,
         ),
     }
 }
 
-fn spec_of(plan: &Plan, private: &Private, by: LimitsBy) -> Spec {
+fn spec_of(plan: &SandboxPlan, private: &PrivateDirectories, by: LimitsBy) -> StageSpec {
     let mut access = host_access(plan);
-    access.extend([private.home(), private.tmp()].map(|path| (path, Access::Write)));
-    access.push((plan.workspace.clone(), if plan.read_only { Access::Read } else { Access::Write }));
-    Spec {
-        standing: Standing::Keeper,
-        command: plan.command.clone(),
+    access.extend([private.home(), private.tmp()].map(|path| (path, PathAccess::Write)));
+    access.push((
+        plan.workspace.clone(),
+        if plan.read_only {
+            PathAccess::Read
+        } else {
+            PathAccess::Write
+        },
+    ));
+    StageSpec {
+        standing: StageRole::Keeper,
+        work: StageWork::Command(plan.command.clone()),
         env: environment_of(plan, private),
         cwd: on_host(plan, &plan.cwd),
         access,
-        // Nothing keeps local sockets apart by their paths, so there are none.
-        sockets: if plan.network.is_host() { Sockets::Internet } else { Sockets::Pairs },
+        // Local sockets cannot be separated by their paths, so none are allowed.
+        sockets: if plan.network.is_host() {
+            SocketKinds::Internet
+        } else {
+            SocketKinds::Pairs
+        },
         listens: Vec::new(),
         rlimits: rlimits(plan, by, threads_of_user),
     }
 }
 
-fn environment_of(plan: &Plan, private: &Private) -> Vec<(OsString, OsString)> {
+fn environment_of(plan: &SandboxPlan, private: &PrivateDirectories) -> Vec<(OsString, OsString)> {
     let mut env = plan.env.clone();
     env.push(("HOME".into(), private.home().into()));
     env.push(("TMPDIR".into(), private.tmp().into()));
     env
 }
 
-/// What the user of the run has running already: the kernel limits all of it together.
+/// The number of running threads of the user of the run: the kernel limits all of them together.
 fn threads_of_user() -> u64 {
-    let user = if is_root() { UNPRIVILEGED } else { rustix::process::geteuid().as_raw() };
-    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
-    let own = entries.flatten().filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == user));
-    own.filter_map(|entry| threads_in(&fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+    let user = if is_root() {
+        UNPRIVILEGED
+    } else {
+        rustix::process::geteuid().as_raw()
+    };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return 0;
+    };
+    let own = entries
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == user));
+    own.filter_map(|entry| threads_in(&fs::read_to_string(entry.path().join("status")).ok()?))
+        .sum()
 }
 
 fn threads_in(status: &str) -> Option<u64> {
-    status.lines().find_map(|line| line.strip_prefix("Threads:")?.trim().parse().ok())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Threads:")?.trim().parse().ok())
 }
 
-/// Where a path of the sandbox is on the host.
-fn on_host(plan: &Plan, path: &Path) -> PathBuf {
-    let below = |place: &Path| path.strip_prefix(place).ok().map(|rest| plan.workspace.join(rest));
+/// The path on the host for a path of the sandbox.
+fn on_host(plan: &SandboxPlan, path: &Path) -> PathBuf {
+    let below = |place: &Path| {
+        path.strip_prefix(place)
+            .ok()
+            .map(|rest| plan.workspace.join(rest))
+    };
     let also = plan.also_at.as_deref().and_then(below);
-    below(Path::new(WORKSPACE)).or(also).unwrap_or_else(|| path.to_owned())
+    below(Path::new(WORKSPACE))
+        .or(also)
+        .unwrap_or_else(|| path.to_owned())
 }
 
-/// Directories of a run on the host, which go with it.
-struct Private {
+/// Directories of a run on the host, which are removed with it.
+struct PrivateDirectories {
     directory: TempDir,
 }
 
-impl Private {
+impl PrivateDirectories {
     fn new() -> io::Result<Self> {
         remove_left_over(&std::env::temp_dir());
         let prefix = format!("{}.", stale::name());
-        let own = Self { directory: tempfile::Builder::new().prefix(&prefix).tempdir()? };
+        let own = Self {
+            directory: tempfile::Builder::new().prefix(&prefix).tempdir()?,
+        };
         let give = |path: &Path| {
-            if is_root() { chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED)) } else { Ok(()) }
+            if is_root() {
+                chown(path, Some(UNPRIVILEGED), Some(UNPRIVILEGED))
+            } else {
+                Ok(())
+            }
         };
         for path in [own.home(), own.tmp()] {
             fs::DirBuilder::new().mode(0o700).create(&path)?;
@@ -200,14 +264,20 @@ impl Private {
     }
 }
 
-/// Removes what killed launchers of the same user left.
+/// Removes the leftovers of killed launchers of the same user.
 fn remove_left_over(place: &Path) {
-    let users = if is_root() { vec![0, UNPRIVILEGED] } else { vec![rustix::process::geteuid().as_raw()] };
+    let users = if is_root() {
+        vec![0, UNPRIVILEGED]
+    } else {
+        vec![rustix::process::geteuid().as_raw()]
+    };
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
-        let ours = entry.metadata().is_ok_and(|found| found.is_dir() && users.contains(&found.uid()));
+        let ours = entry
+            .metadata()
+            .is_ok_and(|found| found.is_dir() && users.contains(&found.uid()));
         if ours && entry.file_name().to_str().is_some_and(stale::is_left_over) {
-            // Somebody else may have been faster.
+            // Another process may have been faster.
             fs::remove_dir_all(entry.path()).ok();
         }
     }
@@ -235,7 +305,10 @@ mod tests {
 
     #[test]
     fn paths_of_the_sandbox_are_found_on_the_host() {
-        let plan = Plan { also_at: Some("/home/me/app".into()), ..Plan::new("/var/forks/7", ["true"]) };
+        let plan = SandboxPlan {
+            also_at: Some("/home/me/app".into()),
+            ..SandboxPlan::new("/var/forks/7", ["true"])
+        };
         for (inside, host) in [
             ("/workspace", "/var/forks/7"),
             ("/workspace/src", "/var/forks/7/src"),

@@ -1,4 +1,4 @@
-//! The ends of everything between a launcher and a run.
+//! The ends of all pipes and sockets between a launcher and a run.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -10,17 +10,17 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Stdin;
 use super::child::{is_root, numbers};
-use crate::inside::{Channel, Descriptors};
 use crate::plan::UNPRIVILEGED;
+use avfs_inside::{StageChannel, StageDescriptors};
 
-/// What stays with the launcher.
-pub(super) struct Outer {
-    pub(super) channel: Channel,
-    /// What the command prints. Given to those who read it: a second descriptor would keep the pipe open.
+/// The launcher's ends.
+pub(super) struct LauncherEnds {
+    pub(super) channel: StageChannel,
+    /// The command's output. Moved to the reader: a second descriptor would keep the pipe open.
     pub(super) output: Option<OutputPipes>,
-    /// What the programs say that build the sandbox.
+    /// Messages of the programs that build the sandbox.
     pub(super) talk: OwnedFd,
-    pub(super) feed: Option<Feed>,
+    pub(super) feed: Option<InputFeed>,
 }
 
 pub(super) struct OutputPipes {
@@ -28,8 +28,8 @@ pub(super) struct OutputPipes {
     pub(super) stderr: OwnedFd,
 }
 
-/// What goes to the stage. The launcher drops it once the stage has it, or would wait for itself.
-pub(super) struct Inner {
+/// The stage's ends. The launcher drops them once the stage has them; otherwise it would wait for itself.
+pub(super) struct StageEnds {
     pub(super) control: OwnedFd,
     pub(super) stdin: OwnedFd,
     pub(super) stdout: OwnedFd,
@@ -39,10 +39,10 @@ pub(super) struct Inner {
     pub(super) entrances: Vec<OwnedFd>,
 }
 
-impl Inner {
-    /// The numbers that the stage is told.
-    pub(super) fn descriptors(&self, network: Option<&OwnedFd>) -> Descriptors {
-        Descriptors {
+impl StageEnds {
+    /// The numbers that are passed to the stage.
+    pub(super) fn descriptors(&self, network: Option<&OwnedFd>) -> StageDescriptors {
+        StageDescriptors {
             control: self.control.as_raw_fd(),
             stdin: self.stdin.as_raw_fd(),
             stdout: self.stdout.as_raw_fd(),
@@ -50,6 +50,7 @@ impl Inner {
             network: network.map(AsRawFd::as_raw_fd),
             terminal: self.terminal.as_ref().map(AsRawFd::as_raw_fd),
             entrances: numbers(&self.entrances),
+            identity: None,
         }
     }
 
@@ -60,14 +61,14 @@ impl Inner {
 }
 
 /// Bytes on their way to the command's standard input.
-pub(super) struct Feed {
+pub(super) struct InputFeed {
     pub(super) pipe: OwnedFd,
     pub(super) bytes: Vec<u8>,
     pub(super) sent: usize,
 }
 
-/// Makes both sides, and the end that the sandbox's builder talks to.
-pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer, Inner, OwnedFd)> {
+/// Creates both sides, and the end for messages of the sandbox's builder.
+pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(LauncherEnds, StageEnds, OwnedFd)> {
     let (control, inner_control) = socket_pair(SocketType::STREAM)?;
     let (stdout, inner_stdout) = output_pipe()?;
     let (stderr, inner_stderr) = output_pipe()?;
@@ -77,9 +78,13 @@ pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer,
         other => (other, None),
     };
     let (feed, inner_stdin) = input(stdin)?;
-    let outer =
-        Outer { channel: Channel::new(control), output: Some(OutputPipes { stdout, stderr }), talk, feed };
-    let inner = Inner {
+    let outer = LauncherEnds {
+        channel: StageChannel::new(control),
+        output: Some(OutputPipes { stdout, stderr }),
+        talk,
+        feed,
+    };
+    let inner = StageEnds {
         control: inner_control,
         stdin: inner_stdin,
         stdout: inner_stdout,
@@ -91,10 +96,15 @@ pub(super) fn pipes(stdin: Stdin, entrances: Vec<OwnedFd>) -> io::Result<(Outer,
 }
 
 pub(super) fn socket_pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
+    Ok(rustix::net::socketpair(
+        AddressFamily::UNIX,
+        kind,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
 }
 
-/// A file in memory, at its beginning.
+/// A file in memory, positioned at its beginning.
 pub(super) fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(rustix::fs::memfd_create("file", MemfdFlags::CLOEXEC)?);
     file.write_all(contents)?;
@@ -103,30 +113,40 @@ pub(super) fn in_memory(contents: &[u8]) -> io::Result<OwnedFd> {
 }
 
 /// A pipe whose outer end does not block.
-pub(super) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (outer, inner) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::fs::fcntl_setfl(&outer, OFlags::NONBLOCK)?;
     give_away(&inner)?;
     Ok((outer, inner))
 }
 
-fn input(stdin: Stdin) -> io::Result<(Option<Feed>, OwnedFd)> {
+/// The same in the other direction: bytes that are written outside are read inside.
+pub(crate) fn pipe_for_input() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (inner, outer) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&outer, OFlags::NONBLOCK)?;
+    give_away(&inner)?;
+    Ok((outer, inner))
+}
+
+fn input(stdin: Stdin) -> io::Result<(Option<InputFeed>, OwnedFd)> {
     match stdin {
         Stdin::Nothing | Stdin::Terminal(_) => Ok((None, File::open("/dev/null")?.into())),
         Stdin::File(file) => Ok((None, file.into())),
         Stdin::Bytes(bytes) => {
-            let (inner, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
-            rustix::fs::fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
-            give_away(&inner)?;
-            Ok((Some(Feed { pipe, bytes, sent: 0 }), inner))
+            let (pipe, inner) = pipe_for_input()?;
+            Ok((Some(InputFeed { pipe, bytes, sent: 0 }), inner))
         }
     }
 }
 
-/// Programs open `/dev/stdout` anew, which takes the permission to open the pipe.
+/// Programs reopen `/dev/stdout`, which requires permission to open the pipe.
 fn give_away(pipe: &OwnedFd) -> io::Result<()> {
     if !is_root() {
         return Ok(());
     }
-    Ok(rustix::fs::fchown(pipe, Some(Uid::from_raw(UNPRIVILEGED)), Some(Gid::from_raw(UNPRIVILEGED)))?)
+    Ok(rustix::fs::fchown(
+        pipe,
+        Some(Uid::from_raw(UNPRIVILEGED)),
+        Some(Gid::from_raw(UNPRIVILEGED)),
+    )?)
 }

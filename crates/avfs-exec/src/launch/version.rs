@@ -1,4 +1,4 @@
-//! Which version of a program is installed, asked once for each program that is ever installed.
+//! The installed version of a program, queried once for each program that is ever installed.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -8,44 +8,55 @@ use std::sync::OnceLock;
 
 /// The version of one program.
 #[derive(Debug, Default)]
-pub(super) struct Version {
+pub(super) struct ProgramVersion {
     known: OnceLock<String>,
-    /// Where it is kept between runs.
+    /// Where it is cached between runs.
     place: Option<PathBuf>,
 }
 
-/// A question under way; nothing, if the answer was known.
+/// A running query; `None` if the answer was known.
 #[derive(Debug, Default)]
-pub(super) struct Asked(Option<(String, Child)>);
+pub(super) struct VersionQuery(Option<(String, Child)>);
 
-impl Version {
+impl ProgramVersion {
     pub(super) fn kept_in(place: PathBuf) -> Self {
-        Self { known: OnceLock::new(), place: Some(place) }
+        Self {
+            known: OnceLock::new(),
+            place: Some(place),
+        }
     }
 
-    /// Asks in the background, if nobody has asked this very program before.
-    pub(super) fn ask(&self, program: &Path) -> io::Result<Asked> {
+    /// Starts a query in the background, unless the answer for this program is known.
+    pub(super) fn ask(&self, program: &Path) -> io::Result<VersionQuery> {
         if self.known.get().is_some() {
-            return Ok(Asked(None));
+            return Ok(VersionQuery(None));
         }
         let identity = identity(program)?;
         if let Some(version) = self.recall(&identity) {
             self.known.get_or_init(|| version);
-            return Ok(Asked(None));
+            return Ok(VersionQuery(None));
         }
         let mut command = Command::new(program);
-        command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Ok(Asked(Some((identity, command.spawn()?))))
+        command
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        Ok(VersionQuery(Some((identity, command.spawn()?))))
     }
 
-    /// The last word of the answer.
-    pub(super) fn told(&self, asked: Asked) -> io::Result<&str> {
-        let Asked(Some((identity, child))) = asked else {
+    /// The last word of the first line: others may be about libraries.
+    pub(super) fn told(&self, asked: VersionQuery) -> io::Result<&str> {
+        let VersionQuery(Some((identity, child))) = asked else {
             return Ok(self.known.get_or_init(unknown));
         };
         let output = child.wait_with_output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.split_whitespace().last().map_or_else(unknown, str::to_owned);
+        let first = text.lines().next().unwrap_or_default();
+        let version = first
+            .split_whitespace()
+            .last()
+            .map_or_else(unknown, str::to_owned);
         if output.status.success() {
             self.keep(&identity, &version);
         }
@@ -59,8 +70,11 @@ impl Version {
     }
 
     fn keep(&self, identity: &str, version: &str) {
-        // If it cannot be kept, the next run asks again.
-        let _ = self.place.as_deref().map(|place| std::fs::write(place, format!("{identity} {version}\n")));
+        // If it cannot be cached, the next run queries it again.
+        let _ = self
+            .place
+            .as_deref()
+            .map(|place| std::fs::write(place, format!("{identity} {version}\n")));
     }
 }
 
@@ -68,13 +82,20 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// What changes when another program is put in its place.
+/// A value that changes when the program is replaced.
 fn identity(program: &Path) -> io::Result<String> {
     let found = std::fs::metadata(program)?;
-    let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    let times = [
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec(),
+    ];
     let [modified, modified_ns, changed, changed_ns] = times;
     let (device, inode, size) = (found.dev(), found.ino(), found.size());
-    Ok(format!("{device} {inode} {size} {modified}.{modified_ns:09} {changed}.{changed_ns:09}"))
+    Ok(format!(
+        "{device} {inode} {size} {modified}.{modified_ns:09} {changed}.{changed_ns:09}"
+    ))
 }
 
 #[cfg(test)]
@@ -84,13 +105,16 @@ mod tests {
     use super::*;
 
     fn says(program: &Path, text: &str) {
-        std::fs::write(program, format!("#!/bin/sh\necho asked >>\"$0.asked\"\necho bubblewrap {text}\n"))
-            .unwrap();
+        std::fs::write(
+            program,
+            format!("#!/bin/sh\necho asked >>\"$0.asked\"\necho bubblewrap {text}\n"),
+        )
+        .unwrap();
         std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     fn version(program: &Path, place: &Path) -> String {
-        let version = Version::kept_in(place.to_owned());
+        let version = ProgramVersion::kept_in(place.to_owned());
         let asked = version.ask(program).unwrap();
         version.told(asked).unwrap().to_owned()
     }
@@ -99,9 +123,17 @@ mod tests {
     fn a_program_is_asked_once_until_another_one_is_in_its_place() {
         let dir = tempfile::tempdir().unwrap();
         let (program, place) = (dir.path().join("bwrap"), dir.path().join("kept"));
-        let times_asked = || std::fs::read_to_string(dir.path().join("bwrap.asked")).unwrap().lines().count();
+        let times_asked = || {
+            std::fs::read_to_string(dir.path().join("bwrap.asked"))
+                .unwrap()
+                .lines()
+                .count()
+        };
         says(&program, "0.8.0");
-        assert_eq!([version(&program, &place), version(&program, &place)], ["0.8.0", "0.8.0"]);
+        assert_eq!(
+            [version(&program, &place), version(&program, &place)],
+            ["0.8.0", "0.8.0"]
+        );
         assert_eq!(times_asked(), 1);
         std::fs::remove_file(&program).unwrap();
         says(&program, "0.12.0");

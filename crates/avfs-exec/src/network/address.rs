@@ -1,8 +1,8 @@
-//! Addresses that lead somewhere private: this machine, its neighbours, what only insiders should reach.
+//! Private addresses: this machine, its neighbours, and networks that only insiders should reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is a public one, as far as its number tells.
+/// Whether an address is public, as far as its number shows.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -29,7 +29,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_documentation())
 }
 
-/// The older address that an address carries: it leads wherever that one does.
+/// The IPv4 address that is embedded in an address: it leads to the same place.
 pub(super) fn carried(address: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(address) = address else { return None };
     let embedded = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
@@ -56,7 +56,13 @@ mod tests {
 
     #[test]
     fn what_is_public_and_what_is_not() {
-        for public in ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101", "::ffff:8.8.8.8"] {
+        for public in [
+            "1.1.1.1",
+            "93.184.216.34",
+            "2606:4700::1111",
+            "64:ff9b::101:101",
+            "::ffff:8.8.8.8",
+        ] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }
         let private = [

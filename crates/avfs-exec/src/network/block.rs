@@ -8,25 +8,35 @@ use super::rule::port_of;
 
 /// Addresses that begin with the same bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct AddressBlock {
     first: IpAddr,
     bits: u32,
 }
 
-/// The ranges that private networks use. A block has to lie within one of them to list private addresses: a list of
-/// half the internet does not mean this machine's neighbours.
-const PRIVATE: [&str; 6] =
-    ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15", "fc00::/7"];
+/// The ranges that private networks use. A block must lie within one of them to include private addresses: a
+/// list of half the internet should not include this machine's neighbours.
+const PRIVATE: [&str; 6] = [
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "100.64.0.0/10",
+    "198.18.0.0/15",
+    "fc00::/7",
+];
 
-impl Block {
-    /// `ADDRESS/BITS` or `ADDRESS/BITS:PORT`. Otherwise what is wrong with it.
+impl AddressBlock {
+    /// Parses `ADDRESS/BITS` or `ADDRESS/BITS:PORT`. The error describes the problem.
     pub(super) fn parse_with_port(text: &str) -> Result<(Self, Option<u16>), String> {
         const EXPECTED: &str = "expected a block such as 10.1.0.0/16, and :PORT if only one is meant";
-        let split = text.split_once('/').map(|(first, rest)| match rest.split_once(':') {
-            Some((bits, port)) => (first, bits, port_of(port).map(Some)),
-            None => (first, rest, Some(None)),
-        });
-        let Some((first, bits, Some(port))) = split else { return Err(EXPECTED.to_owned()) };
+        let split = text
+            .split_once('/')
+            .map(|(first, rest)| match rest.split_once(':') {
+                Some((bits, port)) => (first, bits, port_of(port).map(Some)),
+                None => (first, rest, Some(None)),
+            });
+        let Some((first, bits, Some(port))) = split else {
+            return Err(EXPECTED.to_owned());
+        };
         Ok((Self::of(first, bits).ok_or(EXPECTED)?.checked()?, port))
     }
 
@@ -42,12 +52,13 @@ impl Block {
         Some(Self { first, bits })
     }
 
-    /// What has bits behind its prefix may be meant as one address, or as a block.
+    /// A block with bits set after its prefix is ambiguous: one address may be meant, or a block.
     fn checked(self) -> Result<Self, String> {
         let first = masked(self.first, self.bits);
-        match first == self.first {
-            true => Ok(self),
-            false => Err(format!("the block is {first}/{}", self.bits)),
+        if first == self.first {
+            Ok(self)
+        } else {
+            Err(format!("the block is {first}/{}", self.bits))
         }
     }
 
@@ -55,19 +66,24 @@ impl Block {
         self.first.is_ipv4() == address.is_ipv4() && masked(address, self.bits) == self.first
     }
 
-    /// Whether it lists an address. This machine and its link (where clouds keep credentials) are only ever listed one by
-    /// one.
+    /// Whether it includes an address. This machine and its link (where clouds keep credentials) must always
+    /// be listed one by one.
     pub(super) fn allows(&self, address: IpAddr) -> bool {
-        let is_private = || PRIVATE.iter().filter_map(|range| Self::parse(range)).any(|one| one.covers(self));
+        let is_private = || {
+            PRIVATE
+                .iter()
+                .filter_map(|range| Self::parse(range))
+                .any(|one| one.covers(self))
+        };
         self.contains(address) && (is_public(address) || is_private())
     }
 
-    fn covers(&self, other: &Block) -> bool {
+    fn covers(&self, other: &AddressBlock) -> bool {
         self.bits <= other.bits && self.contains(other.first)
     }
 }
 
-impl fmt::Display for Block {
+impl fmt::Display for AddressBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.first, self.bits)
     }
@@ -91,7 +107,9 @@ mod tests {
     use super::*;
 
     fn allows(block: &str, address: &str) -> bool {
-        Block::parse(block).unwrap().allows(address.parse().unwrap())
+        AddressBlock::parse(block)
+            .unwrap()
+            .allows(address.parse().unwrap())
     }
 
     #[test]
@@ -116,11 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_with_more_than_its_prefix_is_told_what_it_would_be() {
-        let error = |text: &str| Block::parse_with_port(text).unwrap_err();
+    fn block_with_bits_after_its_prefix_is_refused_with_the_possible_meanings() {
+        let error = |text: &str| AddressBlock::parse_with_port(text).unwrap_err();
         assert_eq!(error("10.1.2.3/16"), "the block is 10.1.0.0/16");
         assert!(error("10.1.0.0/33").starts_with("expected"));
         assert!(error("10.1.0.0/16:0").starts_with("expected"));
-        assert_eq!(Block::parse_with_port("10.1.0.0/16:80").unwrap().1, Some(80));
+        assert_eq!(
+            AddressBlock::parse_with_port("10.1.0.0/16:80").unwrap().1,
+            Some(80)
+        );
     }
 }

@@ -1,25 +1,30 @@
-//! What follows the head of a request for a page: as much as the head says, and nothing behind it. What came behind would
-//! be another request, which nobody has decided on.
+//! The body of a page request: exactly as long as the head says. Bytes after it would be another request,
+//! which has not been checked.
 
 use std::io::{self, BufRead, Read, Write};
 
-/// How long a body is.
+/// The length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum BodyLength {
     Bytes(u64),
     /// In chunks, each with its length in front.
     Chunks,
 }
 
-/// Longer lines are no lengths of chunks, and no trailers.
+/// Longer lines are neither lengths of chunks nor trailers.
 const LONGEST_LINE: u64 = 8 << 10;
 
-impl Body {
-    /// What the headers of a request say: names, and whole lines. Nothing if two readers could understand it differently.
+impl BodyLength {
+    /// Determines the body from the headers of a request: names, and whole lines. `None` if two readers could
+    /// understand it differently.
     pub(super) fn of(headers: &[(&str, &str)]) -> Option<Self> {
         let values = |wanted: &str| -> Vec<&str> {
-            let lines = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
-            lines.map(|(name, line)| line[name.len() + 1..].trim_matches(' ')).collect()
+            let lines = headers
+                .iter()
+                .filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            lines
+                .map(|(name, line)| line[name.len() + 1..].trim_matches(' '))
+                .collect()
         };
         match (&values("content-length")[..], &values("transfer-encoding")[..]) {
             ([], []) => Some(Self::Bytes(0)),
@@ -31,7 +36,7 @@ impl Body {
         }
     }
 
-    /// Copies a body, and nothing behind it.
+    /// Copies exactly one body.
     pub(super) fn copy(self, from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
         match self {
             Self::Bytes(count) => copy_exactly(from, to, count),
@@ -42,7 +47,11 @@ impl Body {
 
 fn copy_exactly(from: &mut impl BufRead, to: &mut impl Write, count: u64) -> io::Result<()> {
     let copied = io::copy(&mut from.take(count), to)?;
-    if copied < count { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    if copied < count {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    } else {
+        Ok(())
+    }
 }
 
 fn copy_chunks(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
@@ -59,16 +68,18 @@ fn copy_chunks(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
             return Err(io::ErrorKind::InvalidData.into());
         }
     }
-    // Trailers, and the empty line behind them.
+    // Trailers, and the empty line after them.
     while !copy_line(from, to)?.is_empty() {}
     Ok(())
 }
 
-/// Copies a line once it is known to be one. Answers it without its end.
+/// Copies a line once it is complete. Returns it without its end.
 fn copy_line(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<String> {
     let mut line = Vec::new();
     from.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-    let text = std::str::from_utf8(&line).ok().and_then(|line| line.strip_suffix("\r\n"));
+    let text = std::str::from_utf8(&line)
+        .ok()
+        .and_then(|line| line.strip_suffix("\r\n"));
     let Some(text) = text.filter(|text| !text.contains(char::is_control)) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
@@ -81,20 +92,32 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(body: Body, sent: &str, expected: Option<&str>) {
+    fn check(body: BodyLength, sent: &str, expected: Option<&str>) {
         let mut to = Vec::new();
         let copied = body.copy(&mut sent.as_bytes(), &mut to);
-        assert_eq!(copied.is_ok().then(|| String::from_utf8(to).unwrap()).as_deref(), expected, "{sent:?}");
+        assert_eq!(
+            copied.is_ok().then(|| String::from_utf8(to).unwrap()).as_deref(),
+            expected,
+            "{sent:?}"
+        );
     }
 
     #[test]
     fn what_follows_a_body_is_not_passed_on() {
-        check(Body::Bytes(0), "GET http://other.example/ HTTP/1.1\r\n\r\n", Some(""));
-        check(Body::Bytes(3), "abcGET http://other.example/", Some("abc"));
-        check(Body::Bytes(3), "ab", None);
-        check(Body::Chunks, "3\r\nabc\r\n0\r\n\r\nGET http://other.example/", Some("3\r\nabc\r\n0\r\n\r\n"));
         check(
-            Body::Chunks,
+            BodyLength::Bytes(0),
+            "GET http://other.example/ HTTP/1.1\r\n\r\n",
+            Some(""),
+        );
+        check(BodyLength::Bytes(3), "abcGET http://other.example/", Some("abc"));
+        check(BodyLength::Bytes(3), "ab", None);
+        check(
+            BodyLength::Chunks,
+            "3\r\nabc\r\n0\r\n\r\nGET http://other.example/",
+            Some("3\r\nabc\r\n0\r\n\r\n"),
+        );
+        check(
+            BodyLength::Chunks,
             "a;x=y\r\n0123456789\r\n0\r\nT: u\r\n\r\n.",
             Some("a;x=y\r\n0123456789\r\n0\r\nT: u\r\n\r\n"),
         );
@@ -111,7 +134,7 @@ mod tests {
             "3;\u{1}\r\nabc\r\n",
             "3",
         ] {
-            check(Body::Chunks, bad, None);
+            check(BodyLength::Chunks, bad, None);
         }
     }
 }

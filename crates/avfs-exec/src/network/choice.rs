@@ -1,38 +1,41 @@
-//! What a person says about the network of a run: `none`, `host`, hosts, or additions to what a run would have anyway.
+//! The user's choice of the network of a run: `none`, `host`, hosts, or additions to the default.
 
 use std::str::FromStr;
 
-use super::groups::{Group, groups};
+use super::groups::{HostGroup, groups};
 use super::rule::HostRule;
 use crate::plan::Network;
 
 /// One `--net`: words with commas between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkChoice {
-    /// What was said, for who wants to say more.
+    /// The original text, for messages.
     text: String,
-    /// Instead of what a run would have; nothing was said without a `+`.
+    /// Replaces the default; `None` if all words have a `+`.
     instead: Option<Network>,
-    /// Beside what a run would have.
+    /// Adds to the default.
     added: Vec<HostRule>,
 }
 
-/// A word of a choice that is none.
+/// A word that is not a valid choice.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadChoice(String);
 
 impl NetworkChoice {
-    /// What all choices come to: they add up, and what a run would have anyway counts if none of them says otherwise.
+    /// The combination of all choices: they add up, and the default applies unless one of them replaces it.
     pub fn all(choices: &[NetworkChoice], usual: Network) -> Network {
         let mut said = choices.iter().filter_map(|choice| choice.instead.clone());
         let first = said.next().unwrap_or(usual);
         let together = said.fold(first, add);
-        let added = choices.iter().flat_map(|choice| choice.added.iter().cloned()).collect();
+        let added = choices
+            .iter()
+            .flat_map(|choice| choice.added.iter().cloned())
+            .collect();
         add(together, Network::Hosts(added))
     }
 
-    /// As it was said.
+    /// The original text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -48,14 +51,22 @@ fn add(one: Network, other: Network) -> Network {
             all.push(host.clone());
         }
     }
-    if all.is_empty() { Network::None } else { Network::Hosts(all) }
+    if all.is_empty() {
+        Network::None
+    } else {
+        Network::Hosts(all)
+    }
 }
 
 impl FromStr for NetworkChoice {
     type Err = BadChoice;
 
     fn from_str(text: &str) -> Result<Self, BadChoice> {
-        let mut choice = Self { text: text.to_owned(), instead: None, added: Vec::new() };
+        let mut choice = Self {
+            text: text.to_owned(),
+            instead: None,
+            added: Vec::new(),
+        };
         if text.trim().is_empty() {
             choice.instead = Some(Network::None);
             return Ok(choice);
@@ -64,7 +75,9 @@ impl FromStr for NetworkChoice {
             match word.strip_prefix('+') {
                 Some("none" | "host") => {
                     let word = &word[1..];
-                    return Err(BadChoice(format!("'{word}' is no host to add; write --net {word}")));
+                    return Err(BadChoice(format!(
+                        "'{word}' is no host to add; write it without the plus"
+                    )));
                 }
                 Some(name) => choice.added.extend(added(name)?),
                 None => {
@@ -84,19 +97,22 @@ impl FromStr for NetworkChoice {
     }
 }
 
-/// In one word, `none` and `host` stand alone: with a host beside it, one of the two was not meant.
+/// Within one choice, `none` and `host` stand alone: combined with a host, one of the two would be a mistake.
 fn together(one: Network, other: Network) -> Result<Network, BadChoice> {
     match (&one, &other) {
         (Network::Hosts(_), Network::Hosts(_)) => Ok(add(one, other)),
-        _ => Err(BadChoice("'none' and 'host' stand alone, not in a list of hosts".to_owned())),
+        _ => Err(BadChoice(
+            "'none' and 'host' stand alone, not in a list of hosts".to_owned(),
+        )),
     }
 }
 
-/// What is added by one word is a group far more often than a host.
+/// A single added word is a group far more often than a host.
 fn added(name: &str) -> Result<Vec<HostRule>, BadChoice> {
-    if is_word(name) && Group::named(name).is_none() && near_group(name).is_none() {
+    if is_word(name) && HostGroup::named(name).is_none() && near_group(name).is_none() {
         return Err(BadChoice(format!(
-            "there is no group '{name}'; `avfs profiles groups` lists them, and a host of that name is written '{name}.'"
+            "there is no group '{name}'; there are {}, and a host of that name is written '{name}.'",
+            HostGroup::names()
         )));
     }
     hosts(name)
@@ -108,30 +124,35 @@ fn is_word(name: &str) -> bool {
 
 /// The hosts of a group, or one host.
 fn hosts(name: &str) -> Result<Vec<HostRule>, BadChoice> {
-    if let Some(group) = Group::named(name) {
+    if let Some(group) = HostGroup::named(name) {
         return Ok(group.hosts.clone());
     }
     if let Some(near) = near_group(name) {
         return Err(BadChoice(format!(
-            "there is no group '{name}'; did you mean '{near}'? `avfs profiles groups` lists them, and a host of that \
-             name is written '{name}.'"
+            "there is no group '{name}'; did you mean '{near}'? A host of that name is written '{name}.'"
         )));
     }
-    let rule: HostRule =
-        name.parse().map_err(|error: super::rule::BadHostRule| BadChoice(error.to_string()))?;
+    let rule: HostRule = name
+        .parse()
+        .map_err(|error: super::rule::BadHostRule| BadChoice(error.to_string()))?;
     match rule.trouble() {
         Some(trouble) => Err(BadChoice(trouble)),
         None => Ok(vec![rule]),
     }
 }
 
-/// A group that may have been meant: hosts seldom have names of one word.
+/// A similar group that may have been meant: hosts rarely have single-word names.
 fn near_group(name: &str) -> Option<&'static str> {
     let is_word = is_word(name);
     let scored = groups().iter().map(|group| {
-        (strsim::damerau_levenshtein(&name.to_ascii_lowercase(), &group.name), group.name.as_str())
+        (
+            strsim::damerau_levenshtein(&name.to_ascii_lowercase(), &group.name),
+            group.name.as_str(),
+        )
     });
-    let near = scored.filter(|(distance, group)| is_word && *distance <= group.len() / 3).min();
+    let near = scored
+        .filter(|(distance, group)| is_word && *distance <= group.len() / 3)
+        .min();
     near.map(|(_, group)| group)
 }
 
@@ -144,7 +165,11 @@ mod tests {
         match NetworkChoice::all(&choices, usual) {
             Network::None => "none".to_owned(),
             Network::Host => "host".to_owned(),
-            Network::Hosts(hosts) => hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            Network::Hosts(hosts) => hosts
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(" "),
         }
     }
 
@@ -157,17 +182,26 @@ mod tests {
         assert_eq!(all(&[], usual()), "usual.example");
         assert_eq!(all(&["a.example"], usual()), "a.example");
         assert_eq!(all(&["+a.example"], usual()), "usual.example a.example");
-        assert_eq!(all(&["+pypi"], usual()), "usual.example pypi.org files.pythonhosted.org");
+        assert_eq!(
+            all(&["+pypi"], usual()),
+            "usual.example pypi.org files.pythonhosted.org"
+        );
         assert_eq!(all(&["pypi"], usual()), "pypi.org files.pythonhosted.org");
         assert_eq!(all(&["a.example,+b.example"], usual()), "a.example b.example");
         assert_eq!(all(&["none"], usual()), "none");
         assert_eq!(all(&[""], usual()), "none");
-        assert_eq!(all(&["+10.1.0.0/16,+127.0.0.1:11434"], Network::None), "10.1.0.0/16 127.0.0.1:11434");
+        assert_eq!(
+            all(&["+10.1.0.0/16,+127.0.0.1:11434"], Network::None),
+            "10.1.0.0/16 127.0.0.1:11434"
+        );
     }
 
     #[test]
     fn several_choices_add_up() {
-        assert_eq!(all(&["+a.example", "+b.example"], usual()), "usual.example a.example b.example");
+        assert_eq!(
+            all(&["+a.example", "+b.example"], usual()),
+            "usual.example a.example b.example"
+        );
         assert_eq!(all(&["a.example", "b.example"], usual()), "a.example b.example");
         assert_eq!(all(&["none", "+a.example"], usual()), "a.example");
         assert_eq!(all(&["a.example", "host"], usual()), "host");
@@ -181,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_meant_is_told() {
+    fn likely_mistakes_are_reported() {
         check("+crate", "did you mean 'crates'?");
-        check("+none", "write --net none");
+        check("+none", "write it without the plus");
         check("+nosuchgroup", "there is no group 'nosuchgroup'");
         assert!("+nosuchgroup.".parse::<NetworkChoice>().is_ok());
         check("none,a.example", "stand alone");

@@ -1,11 +1,11 @@
-//! Bytes between two connections, until both sides have said all.
+//! Copies bytes between two connections, until both sides have finished.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use super::body::Body;
+use super::body::BodyLength;
 
-/// Copies in both directions. The end of one direction is passed on; the other may still have something to say.
+/// Copies in both directions. The end of one direction is passed on; the other one may continue.
 pub(super) fn both_ways(inside: &TcpStream, outside: &TcpStream) -> io::Result<()> {
     let answer = (outside.try_clone()?, inside.try_clone()?);
     let back = std::thread::Builder::new()
@@ -17,11 +17,11 @@ pub(super) fn both_ways(inside: &TcpStream, outside: &TcpStream) -> io::Result<(
     Ok(())
 }
 
-/// Copies the body of one request, of which `begun` has come already, and all of its answer.
+/// Copies the body of one request, of which `begun` has already arrived, and its complete answer.
 pub(super) fn one_request(
     inside: &TcpStream,
     outside: &TcpStream,
-    body: Body,
+    body: BodyLength,
     begun: &[u8],
 ) -> io::Result<()> {
     let answer = (outside.try_clone()?, inside.try_clone()?);
@@ -30,7 +30,8 @@ pub(super) fn one_request(
         .spawn(move || one_way(&answer.0, &answer.1))?;
     let mut to = outside;
     match body.copy(&mut BufReader::new(begun.chain(inside)), &mut to) {
-        // Whatever else is said inside is for nobody; the end of it tells that the answer is not waited for any more.
+        // Further bytes from inside are discarded; their end shows that the client no longer waits for the
+        // answer.
         Ok(()) => drop(io::copy(&mut { inside }, &mut io::sink())),
         Err(_) => drop(outside.shutdown(Shutdown::Both)),
     }
@@ -53,7 +54,7 @@ fn one_way(from: &TcpStream, to: &TcpStream) {
             break;
         }
     }
-    // Whoever is gone need not be told.
+    // The other side may be gone.
     to.shutdown(Shutdown::Write).ok();
     from.shutdown(Shutdown::Read).ok();
 }

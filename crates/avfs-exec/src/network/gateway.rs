@@ -1,5 +1,6 @@
-//! The network of one run, seen from outside of the sandbox: its proxy, the addresses of this machine that it reaches, and
-//! the ports of it that this machine reaches. All sockets inside were made there; nothing of this runs inside.
+//! The network of one run, as seen from outside of the sandbox: its proxy, the addresses of this machine that
+//! it reaches, and its ports that this machine reaches. All sockets inside were created by the stage; no code
+//! of the gateway runs inside.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,73 +13,78 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::forward::both_ways;
-use super::listening::Listening;
-use super::proxy::Proxy;
-use super::publish::Published;
-use super::reach::{Reach, dial};
+use super::listening::ListeningAddresses;
+use super::proxy::NetworkProxy;
+use super::publish::PublishedPort;
+use super::reach::{ListedHosts, dial};
 use super::refusals::Refusals;
-use crate::inside::{ask_for_socket, receive_listeners};
+use avfs_inside::{ask_for_socket, receive_listeners};
 
-/// Connections at one time; more are turned away.
+mod inner;
+
+pub(crate) use inner::InnerPorts;
+pub use inner::{HostsNotChanged, PortConnection};
+
+/// Simultaneous connections; more are refused.
 const MOST_CONNECTIONS: usize = 256;
 
-/// What serves a run. It ends with the run.
+/// The gateway of a run. It ends with the run.
 pub(crate) struct Gateway {
-    shared: Arc<Shared>,
-    published: Vec<Published>,
+    shared: Arc<GatewayShared>,
+    published: Vec<PublishedPort>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a run has of the network.
-pub(crate) struct Setting {
-    pub(super) reach: Reach,
-    pub(super) listening: Listening,
-    pub(super) published: Vec<Published>,
+/// The network settings of a run.
+pub(crate) struct NetworkSetting {
+    pub(super) reach: ListedHosts,
+    pub(super) listening: ListeningAddresses,
+    pub(super) published: Vec<PublishedPort>,
     pub(super) refusals: Arc<Refusals>,
 }
 
-struct Shared {
-    proxy: Proxy,
-    listening: Listening,
-    sandbox: Sandbox,
+struct GatewayShared {
+    proxy: NetworkProxy,
+    listening: ListeningAddresses,
+    sandbox: SandboxLoopback,
     refusals: Arc<Refusals>,
     over: AtomicBool,
-    /// Readable once it is over.
+    /// Readable once the run has ended.
     ended: OwnedFd,
-    /// The way to the stage, to be closed when the run is over.
+    /// The channel to the stage, closed when the run has ended.
     stage: OwnedFd,
-    /// Those inside, to be closed when the run is over.
+    /// The listeners inside, closed when the run has ended.
     listeners: Mutex<Vec<TcpListener>>,
-    /// Both ends of each, to be cut when the run is over.
+    /// Both ends of each connection, cut when the run has ended.
     connections: Mutex<BTreeMap<u64, Vec<TcpStream>>>,
     number: Mutex<u64>,
 }
 
-/// Who is connected.
+/// The purpose of a connection.
 #[derive(Clone)]
-enum Client {
+enum ConnectionPurpose {
     Proxy,
-    /// Wants the first of these that answers.
+    /// To the first of these addresses that answers.
     Local(Vec<SocketAddr>),
-    /// From outside, for this port inside.
+    /// From outside, to this port inside.
     Published(u16),
 }
 
 /// The sandbox's own loopback.
-pub(super) struct Sandbox {
-    /// Over which sockets are asked for, one at a time.
+pub(super) struct SandboxLoopback {
+    /// Over which sockets are requested, one at a time.
     channel: Mutex<OwnedFd>,
 }
 
-impl Sandbox {
-    /// Connects to what listens inside.
+impl SandboxLoopback {
+    /// Connects to a server inside.
     pub(super) fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
         let socket = ask_for_socket(address, lock(&self.channel).as_fd())?;
         rustix::net::connect(&socket, &address)?;
         Ok(socket.into())
     }
 
-    /// Connects to a port, in whichever family it is listened at.
+    /// Connects to a port, in whichever address family it listens.
     fn connect_port(&self, port: u16) -> io::Result<TcpStream> {
         self.connect((Ipv4Addr::LOCALHOST, port).into())
             .or_else(|_| self.connect((Ipv6Addr::LOCALHOST, port).into()))
@@ -87,13 +93,20 @@ impl Sandbox {
 
 impl Gateway {
     /// Waits in a thread for the sockets that the stage sends over `from`, and serves them.
-    pub(crate) fn start(setting: Setting, from: OwnedFd) -> io::Result<Self> {
-        let Setting { reach, listening, published, refusals } = setting;
-        let proxy = Proxy { reach, port: listening.proxy.port(), refusals: Arc::clone(&refusals) };
-        let shared = Arc::new(Shared {
+    pub(crate) fn start(setting: NetworkSetting, from: OwnedFd) -> io::Result<Self> {
+        let NetworkSetting {
+            reach,
+            listening,
+            published,
+            refusals,
+        } = setting;
+        let proxy = NetworkProxy::new(reach, listening.proxy.port(), Arc::clone(&refusals));
+        let shared = Arc::new(GatewayShared {
             proxy,
             listening,
-            sandbox: Sandbox { channel: Mutex::new(from.try_clone()?) },
+            sandbox: SandboxLoopback {
+                channel: Mutex::new(from.try_clone()?),
+            },
             refusals,
             over: AtomicBool::new(false),
             ended: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -106,27 +119,31 @@ impl Gateway {
         let thread = std::thread::Builder::new()
             .name("gateway".to_owned())
             .spawn(move || serving.serve(&from, &open))?;
-        Ok(Self { shared, published, thread: Some(thread) })
+        Ok(Self {
+            shared,
+            published,
+            thread: Some(thread),
+        })
     }
 
     /// Ends it with its run: the ports of this machine are free again.
     pub(crate) fn finish(mut self) {
         self.stop();
-        self.published.iter().for_each(Published::close);
+        self.published.iter().for_each(PublishedPort::close);
     }
 
     fn stop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.shared.over.store(true, Ordering::SeqCst);
-        // It fails only when it was called 2^64 times.
+        // It fails only after 2^64 calls.
         rustix::io::write(&self.shared.ended, &1_u64.to_ne_bytes()).ok();
-        // Not by the lock: a client may be waiting for a socket with it.
+        // Not through the lock: a client may hold it while waiting for a socket.
         rustix::net::shutdown(&self.shared.stage, rustix::net::Shutdown::Both).ok();
         for listener in lock(&self.shared.listeners).iter() {
             rustix::net::shutdown(listener, rustix::net::Shutdown::Both).ok();
         }
         self.shared.cut();
-        // One that panicked has told what it could.
+        // A thread that panicked has reported what it could.
         thread.join().ok();
     }
 }
@@ -137,38 +154,56 @@ impl Drop for Gateway {
     }
 }
 
-impl Shared {
-    fn serve(self: &Arc<Self>, from: &OwnedFd, published: &[Published]) {
+impl GatewayShared {
+    fn serve(self: &Arc<Self>, from: &OwnedFd, published: &[PublishedPort]) {
         let count = self.listening.addresses().len();
-        let Ok(Some(listeners)) = receive_listeners(from, count) else { return };
-        let locals = self.listening.locals.iter().map(|local| Client::Local(local.outside.clone()));
+        let Ok(Some(listeners)) = receive_listeners(from, count) else {
+            return;
+        };
+        let locals = self
+            .listening
+            .locals
+            .iter()
+            .map(|local| ConnectionPurpose::Local(local.outside.clone()));
         let mut threads = Vec::new();
-        for (listener, client) in listeners.into_iter().zip(std::iter::once(Client::Proxy).chain(locals)) {
-            let Some(listener) = listener.filter(|listener| self.is_kept(listener)) else { continue };
-            threads.extend(self.spawn("gateway-in", move |own| own.accept_from_inside(&listener, &client)));
+        for (listener, client) in listeners
+            .into_iter()
+            .zip(std::iter::once(ConnectionPurpose::Proxy).chain(locals))
+        {
+            let Some(listener) = listener.filter(|listener| self.is_kept(listener)) else {
+                continue;
+            };
+            threads.extend(self.spawn("gateway-in", move |own| {
+                own.accept_from_inside(&listener, &client)
+            }));
         }
         for one in published {
-            let (port, Some(listener)) = (one.port(), one.listener()) else { continue };
+            let (port, Some(listener)) = (one.port(), one.listener()) else {
+                continue;
+            };
             threads.extend(self.spawn("gateway-out", move |own| own.accept_from_outside(&listener, port)));
         }
         for thread in threads {
             thread.join().ok();
         }
-        // Nobody waits for the threads of clients: one may be looking up a name for a long time yet.
+        // The threads of clients are not joined: one may take long to look up a name.
         self.cut();
     }
 
-    /// Without a thread, what it would serve is not served.
+    /// If no thread can be started, the work is not done.
     fn spawn(
         self: &Arc<Self>,
         name: &str,
         serve: impl FnOnce(&Arc<Self>) + Send + 'static,
     ) -> Option<JoinHandle<()>> {
         let own = Arc::clone(self);
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || serve(&own)).ok()
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || serve(&own))
+            .ok()
     }
 
-    /// Notes a socket to be closed at the end, unless that has come.
+    /// Records a socket to be closed at the end, unless the end has come.
     fn is_kept(&self, listener: &TcpListener) -> bool {
         let mut listeners = lock(&self.listeners);
         match listener.try_clone() {
@@ -180,17 +215,20 @@ impl Shared {
         }
     }
 
-    fn accept_from_inside(self: &Arc<Self>, listener: &TcpListener, client: &Client) {
+    fn accept_from_inside(self: &Arc<Self>, listener: &TcpListener, client: &ConnectionPurpose) {
         while !self.over.load(Ordering::SeqCst) {
             let Ok((stream, _)) = listener.accept() else { break };
             self.take(stream, client.clone());
         }
     }
 
-    /// The socket belongs to whoever has published it, so it is not closed to end the waiting.
+    /// The socket belongs to the caller that has published the port, so it is not closed to end the waiting.
     fn accept_from_outside(self: &Arc<Self>, listener: &TcpListener, port: u16) {
         loop {
-            let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
+            let mut fds = [
+                PollFd::new(listener, PollFlags::IN),
+                PollFd::new(&self.ended, PollFlags::IN),
+            ];
             let waited = poll(&mut fds, None);
             if self.over.load(Ordering::SeqCst) || !fds[1].revents().is_empty() {
                 return;
@@ -198,7 +236,7 @@ impl Shared {
             if waited.is_ok()
                 && let Ok((stream, _)) = listener.accept()
             {
-                self.take(stream, Client::Published(port));
+                self.take(stream, ConnectionPurpose::Published(port));
             }
         }
     }
@@ -209,56 +247,63 @@ impl Shared {
         }
     }
 
-    /// Serves a client in a thread of its own.
-    fn take(self: &Arc<Self>, stream: TcpStream, client: Client) {
-        let number = {
-            let mut number = lock(&self.number);
-            *number += 1;
-            *number
-        };
+    /// Serves a client in a separate thread.
+    fn take(self: &Arc<Self>, stream: TcpStream, client: ConnectionPurpose) {
+        let number = self.next_number();
         if !self.enter(&stream, number) {
             return match client {
-                Client::Proxy => self.proxy.turn_away(&stream),
-                Client::Local(_) | Client::Published(_) => {}
+                ConnectionPurpose::Proxy => self.proxy.turn_away(&stream),
+                ConnectionPurpose::Local(_) | ConnectionPurpose::Published(_) => {}
             };
         }
         let serve = move |own: &Arc<Self>| {
             own.serve_client(&stream, client, number);
             lock(&own.connections).remove(&number);
         };
-        // Without a thread, the client is let go.
+        // Without a thread, the client is dropped.
         if self.spawn("gateway-client", serve).is_none() {
             lock(&self.connections).remove(&number);
         }
     }
 
-    /// Answers whether there is room for one more.
-    fn enter(&self, client: &TcpStream, number: u64) -> bool {
-        let mut connections = lock(&self.connections);
-        let known = client.try_clone().ok().filter(|_| connections.len() < MOST_CONNECTIONS);
-        known.is_some_and(|known| connections.insert(number, vec![known]).is_none())
+    /// Connections have numbers that are never reused.
+    fn next_number(&self) -> u64 {
+        let mut number = lock(&self.number);
+        *number += 1;
+        *number
     }
 
-    /// Whoever breaks a connection off need not be told.
-    fn serve_client(&self, stream: &TcpStream, client: Client, number: u64) {
+    /// Returns whether there is room for one more.
+    fn enter(&self, client: &TcpStream, number: u64) -> bool {
+        let known = client.try_clone();
+        known.is_ok_and(|known| self.enter_with(vec![known], number))
+    }
+
+    fn enter_with(&self, known: Vec<TcpStream>, number: u64) -> bool {
+        let mut connections = lock(&self.connections);
+        connections.len() < MOST_CONNECTIONS && connections.insert(number, known).is_none()
+    }
+
+    /// Errors of a broken connection are not reported.
+    fn serve_client(&self, stream: &TcpStream, client: ConnectionPurpose, number: u64) {
         let mut join = |server: &TcpStream| self.join(number, server);
         match client {
-            Client::Proxy => self.proxy.serve(stream, &self.sandbox, &mut join),
-            Client::Local(addresses) => match dial(&addresses) {
+            ConnectionPurpose::Proxy => self.proxy.serve(stream, &self.sandbox, &mut join),
+            ConnectionPurpose::Local(addresses) => match dial(&addresses) {
                 Ok(server) => drop(join(&server).and_then(|()| both_ways(stream, &server))),
                 Err(refused) => {
                     let target = addresses.first().map(ToString::to_string).unwrap_or_default();
                     self.refusals.note(&target, refused.because, None);
                 }
             },
-            Client::Published(port) => {
+            ConnectionPurpose::Published(port) => {
                 let inside = self.sandbox.connect_port(port);
                 drop(inside.and_then(|server| join(&server).and_then(|()| both_ways(stream, &server))));
             }
         }
     }
 
-    /// Notes the second end of a connection, unless the run is over already.
+    /// Records the second end of a connection, unless the run has ended already.
     fn join(&self, number: u64, server: &TcpStream) -> io::Result<()> {
         let mut connections = lock(&self.connections);
         if self.over.load(Ordering::SeqCst) {
@@ -269,7 +314,7 @@ impl Shared {
     }
 }
 
-/// What a panicking thread left is still a list.
+/// A list that a panicking thread left is still usable.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,55 +1,65 @@
-//! Where sockets listen inside a sandbox whose other end is outside: the proxy, and the addresses of this machine that are
-//! listed. So programs that know no proxies reach a service of this machine under its own address.
+//! The sockets that listen inside a sandbox while their other end is outside: the proxy, and the listed
+//! addresses of this machine. So programs without proxy support reach a service of this machine at its own
+//! address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::rule::HostRule;
 
-/// Where programs find the proxy, unless that is where something of this machine is to be found.
+/// Where programs find the proxy, unless a listed service of this machine uses that address.
 const PROXY_PORT: u16 = 3128;
 
 /// Lower ports cannot be listened at without privileges, which nothing inside has.
 const FIRST_PORT: u16 = 1024;
 
-/// The addresses, of which the proxy's comes first.
+/// The addresses, beginning with the proxy's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listening {
+pub(crate) struct ListeningAddresses {
     pub(super) proxy: SocketAddr,
-    pub(super) locals: Vec<Local>,
+    pub(super) locals: Vec<LocalAddress>,
 }
 
-/// An address inside, and the addresses of this machine of which the first one that answers is meant.
+/// An address inside, and the addresses of this machine that it stands for; the first one that answers is
+/// used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Local {
+pub(super) struct LocalAddress {
     pub(super) inside: SocketAddr,
     pub(super) outside: Vec<SocketAddr>,
 }
 
-impl Listening {
+impl ListeningAddresses {
     pub(crate) fn of(hosts: &[HostRule]) -> Self {
-        let mut locals: Vec<Local> = Vec::new();
+        let mut locals: Vec<LocalAddress> = Vec::new();
         for (addresses, port) in hosts.iter().filter_map(HostRule::local) {
             let at = |address: &IpAddr| SocketAddr::new(*address, port);
             let outside: Vec<SocketAddr> = addresses.iter().map(at).collect();
             for inside in outside.clone() {
                 if !locals.iter().any(|known| known.inside == inside) {
-                    locals.push(Local { inside, outside: outside.clone() });
+                    locals.push(LocalAddress {
+                        inside,
+                        outside: outside.clone(),
+                    });
                 }
             }
         }
         let is_free = |port: &u16| !locals.iter().any(|local| local.inside.port() == *port);
         let port = (PROXY_PORT..u16::MAX).find(is_free).unwrap_or(PROXY_PORT);
-        Self { proxy: (Ipv4Addr::LOCALHOST, port).into(), locals }
+        Self {
+            proxy: (Ipv4Addr::LOCALHOST, port).into(),
+            locals,
+        }
     }
 
-    /// In the order in which the sockets are made.
+    /// In the order in which the sockets are created.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        std::iter::once(self.proxy).chain(self.locals.iter().map(|local| local.inside)).collect()
+        std::iter::once(self.proxy)
+            .chain(self.locals.iter().map(|local| local.inside))
+            .collect()
     }
 }
 
 impl HostRule {
-    /// Why it cannot be reached although it is listed, if that is so.
+    /// Why a listed address cannot be reached, if so.
     pub fn trouble(&self) -> Option<String> {
         if self.lacks_port() {
             return Some(format!("{self} is this machine: say which port, {self}:PORT"));
@@ -57,7 +67,7 @@ impl HostRule {
         let (_, port) = self.local().filter(|(_, port)| *port < FIRST_PORT)?;
         Some(format!(
             "port {port} of this machine cannot be reached from inside, because it is below {FIRST_PORT}; \
-             `--net host` gives the network of this machine"
+             runs with the network of this machine reach it"
         ))
     }
 }
@@ -66,21 +76,33 @@ impl HostRule {
 mod tests {
     use super::*;
 
-    fn listening(hosts: &[&str]) -> Listening {
-        Listening::of(&hosts.iter().map(|host| host.parse().unwrap()).collect::<Vec<_>>())
+    fn listening(hosts: &[&str]) -> ListeningAddresses {
+        ListeningAddresses::of(&hosts.iter().map(|host| host.parse().unwrap()).collect::<Vec<_>>())
     }
 
     fn addresses(hosts: &[&str]) -> Vec<String> {
-        listening(hosts).addresses().iter().map(ToString::to_string).collect()
+        listening(hosts)
+            .addresses()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
     fn addresses_of_this_machine_are_listened_at_with_their_own_ports() {
         assert_eq!(addresses(&[]), ["127.0.0.1:3128"]);
-        assert_eq!(addresses(&["example.com", "10.0.0.1:80", "127.0.0.2"]), ["127.0.0.1:3128"]);
+        assert_eq!(
+            addresses(&["example.com", "10.0.0.1:80", "127.0.0.2"]),
+            ["127.0.0.1:3128"]
+        );
         assert_eq!(
             addresses(&["127.0.0.1:11434", "localhost:8080", "[::1]:8080"]),
-            ["127.0.0.1:3128", "127.0.0.1:11434", "127.0.0.1:8080", "[::1]:8080"]
+            [
+                "127.0.0.1:3128",
+                "127.0.0.1:11434",
+                "127.0.0.1:8080",
+                "[::1]:8080"
+            ]
         );
     }
 
@@ -96,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_told() {
+    fn unreachable_address_is_reported() {
         let trouble = |text: &str| text.parse::<HostRule>().unwrap().trouble();
         assert_eq!(trouble("localhost:8080"), None);
         assert_eq!(trouble("example.com"), None);

@@ -1,52 +1,73 @@
-//! The proxy of a run: it speaks HTTP with programs inside, and connects to what is listed.
+//! The proxy of a run: it speaks HTTP with programs inside, and connects to listed hosts.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::forward::{both_ways, one_request};
-use super::gateway::Sandbox;
-use super::reach::{Reach, Reached, Refused};
+use super::gateway::SandboxLoopback;
+use super::reach::{ListedHosts, ReachedHost, RefusedConnection};
 use super::refusals::{Refusals, RefusedBecause, pause};
-use super::request::{Host, LONGEST_HEAD, Request, Wants, parse};
-use super::rule::LOCALHOST;
+use super::request::{LONGEST_HEAD, ProxyRequest, RequestHost, RequestedService, parse};
+use super::rule::{HostRule, LOCALHOST};
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Proxy {
-    pub(super) reach: Reach,
-    /// Its own, inside.
-    pub(super) port: u16,
-    pub(super) refusals: Arc<Refusals>,
+pub(super) struct NetworkProxy {
+    /// Replaced as a whole: a request that is being served keeps the list that it began with.
+    reach: RwLock<Arc<ListedHosts>>,
+    /// Its own port inside.
+    port: u16,
+    refusals: Arc<Refusals>,
 }
 
-impl Proxy {
-    /// Serves one request. `join` is told of the other end before anything goes there.
+impl NetworkProxy {
+    pub(super) fn new(reach: ListedHosts, port: u16, refusals: Arc<Refusals>) -> Self {
+        Self {
+            reach: RwLock::new(Arc::new(reach)),
+            port,
+            refusals,
+        }
+    }
+
+    /// Reaches these hosts from now on.
+    pub(super) fn set_hosts(&self, hosts: Vec<HostRule>) {
+        let mut reach = self.reach.write().unwrap_or_else(PoisonError::into_inner);
+        *reach = Arc::new(reach.with(hosts));
+    }
+
+    fn reach(&self) -> Arc<ListedHosts> {
+        Arc::clone(&self.reach.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Serves one request. `join` is called with the other end before anything is sent there.
     pub(super) fn serve(
         &self,
         client: &TcpStream,
-        sandbox: &Sandbox,
+        sandbox: &SandboxLoopback,
         join: &mut dyn FnMut(&TcpStream) -> io::Result<()>,
     ) {
         let (head, rest) = read_head(client);
-        // Connected, and never said a word.
+        // The client connected without sending anything.
         if head.is_empty() {
             return;
         }
         let Some(request) = parse(&head) else {
             return self.refuse(client, "", RefusedBecause::BadRequest.into());
         };
-        let reached = self.reach.connect(&request).or_else(|refused| {
-            // What is not of this machine may be of the sandbox's own.
-            let own = self.own_address(&request).and_then(|address| sandbox.connect(address).ok());
-            own.map(Reached::Server).ok_or(refused)
+        let reached = self.reach().connect(&request).or_else(|refused| {
+            // An address that is not of this machine may be the sandbox's own.
+            let own = self
+                .own_address(&request)
+                .and_then(|address| sandbox.connect(address).ok());
+            own.map(ReachedHost::Server).ok_or(refused)
         });
         match reached {
-            // Whoever breaks it off need not be told.
+            // Errors of a broken connection are not reported.
             Ok(server) => {
                 drop(join(server.stream()).and_then(|()| converse(client, &server, &request, &rest)))
             }
@@ -56,27 +77,27 @@ impl Proxy {
         }
     }
 
-    /// Where a request leads that is for the machine that its program is on: not every program knows not to ask a proxy
-    /// for that.
-    fn own_address(&self, request: &Request) -> Option<SocketAddr> {
+    /// The target of a request to the program's own machine: not every program knows to bypass the proxy for
+    /// that.
+    fn own_address(&self, request: &ProxyRequest) -> Option<SocketAddr> {
         let address = match &request.host {
-            Host::Address(address) if address.is_loopback() => *address,
-            Host::Address(address) if address.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Host::Name(name) if name == LOCALHOST || name.ends_with(".localhost") => {
+            RequestHost::Address(address) if address.is_loopback() => *address,
+            RequestHost::Address(address) if address.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            RequestHost::Name(name) if name == LOCALHOST || name.ends_with(".localhost") => {
                 IpAddr::V4(Ipv4Addr::LOCALHOST)
             }
-            Host::Address(_) | Host::Name(_) => return None,
+            RequestHost::Address(_) | RequestHost::Name(_) => return None,
         };
         (request.port != self.port).then(|| SocketAddr::new(address, request.port))
     }
 
-    /// For whom there is no room.
+    /// Refuses a client because there is no room.
     pub(super) fn turn_away(&self, client: &TcpStream) {
         self.refuse(client, "", RefusedBecause::TooManyConnections.into());
     }
 
-    fn refuse(&self, client: &TcpStream, target: &str, refused: Refused) {
-        let Refused { because, allow } = refused;
+    fn refuse(&self, client: &TcpStream, target: &str, refused: RefusedConnection) {
+        let RefusedConnection { because, allow } = refused;
         let count = self.refusals.note(target, because, allow);
         if because != RefusedBecause::TooManyConnections {
             hold(client, pause(count));
@@ -88,29 +109,31 @@ impl Proxy {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        // A client that has gone does not want to know.
+        // A client that is gone does not need the answer.
         let mut out = client;
         out.write_all(answer.as_bytes()).ok();
         client.shutdown(Shutdown::Write).ok();
     }
 }
 
-/// Keeps a client waiting that asks again and again, unless it goes, or its run ends.
+/// Delays a client that repeats a refused request, until it goes, or its run ends.
 fn hold(client: &TcpStream, pause: Duration) {
-    let Ok(timeout) = Timespec::try_from(pause) else { return };
+    let Ok(timeout) = Timespec::try_from(pause) else {
+        return;
+    };
     if !pause.is_zero() {
-        // An answer that comes early does no harm.
+        // An early answer does no harm.
         poll(&mut [PollFd::new(client, PollFlags::RDHUP)], Some(&timeout)).ok();
     }
 }
 
-fn converse(client: &TcpStream, server: &Reached, request: &Request, rest: &[u8]) -> io::Result<()> {
+fn converse(client: &TcpStream, server: &ReachedHost, request: &ProxyRequest, rest: &[u8]) -> io::Result<()> {
     let (mut to_client, mut to_server) = (client, server.stream());
     let page = match &request.wants {
-        Wants::Page(page) => page,
-        Wants::Tunnel => {
+        RequestedService::Page(page) => page,
+        RequestedService::Tunnel => {
             to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
-            if let Reached::Tunnel(_, said) = server {
+            if let ReachedHost::Tunnel(_, said) = server {
                 to_client.write_all(said)?;
             }
             to_server.write_all(rest)?;
@@ -118,16 +141,16 @@ fn converse(client: &TcpStream, server: &Reached, request: &Request, rest: &[u8]
         }
     };
     let head = match server {
-        Reached::Page(_, proxy) => page.for_proxy(&proxy.authorization()),
-        Reached::Server(_) | Reached::Tunnel(..) => page.for_server(),
+        ReachedHost::Page(_, proxy) => page.for_proxy(&proxy.authorization()),
+        ReachedHost::Server(_) | ReachedHost::Tunnel(..) => page.for_server(),
     };
     to_server.write_all(head.as_bytes())?;
     one_request(client, server.stream(), page.body, rest)
 }
 
-/// The head of a request with its empty line, and what came with it. Less, if no more came.
+/// The head of a request including its empty line, and the bytes after it. Shorter if no more bytes came.
 fn read_head(client: &TcpStream) -> (Vec<u8>, Vec<u8>) {
-    // Without a timeout, a client that waits only keeps itself waiting.
+    // Without a timeout, a client that waits only delays itself.
     client.set_read_timeout(Some(HEAD_PATIENCE)).ok();
     let mut head = Vec::new();
     let mut buffer = [0_u8; 4096];

@@ -1,4 +1,4 @@
-//! Ports inside a sandbox that are reached from this machine.
+//! Ports inside a sandbox that this machine can reach.
 
 use std::fmt;
 use std::io;
@@ -8,41 +8,49 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rule::{port_of, split_port};
 
-/// `PORT`, `HOSTPORT:PORT` or `ADDRESS:HOSTPORT:PORT`: where this machine listens for a port inside. Without an address,
-/// nobody but this machine reaches it; host port 0 is any that is free.
+/// `PORT`, `HOSTPORT:PORT` or `ADDRESS:HOSTPORT:PORT`: where this machine listens for a port inside. Without
+/// an address, only this machine can reach it; host port 0 is any free port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Publish {
+pub struct PortPublication {
     at: SocketAddr,
     port: u16,
 }
 
-/// A text that says nothing to publish.
+/// A text that does not describe a port to publish.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no port to publish: expected PORT, HOSTPORT:PORT or ADDRESS:HOSTPORT:PORT")]
+#[error("{text:?} is not a port to publish: expected PORT, HOSTPORT:PORT or ADDRESS:HOSTPORT:PORT")]
 pub struct BadPublish {
     text: String,
 }
 
-impl Publish {
-    /// Takes the port of this machine, before anything runs.
-    pub fn open(&self) -> io::Result<Published> {
+impl PortPublication {
+    /// Binds the port of this machine, before anything runs.
+    pub fn open(&self) -> io::Result<PublishedPort> {
         let listener = TcpListener::bind(self.at)?;
         let at = listener.local_addr()?;
-        Ok(Published { listener: Arc::new(Mutex::new(Some(Arc::new(listener)))), at, asked: *self })
+        Ok(PublishedPort {
+            listener: Arc::new(Mutex::new(Some(Arc::new(listener)))),
+            at,
+            asked: *self,
+        })
     }
 
-    /// What is asked for without taking the port: nobody will be let in.
-    pub fn unopened(&self) -> Published {
-        Published { listener: Arc::new(Mutex::new(None)), at: self.at, asked: *self }
+    /// The same without binding the port: connections are impossible.
+    pub fn unopened(&self) -> PublishedPort {
+        PublishedPort {
+            listener: Arc::new(Mutex::new(None)),
+            at: self.at,
+            asked: *self,
+        }
     }
 
-    /// Whether a grant of this grants `asked`: any port of this machine, if it is granted as 0.
-    pub(crate) fn covers(&self, asked: &Publish) -> bool {
+    /// Whether a grant of this grants `asked`: any port of this machine, if 0 is granted.
+    pub(crate) fn covers(&self, asked: &PortPublication) -> bool {
         let same_port = self.at.port() == 0 || self.at.port() == asked.at.port();
         self.port == asked.port && self.at.ip() == asked.at.ip() && same_port
     }
 
-    /// Where it would be.
+    /// Its address on this machine.
     pub fn at(&self) -> SocketAddr {
         self.at
     }
@@ -53,11 +61,13 @@ impl Publish {
     }
 }
 
-impl FromStr for Publish {
+impl FromStr for PortPublication {
     type Err = BadPublish;
 
     fn from_str(text: &str) -> Result<Self, BadPublish> {
-        let bad = || BadPublish { text: text.to_owned() };
+        let bad = || BadPublish {
+            text: text.to_owned(),
+        };
         let (before, port) = match text.rsplit_once(':') {
             Some((before, port)) => (Some(before), port),
             None => (None, text),
@@ -87,25 +97,27 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port?))
 }
 
-impl fmt::Display for Publish {
+impl fmt::Display for PortPublication {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.at, self.port)
     }
 }
 
-/// A port of this machine that is taken for one inside. Clones are the same one.
+/// A port of this machine that is bound for one inside. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub struct PublishedPort {
     listener: Arc<Mutex<Option<Arc<TcpListener>>>>,
     at: SocketAddr,
-    asked: Publish,
+    asked: PortPublication,
 }
 
-impl Published {
-    pub fn asked(&self) -> Publish {
+impl PublishedPort {
+    /// The port that was asked for.
+    pub fn asked(&self) -> PortPublication {
         self.asked
     }
 
+    /// Where it is reached: with port 0, the system has chosen one.
     pub fn at(&self) -> SocketAddr {
         self.at
     }
@@ -116,22 +128,25 @@ impl Published {
     }
 
     pub(super) fn listener(&self) -> Option<Arc<TcpListener>> {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.listener
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
-    /// Gives the port back, however many clones there are.
+    /// Closes the port, however many clones exist.
     pub(super) fn close(&self) {
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-impl PartialEq for Published {
+impl PartialEq for PublishedPort {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.listener, &other.listener)
     }
 }
 
-impl Eq for Published {}
+impl Eq for PublishedPort {}
 
 #[cfg(test)]
 mod tests {
@@ -139,7 +154,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, at: &str, port: u16) {
-        let publish: Publish = text.parse().unwrap();
+        let publish: PortPublication = text.parse().unwrap();
         assert_eq!((publish.at().to_string().as_str(), publish.port()), (at, port));
     }
 
@@ -154,18 +169,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_port_is_refused() {
-        for text in
-            ["", "0", "x", "70000", "8080:", ":80", "8080:0", "example.com:80:80", "1:2:3", "8080:80/udp"]
-        {
-            assert!(text.parse::<Publish>().is_err(), "{text:?}");
+    fn invalid_port_is_refused() {
+        for text in [
+            "",
+            "0",
+            "x",
+            "70000",
+            "8080:",
+            ":80",
+            "8080:0",
+            "example.com:80:80",
+            "1:2:3",
+            "8080:80/udp",
+        ] {
+            assert!(text.parse::<PortPublication>().is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn a_port_is_taken_until_it_is_closed() {
-        let published = "0:80".parse::<Publish>().unwrap().open().unwrap();
-        let again = Publish { at: published.at(), port: 80 };
+        let published = "0:80".parse::<PortPublication>().unwrap().open().unwrap();
+        let again = PortPublication {
+            at: published.at(),
+            port: 80,
+        };
         assert_eq!(again.open().unwrap_err().kind(), io::ErrorKind::AddrInUse);
         published.clone().close();
         assert!(again.open().is_ok());

@@ -1,4 +1,4 @@
-//! What a run did not reach.
+//! Requests that a run was refused.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,36 +6,44 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Different refusals that are listed; the rest is only counted with the last one of its kind.
+/// The number of different refusals that are listed; further ones only increase the count of the last one of
+/// their kind.
 pub(super) const MOST_REFUSALS: usize = 100;
 
-/// Something that was not reached, and how often it was tried.
+/// A refused request, and how often it was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// `HOST:PORT`, or nothing if the request did not name one.
+    /// `HOST:PORT`, or empty if the request did not name one.
     pub target: String,
+    /// Why it was refused.
     pub because: RefusedBecause,
+    /// How often it was tried.
     pub count: u64,
-    /// What to add to the list of hosts, if that is all that it takes: `+HOST`.
+    /// The entry to add to the list of hosts, if that is sufficient: `+HOST`.
     pub allow: Option<String>,
 }
 
-/// Why something was not reached.
+/// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefusedBecause {
+    /// The run was not granted this host.
     HostNotListed,
-    /// The name is listed, but leads to this machine or its neighbours; or the address is such a one itself.
+    /// The name is listed, but leads to this machine or its neighbours; or the address itself does.
     PrivateAddress,
+    /// It is not a request that the proxy understands.
     BadRequest,
+    /// The name has no address.
     ResolveFailed,
+    /// No connection came about.
     ConnectFailed,
-    /// The proxy that the user's programs go through did not open the connection.
+    /// The proxy of the user's programs did not open the connection.
     UpstreamRefused,
+    /// The run has as many connections open as it may.
     TooManyConnections,
 }
 
 impl RefusedBecause {
-    /// A word for programs, which stays as it is.
+    /// A stable code for programs.
     pub fn code(self) -> &'static str {
         match self {
             Self::HostNotListed => "host_not_listed",
@@ -48,7 +56,7 @@ impl RefusedBecause {
         }
     }
 
-    /// The answer of a proxy.
+    /// The status of the proxy's answer.
     pub(super) fn status(self) -> &'static str {
         match self {
             Self::HostNotListed | Self::PrivateAddress => "403 Forbidden",
@@ -59,13 +67,14 @@ impl RefusedBecause {
     }
 }
 
-/// How often the same is refused at once. Programs that ask again without end are kept from using up a processor.
+/// How often the same request is refused without delay. Programs that retry endlessly are kept from using up
+/// a processor.
 pub(super) const AT_ONCE: u64 = 20;
-/// How much longer each one after those waits, and how long the longest.
+/// How much longer each later refusal is delayed, and the maximum.
 const STEP: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// How long the answer to a refusal of the same kind is put off.
+/// The delay of the answer to a refusal of the same kind.
 pub(super) fn pause(count: u64) -> Duration {
     let steps = u32::try_from(count.saturating_sub(AT_ONCE)).unwrap_or(u32::MAX);
     STEP.saturating_mul(steps).min(LONGEST)
@@ -75,26 +84,30 @@ pub(super) fn pause(count: u64) -> Duration {
 #[derive(Debug)]
 pub(crate) struct Refusals {
     all: Mutex<Vec<Refusal>>,
-    /// Those that have come so often that somebody should hear of them now.
+    /// Refusals that are so frequent that they should be reported immediately.
     frequent: Mutex<Vec<Refusal>>,
-    /// Readable while there are some. Without it, they are heard of when something else happens.
+    /// Readable while there are some. Without it, they are reported with the next event.
     wake: Option<OwnedFd>,
 }
 
 impl Default for Refusals {
     fn default() -> Refusals {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
-        Refusals { all: Mutex::default(), frequent: Mutex::default(), wake }
+        Refusals {
+            all: Mutex::default(),
+            frequent: Mutex::default(),
+            wake,
+        }
     }
 }
 
 impl Refusals {
-    /// Those since the last time that they were taken.
+    /// The refusals since the last call.
     pub(crate) fn take(&self) -> Vec<Refusal> {
         std::mem::take(&mut *lock(&self.all))
     }
 
-    /// What is refused again and again, each once.
+    /// Frequent refusals, each reported once.
     pub(crate) fn take_frequent(&self) -> Vec<Refusal> {
         let mut frequent = lock(&self.frequent);
         if let Some(wake) = self.wake.as_ref().filter(|_| !frequent.is_empty()) {
@@ -107,7 +120,7 @@ impl Refusals {
         self.wake.as_ref().map(AsFd::as_fd)
     }
 
-    /// Answers how often it was refused by now.
+    /// Returns how often it has been refused.
     pub(super) fn note(&self, target: &str, because: RefusedBecause, allow: Option<String>) -> u64 {
         let mut refusals = lock(&self.all);
         let full = refusals.len() >= MOST_REFUSALS;
@@ -122,7 +135,12 @@ impl Refusals {
             }
             None if full => AT_ONCE,
             None => {
-                refusals.push(Refusal { target: target.to_owned(), because, count: 1, allow });
+                refusals.push(Refusal {
+                    target: target.to_owned(),
+                    because,
+                    count: 1,
+                    allow,
+                });
                 1
             }
         }
@@ -136,7 +154,7 @@ impl Refusals {
     }
 }
 
-/// What a panicking thread left is still a list.
+/// A list that a panicking thread left is still usable.
 fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -149,7 +167,11 @@ mod tests {
     fn the_list_does_not_grow_without_end() {
         let refusals = Refusals::default();
         for number in 0..MOST_REFUSALS + 20 {
-            refusals.note(&format!("{number}.example:80"), RefusedBecause::HostNotListed, None);
+            refusals.note(
+                &format!("{number}.example:80"),
+                RefusedBecause::HostNotListed,
+                None,
+            );
         }
         let all = refusals.take();
         assert_eq!(all.len(), MOST_REFUSALS);
@@ -157,14 +179,17 @@ mod tests {
         assert_eq!(refusals.take(), []);
     }
     #[test]
-    fn what_is_refused_again_and_again_is_told_once_and_waits_longer_each_time() {
+    fn repeated_refusals_are_reported_once_and_delayed_longer_each_time() {
         let refusals = Refusals::default();
         let refuse = || refusals.note("npm.example:443", RefusedBecause::HostNotListed, None);
         (1..AT_ONCE).for_each(|count| assert_eq!(pause(refuse()), Duration::ZERO, "{count}"));
         assert_eq!(refusals.take_frequent(), []);
         assert_eq!(pause(refuse()), Duration::ZERO);
         let told = refusals.take_frequent();
-        assert_eq!((told.len(), &*told[0].target, told[0].count), (1, "npm.example:443", AT_ONCE));
+        assert_eq!(
+            (told.len(), &*told[0].target, told[0].count),
+            (1, "npm.example:443", AT_ONCE)
+        );
         assert_eq!(pause(refuse()), STEP);
         assert_eq!(pause(refuse()), STEP * 2);
         assert_eq!((pause(1000), pause(u64::MAX)), (LONGEST, LONGEST));

@@ -2,72 +2,79 @@
 
 use std::net::IpAddr;
 
-use super::body::Body;
+use super::body::BodyLength;
 use super::rule::{normal_name, split_port};
 
-/// Longer heads are no requests.
+/// A longer head is refused.
 pub(super) const LONGEST_HEAD: usize = 64 << 10;
 
-/// What a client wants, with where from.
+/// The target of a client's request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) host: Host,
+pub(super) struct ProxyRequest {
+    pub(super) host: RequestHost,
     pub(super) port: u16,
-    pub(super) wants: Wants,
+    pub(super) wants: RequestedService,
 }
 
 /// A name, or an address as itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(super) enum RequestHost {
     Name(String),
     Address(IpAddr),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wants {
+pub(super) enum RequestedService {
     /// Bytes in both directions.
     Tunnel,
     /// One answer.
-    Page(Page),
+    Page(PageRequest),
 }
 
-/// One answer of a server to a head without a body, or with one that follows.
+/// A request with or without a body, and one answer of a server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct PageRequest {
     method: String,
-    /// `HOST` or `HOST:PORT`, as it was asked for.
+    /// `HOST` or `HOST:PORT`, as in the request.
     place: String,
     path: String,
-    /// Lines with their ends, without those that are for proxies.
+    /// Lines with their ends, without those for proxies.
     headers: String,
-    pub(super) body: Body,
+    pub(super) body: BodyLength,
 }
 
-impl Page {
+impl PageRequest {
     /// The head as a server expects it.
     pub(super) fn for_server(&self) -> String {
         self.head("", "")
     }
 
-    /// The head as another proxy expects it, with what lets us in there.
+    /// The head as another proxy expects it, with our credentials for it.
     pub(super) fn for_proxy(&self, authorization: &str) -> String {
         self.head(&format!("http://{}", self.place), authorization)
     }
 
     fn head(&self, before_path: &str, authorization: &str) -> String {
-        let Self { method, place, path, headers, body: _ } = self;
-        // One answer for each connection: the next request could be for somebody else.
+        let Self {
+            method,
+            place,
+            path,
+            headers,
+            body: _,
+        } = self;
+        // One answer per connection: the next request could be for a different host.
         format!(
             "{method} {before_path}{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n{authorization}{headers}\r\n"
         )
     }
 }
 
-/// Reads a head, which ends with an empty line. Nothing if it is not one that a proxy can serve.
+/// Parses a head, which ends with an empty line. `None` if it is not one that a proxy can serve.
 ///
-/// Whoever reads the head next must read the same in it. What some readers take for the end of a line, of a word or of the
-/// text, and others do not, is in no request: control characters, and anything but ASCII before the headers.
-pub(super) fn parse(head: &[u8]) -> Option<Request> {
+/// The next reader of the head must interpret it in the same way. Characters that only some readers treat as
+/// the end of a line, of a word or of the text are refused: control characters, and non-ASCII characters
+/// before the headers.
+pub(super) fn parse(head: &[u8]) -> Option<ProxyRequest> {
     let text = std::str::from_utf8(head).ok()?;
     let text = text.strip_suffix("\r\n\r\n")?;
     let (first, headers) = text.split_once("\r\n").unwrap_or((text, ""));
@@ -85,45 +92,59 @@ pub(super) fn parse(head: &[u8]) -> Option<Request> {
     match method {
         "CONNECT" => {
             let (host, port) = authority(target)?;
-            Some(Request { host, port: port?, wants: Wants::Tunnel })
+            Some(ProxyRequest {
+                host,
+                port: port?,
+                wants: RequestedService::Tunnel,
+            })
         }
         _ => page(method, target, &headers),
     }
 }
 
-/// Names and lines. Lines that go on in the next one have no name there, so they are none.
+/// Names and lines. A continuation line has no name, so it is refused.
 fn read_headers(text: &str) -> Option<Vec<(&str, &str)>> {
     let lines = text.split("\r\n").filter(|_| !text.is_empty());
     let read = |line: &'_ str| -> Option<usize> {
         let (name, value) = line.split_once(':')?;
         (is_token(name) && !value.contains(char::is_control)).then_some(name.len())
     };
-    lines.map(|line| read(line).map(|end| (&line[..end], line))).collect()
+    lines
+        .map(|line| read(line).map(|end| (&line[..end], line)))
+        .collect()
 }
 
-fn page(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<Request> {
-    let rest =
-        target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).map(|_| &target[7..])?;
+fn page(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<ProxyRequest> {
+    let rest = target
+        .get(..7)
+        .filter(|scheme| scheme.eq_ignore_ascii_case("http://"))
+        .map(|_| &target[7..])?;
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (place, path) = rest.split_at(end);
     let slash = if path.starts_with('/') { "" } else { "/" };
     let (host, port) = authority(place)?;
     let kept = headers.iter().filter(|(name, _)| !is_for_proxies(name));
-    let page = Page {
+    let page = PageRequest {
         method: method.to_owned(),
         place: place.to_owned(),
         path: format!("{slash}{path}"),
         headers: kept.map(|(_, line)| format!("{line}\r\n")).collect(),
-        body: Body::of(headers)?,
+        body: BodyLength::of(headers)?,
     };
-    Some(Request { host, port: port.unwrap_or(80), wants: Wants::Page(page) })
+    Some(ProxyRequest {
+        host,
+        port: port.unwrap_or(80),
+        wants: RequestedService::Page(page),
+    })
 }
 
-/// Headers that end here, and `Host`, which has to be the one that was checked.
+/// Headers that end here, and `RequestHost`, which must be the one that was checked.
 fn is_for_proxies(name: &str) -> bool {
     let own = ["host", "connection", "keep-alive", "upgrade", "te"];
     own.iter().any(|own| name.eq_ignore_ascii_case(own))
-        || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("proxy-"))
+        || name
+            .get(..6)
+            .is_some_and(|start| start.eq_ignore_ascii_case("proxy-"))
 }
 
 fn is_token(name: &str) -> bool {
@@ -132,16 +153,16 @@ fn is_token(name: &str) -> bool {
 }
 
 /// `HOST` or `HOST:PORT`, without a user in front.
-fn authority(text: &str) -> Option<(Host, Option<u16>)> {
+fn authority(text: &str) -> Option<(RequestHost, Option<u16>)> {
     let (host, port) = split_port(text)?;
     let host = match host.parse::<IpAddr>() {
-        Ok(address) => Host::Address(address.to_canonical()),
-        Err(_) => Host::Name(normal_name(host)?),
+        Ok(address) => RequestHost::Address(address.to_canonical()),
+        Err(_) => RequestHost::Name(normal_name(host)?),
     };
     Some((host, port))
 }
 
-impl std::fmt::Display for Host {
+impl std::fmt::Display for RequestHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Name(name) => f.write_str(name),
@@ -194,18 +215,29 @@ mod tests {
     fn a_page_is_asked_for_as_servers_expect_it() {
         let head = b"GET http://a.example:8080/x?y HTTP/1.1\r\nHost: evil\r\nProxy-Connection: keep-alive\r\nA: b\r\n\r\n";
         let request = parse(head).unwrap();
-        assert_eq!((request.host, request.port), (Host::Name("a.example".into()), 8080));
-        let Wants::Page(page) = request.wants else { panic!("no page") };
+        assert_eq!(
+            (request.host, request.port),
+            (RequestHost::Name("a.example".into()), 8080)
+        );
+        let RequestedService::Page(page) = request.wants else {
+            panic!("no page")
+        };
         let expected = "GET /x?y HTTP/1.1\r\nHost: a.example:8080\r\nConnection: close\r\nA: b\r\n\r\n";
         assert_eq!(page.for_server(), expected);
         let expected = "GET http://a.example:8080/x?y HTTP/1.1\r\nHost: a.example:8080\r\nConnection: close\r\nP: q\r\nA: b\r\n\r\n";
         assert_eq!(page.for_proxy("P: q\r\n"), expected);
-        assert_eq!(parse(b"GET http://a.example?q HTTP/1.1\r\n\r\n").unwrap().port, 80);
+        assert_eq!(
+            parse(b"GET http://a.example?q HTTP/1.1\r\n\r\n").unwrap().port,
+            80
+        );
     }
 
     #[test]
     fn a_head_that_others_could_read_in_another_way_is_no_request() {
-        let controls = (0..0x20_u8).chain([0x7f]).map(char::from).chain(['\u{80}', '\u{85}', '\u{9f}']);
+        let controls = (0..0x20_u8)
+            .chain([0x7f])
+            .map(char::from)
+            .chain(['\u{80}', '\u{85}', '\u{9f}']);
         for control in controls {
             for head in [
                 format!("GET http://a.example/{control}x HTTP/1.1\r\n\r\n"),

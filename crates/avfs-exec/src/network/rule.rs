@@ -4,28 +4,28 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use super::block::Block;
+use super::block::AddressBlock;
 
-/// The name of the machine that a program is on.
+/// The name of a program's own machine.
 pub(super) const LOCALHOST: &str = "localhost";
 
 /// One entry of a list of hosts: a name, `*.` and a name, an address, or a block of addresses; and a port, or any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRule {
-    pattern: Pattern,
+    pattern: HostPattern,
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Pattern {
+enum HostPattern {
     Name(String),
     /// Every name below this one, but not itself.
     Below(String),
     Address(IpAddr),
-    Block(Block),
+    Block(AddressBlock),
 }
 
-/// A text that is no host of a list.
+/// A text that is not a valid host of a list.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a host: {expected}")]
 pub struct BadHostRule {
@@ -40,41 +40,45 @@ impl HostRule {
     /// Whether a connection to `name` at `port` is listed.
     pub(crate) fn allows_name(&self, name: &str, port: u16) -> bool {
         let named = match &self.pattern {
-            Pattern::Name(own) => own == name,
-            Pattern::Below(parent) => {
-                name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
-            }
-            Pattern::Address(_) | Pattern::Block(_) => false,
+            HostPattern::Name(own) => own == name,
+            HostPattern::Below(parent) => name
+                .strip_suffix(parent.as_str())
+                .is_some_and(|rest| rest.ends_with('.')),
+            HostPattern::Address(_) | HostPattern::Block(_) => false,
         };
         named && self.allows_port(port)
     }
 
-    /// Whether an address is listed, as itself or by a block, and not by a name.
+    /// Whether an address is listed, directly or by a block, and not by a name.
     pub(crate) fn allows_address(&self, address: IpAddr, port: u16) -> bool {
         let in_block = match &self.pattern {
-            Pattern::Block(block) => block.allows(address.to_canonical()),
-            Pattern::Address(_) | Pattern::Name(_) | Pattern::Below(_) => false,
+            HostPattern::Block(block) => block.allows(address.to_canonical()),
+            HostPattern::Address(_) | HostPattern::Name(_) | HostPattern::Below(_) => false,
         };
         (in_block && self.allows_port(port)) || self.names_address(address, port)
     }
 
-    /// Whether this very address is listed. `localhost:PORT` is the same as its addresses.
+    /// Whether this exact address is listed. `localhost:PORT` is the same as its addresses.
     pub(crate) fn names_address(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         let listed = match &self.pattern {
-            Pattern::Address(own) => *own == address,
-            Pattern::Name(name) => name == LOCALHOST && self.port.is_some() && LOOPBACK.contains(&address),
-            Pattern::Block(_) | Pattern::Below(_) => false,
+            HostPattern::Address(own) => *own == address,
+            HostPattern::Name(name) => {
+                name == LOCALHOST && self.port.is_some() && LOOPBACK.contains(&address)
+            }
+            HostPattern::Block(_) | HostPattern::Below(_) => false,
         };
         listed && self.allows_port(port)
     }
 
-    /// Whether everything that `other` lists is listed by this too. A block lists no address by itself: an address that is
-    /// named may be one of this machine, which no block reaches.
+    /// Whether everything that `other` lists is listed by this too. A block never covers an address that is
+    /// listed directly: that may be an address of this machine, which no block includes.
     pub(crate) fn covers(&self, other: &HostRule) -> bool {
         let named = match (&self.pattern, &other.pattern) {
-            (Pattern::Below(parent), Pattern::Name(name) | Pattern::Below(name)) => {
-                let is_below = name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'));
+            (HostPattern::Below(parent), HostPattern::Name(name) | HostPattern::Below(name)) => {
+                let is_below = name
+                    .strip_suffix(parent.as_str())
+                    .is_some_and(|rest| rest.ends_with('.'));
                 is_below || self.pattern == other.pattern
             }
             (own, asked) => own == asked,
@@ -86,64 +90,82 @@ impl HostRule {
         self.port.is_none_or(|own| own == port)
     }
 
-    /// The addresses of this machine that it lists, with the port; none if it is about others or about all ports.
+    /// The addresses of this machine that it lists, with the port; `None` if it lists other hosts or all
+    /// ports.
     pub(crate) fn local(&self) -> Option<(Vec<IpAddr>, u16)> {
         let addresses = match &self.pattern {
-            Pattern::Address(address) if address.is_loopback() => vec![*address],
-            Pattern::Name(name) if name == LOCALHOST => LOOPBACK.to_vec(),
-            Pattern::Name(_) | Pattern::Below(_) | Pattern::Address(_) | Pattern::Block(_) => return None,
+            HostPattern::Address(address) if address.is_loopback() => vec![*address],
+            HostPattern::Name(name) if name == LOCALHOST => LOOPBACK.to_vec(),
+            HostPattern::Name(_)
+            | HostPattern::Below(_)
+            | HostPattern::Address(_)
+            | HostPattern::Block(_) => return None,
         };
         Some((addresses, self.port?))
     }
 
-    /// Whether it means this machine and does not say which port. Programs do not ask a proxy for these addresses, and
-    /// not every port can be forwarded.
+    /// Whether it means this machine without a port. Programs bypass the proxy for these addresses, and not
+    /// every port can be forwarded.
     pub fn lacks_port(&self) -> bool {
         let is_direct = match &self.pattern {
-            Pattern::Name(name) => name == LOCALHOST,
-            Pattern::Address(address) => LOOPBACK.contains(address),
-            Pattern::Below(_) | Pattern::Block(_) => false,
+            HostPattern::Name(name) => name == LOCALHOST,
+            HostPattern::Address(address) => LOOPBACK.contains(address),
+            HostPattern::Below(_) | HostPattern::Block(_) => false,
         };
         is_direct && self.port.is_none()
     }
 }
 
-/// What `localhost` stands for.
+/// The addresses of `localhost`.
 const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 impl FromStr for HostRule {
     type Err = BadHostRule;
 
     fn from_str(text: &str) -> Result<Self, BadHostRule> {
-        let wrong = |expected: &str| BadHostRule { text: text.to_owned(), expected: expected.to_owned() };
+        let wrong = |expected: &str| BadHostRule {
+            text: text.to_owned(),
+            expected: expected.to_owned(),
+        };
         let bad = || wrong(EXPECTED);
         if text.contains('/') {
-            let (block, port) = Block::parse_with_port(text).map_err(|reason| wrong(&reason))?;
-            return Ok(Self { pattern: Pattern::Block(block), port });
+            let (block, port) = AddressBlock::parse_with_port(text).map_err(|reason| wrong(&reason))?;
+            return Ok(Self {
+                pattern: HostPattern::Block(block),
+                port,
+            });
         }
         let (host, port) = split_port(text).ok_or_else(bad)?;
         if let Ok(address) = host.parse::<IpAddr>().map(|address| address.to_canonical()) {
             if address.is_unspecified() {
-                return Err(wrong("it is no address that one can connect to; this machine is 127.0.0.1"));
+                return Err(wrong(
+                    "it is no address that one can connect to; this machine is 127.0.0.1",
+                ));
             }
-            return Ok(Self { pattern: Pattern::Address(address), port });
+            return Ok(Self {
+                pattern: HostPattern::Address(address),
+                port,
+            });
         }
         let pattern = match host.strip_prefix("*.") {
-            Some(parent) => normal_name(parent).map(Pattern::Below),
-            None => normal_name(host).map(Pattern::Name),
+            Some(parent) => normal_name(parent).map(HostPattern::Below),
+            None => normal_name(host).map(HostPattern::Name),
         };
-        Ok(Self { pattern: pattern.ok_or_else(bad)?, port })
+        Ok(Self {
+            pattern: pattern.ok_or_else(bad)?,
+            port,
+        })
     }
 }
 
 impl fmt::Display for HostRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pattern, self.port) {
-            (Pattern::Address(IpAddr::V6(address)), Some(_)) => write!(f, "[{address}]")?,
-            (Pattern::Address(address), _) => write!(f, "{address}")?,
-            (Pattern::Name(name), _) => f.write_str(name)?,
-            (Pattern::Below(parent), _) => write!(f, "*.{parent}")?,
-            (Pattern::Block(block), _) => write!(f, "{block}")?,
+            (HostPattern::Address(IpAddr::V6(address)), Some(_)) => write!(f, "[{address}]")?,
+            (HostPattern::Address(address), _) => write!(f, "{address}")?,
+            (HostPattern::Name(name), _) => f.write_str(name)?,
+            (HostPattern::Below(parent), _) => write!(f, "*.{parent}")?,
+            (HostPattern::Block(block), _) => write!(f, "{block}")?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
@@ -171,8 +193,8 @@ pub(super) fn port_of(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| digits && *port != 0)
 }
 
-/// A name in small letters without the dot at its end, if it is one. Names of digits only would be taken for
-/// addresses by some resolvers (`0x7f.1`, `2130706433`), so they are none.
+/// A name in lower case without the trailing dot, if it is valid. Some resolvers treat numeric names as
+/// addresses (`0x7f.1`, `2130706433`), so they are not valid.
 pub(crate) fn normal_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let label = |label: &str| {
@@ -232,17 +254,27 @@ mod tests {
     #[test]
     fn a_block_lists_its_addresses_at_any_port_or_one() {
         let allows = |rule: &str, address: &str, port| {
-            rule.parse::<HostRule>().unwrap().allows_address(address.parse().unwrap(), port)
+            rule.parse::<HostRule>()
+                .unwrap()
+                .allows_address(address.parse().unwrap(), port)
         };
         assert!(allows("10.1.0.0/16", "10.1.2.3", 80));
         assert!(!allows("10.1.0.0/16", "10.2.2.3", 80));
         assert!(!allows("10.1.0.0/16:443", "10.1.2.3", 80));
-        assert!(!"10.1.0.0/16".parse::<HostRule>().unwrap().allows_name("10.1.2.3", 80));
-        assert_eq!("10.1.0.0/16:443".parse::<HostRule>().unwrap().to_string(), "10.1.0.0/16:443");
+        assert!(
+            !"10.1.0.0/16"
+                .parse::<HostRule>()
+                .unwrap()
+                .allows_name("10.1.2.3", 80)
+        );
+        assert_eq!(
+            "10.1.0.0/16:443".parse::<HostRule>().unwrap().to_string(),
+            "10.1.0.0/16:443"
+        );
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn invalid_host_is_refused() {
         for text in [
             "",
             "*",

@@ -1,11 +1,12 @@
-//! Which addresses are this machine's own, whatever range they are in: a public address of an interface leads to the same
-//! services as the loopback does.
+//! Recognises this machine's own addresses, whatever their range: a public address of an interface leads to
+//! the same services as the loopback.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use super::address::carried;
 
-/// Whether a connection to an address ends on this machine. Interfaces come and go, so the kernel is asked each time.
+/// Whether a connection to an address ends on this machine. Interfaces come and go, so the kernel is queried
+/// each time.
 pub(super) fn is_this_machine(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_own = |address: IpAddr| {
@@ -14,17 +15,18 @@ pub(super) fn is_this_machine(address: IpAddr) -> bool {
     is_own(address) || carried(address).is_some_and(|inner| is_own(inner.into()))
 }
 
-/// Whether an interface has an address, told by what can be done with it.
+/// Whether an interface has an address, determined by what can be done with it.
 fn has(address: IpAddr, binds: impl Fn(IpAddr) -> bool, answers: impl Fn(IpAddr) -> bool) -> bool {
-    // Of documentation, which nobody has.
+    // A documentation address, which no machine has.
     let nobodys = match address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
     };
-    match binds(nobodys) {
-        // Where `ip_nonlocal_bind` is set, everything can be bound.
-        true => answers(address),
-        false => binds(address),
+    if binds(nobodys) {
+        // If `ip_nonlocal_bind` is set, every address can be bound.
+        answers(address)
+    } else {
+        binds(address)
     }
 }
 
@@ -33,10 +35,13 @@ fn can_bind(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// What is sent to an own address comes from that address. Nothing is sent.
+/// Packets to an own address have that address as their source. Nothing is sent.
 fn is_source_of(address: IpAddr) -> bool {
-    let any: IpAddr =
-        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if address.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
     let socket = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect((address, 9))?;
         socket.local_addr()
@@ -73,7 +78,9 @@ mod tests {
         let text = std::fs::read_to_string("/proc/net/fib_trie").unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let own = lines.windows(2).filter(|pair| pair[1] == "/32 host LOCAL");
-        let own: Vec<IpAddr> = own.filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse().ok()).collect();
+        let own: Vec<IpAddr> = own
+            .filter_map(|pair| pair[0].strip_prefix("|-- ")?.parse().ok())
+            .collect();
         assert!(!own.is_empty(), "{text}");
         for address in own {
             assert!(is_this_machine(address), "{address}");

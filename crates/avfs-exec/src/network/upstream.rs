@@ -1,5 +1,5 @@
-//! The proxy that the user's own programs go through, where a network has one: ours goes through it too. What it takes
-//! to be let in there stays outside of the sandbox.
+//! The proxy of the user's own programs, where a network has one: our proxy uses it too. Its credentials stay
+//! outside of the sandbox.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,35 +7,35 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use super::block::Block;
-use super::request::{Host, LONGEST_HEAD, Request, Wants};
+use super::block::AddressBlock;
+use super::request::{LONGEST_HEAD, ProxyRequest, RequestHost, RequestedService};
 use super::rule::{normal_name, split_port};
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long it may take to answer: it connects to somebody else first.
+/// How long it may take to answer: it connects to another server first.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` say.
+/// The values of `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Upstream {
-    pages: Option<Server>,
-    tunnels: Option<Server>,
-    exceptions: Vec<Exception>,
+    pages: Option<ProxyServer>,
+    tunnels: Option<ProxyServer>,
+    exceptions: Vec<ProxyException>,
 }
 
 /// A proxy that speaks HTTP.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct ProxyServer {
     host: String,
     port: u16,
     /// The value of `Proxy-Authorization`.
     authorization: Option<String>,
 }
 
-/// A host that is reached without it.
+/// A host that is reached without the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Exception {
+struct ProxyException {
     pattern: ExceptionPattern,
     port: Option<u16>,
 }
@@ -46,23 +46,25 @@ enum ExceptionPattern {
     /// A name and what is below it.
     Name(String),
     Address(IpAddr),
-    Block(Block),
+    Block(AddressBlock),
 }
 
-/// A variable that names a proxy of a kind that we do not speak to.
+/// A variable that names a proxy of an unsupported kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusedProxy {
+    /// The name of the variable.
     pub variable: &'static str,
 }
 
 impl Upstream {
-    /// What the environment of the user says. Small letters win, as everywhere.
+    /// The settings in the user's environment. Lower-case names take precedence, as everywhere.
     pub fn from_environment(env: &[(OsString, OsString)]) -> (Self, Vec<UnusedProxy>) {
         let mut unused = Vec::new();
         let mut server = |names: [&'static str; 2]| {
-            let (variable, text) =
-                names.iter().find_map(|name| value(env, name).map(|text| (*name, text)))?;
-            let server = text.to_str().and_then(Server::parse);
+            let (variable, text) = names
+                .iter()
+                .find_map(|name| value(env, name).map(|text| (*name, text)))?;
+            let server = text.to_str().and_then(ProxyServer::parse);
             if server.is_none() {
                 unused.push(UnusedProxy { variable });
             }
@@ -70,26 +72,37 @@ impl Upstream {
         };
         let pages = server(["http_proxy", "HTTP_PROXY"]);
         let tunnels = server(["https_proxy", "HTTPS_PROXY"]);
-        // It is for those that have none of their own.
-        let all = match pages.is_none() || tunnels.is_none() {
-            true => server(["all_proxy", "ALL_PROXY"]),
-            false => None,
+        // It applies to kinds of requests without a proxy of their own.
+        let all = if pages.is_none() || tunnels.is_none() {
+            server(["all_proxy", "ALL_PROXY"])
+        } else {
+            None
         };
         let exceptions = ["no_proxy", "NO_PROXY"].iter().find_map(|name| value(env, name));
         let exceptions = exceptions.and_then(OsStr::to_str).unwrap_or_default();
-        let exceptions =
-            exceptions.split([',', ' ']).filter_map(|text| Exception::parse(text.trim())).collect();
-        let upstream = Self { pages: pages.or_else(|| all.clone()), tunnels: tunnels.or(all), exceptions };
+        let exceptions = exceptions
+            .split([',', ' '])
+            .filter_map(|text| ProxyException::parse(text.trim()))
+            .collect();
+        let upstream = Self {
+            pages: pages.or_else(|| all.clone()),
+            tunnels: tunnels.or(all),
+            exceptions,
+        };
         (upstream, unused)
     }
 
-    /// The server for a request, unless it is to be done without.
-    pub(super) fn server_for(&self, request: &Request) -> Option<&Server> {
+    /// The server for a request, unless the request bypasses the proxy.
+    pub(super) fn server_for(&self, request: &ProxyRequest) -> Option<&ProxyServer> {
         let server = match request.wants {
-            Wants::Tunnel => self.tunnels.as_ref(),
-            Wants::Page(_) => self.pages.as_ref(),
+            RequestedService::Tunnel => self.tunnels.as_ref(),
+            RequestedService::Page(_) => self.pages.as_ref(),
         };
-        let is_excepted = || self.exceptions.iter().any(|one| one.covers(&request.host, request.port));
+        let is_excepted = || {
+            self.exceptions
+                .iter()
+                .any(|one| one.covers(&request.host, request.port))
+        };
         server.filter(|_| !is_excepted())
     }
 }
@@ -101,8 +114,8 @@ fn value<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
         .filter(|text| !text.is_empty())
 }
 
-impl Server {
-    /// `http://USER:PASSWORD@HOST:PORT/`, of which everything but the host can be left out.
+impl ProxyServer {
+    /// `http://USER:PASSWORD@HOST:PORT/`; everything but the host is optional.
     fn parse(text: &str) -> Option<Self> {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
@@ -121,12 +134,19 @@ impl Server {
             let both = [percent_decoded(name), b":".to_vec(), percent_decoded(password)].concat();
             format!("Basic {}", base64(&both))
         });
-        is_host.then(|| Self { host: host.to_owned(), port: port.unwrap_or(80), authorization })
+        is_host.then(|| Self {
+            host: host.to_owned(),
+            port: port.unwrap_or(80),
+            authorization,
+        })
     }
 
-    /// The header that lets us in, with the end of its line.
+    /// The header with our credentials, with the end of its line.
     pub(super) fn authorization(&self) -> String {
-        self.authorization.as_ref().map(|text| format!("Proxy-Authorization: {text}\r\n")).unwrap_or_default()
+        self.authorization
+            .as_ref()
+            .map(|text| format!("Proxy-Authorization: {text}\r\n"))
+            .unwrap_or_default()
     }
 
     pub(super) fn connect(&self) -> io::Result<TcpStream> {
@@ -141,10 +161,13 @@ impl Server {
         Err(last)
     }
 
-    /// Has it open a tunnel. Answers what it has sent behind its answer, or nothing if it did not open one.
+    /// Requests a tunnel. Returns the bytes after the answer, or `None` if the tunnel was not opened.
     pub(super) fn open_tunnel(&self, stream: &TcpStream, target: &str) -> io::Result<Option<Vec<u8>>> {
         let mut both = stream;
-        let head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{}\r\n", self.authorization());
+        let head = format!(
+            "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{}\r\n",
+            self.authorization()
+        );
         both.write_all(head.as_bytes())?;
         stream.set_read_timeout(Some(ANSWER_PATIENCE))?;
         let mut answer = Vec::new();
@@ -166,20 +189,26 @@ impl Server {
     }
 }
 
-/// Without what lets us in.
-impl fmt::Debug for Server {
+/// Without the credentials.
+impl fmt::Debug for ProxyServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
 
-impl Exception {
+impl ProxyException {
     fn parse(text: &str) -> Option<Self> {
         if text == "*" {
-            return Some(Self { pattern: ExceptionPattern::Everything, port: None });
+            return Some(Self {
+                pattern: ExceptionPattern::Everything,
+                port: None,
+            });
         }
-        if let Some(block) = Block::parse(text) {
-            return Some(Self { pattern: ExceptionPattern::Block(block), port: None });
+        if let Some(block) = AddressBlock::parse(text) {
+            return Some(Self {
+                pattern: ExceptionPattern::Block(block),
+                port: None,
+            });
         }
         let (host, port) = match text.parse::<IpAddr>() {
             Ok(_) => (text, None),
@@ -194,16 +223,16 @@ impl Exception {
         Some(Self { pattern, port })
     }
 
-    fn covers(&self, host: &Host, port: u16) -> bool {
+    fn covers(&self, host: &RequestHost, port: u16) -> bool {
         let named = match (&self.pattern, host) {
             (ExceptionPattern::Everything, _) => true,
-            (ExceptionPattern::Name(own), Host::Name(name)) => {
-                name.strip_suffix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            }
-            (ExceptionPattern::Address(own), Host::Address(address)) => own == address,
-            (ExceptionPattern::Block(block), Host::Address(address)) => block.contains(*address),
-            (ExceptionPattern::Name(_), Host::Address(_))
-            | (ExceptionPattern::Address(_) | ExceptionPattern::Block(_), Host::Name(_)) => false,
+            (ExceptionPattern::Name(own), RequestHost::Name(name)) => name
+                .strip_suffix(own.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.')),
+            (ExceptionPattern::Address(own), RequestHost::Address(address)) => own == address,
+            (ExceptionPattern::Block(block), RequestHost::Address(address)) => block.contains(*address),
+            (ExceptionPattern::Name(_), RequestHost::Address(_))
+            | (ExceptionPattern::Address(_) | ExceptionPattern::Block(_), RequestHost::Name(_)) => false,
         };
         named && self.port.is_none_or(|own| own == port)
     }
@@ -213,7 +242,10 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {
-        let pair = behind.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
+        let pair = behind
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|pair| std::str::from_utf8(pair).ok());
         match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
@@ -236,7 +268,11 @@ fn base64(bytes: &[u8]) -> String {
         let number = byte(0) << 16 | byte(1) << 8 | byte(2);
         for place in 0..4 {
             let digit = DIGITS[(number >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= three.len() { char::from(digit) } else { '=' });
+            text.push(if place <= three.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
         }
     }
     text
@@ -248,8 +284,10 @@ mod tests {
     use super::*;
 
     fn upstream(env: &[(&str, &str)]) -> (Upstream, Vec<&'static str>) {
-        let env: Vec<(OsString, OsString)> =
-            env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let env: Vec<(OsString, OsString)> = env
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         let (upstream, unused) = Upstream::from_environment(&env);
         (upstream, unused.into_iter().map(|one| one.variable).collect())
     }
@@ -280,8 +318,10 @@ mod tests {
 
     #[test]
     fn a_proxy_of_another_kind_is_named_and_not_used() {
-        let (found, unused) =
-            upstream(&[("all_proxy", "socks5h://127.0.0.1:1080"), ("HTTPS_PROXY", "https://p")]);
+        let (found, unused) = upstream(&[
+            ("all_proxy", "socks5h://127.0.0.1:1080"),
+            ("HTTPS_PROXY", "https://p"),
+        ]);
         assert_eq!(unused, ["HTTPS_PROXY", "all_proxy"]);
         assert_eq!(found, Upstream::default());
     }
@@ -302,7 +342,12 @@ mod tests {
         ] {
             assert_eq!(server(&found, direct), None, "{direct}");
         }
-        for through in ["example.com:443", "evilcorp.example:443", "one.example:443", "11.0.0.1:443"] {
+        for through in [
+            "example.com:443",
+            "evilcorp.example:443",
+            "one.example:443",
+            "11.0.0.1:443",
+        ] {
             assert!(server(&found, through).is_some(), "{through}");
         }
         let (found, _) = upstream(&[("https_proxy", "http://p:1"), ("no_proxy", "*")]);
@@ -311,9 +356,13 @@ mod tests {
 
     #[test]
     fn digits_of_base64() {
-        for (text, expected) in
-            [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("abcd", "YWJjZA==")]
-        {
+        for (text, expected) in [
+            ("", ""),
+            ("a", "YQ=="),
+            ("ab", "YWI="),
+            ("abc", "YWJj"),
+            ("abcd", "YWJjZA=="),
+        ] {
             assert_eq!(base64(text.as_bytes()), expected);
         }
     }

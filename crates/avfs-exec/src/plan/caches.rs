@@ -1,7 +1,7 @@
-//! What tools have downloaded and built before, in the user's home: shown inside, with a layer of the run's own for
-//! everything that is written.
+//! Caches of tools in the user's home, with earlier downloads and builds: shown inside, with a layer of the
+//! run's own for all writes.
 //!
-//! By accept-list: a directory that also holds credentials is shown in part.
+//! As an allow-list: a directory that also holds credentials is shown in part.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,29 +12,37 @@ use super::layout::can_have_cache;
 /// One directory of a cache, or a file that tools keep beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCache {
-    /// Where it is inside, below the home there.
+    /// Its path inside, relative to the home there.
     pub below_home: PathBuf,
-    /// The directory of the host, without links on the way; `None`: the host has none.
+    /// The directory of the host, with links resolved; `None`: the host has none.
     pub from: Option<PathBuf>,
-    /// Its own path outside of the home, where it is inside as well.
+    /// Its own path outside of the home, at which it is also shown inside.
     pub also_at: Option<PathBuf>,
 }
 
 /// Caches of one tool.
-struct Known {
-    /// The variable that says where they are.
+struct KnownCache {
+    /// The variable that contains their path.
     variable: Option<&'static str>,
-    /// Where they are without it, below the home.
+    /// Their default path below the home.
     usual: &'static str,
-    /// What of it is a cache; an empty name is all of it.
+    /// The parts that are caches; an empty name means all of it.
     parts: &'static [&'static str],
 }
 
-const fn known(variable: Option<&'static str>, usual: &'static str, parts: &'static [&'static str]) -> Known {
-    Known { variable, usual, parts }
+const fn known(
+    variable: Option<&'static str>,
+    usual: &'static str,
+    parts: &'static [&'static str],
+) -> KnownCache {
+    KnownCache {
+        variable,
+        usual,
+        parts,
+    }
 }
 
-/// What is below the directory for caches that programs share.
+/// Entries of the directory for caches that programs share.
 const IN_CACHE_HOME: &[&str] = &[
     "Cypress",
     "JNA",
@@ -92,40 +100,70 @@ const IN_CACHE_HOME: &[&str] = &[
     "zig",
 ];
 
-/// Sources of dependencies. Builds remember their paths: if these were others inside, everything would be built again. So
-/// they keep the paths that the user's variables say.
-struct Sources {
+/// Sources of dependencies. Builds record their paths: if these differed inside, everything would be built
+/// again. So they keep the paths from the user's variables.
+struct CachedSources {
     /// The variable of the cache.
     cache: &'static str,
-    /// Where in it they are.
+    /// Their paths in it.
     parts: &'static [&'static str],
-    /// The variable that names them inside. That of the cache may name more, which would have to be written to.
+    /// The variable that names them inside. The variable of the cache may include more, which would have to
+    /// be writable.
     variable: &'static str,
-    /// What the value of that variable adds to the path of the cache.
+    /// The suffix of that variable's value after the path of the cache.
     below: &'static str,
 }
 
-const SOURCES: &[Sources] = &[
-    Sources { cache: "CARGO_HOME", parts: &["registry", "git"], variable: "CARGO_HOME", below: "" },
-    Sources { cache: "GOMODCACHE", parts: &[""], variable: "GOMODCACHE", below: "" },
-    Sources { cache: "GOPATH", parts: &["pkg/mod"], variable: "GOMODCACHE", below: "pkg/mod" },
+const SOURCES: &[CachedSources] = &[
+    CachedSources {
+        cache: "CARGO_HOME",
+        parts: &["registry", "git"],
+        variable: "CARGO_HOME",
+        below: "",
+    },
+    CachedSources {
+        cache: "GOMODCACHE",
+        parts: &[""],
+        variable: "GOMODCACHE",
+        below: "",
+    },
+    CachedSources {
+        cache: "GOPATH",
+        parts: &["pkg/mod"],
+        variable: "GOMODCACHE",
+        below: "pkg/mod",
+    },
 ];
 
-/// The more particular ones come first.
-const KNOWN: &[Known] = &[
+/// More specific entries come first.
+const KNOWN: &[KnownCache] = &[
     known(
         Some("CARGO_HOME"),
         ".cargo",
-        // The files are its locks and what it knows of when something was used.
-        &["registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache"],
+        // The files are its locks and its records of last use.
+        &[
+            "registry",
+            "git",
+            ".package-cache",
+            ".package-cache-mutate",
+            ".global-cache",
+        ],
     ),
-    known(Some("npm_config_cache"), ".npm", &["_cacache", "_npx", "_prebuilds", "_libvips"]),
+    known(
+        Some("npm_config_cache"),
+        ".npm",
+        &["_cacache", "_npx", "_prebuilds", "_libvips"],
+    ),
     known(Some("PIP_CACHE_DIR"), ".cache/pip", &[""]),
     known(Some("UV_CACHE_DIR"), ".cache/uv", &[""]),
     known(Some("GOCACHE"), ".cache/go-build", &[""]),
     known(Some("GOMODCACHE"), "go/pkg/mod", &[""]),
     known(Some("GOPATH"), "go", &["pkg/mod", "pkg/sumdb"]),
-    known(Some("GRADLE_USER_HOME"), ".gradle", &["caches", "wrapper", "native", "jdks", "build-scan-data"]),
+    known(
+        Some("GRADLE_USER_HOME"),
+        ".gradle",
+        &["caches", "wrapper", "native", "jdks", "build-scan-data"],
+    ),
     known(Some("YARN_CACHE_FOLDER"), ".cache/yarn", &[""]),
     known(Some("CCACHE_DIR"), ".cache/ccache", &[""]),
     known(Some("SCCACHE_DIR"), ".cache/sccache", &[""]),
@@ -155,7 +193,7 @@ const KNOWN: &[Known] = &[
     known(None, ".node-gyp", &[""]),
 ];
 
-/// Settings of tools, which are shown if nothing in them looks like a credential.
+/// Settings of tools, which are shown if they contain nothing that looks like a credential.
 const SETTINGS: &[&str] = &[
     ".cargo/config.toml",
     ".cargo/config",
@@ -176,17 +214,29 @@ const SETTINGS: &[&str] = &[
 /// The caches of the user whose home on the host is `home`, and whose environment is `caller`.
 pub fn caches(home: &Path, caller: &[(OsString, OsString)]) -> Vec<HostCache> {
     let mut found: Vec<HostCache> = Vec::new();
-    let named = |known: &Known| known.variable.and_then(|name| variable_path(caller, name));
-    // What a variable names comes before the usual places, which may be the same ones inside.
-    let mut known: Vec<(&Known, Option<PathBuf>)> = KNOWN.iter().map(|known| (known, named(known))).collect();
+    let named = |known: &KnownCache| known.variable.and_then(|name| variable_path(caller, name));
+    // Directories named by variables come before the default ones, which may be at the same path inside.
+    let mut known: Vec<(&KnownCache, Option<PathBuf>)> =
+        KNOWN.iter().map(|known| (known, named(known))).collect();
     known.sort_by_key(|(_, named)| named.is_none());
-    for (Known { variable, usual, parts }, named) in known {
-        // A place outside of the home is shown where the tool looks for it without the variable.
-        let inside =
-            named.as_deref().and_then(|path| path.strip_prefix(home).ok()).unwrap_or(Path::new(usual));
+    for (
+        KnownCache {
+            variable,
+            usual,
+            parts,
+        },
+        named,
+    ) in known
+    {
+        // A directory outside of the home is shown where the tool expects it without the variable.
+        let inside = named
+            .as_deref()
+            .and_then(|path| path.strip_prefix(home).ok())
+            .unwrap_or(Path::new(usual));
         let from = named.clone().unwrap_or_else(|| home.join(usual));
         for part in *parts {
             let below_home = joined(inside, part);
+            // Two layers over one directory would hide each other's contents.
             if below_home.as_os_str().is_empty() || found.iter().any(|other| overlap(other, &below_home)) {
                 continue;
             }
@@ -195,27 +245,35 @@ pub fn caches(home: &Path, caller: &[(OsString, OsString)]) -> Vec<HostCache> {
             let holds_sources = variable.is_some_and(|name| is_sources(name, part));
             let is_elsewhere = holds_sources && from.is_some() && !path.starts_with(home);
             let also_at = (is_elsewhere && can_have_cache(&path)).then_some(path);
-            found.push(HostCache { below_home, from, also_at });
+            found.push(HostCache {
+                below_home,
+                from,
+                also_at,
+            });
         }
     }
     found
 }
 
 fn is_sources(cache: &str, part: &str) -> bool {
-    SOURCES.iter().any(|sources| sources.cache == cache && sources.parts.contains(&part))
+    SOURCES
+        .iter()
+        .any(|sources| sources.cache == cache && sources.parts.contains(&part))
 }
 
-/// The settings of tools that can be shown, below the home.
+/// The settings of tools that can be shown, relative to the home.
 pub fn tool_settings(home: &Path) -> Vec<PathBuf> {
     let is_plain = |path: &&&str| {
         let file = home.join(path);
         let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file());
+        // A link is left out as well: what it leads to was not inspected.
         is_file && std::fs::read(&file).is_ok_and(|bytes| !holds_credential(&bytes))
     };
     SETTINGS.iter().filter(is_plain).map(PathBuf::from).collect()
 }
 
-/// The variables that name a place which is at the same path inside: one below the home, or sources that are shown there.
+/// The variables that name a path which is the same inside: one below the home, or sources that are shown
+/// there.
 pub(super) fn variables(
     home: &Path,
     shown: &[HostCache],
@@ -223,26 +281,50 @@ pub(super) fn variables(
 ) -> Vec<(OsString, OsString)> {
     let named = KNOWN.iter().filter_map(|known| known.variable);
     let kept = named.filter_map(|name| Some((name, variable_path(caller, name)?)));
-    let in_home =
-        kept.filter(|(_, path)| path.strip_prefix(home).is_ok_and(|below| !below.as_os_str().is_empty()));
+    let in_home = kept.filter(|(_, path)| {
+        path.strip_prefix(home)
+            .is_ok_and(|below| !below.as_os_str().is_empty())
+    });
     let of_sources = SOURCES.iter().filter_map(|sources| {
         let path = variable_path(caller, sources.cache)?;
-        let is_shown = |part: &&str| shown.iter().any(|cache| cache.also_at == Some(joined(&path, part)));
-        sources.parts.iter().any(is_shown).then(|| (sources.variable, joined(&path, sources.below)))
+        let is_shown = |part: &&str| {
+            shown
+                .iter()
+                .any(|cache| cache.also_at == Some(joined(&path, part)))
+        };
+        sources
+            .parts
+            .iter()
+            .any(is_shown)
+            .then(|| (sources.variable, joined(&path, sources.below)))
     });
-    in_home.chain(of_sources).map(|(name, path)| (name.into(), path.into())).collect()
+    in_home
+        .chain(of_sources)
+        .map(|(name, path)| (name.into(), path.into()))
+        .collect()
 }
 
 fn joined(path: &Path, part: &str) -> PathBuf {
-    if part.is_empty() { path.to_owned() } else { path.join(part) }
+    if part.is_empty() {
+        path.to_owned()
+    } else {
+        path.join(part)
+    }
 }
 
 fn variable_path(caller: &[(OsString, OsString)], name: &str) -> Option<PathBuf> {
-    let value = caller.iter().find(|(known, _)| known == OsStr::new(name)).map(|(_, value)| value)?;
+    let value = caller
+        .iter()
+        .find(|(known, _)| known == OsStr::new(name))
+        .map(|(_, value)| value)?;
     let path = PathBuf::from(value);
-    let is_plain = path
-        .components()
-        .all(|part| matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_)));
+    // `..` could lead out of the directory that is shown.
+    let is_plain = path.components().all(|part| {
+        matches!(
+            part,
+            std::path::Component::RootDir | std::path::Component::Normal(_)
+        )
+    });
     (path.is_absolute() && is_plain).then_some(path)
 }
 
@@ -261,15 +343,21 @@ mod tests {
     use super::*;
 
     fn found(home: &Path, caller: &[(&str, &Path)]) -> Vec<(String, Option<PathBuf>)> {
-        let caller: Vec<(OsString, OsString)> =
-            caller.iter().map(|(name, path)| (name.into(), path.into())).collect();
+        let caller: Vec<(OsString, OsString)> = caller
+            .iter()
+            .map(|(name, path)| (name.into(), path.into()))
+            .collect();
         let all = caches(home, &caller).into_iter();
-        all.map(|cache| (cache.below_home.display().to_string(), cache.from)).collect()
+        all.map(|cache| (cache.below_home.display().to_string(), cache.from))
+            .collect()
     }
 
     fn from(all: &[(String, Option<PathBuf>)], below_home: &str) -> Option<PathBuf> {
         let known = all.iter().find(|(path, _)| path == below_home);
-        known.unwrap_or_else(|| panic!("{below_home} is no cache")).1.clone()
+        known
+            .unwrap_or_else(|| panic!("{below_home} is no cache"))
+            .1
+            .clone()
     }
 
     #[test]
@@ -277,14 +365,24 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let place = place.path().canonicalize().unwrap();
         let (home, disk) = (place.join("home"), place.join("disk"));
-        for directory in [home.join(".cargo/registry"), home.join(".cargo/mine/git"), disk.join("pip")] {
+        for directory in [
+            home.join(".cargo/registry"),
+            home.join(".cargo/mine/git"),
+            disk.join("pip"),
+        ] {
             std::fs::create_dir_all(directory).unwrap();
         }
         let all = found(&home, &[]);
         assert_eq!(from(&all, ".cargo/registry"), Some(home.join(".cargo/registry")));
         assert_eq!(from(&all, ".npm/_cacache"), None, "kept in the layer alone");
-        // Another place in the home is at its own path; one outside is at the usual path.
-        let all = found(&home, &[("CARGO_HOME", &home.join(".cargo/mine")), ("XDG_CACHE_HOME", &disk)]);
+        // Another directory in the home is at its own path; one outside is at the default path.
+        let all = found(
+            &home,
+            &[
+                ("CARGO_HOME", &home.join(".cargo/mine")),
+                ("XDG_CACHE_HOME", &disk),
+            ],
+        );
         assert_eq!(from(&all, ".cargo/mine/git"), Some(home.join(".cargo/mine/git")));
         assert_eq!(from(&all, ".cache/typescript"), None);
         // The user's own links are followed, but not to the home itself.
@@ -300,15 +398,28 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let place = place.path().canonicalize().unwrap();
         let (home, disk) = (place.join("home"), place.join("disk"));
-        for directory in ["home", "disk/cargo/registry", "disk/go/pkg/mod", "disk/npm/_cacache"] {
+        for directory in [
+            "home",
+            "disk/cargo/registry",
+            "disk/go/pkg/mod",
+            "disk/npm/_cacache",
+        ] {
             std::fs::create_dir_all(place.join(directory)).unwrap();
         }
         let pair = |name: &str, path: &str| (OsString::from(name), disk.join(path).into_os_string());
-        let caller = [pair("CARGO_HOME", "cargo"), pair("GOPATH", "go"), pair("npm_config_cache", "npm")];
+        let caller = [
+            pair("CARGO_HOME", "cargo"),
+            pair("GOPATH", "go"),
+            pair("npm_config_cache", "npm"),
+        ];
         let all = caches(&home, &caller);
         let also: Vec<&Path> = all.iter().filter_map(|cache| cache.also_at.as_deref()).collect();
         assert_eq!(also, [disk.join("cargo/registry"), disk.join("go/pkg/mod")]);
-        let from = |below: &str| all.iter().find(|cache| cache.below_home == Path::new(below)).unwrap();
+        let from = |below: &str| {
+            all.iter()
+                .find(|cache| cache.below_home == Path::new(below))
+                .unwrap()
+        };
         assert_eq!(
             from("go/pkg/mod").from,
             Some(disk.join("go/pkg/mod")),
@@ -316,7 +427,10 @@ mod tests {
         );
         assert_eq!(from(".npm/_cacache").from, Some(disk.join("npm/_cacache")));
         let env = variables(&home, &all, &caller);
-        assert_eq!(env, [pair("CARGO_HOME", "cargo"), pair("GOMODCACHE", "go/pkg/mod")]);
+        assert_eq!(
+            env,
+            [pair("CARGO_HOME", "cargo"), pair("GOMODCACHE", "go/pkg/mod")]
+        );
     }
 
     #[test]
@@ -337,7 +451,11 @@ mod tests {
             ".ivy2/.credentials",
             ".ssh/id_ed25519",
         ] {
-            assert!(!all.iter().any(|cache| Path::new(secret).starts_with(&cache.below_home)), "{secret}");
+            assert!(
+                !all.iter()
+                    .any(|cache| Path::new(secret).starts_with(&cache.below_home)),
+                "{secret}"
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! The environment of a command: an allow-list of the caller's, and what is given.
+//! The environment of a command: an allow-list of the caller's variables, and the given ones.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,12 +8,21 @@ use super::caches::{HostCache, variables};
 use super::credentials::holds_secret_address;
 use super::{HOME, Toolchain};
 
-/// Variables of the caller that say how to talk to people. Nothing in them opens a door.
-const INHERITED: [&str; 9] =
-    ["LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR"];
+/// Variables of the caller about the presentation for people. They grant no access.
+const INHERITED: [&str; 9] = [
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+];
 
-/// Variables of the caller that say what is built and by what. Build tools remember some of them: with others, everything
-/// would be built again.
+/// Variables of the caller that define what is built and with which tools. Build tools record some of them:
+/// with other values, everything would be built again.
 const OF_BUILDS: [&str; 41] = [
     "AR",
     "CARGO_BUILD_JOBS",
@@ -58,8 +67,8 @@ const OF_BUILDS: [&str; 41] = [
     "RUST_LOG",
 ];
 
-/// What only reads is to change nothing and ask nobody: git does not refresh its index while it looks, and nothing looks for
-/// newer versions of itself.
+/// Read-only commands should change nothing and use no network: git does not refresh its index, and tools do
+/// not check for newer versions.
 const QUIET: [(&str, &str); 4] = [
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("npm_config_update_notifier", "false"),
@@ -72,13 +81,14 @@ const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 /// The directories of the system that are the same inside.
 const SYSTEM: [&str; 3] = ["/usr", "/bin", "/sbin"];
 
-/// What of the host is inside at its own path, beside toolchains.
+/// The parts of the host that are inside at their own paths, beside toolchains.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnPaths<'a> {
+    /// The directory that the workspace stands for.
     pub project: Option<&'a Path>,
     /// The user's home.
     pub home: Option<&'a Path>,
-    /// What of the home is there.
+    /// The visible parts of the home.
     pub caches: &'a [HostCache],
 }
 
@@ -86,13 +96,18 @@ impl OwnPaths<'_> {
     fn has(&self, path: &Path) -> bool {
         let is_cached = |home: &Path| {
             let below = path.strip_prefix(home);
-            below.is_ok_and(|below| self.caches.iter().any(|cache| below.starts_with(&cache.below_home)))
+            below.is_ok_and(|below| {
+                self.caches
+                    .iter()
+                    .any(|cache| below.starts_with(&cache.below_home))
+            })
         };
         self.project.is_some_and(|project| path.starts_with(project)) || self.home.is_some_and(is_cached)
     }
 }
 
-/// The environment inside: what is allowed of `caller`, what toolchains need, and `given`, which wins.
+/// The environment inside: the allowed part of `caller`, variables of toolchains, and `given`, which takes
+/// precedence.
 pub fn environment(
     caller: &[(OsString, OsString)],
     toolchains: &[Toolchain],
@@ -100,13 +115,24 @@ pub fn environment(
     given: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let mut env = fixed();
-    let searched = caller.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
-    let path = ("PATH".into(), search_path(searched.unwrap_or_default(), toolchains, own));
+    let searched = caller
+        .iter()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, path)| path.as_os_str());
+    let path = (
+        "PATH".into(),
+        search_path(searched.unwrap_or_default(), toolchains, own),
+    );
     let of_toolchains = toolchains.iter().flat_map(|toolchain| &toolchain.env);
     let allowed = caller.iter().filter(|(name, value)| is_inherited(name, value));
-    // An environment that is activated is one that is there.
-    let activated = caller.iter().filter(|(name, value)| name == "VIRTUAL_ENV" && own.has(Path::new(value)));
-    let of_caches = own.home.map(|home| variables(home, own.caches, caller)).unwrap_or_default();
+    // An activated environment must exist inside.
+    let activated = caller
+        .iter()
+        .filter(|(name, value)| name == "VIRTUAL_ENV" && own.has(Path::new(value)));
+    let of_caches = own
+        .home
+        .map(|home| variables(home, own.caches, caller))
+        .unwrap_or_default();
     let of_caller = allowed.chain(activated).chain(&of_caches);
     for (name, value) in of_caller.chain(of_toolchains).chain([&path]).chain(given) {
         set(&mut env, name, value);
@@ -124,35 +150,47 @@ fn fixed() -> Vec<(OsString, OsString)> {
         ("PATH", SYSTEM_PATH),
         ("LANG", "C.UTF-8"),
     ];
-    pairs.into_iter().chain(QUIET).map(|(name, value)| (name.into(), value.into())).collect()
+    pairs
+        .into_iter()
+        .chain(QUIET)
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
-/// Whether a variable of the caller comes along. What holds a credential never does.
+/// Whether a variable of the caller is passed on. A variable with a credential never is.
 pub fn is_inherited(name: &OsStr, value: &OsStr) -> bool {
     let is_of_builds = |name: &str| OF_BUILDS.contains(&name);
     let is_known = is_for_people(name) || name.to_str().is_some_and(is_of_builds);
     is_known && !holds_secret_address(value.as_bytes())
 }
 
-/// Whether a variable says no more than how to talk to people: language, terminal, colours.
+/// Whether a variable only concerns the presentation for people: language, terminal, colours.
 pub fn is_for_people(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
+    name.to_str()
+        .is_some_and(|name| INHERITED.contains(&name) || name.starts_with("LC_"))
 }
 
-/// Where programs are looked for. Of several versions of a toolchain the caller has chosen one by the order of the own
-/// `PATH`, so what of that is there inside comes first; then what toolchains say, then the system.
+/// The search path for programs. The caller has chosen one of several versions of a toolchain by the order of
+/// `PATH`, so those of its directories that exist inside come first; then those of toolchains, then the
+/// system's.
 fn search_path(caller: &OsStr, toolchains: &[Toolchain], own: OwnPaths<'_>) -> OsString {
     let is_shown =
         |path: &PathBuf| toolchains.iter().any(|toolchain| path.starts_with(&toolchain.at)) || own.has(path);
     let is_system = |path: &PathBuf| SYSTEM.iter().any(|top| path.starts_with(top));
     let (system, elsewhere): (Vec<PathBuf>, Vec<PathBuf>) =
         std::env::split_paths(caller).partition(is_system);
-    // A directory may be searched by way of a link that is not there inside: to a home, or of a version manager.
-    let chosen = elsewhere.into_iter().filter_map(|path| match is_shown(&path) {
-        true => Some(path),
-        false => path.canonicalize().ok().filter(is_shown),
+    // A directory may be in `PATH` through a link that does not exist inside: to a home, or of a version
+    // manager.
+    let chosen = elsewhere.into_iter().filter_map(|path| {
+        if is_shown(&path) {
+            Some(path)
+        } else {
+            path.canonicalize().ok().filter(is_shown)
+        }
     });
-    let of_toolchains = toolchains.iter().flat_map(|toolchain| toolchain.path.iter().cloned());
+    let of_toolchains = toolchains
+        .iter()
+        .flat_map(|toolchain| toolchain.path.iter().cloned());
     let usual = std::env::split_paths(SYSTEM_PATH);
     let mut all: Vec<PathBuf> = Vec::new();
     for directory in chosen.chain(of_toolchains).chain(system).chain(usual) {
@@ -160,7 +198,10 @@ fn search_path(caller: &OsStr, toolchains: &[Toolchain], own: OwnPaths<'_>) -> O
             all.push(directory);
         }
     }
-    let words: Vec<&[u8]> = all.iter().map(|directory| directory.as_os_str().as_bytes()).collect();
+    let words: Vec<&[u8]> = all
+        .iter()
+        .map(|directory| directory.as_os_str().as_bytes())
+        .collect();
     OsString::from_vec(words.join(&b':'))
 }
 
@@ -176,40 +217,70 @@ mod tests {
     use super::*;
 
     fn pairs(list: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-        list.iter().map(|(name, value)| (name.into(), value.into())).collect()
+        list.iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
     }
 
     fn value<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a str> {
-        env.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str())
+        env.iter()
+            .find(|(known, _)| known == name)
+            .and_then(|(_, value)| value.to_str())
     }
 
     fn project(path: &str) -> OwnPaths<'_> {
-        OwnPaths { project: Some(Path::new(path)), ..OwnPaths::default() }
+        OwnPaths {
+            project: Some(Path::new(path)),
+            ..OwnPaths::default()
+        }
     }
 
     #[test]
     fn what_says_how_to_build_comes_along_unless_it_holds_a_credential() {
-        let caller = pairs(&[("RUSTFLAGS", "-Cdebuginfo=1"), ("GOFLAGS", "-x=https://me:pw@host/")]);
+        let caller = pairs(&[
+            ("RUSTFLAGS", "-Cdebuginfo=1"),
+            ("GOFLAGS", "-x=https://me:pw@host/"),
+        ]);
         let env = environment(&caller, &[], OwnPaths::default(), &[]);
-        assert_eq!((value(&env, "RUSTFLAGS"), value(&env, "GOFLAGS")), (Some("-Cdebuginfo=1"), None));
+        assert_eq!(
+            (value(&env, "RUSTFLAGS"), value(&env, "GOFLAGS")),
+            (Some("-Cdebuginfo=1"), None)
+        );
     }
 
     #[test]
     fn variables_that_name_what_is_inside_come_along() {
-        let caches = [HostCache { below_home: ".local/share/pnpm".into(), from: None, also_at: None }];
+        let caches = [HostCache {
+            below_home: ".local/share/pnpm".into(),
+            from: None,
+            also_at: None,
+        }];
         let home = Some(Path::new("/home/ada"));
-        let own = OwnPaths { home, caches: &caches, ..project("/home/ada/web") };
+        let own = OwnPaths {
+            home,
+            caches: &caches,
+            ..project("/home/ada/web")
+        };
         let caller = pairs(&[
             ("VIRTUAL_ENV", "/home/ada/web/.venv"),
             ("CARGO_HOME", "/home/ada/cargo"),
             ("GOPATH", "/srv/go"),
-            ("PATH", "/home/ada/web/.venv/bin:/home/ada/.local/share/pnpm:/home/ada/scripts:/usr/bin"),
+            (
+                "PATH",
+                "/home/ada/web/.venv/bin:/home/ada/.local/share/pnpm:/home/ada/scripts:/usr/bin",
+            ),
         ]);
         let env = environment(&caller, &[], own, &[]);
         assert_eq!(value(&env, "VIRTUAL_ENV"), Some("/home/ada/web/.venv"));
-        assert_eq!((value(&env, "CARGO_HOME"), value(&env, "GOPATH")), (Some("/home/ada/cargo"), None));
+        assert_eq!(
+            (value(&env, "CARGO_HOME"), value(&env, "GOPATH")),
+            (Some("/home/ada/cargo"), None)
+        );
         let path = value(&env, "PATH").unwrap();
-        assert!(path.starts_with("/home/ada/web/.venv/bin:/home/ada/.local/share/pnpm:/usr/bin:"), "{path}");
+        assert!(
+            path.starts_with("/home/ada/web/.venv/bin:/home/ada/.local/share/pnpm:/usr/bin:"),
+            "{path}"
+        );
         let elsewhere = environment(&pairs(&[("VIRTUAL_ENV", "/srv/venv")]), &[], own, &[]);
         assert_eq!(value(&elsewhere, "VIRTUAL_ENV"), None);
     }
@@ -221,7 +292,12 @@ mod tests {
         std::fs::create_dir_all(place.join("fnm/v22/bin")).unwrap();
         std::os::unix::fs::symlink(place.join("fnm/v22"), place.join("chosen")).unwrap();
         let fnm = place.join("fnm");
-        let shown = Toolchain { from: fnm.clone(), at: fnm.clone(), path: Vec::new(), env: Vec::new() };
+        let shown = Toolchain {
+            from: fnm.clone(),
+            at: fnm.clone(),
+            path: Vec::new(),
+            env: Vec::new(),
+        };
         let caller = [("PATH".into(), place.join("chosen/bin").into_os_string())];
         let env = environment(&caller, &[shown], OwnPaths::default(), &[]);
         let first = value(&env, "PATH").unwrap().split(':').next().map(PathBuf::from);
@@ -230,7 +306,14 @@ mod tests {
 
     #[test]
     fn secrets_and_loaders_of_the_caller_stay_outside() {
-        let names = ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "LD_PRELOAD", "BASH_ENV", "PATH", "HOME"];
+        let names = [
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_AUTH_SOCK",
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "PATH",
+            "HOME",
+        ];
         let caller: Vec<(&str, &str)> = names.iter().map(|name| (*name, "leak")).collect();
         let env = environment(&pairs(&caller), &[], OwnPaths::default(), &[]);
         assert!(env.iter().all(|(_, value)| value != "leak"), "{env:?}");
@@ -239,7 +322,12 @@ mod tests {
     #[test]
     fn the_language_comes_along_and_what_is_given_wins() {
         let caller = pairs(&[("LANG", "de_DE.UTF-8"), ("LC_TIME", "C"), ("TERM", "xterm")]);
-        let env = environment(&caller, &[], OwnPaths::default(), &pairs(&[("TERM", "dumb"), ("CI", "1")]));
+        let env = environment(
+            &caller,
+            &[],
+            OwnPaths::default(),
+            &pairs(&[("TERM", "dumb"), ("CI", "1")]),
+        );
         assert_eq!(value(&env, "LANG"), Some("de_DE.UTF-8"));
         assert_eq!(value(&env, "LC_TIME"), Some("C"));
         assert_eq!(value(&env, "TERM"), Some("dumb"));
@@ -254,8 +342,10 @@ mod tests {
             path: vec![first.into()],
             env: Vec::new(),
         };
-        let toolchains =
-            [node("/home/ada/.nvm", "/home/ada/.nvm/v22/bin"), node("/home/ada/bin", "/home/ada/bin")];
+        let toolchains = [
+            node("/home/ada/.nvm", "/home/ada/.nvm/v22/bin"),
+            node("/home/ada/bin", "/home/ada/bin"),
+        ];
         let path = "/home/ada/.nvm/v20/bin:.:/home/ada/.ssh:/usr/local/go/bin:/src/web/.venv/bin:/usr/bin";
         let env = environment(&pairs(&[("PATH", path)]), &toolchains, project("/src/web"), &[]);
         assert_eq!(

@@ -1,10 +1,11 @@
-//! The files of `/etc` that programs need, one by one: it also holds what nobody inside should see.
+//! The files of `/etc` that programs need, one by one: it also holds files that must not be visible inside.
 
 use std::path::{Path, PathBuf};
 
-use super::{Network, Plan, Step};
+use super::{LayoutStep, Network, SandboxPlan};
 
-/// Files and directories without secrets that ordinary tools ask for. Each directory is a mount, which takes time.
+/// Files and directories without secrets that ordinary tools need. Each directory is a mount, which takes
+/// time.
 const SHOWN: &[&str] = &[
     "alternatives",
     "ssl/certs",
@@ -33,9 +34,12 @@ const SHOWN: &[&str] = &[
 /// A larger file is bound instead of copied.
 const COPIED: u64 = 1 << 20;
 
-/// The steps that make `/etc`.
-pub(super) fn etc(plan: &Plan, host: &Path) -> Vec<Step> {
-    let mut steps: Vec<Step> = SHOWN.iter().filter_map(|name| shown(&host.join("etc"), name)).collect();
+/// The steps that build `/etc`.
+pub(super) fn etc(plan: &SandboxPlan, host: &Path) -> Vec<LayoutStep> {
+    let mut steps: Vec<LayoutStep> = SHOWN
+        .iter()
+        .filter_map(|name| shown(&host.join("etc"), name))
+        .collect();
     steps.extend(made_up(plan));
     if plan.network == Network::Host {
         steps.extend(copied(&host.join("etc/resolv.conf"), "resolv.conf"));
@@ -43,20 +47,25 @@ pub(super) fn etc(plan: &Plan, host: &Path) -> Vec<Step> {
     steps
 }
 
-/// The same files where they are on the host, for a run that sees the host's own.
-pub(super) fn etc_paths(plan: &Plan) -> Vec<PathBuf> {
+/// The same files at their paths on the host, for a run that sees the host's own tree.
+pub(super) fn etc_paths(plan: &SandboxPlan) -> Vec<PathBuf> {
     let more = ["passwd", "group", "hosts", "hostname", "nsswitch.conf"];
     let resolver = plan.network.is_host().then_some(&"resolv.conf");
-    SHOWN.iter().chain(&more).chain(resolver).map(|name| at(name)).collect()
+    SHOWN
+        .iter()
+        .chain(&more)
+        .chain(resolver)
+        .map(|name| at(name))
+        .collect()
 }
 
-fn shown(etc: &Path, name: &str) -> Option<Step> {
+fn shown(etc: &Path, name: &str) -> Option<LayoutStep> {
     let from = etc.join(name);
-    // Followed here, because a link may lead to what is not inside.
+    // Resolved here, because a link may lead to a file that is not inside.
     let found = std::fs::metadata(&from).ok()?;
     match std::fs::read_link(&from) {
-        Ok(to) if leads_to_usr(&to) => Some(Step::Symlink { to, at: at(name) }),
-        _ if found.is_dir() || found.len() > COPIED => Some(Step::System { from, at: at(name) }),
+        Ok(to) if leads_to_usr(&to) => Some(LayoutStep::Symlink { to, at: at(name) }),
+        _ if found.is_dir() || found.len() > COPIED => Some(LayoutStep::System { from, at: at(name) }),
         _ => copied(&from, name),
     }
 }
@@ -65,11 +74,11 @@ fn leads_to_usr(to: &Path) -> bool {
     to.starts_with("/usr") || to.starts_with("../usr")
 }
 
-fn copied(from: &Path, name: &str) -> Option<Step> {
+fn copied(from: &Path, name: &str) -> Option<LayoutStep> {
     Some(file(name, std::fs::read(from).ok()?))
 }
 
-fn made_up(plan: &Plan) -> Vec<Step> {
+fn made_up(plan: &SandboxPlan) -> Vec<LayoutStep> {
     let user = &plan.user;
     let (name, uid, gid) = (&user.name, user.uid, user.gid);
     let home = plan.home.at.display();
@@ -83,12 +92,18 @@ fn made_up(plan: &Plan) -> Vec<Step> {
         file("group", group.into()),
         file("hosts", b"127.0.0.1 localhost sandbox\n::1 localhost\n".to_vec()),
         file("hostname", b"sandbox\n".to_vec()),
-        file("nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n".to_vec()),
+        file(
+            "nsswitch.conf",
+            b"passwd: files\ngroup: files\nhosts: files dns\n".to_vec(),
+        ),
     ]
 }
 
-fn file(name: &str, contents: Vec<u8>) -> Step {
-    Step::File { at: at(name), contents }
+fn file(name: &str, contents: Vec<u8>) -> LayoutStep {
+    LayoutStep::File {
+        at: at(name),
+        contents,
+    }
 }
 
 fn at(name: &str) -> PathBuf {

@@ -4,20 +4,34 @@
 use avfs_core::printable;
 
 use super::PrefixRule;
-use crate::classify::{Classification, Command, Part, classify};
+use crate::classify::{Classification, Command, CommandPart, classify};
 
 /// Why an edited rule is not saved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEdit {
+    /// It has parts that only a shell could expand, or several commands.
     #[error("'{text}' is not the words of one command, all of them known")]
-    NotWords { text: String },
+    NotWords {
+        /// The words.
+        text: String,
+    },
+    /// It does not begin with words of the command in question.
     #[error("nothing that was asked for begins with '{words}'")]
-    Elsewhere { words: String },
+    Elsewhere {
+        /// The words.
+        words: String,
+    },
+    /// It names a tool that runs other programs, without saying which.
     #[error("'{words}' is wider than the command: it would allow whatever `{tool}` does")]
-    TooWide { words: String, tool: String },
+    TooWide {
+        /// The words.
+        words: String,
+        /// The tool.
+        tool: String,
+    },
 }
 
-/// The rules to save for a command, where each edit takes the place of the rule that it begins.
+/// The rules to save for a command, where each edit replaces the rule whose beginning it is.
 pub fn edit_rules(
     found: &Classification,
     rules: &[PrefixRule],
@@ -27,7 +41,11 @@ pub fn edit_rules(
     for text in edits {
         let words = words_of(text)?;
         let mut begun = 0;
-        for (rule, own) in edited.iter_mut().zip(rules).filter(|(_, own)| own.prefix.starts_with(&words)) {
+        for (rule, own) in edited
+            .iter_mut()
+            .zip(rules)
+            .filter(|(_, own)| own.prefix.starts_with(&words))
+        {
             *rule = shortened(found, own, &words)?;
             begun += 1;
         }
@@ -38,31 +56,38 @@ pub fn edit_rules(
     Ok(edited)
 }
 
-/// The words of an edit, read as the command itself is read.
+/// The words of an edit, parsed like the command itself.
 fn words_of(text: &str) -> Result<Vec<String>, BadEdit> {
     let found = classify(&Command::Shell(text.to_owned()));
     match &found.parts[..] {
         [part] if part.complete && !part.firm && !part.prefix.is_empty() => Ok(part.prefix.clone()),
-        _ => Err(BadEdit::NotWords { text: printable(text.as_bytes()) }),
+        _ => Err(BadEdit::NotWords {
+            text: printable(text.as_bytes()),
+        }),
     }
 }
 
-/// A rule by fewer words, as long as they still say which subcommand of which tool it is.
+/// A rule with fewer words, as long as they still include the tool and the subcommand.
 fn shortened(found: &Classification, own: &PrefixRule, words: &[String]) -> Result<PrefixRule, BadEdit> {
     if own.prefix.len() == words.len() {
         return Ok(own.clone());
     }
     let part = found.parts.iter().find(|part| part.prefix == own.prefix);
     match part {
-        Some(part) if part.names.len() > 1 && says_subcommand(part, words) => {
-            Ok(PrefixRule { prefix: words.to_vec(), exact: false, ..own.clone() })
-        }
-        Some(_) | None => Err(BadEdit::TooWide { words: shown(words), tool: shown(&words[..1]) }),
+        Some(part) if part.names.len() > 1 && says_subcommand(part, words) => Ok(PrefixRule {
+            prefix: words.to_vec(),
+            exact: false,
+            ..own.clone()
+        }),
+        Some(_) | None => Err(BadEdit::TooWide {
+            words: shown(words),
+            tool: shown(&words[..1]),
+        }),
     }
 }
 
-/// Whether all names stand in the words, in their order.
-fn says_subcommand(part: &Part, words: &[String]) -> bool {
+/// Whether all names occur in the words, in order.
+fn says_subcommand(part: &CommandPart, words: &[String]) -> bool {
     let mut words = words.iter();
     part.names.iter().all(|name| words.any(|word| word == name))
 }
@@ -76,7 +101,7 @@ mod tests {
     use super::*;
     use crate::policy::Policy;
 
-    /// What is saved for `command` after `edits`.
+    /// The rules that are saved for `command` after `edits`.
     fn edited(command: &str, edits: &[&str]) -> Result<Vec<String>, BadEdit> {
         let found = classify(&Command::Shell(command.to_owned()));
         let edits: Vec<String> = edits.iter().map(|text| (*text).to_owned()).collect();
@@ -89,12 +114,18 @@ mod tests {
 
     #[test]
     fn an_edit_may_leave_out_arguments_but_not_the_subcommand() {
-        assert_eq!(edited("git push origin main", &[]).unwrap(), [r#"=["git", "push", "origin", "main"]"#]);
+        assert_eq!(
+            edited("git push origin main", &[]).unwrap(),
+            [r#"=["git", "push", "origin", "main"]"#]
+        );
         assert_eq!(
             edited("git push origin main", &["git push origin"]).unwrap(),
             [r#"["git", "push", "origin"]"#]
         );
-        assert_eq!(edited("git push origin main", &["git push"]).unwrap(), [r#"["git", "push"]"#]);
+        assert_eq!(
+            edited("git push origin main", &["git push"]).unwrap(),
+            [r#"["git", "push"]"#]
+        );
         let same = edited("git push origin main", &["git push origin main"]).unwrap();
         assert_eq!(same, [r#"=["git", "push", "origin", "main"]"#]);
     }
@@ -108,7 +139,10 @@ mod tests {
             ("npm install left-pad", "npm"),
         ] {
             let refused = edited(command, &[edit]).unwrap_err();
-            assert!(matches!(refused, BadEdit::TooWide { .. }), "{command}, {edit}: {refused}");
+            assert!(
+                matches!(refused, BadEdit::TooWide { .. }),
+                "{command}, {edit}: {refused}"
+            );
         }
     }
 
@@ -131,6 +165,9 @@ mod tests {
     #[test]
     fn each_part_is_edited_for_itself() {
         let rules = edited("git push origin main && npm ci --foreground-scripts", &["npm ci"]).unwrap();
-        assert_eq!(rules, [r#"=["git", "push", "origin", "main"]"#, r#"["npm", "ci"]"#]);
+        assert_eq!(
+            rules,
+            [r#"=["git", "push", "origin", "main"]"#, r#"["npm", "ci"]"#]
+        );
     }
 }

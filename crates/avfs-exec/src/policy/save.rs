@@ -1,10 +1,10 @@
-//! Approvals that are kept: the narrowest rule that would have allowed the command.
+//! Saved approvals: the narrowest rule that would have allowed the command.
 
 use std::path::Path;
 
-use super::{Action, Policy, PolicyError, PrefixRule};
+use super::{Policy, PolicyAction, PolicyError, PrefixRule};
 use crate::capability::{Capabilities, NetworkGrant};
-use crate::classify::{Class, Classification, Part};
+use crate::classify::{Class, Classification, CommandPart};
 use crate::network::HostRule;
 
 impl Policy {
@@ -13,15 +13,24 @@ impl Policy {
         self.rules_to_save_for(found, &Capabilities::of_words(found.classes))
     }
 
-    /// The rules that an approval "for always" saves; none when some part cannot be kept as a rule, because
-    /// the command would have to be asked for again all the same. A network is saved with the rules of all parts: each
-    /// of them has it.
+    /// The rules that an approval "for always" saves; none if some part cannot be saved as a rule, because
+    /// the command would need approval again anyway. A network is saved with the rules of all parts: each of
+    /// them has it.
     pub fn rules_to_save_for(&self, found: &Classification, asked: &Capabilities) -> Vec<PrefixRule> {
         let has_network = asked.has_network();
-        let is_asked =
-            |part: &&Part| has_network || self.verdict(part, asked).action == Action::RequireApproval;
-        let network = NetworkGrant { network: asked.network.clone(), published: asked.published.clone() };
-        let rule = |part: &Part| Some(PrefixRule { network: network.clone(), ..rule_for(part)? });
+        let is_asked = |part: &&CommandPart| {
+            has_network || self.verdict(part, asked).action == PolicyAction::RequireApproval
+        };
+        let network = NetworkGrant {
+            network: asked.network.clone(),
+            published: asked.published.clone(),
+        };
+        let rule = |part: &CommandPart| {
+            Some(PrefixRule {
+                network: network.clone(),
+                ..rule_for(part)?
+            })
+        };
         let rules: Option<Vec<PrefixRule>> = found.parts.iter().filter(is_asked).map(rule).collect();
         let mut rules = rules.unwrap_or_default();
         rules.dedup();
@@ -29,22 +38,22 @@ impl Policy {
     }
 }
 
-/// Never wider than what was seen: the whole command, or its beginning when its tool and subcommand are known and
-/// nothing is taken away. The beginning of a forced push would allow all of them.
-fn rule_for(part: &Part) -> Option<PrefixRule> {
+/// Never wider than what was approved: the whole command, or its beginning if its tool and subcommand are
+/// known and nothing is removed. The beginning of a forced push would allow all of them.
+fn rule_for(part: &CommandPart) -> Option<PrefixRule> {
     let subcommand_is_known = part.names.len() > 1 && part.prefix.len() >= part.names.len();
     let keeps = part.savable && !part.firm && !part.prefix.is_empty();
     let grave = part.classes.contains(Class::Destructive) || part.classes.contains(Class::HostEscapeRisk);
     if !keeps || !part.complete && (!subcommand_is_known || grave) {
         return None;
     }
-    let mut rule = PrefixRule::new(part.prefix.clone(), Action::Allow);
+    let mut rule = PrefixRule::new(part.prefix.clone(), PolicyAction::Allow);
     rule.exact = part.complete;
     rule.classes = Some(part.classes);
     Some(rule)
 }
 
-/// A policy file's text with more rules at its end; everything in it stays as it is.
+/// A policy file's text with more rules at its end; the existing text is unchanged.
 pub fn append_rules(file: &Path, text: &str, rules: &[PrefixRule]) -> Result<String, PolicyError> {
     let mut whole = text.to_owned();
     if !whole.is_empty() && !whole.ends_with('\n') {
@@ -80,9 +89,15 @@ impl PrefixRule {
     }
 }
 
-/// The lines of a policy file that grant a network, `key` naming the hosts. Nothing for none.
+/// The lines of a policy file that grant a network, with the hosts under `key`. Empty for none.
 pub(super) fn grant_toml(key: &str, grant: &NetworkGrant) -> String {
-    let list = |items: Vec<String>| items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", ");
+    let list = |items: Vec<String>| {
+        items
+            .iter()
+            .map(|item| quoted(item))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let mut text = String::new();
     if grant.network.is_host() {
         text.push_str(&format!("{key} = [\"host\"]\n"));
@@ -97,11 +112,15 @@ pub(super) fn grant_toml(key: &str, grant: &NetworkGrant) -> String {
     text
 }
 
-/// A host as a list of hosts has it. A name of one word has a dot behind it, or it would be read as a group of hosts, as
-/// `host` or as `none`.
+/// A host in the syntax of a list of hosts. A name of one word gets a trailing dot, because it would
+/// otherwise be read as a group of hosts, as `host` or as `none`.
 fn written(host: &HostRule) -> String {
     let text = host.to_string();
-    if text.contains(['.', ':', '/']) { text } else { format!("{text}.") }
+    if text.contains(['.', ':', '/']) {
+        text
+    } else {
+        format!("{text}.")
+    }
 }
 
 fn quoted(text: &str) -> String {

@@ -15,9 +15,14 @@ fn shell(command: &str) -> crate::Classification {
 }
 
 #[track_caller]
-fn check(policy: &Policy, command: &str, action: Action, rule: &str) {
+fn check(policy: &Policy, command: &str, action: PolicyAction, rule: &str) {
     let decision = policy.decide(&shell(command), true);
-    assert_eq!((decision.action, decision.rule.as_str()), (action, rule), "{command}: {}", decision.reason);
+    assert_eq!(
+        (decision.action, decision.rule.as_str()),
+        (action, rule),
+        "{command}: {}",
+        decision.reason
+    );
 }
 
 #[track_caller]
@@ -30,66 +35,172 @@ fn check_error(text: &str, message: &str, hint: &str) {
 #[test]
 fn the_built_in_policy_asks_only_for_what_leaves_the_tree() {
     let policy = Policy::built_in();
-    check(&policy, "ls", Action::Allow, "read_only (built-in)");
-    check(&policy, "touch a", Action::AllowWithCheckpoint, "mutating (built-in)");
-    check(&policy, "rm -rf a", Action::AllowWithCheckpoint, "destructive (built-in)");
-    check(&policy, "curl https://x", Action::RequireApproval, "networked (built-in)");
-    check(&policy, "ls && sudo ls", Action::RequireApproval, "host_escape_risk (built-in)");
-    check(&policy, "", Action::Allow, "read_only (built-in)");
+    check(&policy, "ls", PolicyAction::Allow, "read_only (built-in)");
+    check(
+        &policy,
+        "touch a",
+        PolicyAction::AllowWithCheckpoint,
+        "mutating (built-in)",
+    );
+    check(
+        &policy,
+        "rm -rf a",
+        PolicyAction::AllowWithCheckpoint,
+        "destructive (built-in)",
+    );
+    check(
+        &policy,
+        "curl https://x",
+        PolicyAction::RequireApproval,
+        "networked (built-in)",
+    );
+    check(
+        &policy,
+        "ls && sudo ls",
+        PolicyAction::RequireApproval,
+        "host_escape_risk (built-in)",
+    );
+    check(&policy, "", PolicyAction::Allow, "read_only (built-in)");
 }
 
 #[test]
-fn with_nobody_to_ask_an_approval_is_a_denial() {
+fn without_a_person_to_ask_an_approval_is_a_denial() {
     let decision = Policy::built_in().decide(&shell("git push"), false);
-    assert_eq!(decision.action, Action::Deny);
+    assert_eq!(decision.action, PolicyAction::Deny);
     assert_eq!(decision.rule, "networked (built-in)");
-    assert!(decision.reason.ends_with("nobody is there to give it"), "{}", decision.reason);
+    assert!(
+        decision.reason.ends_with("nobody is there to give it"),
+        "{}",
+        decision.reason
+    );
 }
 
 #[test]
 fn classes_of_a_file_replace_those_built_in_and_others_stay() {
     let policy = policy("[classes]\nnetworked = \"allow\"\n\ndestructive = \"deny\"\n");
-    check(&policy, "curl https://x", Action::AllowWithCheckpoint, "mutating (built-in)");
-    check(&policy, "rm a", Action::Deny, "destructive (policy.toml:4)");
-    check(&policy, "touch a", Action::AllowWithCheckpoint, "mutating (built-in)");
+    check(
+        &policy,
+        "curl https://x",
+        PolicyAction::AllowWithCheckpoint,
+        "mutating (built-in)",
+    );
+    check(&policy, "rm a", PolicyAction::Deny, "destructive (policy.toml:4)");
+    check(
+        &policy,
+        "touch a",
+        PolicyAction::AllowWithCheckpoint,
+        "mutating (built-in)",
+    );
+}
+
+#[test]
+fn the_reason_is_that_of_the_part_whose_words_decide() {
+    for line in ["sh -c 'echo y > new.txt'", "ls; touch a", "touch a; ls"] {
+        let decision = Policy::built_in().decide(&shell(line), true);
+        assert_eq!(decision.rule, "mutating (built-in)", "{line}");
+        assert!(
+            !decision.reason.contains("changes nothing"),
+            "{line}: {}",
+            decision.reason
+        );
+    }
 }
 
 #[test]
 fn the_strictest_of_all_parts_wins() {
     let policy = policy("[classes]\ndestructive = \"deny\"\n");
-    check(&policy, "curl https://x; rm a; ls", Action::Deny, "destructive (policy.toml:2)");
+    check(
+        &policy,
+        "curl https://x; rm a; ls",
+        PolicyAction::Deny,
+        "destructive (policy.toml:2)",
+    );
 }
 
 #[test]
 fn a_rule_replaces_the_class_of_its_own_part_only() {
     let policy = policy("[[rules]]\nprefix = [\"git\", \"push\"]\naction = \"allow\"\n");
-    check(&policy, "git push origin main", Action::Allow, "rule for 'git push' (policy.toml:1)");
-    check(&policy, "git push && curl https://x", Action::RequireApproval, "networked (built-in)");
-    check(&policy, "git push > log", Action::AllowWithCheckpoint, "mutating (built-in)");
-    // `timeout` has no rule, and the workspace that it runs in can be written to.
-    check(&policy, "timeout 5 git push", Action::AllowWithCheckpoint, "mutating (built-in)");
-    check(&policy, "sudo git push", Action::RequireApproval, "host_escape_risk (built-in)");
+    check(
+        &policy,
+        "git push origin main",
+        PolicyAction::Allow,
+        "rule for 'git push' (policy.toml:1)",
+    );
+    check(
+        &policy,
+        "git push && curl https://x",
+        PolicyAction::RequireApproval,
+        "networked (built-in)",
+    );
+    check(
+        &policy,
+        "git push > log",
+        PolicyAction::AllowWithCheckpoint,
+        "mutating (built-in)",
+    );
+    // `timeout` has no rule, and its workspace is writable.
+    check(
+        &policy,
+        "timeout 5 git push",
+        PolicyAction::AllowWithCheckpoint,
+        "mutating (built-in)",
+    );
+    check(
+        &policy,
+        "sudo git push",
+        PolicyAction::RequireApproval,
+        "host_escape_risk (built-in)",
+    );
 }
 
 #[test]
 fn a_milder_rule_needs_the_very_words_and_a_stricter_one_the_names() {
     let allow = policy("[[rules]]\nprefix = [\"git\", \"push\"]\naction = \"allow\"\n");
-    for command in
-        ["git -C x push", "/usr/bin/git push", "git $x push", "git \"$x\"", "git p\"$x\"", "$g push"]
-    {
-        assert_eq!(allow.decide(&shell(command), true).action, Action::RequireApproval, "{command}");
+    for command in [
+        "git -C x push",
+        "/usr/bin/git push",
+        "git $x push",
+        "git \"$x\"",
+        "git p\"$x\"",
+        "$g push",
+    ] {
+        assert_eq!(
+            allow.decide(&shell(command), true).action,
+            PolicyAction::RequireApproval,
+            "{command}"
+        );
     }
     let deny = policy("[[rules]]\nprefix = [\"git\", \"push\"]\naction = \"deny\"\nreason = \"no\"\n");
-    for command in ["git push", "git -C x push", "/usr/bin/git push -f", "env A=1 git push", "g\"i\"t push"] {
-        assert_eq!(deny.decide(&shell(command), true).action, Action::Deny, "{command}");
+    for command in [
+        "git push",
+        "git -C x push",
+        "/usr/bin/git push -f",
+        "env A=1 git push",
+        "g\"i\"t push",
+    ] {
+        assert_eq!(
+            deny.decide(&shell(command), true).action,
+            PolicyAction::Deny,
+            "{command}"
+        );
     }
 }
 
 #[test]
 fn no_rule_lifts_what_could_not_be_read() {
     let policy = policy("[[rules]]\nprefix = [\"echo\"]\naction = \"allow\"\n");
-    for command in ["echo $(( a[$(id)] ))", "echo ${x@P}", "echo 'unclosed", "echo a\rb", "(echo a"] {
-        assert_eq!(policy.decide(&shell(command), true).action, Action::RequireApproval, "{command}");
+    for command in [
+        "echo $(( a[$(id)] ))",
+        "echo ${x@P}",
+        "echo 'unclosed",
+        "echo a\rb",
+        "(echo a",
+    ] {
+        assert_eq!(
+            policy.decide(&shell(command), true).action,
+            PolicyAction::RequireApproval,
+            "{command}"
+        );
     }
 }
 
@@ -100,21 +211,46 @@ fn of_rules_that_match_the_strictest_wins_with_its_words() {
          \"deny\"\nreason = \"releases are made by CI\"\nalternative = \"push a tag\"\n",
     );
     let decision = policy.decide(&shell("npm publish"), true);
-    assert_eq!(decision.action, Action::Deny);
+    assert_eq!(decision.action, PolicyAction::Deny);
     assert_eq!(decision.reason, "releases are made by CI");
     assert_eq!(decision.alternative.as_deref(), Some("push a tag"));
-    check(&policy, "npm install x", Action::Allow, "rule for 'npm' (policy.toml:1)");
+    check(
+        &policy,
+        "npm install x",
+        PolicyAction::Allow,
+        "rule for 'npm' (policy.toml:1)",
+    );
 }
 
 #[test]
 fn a_rule_can_be_limited_to_whole_commands_and_to_classes() {
     let exact = policy("[[rules]]\nprefix = [\"git\", \"push\"]\nexact = true\naction = \"allow\"\n");
-    check(&exact, "git push", Action::Allow, "rule for exactly 'git push' (policy.toml:1)");
-    check(&exact, "git push origin", Action::RequireApproval, "networked (built-in)");
+    check(
+        &exact,
+        "git push",
+        PolicyAction::Allow,
+        "rule for exactly 'git push' (policy.toml:1)",
+    );
+    check(
+        &exact,
+        "git push origin",
+        PolicyAction::RequireApproval,
+        "networked (built-in)",
+    );
     let networked =
         policy("[[rules]]\nprefix = [\"git\", \"push\"]\nclasses = [\"networked\"]\naction = \"allow\"\n");
-    check(&networked, "git push origin", Action::Allow, "rule for 'git push' (policy.toml:1)");
-    check(&networked, "git push -f", Action::RequireApproval, "networked (built-in)");
+    check(
+        &networked,
+        "git push origin",
+        PolicyAction::Allow,
+        "rule for 'git push' (policy.toml:1)",
+    );
+    check(
+        &networked,
+        "git push -f",
+        PolicyAction::RequireApproval,
+        "networked (built-in)",
+    );
 }
 
 #[test]
@@ -155,8 +291,16 @@ fn what_is_not_understood_is_refused_with_its_place() {
         "policy.toml:4:1: unknown key 'why'",
         keys,
     );
-    check_error("[[rules]]\naction=\"ask\"", "policy.toml:1:1: 'prefix' is missing", "");
-    check_error("[[rules]]\nprefix=[\"a\"]", "policy.toml:1:1: 'action' is missing", "");
+    check_error(
+        "[[rules]]\naction=\"ask\"",
+        "policy.toml:1:1: 'prefix' is missing",
+        "",
+    );
+    check_error(
+        "[[rules]]\nprefix=[\"a\"]",
+        "policy.toml:1:1: 'action' is missing",
+        "",
+    );
     check_error(
         "[[rules]]\nprefix=[]\naction=\"ask\"",
         "policy.toml:2:8: a rule needs at least one word",
@@ -191,9 +335,18 @@ fn an_approval_saves_the_command_itself_and_nothing_wider() {
             .map(|rule| format!("{}{:?}", if rule.exact { "=" } else { "" }, rule.prefix))
             .collect::<Vec<_>>()
     };
-    assert_eq!(saved("git push origin main"), [r#"=["git", "push", "origin", "main"]"#]);
-    assert_eq!(saved("ls && curl https://x | jq ."), [r#"=["curl", "https://x"]"#]);
-    assert_eq!(saved("gh pr create --body \"$(cat b)\""), [r#"["gh", "pr", "create", "--body"]"#]);
+    assert_eq!(
+        saved("git push origin main"),
+        [r#"=["git", "push", "origin", "main"]"#]
+    );
+    assert_eq!(
+        saved("ls && curl https://x | jq ."),
+        [r#"=["curl", "https://x"]"#]
+    );
+    assert_eq!(
+        saved("gh pr create --body \"$(cat b)\""),
+        [r#"["gh", "pr", "create", "--body"]"#]
+    );
     assert_eq!(saved("timeout 9 npm ci"), [r#"=["npm", "ci"]"#]);
     for nothing in [
         "ls",
@@ -214,9 +367,17 @@ fn an_approval_saves_the_command_itself_and_nothing_wider() {
 fn a_saved_rule_allows_its_command_and_no_worse_one() {
     let found = shell("git push origin main");
     let policy = Policy::built_in().with_saved(Policy::built_in().rules_to_save(&found));
-    assert_eq!(policy.decide(&found, false).action, Action::Allow);
-    for other in ["git push origin main -f", "git push", "git push origin main; curl https://x"] {
-        assert_eq!(policy.decide(&shell(other), false).action, Action::Deny, "{other}");
+    assert_eq!(policy.decide(&found, false).action, PolicyAction::Allow);
+    for other in [
+        "git push origin main -f",
+        "git push",
+        "git push origin main; curl https://x",
+    ] {
+        assert_eq!(
+            policy.decide(&shell(other), false).action,
+            PolicyAction::Deny,
+            "{other}"
+        );
     }
 }
 
@@ -224,14 +385,25 @@ fn a_saved_rule_allows_its_command_and_no_worse_one() {
 fn a_saved_rule_answers_a_question_and_lifts_no_denial() {
     let found = shell("curl https://x");
     let saved = Policy::built_in().rules_to_save(&found);
-    assert_eq!(Policy::built_in().with_saved(saved.clone()).decide(&found, false).action, Action::Allow);
+    assert_eq!(
+        Policy::built_in()
+            .with_saved(saved.clone())
+            .decide(&found, false)
+            .action,
+        PolicyAction::Allow
+    );
     for strict in [
         "[classes]\nnetworked = \"deny\"\n",
         "[[rules]]\nprefix = [\"curl\"]\naction = \"deny\"\n",
         "[[rules]]\nprefix = [\"curl\", \"https://x\"]\nexact = true\naction = \"deny\"\n",
     ] {
         let strict = policy(strict).with_saved(saved.clone());
-        assert_eq!(strict.decide(&found, true).action, Action::Deny, "{}", strict.text());
+        assert_eq!(
+            strict.decide(&found, true).action,
+            PolicyAction::Deny,
+            "{}",
+            strict.text()
+        );
     }
 }
 
@@ -255,18 +427,25 @@ fn rules_are_added_to_a_file_without_touching_the_rest() {
     let again = policy(&whole);
     assert_eq!(again.rules()[1].prefix, rules[0].prefix);
     assert_eq!(again.rules()[1].classes, rules[0].classes);
-    assert_eq!(append_rules(Path::new("p"), "", &rules).unwrap(), rules[0].to_toml());
+    assert_eq!(
+        append_rules(Path::new("p"), "", &rules).unwrap(),
+        rules[0].to_toml()
+    );
     assert!(append_rules(Path::new("p"), "rules = []", &rules).is_err());
 }
 
-/// A run that can write and reaches what `--net` would give it.
+/// A run that can write and has the network that `--net` would request.
 fn asking_for(net: &str) -> Capabilities {
     let choices: Vec<NetworkChoice> = [net.parse().unwrap()].into();
-    Capabilities { write: true, network: NetworkChoice::all(&choices, Network::None), published: Vec::new() }
+    Capabilities {
+        write: true,
+        network: NetworkChoice::all(&choices, Network::None),
+        published: Vec::new(),
+    }
 }
 
 #[track_caller]
-fn check_net(policy: &Policy, net: &str, command: &str, action: Action, rule: &str) {
+fn check_net(policy: &Policy, net: &str, command: &str, action: PolicyAction, rule: &str) {
     let found = shell(command);
     let asked = asking_for(net).narrowed_by(found.classes);
     let decision = policy.decide_for(&found, &asked, true);
@@ -281,19 +460,47 @@ fn check_net(policy: &Policy, net: &str, command: &str, action: Action, rule: &s
 #[test]
 fn network_is_the_question_whatever_the_words_are() {
     let policy = Policy::built_in();
-    let commands = ["python3 x.py", "touch a", "./build.sh", "make", "true; touch a", "cp a b", "x=1 env"];
+    let commands = [
+        "python3 x.py",
+        "touch a",
+        "./build.sh",
+        "make",
+        "true; touch a",
+        "cp a b",
+        "x=1 env",
+    ];
     for command in commands {
         for net in ["host", "a.example", "127.0.0.1:5432", "10.1.0.0/16"] {
-            check_net(&policy, net, command, Action::RequireApproval, "network (built-in)");
+            check_net(
+                &policy,
+                net,
+                command,
+                PolicyAction::RequireApproval,
+                "network (built-in)",
+            );
         }
-        check_net(&policy, "none", command, Action::AllowWithCheckpoint, "mutating (built-in)");
+        check_net(
+            &policy,
+            "none",
+            command,
+            PolicyAction::AllowWithCheckpoint,
+            "mutating (built-in)",
+        );
     }
-    // What only reads is given none, so that there is nothing to ask.
-    check_net(&policy, "host", "cat a", Action::Allow, "read_only (built-in)");
-    let published =
-        Capabilities { published: vec!["0.0.0.0:8080:80".parse().unwrap()], ..asking_for("none") };
-    let decision = policy.decide_for(&shell("python3 -m http.server 80"), &published, true);
-    assert_eq!(decision.action, Action::RequireApproval);
+    // A read-only command gets no network, so no approval is needed.
+    check_net(
+        &policy,
+        "host",
+        "cat a",
+        PolicyAction::Allow,
+        "read_only (built-in)",
+    );
+    let published = Capabilities {
+        published: vec!["0.0.0.0:8080:80".parse().unwrap()],
+        ..asking_for("none")
+    };
+    let decision = policy.decide_for(&shell("python3 server.py 80"), &published, true);
+    assert_eq!(decision.action, PolicyAction::RequireApproval);
     assert_eq!(decision.reason, "it asks to publish 0.0.0.0:8080:80");
 }
 
@@ -302,7 +509,13 @@ fn network_question_names_hosts_beside_the_reason_of_the_words() {
     let decision =
         Policy::built_in().decide_for(&shell("curl x"), &asking_for("a.example,b.example:80"), true);
     assert_eq!(decision.rule, "networked (built-in)");
-    assert!(decision.reason.ends_with("; it asks to reach a.example, b.example:80"), "{}", decision.reason);
+    assert!(
+        decision
+            .reason
+            .ends_with("; it asks to reach a.example, b.example:80"),
+        "{}",
+        decision.reason
+    );
 }
 
 #[test]
@@ -310,34 +523,116 @@ fn network_section_grants_hosts_and_decides_on_others() {
     let text =
         "[network]\nallow = [\"npm\", \"*.corp.example\"]\npublish = [\"0:5173\"]\nothers = \"deny\"\n";
     let policy = policy(text);
-    check_net(&policy, "+npm", "python3 x", Action::AllowWithCheckpoint, "mutating (built-in)");
-    check_net(&policy, "+npm", "npm ci", Action::AllowWithCheckpoint, "network (policy.toml:1)");
-    check_net(&policy, "a.corp.example", "python3 x", Action::AllowWithCheckpoint, "mutating (built-in)");
-    check_net(&policy, "+npm,+evil.example", "npm ci", Action::Deny, "network (policy.toml:1)");
-    check_net(&policy, "host", "touch a", Action::Deny, "network (policy.toml:1)");
-    // Without a network, nothing was granted to a command that talks to others.
-    check_net(&policy, "none", "npm ci", Action::RequireApproval, "networked (built-in)");
-    let publishing =
-        |text: &str| Capabilities { published: vec![text.parse().unwrap()], ..asking_for("none") };
-    let decide = |text: &str| policy.decide_for(&shell("npm run dev"), &publishing(text), true).action;
-    assert_eq!(decide("5173"), Action::AllowWithCheckpoint);
-    assert_eq!(decide("0.0.0.0:5173:5173"), Action::Deny);
+    check_net(
+        &policy,
+        "+npm",
+        "python3 x",
+        PolicyAction::AllowWithCheckpoint,
+        "mutating (built-in)",
+    );
+    check_net(
+        &policy,
+        "+npm",
+        "npm ci",
+        PolicyAction::AllowWithCheckpoint,
+        "network (policy.toml:1)",
+    );
+    check_net(
+        &policy,
+        "a.corp.example",
+        "python3 x",
+        PolicyAction::AllowWithCheckpoint,
+        "mutating (built-in)",
+    );
+    check_net(
+        &policy,
+        "+npm,+evil.example",
+        "npm ci",
+        PolicyAction::Deny,
+        "network (policy.toml:1)",
+    );
+    check_net(
+        &policy,
+        "host",
+        "touch a",
+        PolicyAction::Deny,
+        "network (policy.toml:1)",
+    );
+    // Without a network, a networked command was granted nothing.
+    check_net(
+        &policy,
+        "none",
+        "npm ci",
+        PolicyAction::RequireApproval,
+        "networked (built-in)",
+    );
+    let publishing = |text: &str| Capabilities {
+        published: vec![text.parse().unwrap()],
+        ..asking_for("none")
+    };
+    let decide = |text: &str| {
+        policy
+            .decide_for(&shell("npm run dev"), &publishing(text), true)
+            .action
+    };
+    assert_eq!(decide("5173"), PolicyAction::AllowWithCheckpoint);
+    assert_eq!(decide("0.0.0.0:5173:5173"), PolicyAction::Deny);
     let stricter = self::policy("[classes]\nnetworked = \"ask\"\n[network]\nallow = [\"host\"]\n");
-    check_net(&stricter, "host", "curl x", Action::RequireApproval, "networked (policy.toml:2)");
-    assert_eq!(Policy::parse(Path::new("policy.toml"), &policy.text()).unwrap().text(), policy.text());
+    check_net(
+        &stricter,
+        "host",
+        "curl x",
+        PolicyAction::RequireApproval,
+        "networked (policy.toml:2)",
+    );
+    assert_eq!(
+        Policy::parse(Path::new("policy.toml"), &policy.text())
+            .unwrap()
+            .text(),
+        policy.text()
+    );
 }
 
 #[test]
 fn network_of_a_rule_is_granted_if_every_part_has_such_a_rule() {
     let text = "[[rules]]\nprefix = [\"npm\", \"ci\"]\nnetwork = [\"npm\"]\naction = \"allow\"\n";
     let policy = policy(text);
-    check_net(&policy, "+npm", "npm ci", Action::Allow, "rule for 'npm ci' (policy.toml:1)");
-    check_net(&policy, "+npm,+a.example", "npm ci", Action::RequireApproval, "network (built-in)");
-    for command in ["npm ci; python3 x", "npm ci && true", "cat a; npm ci", "npm ci > out; ls"] {
-        check_net(&policy, "+npm", command, Action::RequireApproval, "network (built-in)");
+    check_net(
+        &policy,
+        "+npm",
+        "npm ci",
+        PolicyAction::Allow,
+        "rule for 'npm ci' (policy.toml:1)",
+    );
+    check_net(
+        &policy,
+        "+npm,+a.example",
+        "npm ci",
+        PolicyAction::RequireApproval,
+        "network (built-in)",
+    );
+    for command in [
+        "npm ci; python3 x",
+        "npm ci && true",
+        "cat a; npm ci",
+        "npm ci > out; ls",
+    ] {
+        check_net(
+            &policy,
+            "+npm",
+            command,
+            PolicyAction::RequireApproval,
+            "network (built-in)",
+        );
     }
     let plain = self::policy("[[rules]]\nprefix = [\"npm\", \"ci\"]\naction = \"allow\"\n");
-    check_net(&plain, "+npm", "npm ci", Action::RequireApproval, "network (built-in)");
+    check_net(
+        &plain,
+        "+npm",
+        "npm ci",
+        PolicyAction::RequireApproval,
+        "network (built-in)",
+    );
 }
 
 #[test]
@@ -347,44 +642,87 @@ fn saved_rules_grant_the_network_that_was_approved_and_no_other() {
     let rules = Policy::built_in().rules_to_save_for(&found, &asked);
     assert_eq!(rules.len(), 2, "{rules:?}");
     let policy = Policy::built_in().with_saved(rules.clone());
-    assert_eq!(policy.decide_for(&found, &asked, false).action, Action::AllowWithCheckpoint);
-    check_net(&policy, "a.example", "python3 y.py", Action::RequireApproval, "network (built-in)");
+    assert_eq!(
+        policy.decide_for(&found, &asked, false).action,
+        PolicyAction::AllowWithCheckpoint
+    );
+    check_net(
+        &policy,
+        "a.example",
+        "python3 y.py",
+        PolicyAction::RequireApproval,
+        "network (built-in)",
+    );
     check_net(
         &policy,
         "a.example",
         "cd web && python3 x.py; ls",
-        Action::RequireApproval,
+        PolicyAction::RequireApproval,
         "network (built-in)",
     );
-    check_net(&policy, "b.example", "python3 x.py", Action::RequireApproval, "network (built-in)");
+    check_net(
+        &policy,
+        "b.example",
+        "python3 x.py",
+        PolicyAction::RequireApproval,
+        "network (built-in)",
+    );
     let strict = self::policy("[network]\nothers = \"deny\"\n").with_saved(rules);
-    assert_eq!(strict.decide_for(&found, &asked, true).action, Action::Deny);
+    assert_eq!(strict.decide_for(&found, &asked, true).action, PolicyAction::Deny);
 }
 
 #[test]
 fn commands_that_can_write_count_as_writing_whatever_their_class() {
     let policy =
         policy("[classes]\nmutating = \"ask\"\n[[rules]]\nprefix = [\"make\"]\naction = \"allow\"\n");
-    let writing = Capabilities { write: true, ..Capabilities::READING };
+    let writing = Capabilities {
+        write: true,
+        ..Capabilities::READING
+    };
     let within =
         |command: &str, granted: &Capabilities| policy.decide_within(&shell(command), granted, true).action;
     for command in ["ls", "cat a", "x=1", "", "git diff"] {
-        assert_eq!(within(command, &writing), Action::RequireApproval, "{command}");
-        assert_eq!(within(command, &Capabilities::READING), Action::Allow, "{command}");
+        assert_eq!(
+            within(command, &writing),
+            PolicyAction::RequireApproval,
+            "{command}"
+        );
+        assert_eq!(
+            within(command, &Capabilities::READING),
+            PolicyAction::Allow,
+            "{command}"
+        );
     }
-    assert_eq!(within("make", &writing), Action::Allow);
-    // The part that reads has what the part that writes has.
-    check(&policy, "make && cat a", Action::RequireApproval, "mutating (policy.toml:2)");
-    check(&policy, "cat a", Action::Allow, "read_only (built-in)");
+    assert_eq!(within("make", &writing), PolicyAction::Allow);
+    // The reading part has the capabilities of the writing part.
+    check(
+        &policy,
+        "make && cat a",
+        PolicyAction::RequireApproval,
+        "mutating (policy.toml:2)",
+    );
+    check(&policy, "cat a", PolicyAction::Allow, "read_only (built-in)");
 }
 
 #[test]
 fn sessions_are_asked_for_by_their_network_alone() {
     let policy = policy("[classes]\nmutating = \"ask\"\n[network]\nallow = [\"a.example\"]\n");
-    assert_eq!(policy.decide_session(&asking_for("none"), true).action, Action::Allow);
-    assert_eq!(policy.decide_session(&asking_for("a.example"), true).action, Action::Allow);
-    assert_eq!(policy.decide_session(&asking_for("host"), true).action, Action::RequireApproval);
-    assert_eq!(policy.decide_session(&asking_for("host"), false).action, Action::Deny);
+    assert_eq!(
+        policy.decide_session(&asking_for("none"), true).action,
+        PolicyAction::Allow
+    );
+    assert_eq!(
+        policy.decide_session(&asking_for("a.example"), true).action,
+        PolicyAction::Allow
+    );
+    assert_eq!(
+        policy.decide_session(&asking_for("host"), true).action,
+        PolicyAction::RequireApproval
+    );
+    assert_eq!(
+        policy.decide_session(&asking_for("host"), false).action,
+        PolicyAction::Deny
+    );
 }
 
 #[test]
@@ -423,23 +761,43 @@ fn saved_network_is_read_back_as_the_same_hosts() {
         let asked = asking_for(net);
         let rules = Policy::built_in().rules_to_save_for(&found, &asked);
         let policy = policy(&rules[0].to_toml());
-        assert_eq!(policy.rules()[0].network.network, asked.network, "{net}: {}", rules[0].to_toml());
-        assert!(policy.decide_for(&found, &asked, false).action < Action::RequireApproval, "{net}");
+        assert_eq!(
+            policy.rules()[0].network.network,
+            asked.network,
+            "{net}: {}",
+            rules[0].to_toml()
+        );
+        assert!(
+            policy.decide_for(&found, &asked, false).action < PolicyAction::RequireApproval,
+            "{net}"
+        );
     }
 }
 
 #[test]
 fn network_of_a_rule_is_not_granted_to_lines_that_set_variables_of_programs() {
     let policy = policy("[[rules]]\nprefix = [\"make\"]\nnetwork = [\"host\"]\naction = \"allow\"\n");
-    check_net(&policy, "host", "make", Action::Allow, "rule for 'make' (policy.toml:1)");
+    check_net(
+        &policy,
+        "host",
+        "make",
+        PolicyAction::Allow,
+        "rule for 'make' (policy.toml:1)",
+    );
     check_net(
         &policy,
         "host",
         "for i in 1 2; do make; done",
-        Action::Allow,
+        PolicyAction::Allow,
         "rule for 'make' (policy.toml:1)",
     );
-    check_net(&policy, "host", "x=1; make", Action::Allow, "rule for 'make' (policy.toml:1)");
+    check_net(
+        &policy,
+        "host",
+        "x=1; make",
+        PolicyAction::Allow,
+        "rule for 'make' (policy.toml:1)",
+    );
     for line in [
         "CC=./x; make",
         "CC=./x make",
@@ -451,12 +809,18 @@ fn network_of_a_rule_is_not_granted_to_lines_that_set_variables_of_programs() {
         "npm_config_script_shell=./x; make",
         "http_proxy=x; make",
     ] {
-        check_net(&policy, "host", line, Action::RequireApproval, "network (built-in)");
+        check_net(
+            &policy,
+            "host",
+            line,
+            PolicyAction::RequireApproval,
+            "network (built-in)",
+        );
     }
 }
 
 #[test]
-fn what_a_line_does_to_variables_and_input_is_told() {
+fn effects_of_a_line_on_variables_and_input_are_reported() {
     let sets = |line: &str| shell(line).sets;
     assert_eq!(sets("A=1; b=2; make"), ["A"]);
     assert_eq!(shell("A=1; b=2; make").assigns, ["b"]);
@@ -482,9 +846,13 @@ fn what_a_line_does_to_variables_and_input_is_told() {
     ] {
         assert!(!sets(line).is_empty(), "{line}");
     }
-    for line in
-        ["set -euo pipefail; make", "read a; make", "cd web && make", "printf '%s' A", "A() { make; }"]
-    {
+    for line in [
+        "set -euo pipefail; make",
+        "read a; make",
+        "cd web && make",
+        "printf '%s' A",
+        "A() { make; }",
+    ] {
         assert!(sets(line).is_empty(), "{line}: {:?}", sets(line));
     }
     for (line, feeds) in [

@@ -1,4 +1,4 @@
-//! A profile: from text to what it says.
+//! A profile: from text to its settings.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,15 +7,23 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Profile, ProfileError, WrongProfile};
-use crate::network::{BadHostRule, Group, HostRule};
+use crate::network::{BadHostRule, HostGroup, HostRule};
 
-const KEYS: &[&str] =
-    &["about", "commands", "programs", "hosts", "environment", "state", "settings", "copied"];
+const KEYS: &[&str] = &[
+    "about",
+    "commands",
+    "programs",
+    "hosts",
+    "environment",
+    "state",
+    "settings",
+    "copied",
+];
 
 type Value<'i> = Spanned<DeValue<'i>>;
 
 pub(super) fn parse(file: &Path, text: &str) -> Result<Profile, ProfileError> {
-    let reader = Reader { file, text };
+    let reader = ProfileReader { file, text };
     let table = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         reader.wrong(offset, WrongProfile::Syntax(error.message().to_owned()))
@@ -23,19 +31,21 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Profile, ProfileError> {
     reader.profile(table.get_ref())
 }
 
-struct Reader<'a> {
+struct ProfileReader<'a> {
     file: &'a Path,
     text: &'a str,
 }
 
-impl Reader<'_> {
+impl ProfileReader<'_> {
     fn wrong(&self, offset: usize, wrong: WrongProfile) -> ProfileError {
         ProfileError::at(self.file, self.text, offset, wrong)
     }
 
     fn profile(&self, table: &DeTable<'_>) -> Result<Profile, ProfileError> {
         self.check_keys(table)?;
-        let about = table.get("about").map(|value| self.string("about", "text in quotes", value));
+        let about = table
+            .get("about")
+            .map(|value| self.string("about", "text in quotes", value));
         Ok(Profile {
             name: String::new(),
             file: None,
@@ -52,14 +62,28 @@ impl Reader<'_> {
     }
 
     fn check_keys(&self, table: &DeTable<'_>) -> Result<(), ProfileError> {
-        let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(&key.get_ref().as_ref())) else {
+        let Some((key, _)) = table
+            .iter()
+            .find(|(key, _)| !KEYS.contains(&key.get_ref().as_ref()))
+        else {
             return Ok(());
         };
         let name = key.get_ref().to_string();
-        let scored = KEYS.iter().map(|known| (strsim::damerau_levenshtein(&name, known), *known));
-        let near = scored.filter(|(distance, known)| *distance <= known.len() / 3).min();
+        let scored = KEYS
+            .iter()
+            .map(|known| (strsim::damerau_levenshtein(&name, known), *known));
+        let near = scored
+            .filter(|(distance, known)| *distance <= known.len() / 3)
+            .min();
         let suggestion = near.map(|(_, known)| known);
-        Err(self.wrong(key.span().start, WrongProfile::UnknownKey { name, suggestion, known: KEYS }))
+        Err(self.wrong(
+            key.span().start,
+            WrongProfile::UnknownKey {
+                name,
+                suggestion,
+                known: KEYS,
+            },
+        ))
     }
 
     fn list<T>(
@@ -69,8 +93,18 @@ impl Reader<'_> {
         read: impl Fn(&str) -> Result<T, WrongProfile>,
     ) -> Result<Vec<T>, ProfileError> {
         const EXPECTED: &str = "a list of texts";
-        let Some(value) = table.get(key) else { return Ok(Vec::new()) };
-        let kind = || self.wrong(value.span().start, WrongProfile::Kind { key, expected: EXPECTED });
+        let Some(value) = table.get(key) else {
+            return Ok(Vec::new());
+        };
+        let kind = || {
+            self.wrong(
+                value.span().start,
+                WrongProfile::Kind {
+                    key,
+                    expected: EXPECTED,
+                },
+            )
+        };
         let items = value.get_ref().as_array().ok_or_else(kind)?;
         let one = |item: &Value<'_>| {
             let text = self.string(key, EXPECTED, item)?;
@@ -93,39 +127,57 @@ impl Reader<'_> {
 fn below_home(text: &str) -> Result<PathBuf, WrongProfile> {
     let path = Path::new(text);
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    match is_plain && !text.is_empty() {
-        true => Ok(path.to_owned()),
-        false => Err(WrongProfile::Outside(text.to_owned())),
+    if is_plain && !text.is_empty() {
+        Ok(path.to_owned())
+    } else {
+        Err(WrongProfile::Outside(text.to_owned()))
     }
 }
 
 /// A host, or those of a group.
 fn hosts(text: &str) -> Result<Vec<HostRule>, WrongProfile> {
-    let bad = |reason: String| WrongProfile::Value { text: text.to_owned(), reason };
+    let bad = |reason: String| WrongProfile::Value {
+        text: text.to_owned(),
+        reason,
+    };
     match text.strip_prefix('+') {
-        Some(name) => match Group::named(name) {
+        Some(name) => match HostGroup::named(name) {
             Some(group) => Ok(group.hosts.clone()),
             None => Err(bad(format!("there is no group '{name}'"))),
         },
-        None => text.parse().map(|host| vec![host]).map_err(|error: BadHostRule| bad(error.to_string())),
+        None => text
+            .parse()
+            .map(|host| vec![host])
+            .map_err(|error: BadHostRule| bad(error.to_string())),
     }
 }
 
 fn variable(text: &str) -> Result<String, WrongProfile> {
     let name = text.strip_suffix('*').unwrap_or(text);
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if is_name { Ok(text.to_owned()) } else { Err(WrongProfile::Variable(text.to_owned())) }
+    let is_name = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err(WrongProfile::Variable(text.to_owned()))
+    }
 }
 
 fn pattern(text: &str) -> Result<Pattern, WrongProfile> {
-    Pattern::parse(text).map_err(|bad| WrongProfile::Value { text: text.to_owned(), reason: bad.to_string() })
+    Pattern::parse(text).map_err(|bad| WrongProfile::Value {
+        text: text.to_owned(),
+        reason: bad.to_string(),
+    })
 }
 
-/// A pattern that stands for itself.
+/// A pattern that matches only its own text.
 fn one_file(text: &str) -> Result<Pattern, WrongProfile> {
     below_home(text)?;
-    match text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
-        true => Err(WrongProfile::Several(text.to_owned())),
-        false => pattern(text),
+    if text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+        Err(WrongProfile::Several(text.to_owned()))
+    } else {
+        pattern(text)
     }
 }

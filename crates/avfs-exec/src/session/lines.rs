@@ -1,4 +1,4 @@
-//! The lines that the shell reads. The module above says why they are as they are.
+//! The lines that the shell reads. The parent module explains their form.
 
 use super::directory::turn_name;
 use crate::plan::SESSION;
@@ -8,7 +8,7 @@ pub(super) fn command_name(turn: u8) -> String {
     format!("c{turn}")
 }
 
-/// The file with what the command of a turn reads.
+/// The file with the input of a turn's command.
 pub(super) fn input_name(turn: u8) -> String {
     format!("i{turn}")
 }
@@ -19,9 +19,10 @@ pub(super) fn command(turn: u8, last: u8, has_input: bool) -> String {
         0 => String::new(),
         status => format!("( \\builtin \\exit {status} ) || "),
     };
-    let input = match has_input {
-        true => format!("{SESSION}/{}", input_name(turn)),
-        false => "/dev/null".to_owned(),
+    let input = if has_input {
+        format!("{SESSION}/{}", input_name(turn))
+    } else {
+        "/dev/null".to_owned()
     };
     let file = command_name(turn);
     format!(
@@ -29,7 +30,7 @@ pub(super) fn command(turn: u8, last: u8, has_input: bool) -> String {
     )
 }
 
-/// Tells the status of a turn. Told twice, it counts once.
+/// Reports the status of a turn. Reporting it twice has no further effect.
 pub(super) fn status(turn: u8) -> String {
     format!("<>\"{SESSION}/$?\" <>\"{SESSION}/{}\"\n", turn_name(turn))
 }
@@ -47,6 +48,9 @@ mod tests {
         );
         assert!(command(5, 0, true).starts_with("\\unset -f builtin; \\builtin \\. "));
         assert!(command(5, 0, true).contains("</run/avfs/session/i5 "));
-        assert_eq!(status(5), "<>\"/run/avfs/session/$?\" <>\"/run/avfs/session/g5\"\n");
+        assert_eq!(
+            status(5),
+            "<>\"/run/avfs/session/$?\" <>\"/run/avfs/session/g5\"\n"
+        );
     }
 }

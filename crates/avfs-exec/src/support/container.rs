@@ -1,16 +1,19 @@
-//! Containers around us, which take away what sandboxes and mounts need.
+//! Containers around us, which restrict what sandboxes and mounts need.
 
-use super::{Check, System};
+use super::{SupportCheck, SystemProbe};
 
-/// Whether we run in a container that leaves a trace of itself.
-pub(super) fn is_container(system: &System) -> bool {
+/// Whether we run in a recognisable container.
+pub(super) fn is_container(system: &SystemProbe) -> bool {
     let marked = system.has(".dockerenv") || system.has("run/.containerenv");
     let groups = system.read("proc/1/cgroup").unwrap_or_default();
-    marked || ["docker", "kubepods", "containerd", "libpod"].iter().any(|word| groups.contains(word))
+    marked
+        || ["docker", "kubepods", "containerd", "libpod"]
+            .iter()
+            .any(|word| groups.contains(word))
 }
 
-/// What a container has to be started with, if we are in one and something is missing.
-pub(super) fn container(system: &System) -> Option<Check> {
+/// The options with which a container must be started, if we are in one and something is missing.
+pub(super) fn container(system: &SystemProbe) -> Option<SupportCheck> {
     if !is_container(system) {
         return None;
     }
@@ -22,12 +25,13 @@ pub(super) fn container(system: &System) -> Option<Check> {
     if system.namespaces.is_err() {
         flags.push("--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined");
     }
-    Some(match flags.is_empty() {
-        true => Check::good(name, "in a container that allows mounts and sandboxes"),
-        false => Check::missing(
+    Some(if flags.is_empty() {
+        SupportCheck::good(name, "this container allows mounts and sandboxes")
+    } else {
+        SupportCheck::missing(
             name,
-            "in a container that does not allow mounts or sandboxes",
+            "this container does not allow mounts, sandboxes or both",
             format!("start it with: docker run {}", flags.join(" ")),
-        ),
+        )
     })
 }

@@ -1,10 +1,10 @@
-//! System calls that ordinary programs do not make, made on purpose.
+//! System calls that ordinary programs do not make, made deliberately.
 
-use avfs_exec::launch::End;
+use avfs_exec::launch::CommandEnd;
 
 use crate::kit::{Workspace, launch, outside, prints_of, stderr};
 
-/// Makes the calls of a table and prints what each answered.
+/// Makes the calls of a table and prints the result of each.
 const PROBE: &str = r"
 import ctypes, errno, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
@@ -54,12 +54,21 @@ fn dangerous_calls_are_refused_and_unknown_ones_do_not_exist() {
         netlink_audit EPERM\nx32_getpid ENOSYS\nunknown ENOSYS\ngetpid ok\npersonality_same ok\nnetlink_route ok\n";
     assert_eq!(prints_of(&plan), expected);
     let control = outside(&format!("/usr/bin/python3 -c \"{PROBE}\""));
-    for call in ["ptrace ok", "personality ok", "keyctl ok", "io_uring_setup EFAULT", "clone3 EINVAL"] {
-        assert!(control.lines().any(|line| line == call), "outside, {call} is expected: {control}");
+    for call in [
+        "ptrace ok",
+        "personality ok",
+        "keyctl ok",
+        "io_uring_setup EFAULT",
+        "clone3 EINVAL",
+    ] {
+        assert!(
+            control.lines().any(|line| line == call),
+            "outside, {call} is expected: {control}"
+        );
     }
 }
 
-/// Four bytes of machine code: `getpid` by the gate of 32-bit programs.
+/// Four bytes of machine code: `getpid` through the gate of 32-bit programs.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_of_another_architecture_end_the_process() {
@@ -71,7 +80,11 @@ print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(
 ";
     let outcome = launch(&Workspace::new().plan(&["/usr/bin/python3", "-c", probe]));
     // A kernel without that gate faults instead.
-    assert!(matches!(outcome.end, End::Signaled(libc::SIGSYS | libc::SIGSEGV)), "{:?}", outcome.end);
+    assert!(
+        matches!(outcome.end, CommandEnd::Signaled(libc::SIGSYS | libc::SIGSEGV)),
+        "{:?}",
+        outcome.end
+    );
     assert_eq!(outcome.stdout.total, 0);
 }
 

@@ -1,5 +1,5 @@
-//! What is called read-only changes nothing and talks to nobody: in a workspace that can be written, with everything
-//! counted that leaves for a network. Of the corpus of ordinary commands, and of commands put together by chance.
+//! Commands that are classified as read-only change nothing and use no network: in a writable workspace, with
+//! all network packets counted. Tests the corpus of ordinary commands, and randomly assembled commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use avfs_exec::{Class, Classes, Command, Plan, classify};
+use avfs_exec::{Class, Classes, Command, SandboxPlan, classify};
 
 use crate::kit::{Workspace, launch, stderr, stdout};
 
@@ -16,7 +16,10 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % end as u64) as usize
     }
 
@@ -25,7 +28,7 @@ impl Random {
     }
 }
 
-/// Tools that only touch files they are told to, here always in a directory of their own.
+/// Tools that only touch files that they are given, here always in a directory of their own.
 const TOOLS: [&str; 40] = [
     "cat",
     "head",
@@ -145,7 +148,17 @@ const ENDS: [&str; 12] = [
     " | xargs cat",
 ];
 
-const STARTS: [&str; 9] = ["", "", "", "", "timeout 5 ", "nice ", "env ", "LC_ALL=C ", "command "];
+const STARTS: [&str; 9] = [
+    "",
+    "",
+    "",
+    "",
+    "timeout 5 ",
+    "nice ",
+    "env ",
+    "LC_ALL=C ",
+    "command ",
+];
 
 fn command(random: &mut Random) -> String {
     let mut text = format!("{}{}", random.pick(&STARTS), random.pick(&TOOLS));
@@ -156,18 +169,25 @@ fn command(random: &mut Random) -> String {
     text + random.pick(&ENDS)
 }
 
-/// So many commands share a sandbox.
+/// The number of commands that share a sandbox.
 const BATCH: usize = 20;
 
-/// Runs its arguments one by one, each for so many seconds at most as its name says, then tells what the network namespace has counted.
+/// Runs its arguments one by one, each for at most the number of seconds in its name, then prints the
+/// counters of the network namespace.
 const RUNNER: &str = "for line in \"$@\"; do timeout -k 1 $0 bash --norc --noprofile -c \"$line\" </dev/null \
                       >/dev/null 2>&1; done; cat /proc/net/snmp; sed 's/^/v6 /' /proc/net/snmp6";
 
-/// What counts when a program connects, sends a datagram or finds no way to where it wants to.
-const COUNTED: [&str; 6] =
-    ["ActiveOpens", "OutDatagrams", "OutNoRoutes", "Ip6OutNoRoutes", "Udp6OutDatagrams", "Ip6OutRequests"];
+/// Counters that increase when a program connects, sends a datagram or finds no route.
+const COUNTED: [&str; 6] = [
+    "ActiveOpens",
+    "OutDatagrams",
+    "OutNoRoutes",
+    "Ip6OutNoRoutes",
+    "Udp6OutDatagrams",
+    "Ip6OutRequests",
+];
 
-/// A project with a little of everything that such commands look at.
+/// A project with samples of everything that such commands read.
 fn project() -> Workspace {
     let workspace = Workspace::new();
     let made = launch(&workspace.shell(
@@ -181,54 +201,63 @@ fn project() -> Workspace {
     workspace
 }
 
-/// Every file: its bytes, its mode and when it was changed. A directory: its mode.
+/// Every file: its bytes, its mode and its modification time. A directory: its mode.
 fn contents(directory: &Path) -> BTreeMap<String, (u32, Option<(SystemTime, Vec<u8>)>)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let found = fs::symlink_metadata(&path).unwrap();
-        let held = match found.is_dir() {
-            true => {
-                all.extend(contents(&path));
-                None
-            }
-            false => Some((found.modified().unwrap(), fs::read(&path).unwrap_or_default())),
+        let held = if found.is_dir() {
+            all.extend(contents(&path));
+            None
+        } else {
+            Some((found.modified().unwrap(), fs::read(&path).unwrap_or_default()))
         };
         all.insert(path.display().to_string(), (found.mode(), held));
     }
     all
 }
 
-/// A number that the environment may say.
+/// A number that the environment may override.
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
 }
 
-/// Runs commands in one sandbox. Answers what was counted.
+/// Runs commands in one sandbox. Returns the counters.
 fn run(workspace: &Workspace, commands: &[String]) -> u64 {
     let seconds = number("AVFS_HARMLESS_SECONDS", 2).to_string();
-    let words = ["bash", "-c", RUNNER, &seconds].into_iter().chain(commands.iter().map(String::as_str));
+    let words = ["bash", "-c", RUNNER, &seconds]
+        .into_iter()
+        .chain(commands.iter().map(String::as_str));
     let mut plan = workspace.plan(&words.collect::<Vec<_>>());
-    // As what only reads is run: git looks without refreshing its index.
+    // As for read-only commands: git does not refresh its index.
     plan.env.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
-    let outcome = launch(&Plan { read_only: false, ..plan });
+    let outcome = launch(&SandboxPlan {
+        read_only: false,
+        ..plan
+    });
     assert_eq!(outcome.status(), 0, "{}", stderr(&outcome));
     counted(&stdout(&outcome))
 }
 
 /// `Tcp: ActiveOpens …` above `Tcp: 0 …`, and `v6 Ip6OutRequests 0`.
 fn counted(text: &str) -> u64 {
-    let number = |(name, value): (&str, &str)| match COUNTED.contains(&name) {
-        true => value.parse().unwrap(),
-        false => 0,
+    let number = |(name, value): (&str, &str)| {
+        if COUNTED.contains(&name) {
+            value.parse().unwrap()
+        } else {
+            0
+        }
     };
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.windows(2).filter(|pair| {
         let heading = |line: &str| line.split(' ').next().map(str::to_owned);
         heading(pair[0]) == heading(pair[1]) && !pair[0].starts_with("v6")
     });
-    let four: u64 =
-        pairs.flat_map(|pair| pair[0].split(' ').zip(pair[1].split(' ')).skip(1)).map(number).sum();
+    let four: u64 = pairs
+        .flat_map(|pair| pair[0].split(' ').zip(pair[1].split(' ')).skip(1))
+        .map(number)
+        .sum();
     let six = lines.iter().filter_map(|line| {
         let mut words = line.strip_prefix("v6 ")?.split_whitespace();
         Some(number((words.next()?, words.next()?)))
@@ -240,17 +269,20 @@ fn is_read_only(command: &str) -> bool {
     classify(&Command::Shell(command.to_owned())).class == Class::ReadOnly
 }
 
-/// What a command did when it was alone, if it did anything.
+/// The effect of a command that runs alone, if it has any.
 fn deed(command: &String) -> Option<String> {
     let alone = project();
     let before = contents(&alone.path());
     let sent = run(&alone, std::slice::from_ref(command));
     let after = contents(&alone.path());
-    let changed: Vec<&String> = after.keys().filter(|key| before.get(*key) != after.get(*key)).collect();
+    let changed: Vec<&String> = after
+        .keys()
+        .filter(|key| before.get(*key) != after.get(*key))
+        .collect();
     (sent > 0 || after != before).then(|| format!("{command:?} sent {sent}, changed {changed:?}"))
 }
 
-/// Runs all in batches, and those of a batch that did something one by one.
+/// Runs all commands in batches, and those of a batch with an effect one by one.
 fn check(commands: &[String], seed: &str) {
     let mut workspace = project();
     let mut deeds = Vec::new();
@@ -260,7 +292,10 @@ fn check(commands: &[String], seed: &str) {
             continue;
         }
         let found: Vec<String> = batch.iter().filter_map(deed).collect();
-        assert!(!found.is_empty(), "{seed}: one of {batch:?} did something, and does not when it is alone");
+        assert!(
+            !found.is_empty(),
+            "{seed}: one of {batch:?} did something, and does not when it is alone"
+        );
         deeds.extend(found);
         workspace = project();
     }
@@ -271,7 +306,10 @@ fn check(commands: &[String], seed: &str) {
 fn read_only_commands_of_the_corpus_change_nothing_and_connect_nowhere() {
     let mut heading = None;
     let mut commands = Vec::new();
-    for line in include_str!("../corpus/ordinary.txt").lines().filter(|line| !line.starts_with("# ")) {
+    for line in include_str!("../corpus/ordinary.txt")
+        .lines()
+        .filter(|line| !line.starts_with("# "))
+    {
         let name = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         match name.and_then(Classes::parse) {
             Some(classes) => heading = Some(classes),
@@ -279,24 +317,38 @@ fn read_only_commands_of_the_corpus_change_nothing_and_connect_nowhere() {
             None => {}
         }
     }
-    let commands: Vec<String> = commands.into_iter().filter(|command| is_read_only(command)).collect();
+    let commands: Vec<String> = commands
+        .into_iter()
+        .filter(|command| is_read_only(command))
+        .collect();
     assert!(commands.len() > 200, "{}", commands.len());
     check(&commands, "of the corpus");
 }
 
 #[test]
 fn read_only_commands_change_nothing_and_connect_nowhere() {
-    let (seed, count) = (number("AVFS_FUZZ_SEED", 20), number("AVFS_HARMLESS_COMMANDS", 300));
+    let (seed, count) = (
+        number("AVFS_FUZZ_SEED", 20),
+        number("AVFS_HARMLESS_COMMANDS", 300),
+    );
     let mut random = Random(seed);
     let commands = std::iter::repeat_with(|| command(&mut random)).filter(|command| is_read_only(command));
-    check(&commands.take(count as usize).collect::<Vec<_>>(), &format!("AVFS_FUZZ_SEED={seed}"));
+    check(
+        &commands.take(count as usize).collect::<Vec<_>>(),
+        &format!("AVFS_FUZZ_SEED={seed}"),
+    );
 }
 
 #[test]
 fn what_others_do_is_seen() {
     let workspace = project();
     let before = contents(&workspace.path());
-    for command in ["sort -o new a", "sed -n 'w new' a", "cat a > new", "awk '{print > \"new\"}' a"] {
+    for command in [
+        "sort -o new a",
+        "sed -n 'w new' a",
+        "cat a > new",
+        "awk '{print > \"new\"}' a",
+    ] {
         assert!(!is_read_only(command), "{command}");
         assert_eq!(run(&workspace, &[command.to_owned()]), 0);
         assert_ne!(contents(&workspace.path()), before, "{command}");

@@ -6,17 +6,22 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use avfs_exec::launch::{End, Inside, Run};
+use avfs_exec::launch::{CommandEnd, InnerProgram, LaunchRequest};
 use avfs_exec::plan::UNPRIVILEGED;
-use avfs_exec::{Bubblewrap, Cancel, Event, Landlocked, LaunchError, Launcher, Outcome, Plan, Stdin};
+use avfs_exec::{
+    Bubblewrap, Cancel, Landlocked, LaunchError, LaunchOutcome, Launcher, RunEvent, SandboxPlan, Stdin,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tempfile::TempDir;
 
 /// The program that is our own inside.
-pub const STAGE: &str = env!("CARGO_BIN_EXE_avfs-inside");
+pub const STAGE: &str = env!("CARGO_BIN_EXE_self-launching");
 
-/// Long enough for a machine that has much else to do.
-pub const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+/// Long enough for a busy machine.
+pub const PATIENCE: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
 
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -29,14 +34,16 @@ pub struct Workspace {
 
 impl Workspace {
     pub fn new() -> Self {
-        let own = Self { outer: tempfile::tempdir().unwrap() };
+        let own = Self {
+            outer: tempfile::tempdir().unwrap(),
+        };
         std::fs::set_permissions(own.outer.path(), Permissions::from_mode(0o700)).unwrap();
         std::fs::create_dir(own.path()).unwrap();
         own.give(&own.path());
         own
     }
 
-    /// One that the user of a run can reach by its path.
+    /// A workspace that the user of a run can reach by its path.
     pub fn reachable() -> Self {
         let own = Self::new();
         std::fs::set_permissions(own.outer.path(), Permissions::from_mode(0o755)).unwrap();
@@ -47,7 +54,7 @@ impl Workspace {
         self.outer.path().join("w")
     }
 
-    /// A directory beside it, which no run sees.
+    /// A directory beside it, which runs do not see.
     pub fn outside(&self) -> &Path {
         self.outer.path()
     }
@@ -61,21 +68,25 @@ impl Workspace {
         self.give(&self.path().join(name));
     }
 
-    pub fn plan(&self, command: &[&str]) -> Plan {
-        Plan::new(self.path(), command)
+    pub fn plan(&self, command: &[&str]) -> SandboxPlan {
+        SandboxPlan::new(self.path(), command)
     }
 
-    pub fn shell(&self, script: &str) -> Plan {
+    pub fn shell(&self, script: &str) -> SandboxPlan {
         self.plan(&["sh", "-c", script])
     }
 
-    /// A pipe in the workspace, and its reading end. Processes that hold its other end are told from those that are gone.
+    /// A pipe in the workspace, and its reading end: it shows whether any process still holds the other end.
     pub fn fifo(&self, name: &str) -> File {
         let path = self.path().join(name);
         let made = Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
         self.give(&path);
-        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap()
+        File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)
+            .unwrap()
     }
 
     fn give(&self, path: &Path) {
@@ -85,7 +96,7 @@ impl Workspace {
     }
 }
 
-/// Whether somebody has a pipe open for writing. Only after somebody had.
+/// Whether a process has a pipe open for writing. Only valid after one has opened it.
 pub fn is_held(mut fifo: &File) -> bool {
     let mut byte = [0_u8; 64];
     loop {
@@ -97,76 +108,103 @@ pub fn is_held(mut fifo: &File) -> bool {
     }
 }
 
-/// Waits until nobody has a pipe open for writing any more.
+/// Waits until no process has a pipe open for writing.
 pub fn wait_until_free(fifo: &File) {
     while is_held(fifo) {
         let mut fds = [PollFd::new(fifo, PollFlags::IN)];
-        assert!(poll(&mut fds, Some(&PATIENCE)).unwrap() > 0, "somebody still has the pipe open");
+        assert!(
+            poll(&mut fds, Some(&PATIENCE)).unwrap() > 0,
+            "a process still has the pipe open"
+        );
     }
 }
 
 pub fn bubblewrap() -> Bubblewrap {
-    Bubblewrap::new(Inside::new(STAGE))
+    Bubblewrap::new(InnerProgram::new(STAGE))
 }
 
 pub fn landlocked() -> Landlocked {
-    Landlocked::new(Inside::new(STAGE))
+    Landlocked::new(InnerProgram::new(STAGE))
 }
 
-pub fn launch_by(launcher: &dyn Launcher, plan: &Plan) -> Result<Outcome, LaunchError> {
-    launcher.launch(Run::new(plan, Stdin::Nothing, &Cancel::new().unwrap(), &mut |_| ()))
+pub fn launch_by(launcher: &dyn Launcher, plan: &SandboxPlan) -> Result<LaunchOutcome, LaunchError> {
+    launcher.launch(LaunchRequest::new(
+        plan,
+        Stdin::Nothing,
+        &Cancel::new().unwrap(),
+        &mut |_| (),
+    ))
 }
 
-pub fn launch(plan: &Plan) -> Outcome {
+pub fn launch(plan: &SandboxPlan) -> LaunchOutcome {
     launch_by(&bubblewrap(), plan).unwrap()
 }
 
-pub fn launch_with(plan: &Plan, stdin: Stdin, events: &mut dyn FnMut(Event<'_>)) -> Outcome {
-    bubblewrap().launch(Run::new(plan, stdin, &Cancel::new().unwrap(), events)).unwrap()
+pub fn launch_with(plan: &SandboxPlan, stdin: Stdin, events: &mut dyn FnMut(RunEvent<'_>)) -> LaunchOutcome {
+    bubblewrap()
+        .launch(LaunchRequest::new(plan, stdin, &Cancel::new().unwrap(), events))
+        .unwrap()
 }
 
-/// Launches, and cancels as soon as the command has said something.
-pub fn launch_and_cancel(launcher: &dyn Launcher, plan: &Plan) -> Outcome {
+/// Launches, and cancels as soon as the command has printed something.
+pub fn launch_and_cancel(launcher: &dyn Launcher, plan: &SandboxPlan) -> LaunchOutcome {
     let cancel = Cancel::new().unwrap();
-    let mut events = |event: Event<'_>| {
-        if let Event::Stdout(_) = event {
+    let mut events = |event: RunEvent<'_>| {
+        if let RunEvent::Stdout(_) = event {
             cancel.cancel();
         }
     };
-    launcher.launch(Run::new(plan, Stdin::Nothing, &cancel, &mut events)).unwrap()
+    launcher
+        .launch(LaunchRequest::new(plan, Stdin::Nothing, &cancel, &mut events))
+        .unwrap()
 }
 
 /// Runs a script in a fresh sandbox.
-pub fn run(script: &str) -> Outcome {
+pub fn run(script: &str) -> LaunchOutcome {
     launch(&Workspace::new().shell(script))
 }
 
-pub fn stdout(outcome: &Outcome) -> String {
+pub fn stdout(outcome: &LaunchOutcome) -> String {
     String::from_utf8_lossy(&outcome.stdout.bytes()).into_owned()
 }
 
-pub fn stderr(outcome: &Outcome) -> String {
+pub fn stderr(outcome: &LaunchOutcome) -> String {
     String::from_utf8_lossy(&outcome.stderr.bytes()).into_owned()
 }
 
-/// What a plan prints that has to succeed.
+/// The output of a plan that must succeed.
 #[track_caller]
-pub fn prints_of(plan: &Plan) -> String {
+pub fn prints_of(plan: &SandboxPlan) -> String {
     let outcome = launch(plan);
-    assert_eq!(outcome.end, End::Exited(0), "{:?}: {}{}", plan.command, stdout(&outcome), stderr(&outcome));
+    assert_eq!(
+        outcome.end,
+        CommandEnd::Exited(0),
+        "{:?}: {}{}",
+        plan.command,
+        stdout(&outcome),
+        stderr(&outcome)
+    );
     stdout(&outcome)
 }
 
-/// What a script prints that has to succeed.
+/// The output of a script that must succeed.
 #[track_caller]
 pub fn prints(script: &str) -> String {
     prints_of(&Workspace::new().shell(script))
 }
 
-/// The same script without a sandbox, as a control: it has to succeed.
+/// The same script without a sandbox, as a control: it must succeed.
 #[track_caller]
 pub fn outside(script: &str) -> String {
-    let Output { status, stdout, stderr } = Command::new("sh").args(["-c", script]).output().unwrap();
-    assert!(status.success(), "outside, {script}: {}", String::from_utf8_lossy(&stderr));
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new("sh").args(["-c", script]).output().unwrap();
+    assert!(
+        status.success(),
+        "outside, {script}: {}",
+        String::from_utf8_lossy(&stderr)
+    );
     String::from_utf8_lossy(&stdout).into_owned()
 }

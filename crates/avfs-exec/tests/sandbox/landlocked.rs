@@ -4,21 +4,27 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixListener;
 
-use avfs_exec::launch::{End, Isolation, Stop};
-use avfs_exec::{Launcher, Limits, Network, Outcome, Plan};
+use avfs_exec::launch::{CommandEnd, Isolation, StopReason};
+use avfs_exec::{LaunchOutcome, Launcher, Network, RunLimits, SandboxPlan};
 
 use crate::kit::{
     Workspace, landlocked, launch_and_cancel, launch_by, outside, stderr, stdout, wait_until_free,
 };
 
-fn launch(plan: &Plan) -> Outcome {
+fn launch(plan: &SandboxPlan) -> LaunchOutcome {
     launch_by(&landlocked(), plan).unwrap()
 }
 
 #[track_caller]
 fn prints(workspace: &Workspace, script: &str) -> String {
     let outcome = launch(&workspace.shell(script));
-    assert_eq!(outcome.end, End::Exited(0), "{script}: {}{}", stdout(&outcome), stderr(&outcome));
+    assert_eq!(
+        outcome.end,
+        CommandEnd::Exited(0),
+        "{script}: {}{}",
+        stdout(&outcome),
+        stderr(&outcome)
+    );
     stdout(&outcome)
 }
 
@@ -29,7 +35,10 @@ fn a_command_works_in_its_directory_and_in_private_places() {
     let said = prints(&workspace, script);
     assert_eq!(said, format!("{}\nx\n2\n", workspace.path().display()));
     let outcome = launch(&workspace.shell("echo $HOME"));
-    assert!(!std::path::Path::new(stdout(&outcome).trim()).exists(), "the private home is still there");
+    assert!(
+        !std::path::Path::new(stdout(&outcome).trim()).exists(),
+        "the private home is still there"
+    );
     assert!(matches!(outcome.isolation, Isolation::Landlock { abi } if abi >= 3));
 }
 
@@ -56,16 +65,24 @@ fn files_of_the_host_can_neither_be_read_nor_written() {
         "touch /tmp/probe-of-avfs".into(),
     ] {
         let outcome = launch(&workspace.shell(&attempt));
-        assert_ne!(outcome.end, End::Exited(0), "{attempt}: {}", stdout(&outcome));
+        assert_ne!(
+            outcome.end,
+            CommandEnd::Exited(0),
+            "{attempt}: {}",
+            stdout(&outcome)
+        );
     }
-    assert_eq!(std::fs::read_to_string(workspace.outside().join("beside")).unwrap(), "outside");
+    assert_eq!(
+        std::fs::read_to_string(workspace.outside().join("beside")).unwrap(),
+        "outside"
+    );
 }
 
 #[test]
 fn a_read_only_run_changes_nothing() {
     let workspace = Workspace::reachable();
     workspace.write("file", "kept");
-    let outcome = launch(&Plan {
+    let outcome = launch(&SandboxPlan {
         read_only: true,
         ..workspace.shell("cat file; echo x > file; touch new; rm -f file")
     });
@@ -80,7 +97,10 @@ fn neither_network_nor_local_sockets_can_be_used() {
     let place = tempfile::tempdir().unwrap();
     let local = UnixListener::bind(place.path().join("socket")).unwrap();
     std::thread::spawn(move || {
-        local.incoming().flatten().for_each(|mut stream| drop(stream.write_all(b"x")))
+        local
+            .incoming()
+            .flatten()
+            .for_each(|mut stream| drop(stream.write_all(b"x")))
     });
     let program = format!(
         "import socket
@@ -102,16 +122,28 @@ attempt('datagrams', lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM
     let plan = workspace.plan(&["/usr/bin/python3", "-c", &program]);
     let refused = "Operation not permitted";
     let said = stdout(&launch(&plan));
-    assert_eq!(said, format!("tcp {refused}\nlocal {refused}\npair went\ndatagrams {refused}\n"));
-    let said = stdout(&launch(&Plan { network: Network::Host, ..plan }));
-    assert_eq!(said, format!("tcp went\nlocal {refused}\npair went\ndatagrams {refused}\n"));
+    assert_eq!(
+        said,
+        format!("tcp {refused}\nlocal {refused}\npair went\ndatagrams {refused}\n")
+    );
+    let said = stdout(&launch(&SandboxPlan {
+        network: Network::Host,
+        ..plan
+    }));
+    assert_eq!(
+        said,
+        format!("tcp went\nlocal {refused}\npair went\ndatagrams {refused}\n")
+    );
 }
 
 #[test]
 fn a_list_of_hosts_needs_a_network_of_its_own() {
     let network = Network::Hosts(vec!["example.com".parse().unwrap()]);
     let workspace = Workspace::reachable();
-    let plan = Plan { network, ..workspace.plan(&["true"]) };
+    let plan = SandboxPlan {
+        network,
+        ..workspace.plan(&["true"])
+    };
     let error = launch_by(&landlocked(), &plan).unwrap_err();
     assert_eq!(error.code(), "cannot_isolate");
 }
@@ -121,7 +153,7 @@ fn processes_that_left_are_ended_with_the_run() {
     let workspace = Workspace::reachable();
     let fifo = workspace.fifo("held");
     let script = "(setsid sh -c 'setsid sleep 999 3>held &' &); exec 3>held; exit 5";
-    assert_eq!(launch(&workspace.shell(script)).end, End::Exited(5));
+    assert_eq!(launch(&workspace.shell(script)).end, CommandEnd::Exited(5));
     wait_until_free(&fifo);
 }
 
@@ -130,10 +162,22 @@ fn a_deaf_run_is_killed_with_all_its_processes() {
     let workspace = Workspace::reachable();
     let fifo = workspace.fifo("held");
     let script = "trap '' TERM; (trap '' TERM; setsid sleep 999) 3>held & exec 3>held; echo ready; while :; do sleep 999; done";
-    let limits = Limits { grace: std::time::Duration::from_millis(100), ..Limits::default() };
+    let limits = RunLimits {
+        grace: std::time::Duration::from_millis(100),
+        ..RunLimits::default()
+    };
     let launcher: &dyn Launcher = &landlocked();
-    let outcome = launch_and_cancel(launcher, &Plan { limits, ..workspace.shell(script) });
-    assert_eq!((outcome.end, outcome.stopped), (End::Signaled(9), Some(Stop::Cancelled)));
+    let outcome = launch_and_cancel(
+        launcher,
+        &SandboxPlan {
+            limits,
+            ..workspace.shell(script)
+        },
+    );
+    assert_eq!(
+        (outcome.end, outcome.stopped),
+        (CommandEnd::Signaled(9), Some(StopReason::Cancelled))
+    );
     wait_until_free(&fifo);
 }
 
@@ -141,7 +185,7 @@ fn a_deaf_run_is_killed_with_all_its_processes() {
 fn the_stage_cannot_be_ended_or_read_by_what_it_started() {
     let workspace = Workspace::reachable();
     let outcome = launch(&workspace.shell("kill -KILL $PPID; cat /proc/$PPID/environ; exit 6"));
-    assert_eq!(outcome.end, End::Exited(6));
+    assert_eq!(outcome.end, CommandEnd::Exited(6));
     assert!(stderr(&outcome).contains("not permitted"), "{}", stderr(&outcome));
 }
 

@@ -1,4 +1,4 @@
-//! Real sandboxes, and what is and is not possible in them. Needs bubblewrap and user namespaces.
+//! Real sandboxes, and what is possible and impossible in them. Needs bubblewrap and user namespaces.
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
 mod kit;
@@ -6,12 +6,14 @@ mod kit;
 mod calls;
 mod commands;
 mod harmless;
+mod held;
 mod landlocked;
 mod limits;
 mod neighbours;
 mod network;
 mod ordinary;
 mod output;
+mod processes;
 mod shells;
 mod survivors;
 mod terminals;

@@ -1,7 +1,7 @@
-//! What commands say: all of it, in order, bounded, and never waited for.
+//! The output of commands: complete, in order, bounded, and never waited for.
 
-use avfs_exec::launch::End;
-use avfs_exec::{Event, Limits, Plan, Stdin};
+use avfs_exec::launch::CommandEnd;
+use avfs_exec::{RunEvent, RunLimits, SandboxPlan, Stdin};
 
 use crate::kit::{Workspace, is_held, launch, launch_with, prints, run, stderr, stdout};
 
@@ -14,10 +14,16 @@ fn bytes_arrive_as_they_were_written() {
 
 #[test]
 fn a_flood_is_counted_and_its_ends_are_kept() {
-    let limits = Limits { output_bytes: 1000, ..Limits::default() };
+    let limits = RunLimits {
+        output_bytes: 1000,
+        ..RunLimits::default()
+    };
     let script = "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last";
-    let outcome = launch(&Plan { limits, ..Workspace::new().shell(script) });
-    assert_eq!(outcome.end, End::Exited(0));
+    let outcome = launch(&SandboxPlan {
+        limits,
+        ..Workspace::new().shell(script)
+    });
+    assert_eq!(outcome.end, CommandEnd::Exited(0));
     assert_eq!(outcome.stdout.total, 5_000_012);
     assert!(outcome.stdout.truncated());
     assert!(outcome.stdout.head.starts_with(b"first\nxxx") && outcome.stdout.head.len() == 500);
@@ -25,24 +31,27 @@ fn a_flood_is_counted_and_its_ends_are_kept() {
 }
 
 #[test]
-fn everything_is_told_as_it_comes() {
+fn output_is_reported_as_it_comes() {
     let mut told = (Vec::new(), Vec::new(), 0);
     let workspace = Workspace::new();
     let plan = workspace.shell("echo out; echo err >&2");
     launch_with(&plan, Stdin::Nothing, &mut |event| match event {
-        Event::Started => told.2 += 1,
-        Event::Stdout(bytes) => told.0.extend_from_slice(bytes),
-        Event::Stderr(bytes) => told.1.extend_from_slice(bytes),
-        other @ (Event::Stopping(_) | Event::Refused(_)) => panic!("{other:?}"),
+        RunEvent::Started => told.2 += 1,
+        RunEvent::Stdout(bytes) => told.0.extend_from_slice(bytes),
+        RunEvent::Stderr(bytes) => told.1.extend_from_slice(bytes),
+        other @ (RunEvent::Stopping(_) | RunEvent::Refused(_)) => panic!("{other:?}"),
     });
-    assert_eq!((told.0.as_slice(), told.1.as_slice(), told.2), (&b"out\n"[..], &b"err\n"[..], 1));
+    assert_eq!(
+        (told.0.as_slice(), told.1.as_slice(), told.2),
+        (&b"out\n"[..], &b"err\n"[..], 1)
+    );
 }
 
 #[test]
 fn a_command_that_closes_its_streams_is_still_waited_for() {
     let workspace = Workspace::new();
     let outcome = launch(&workspace.shell("exec >&- 2>&-; sleep 0.2; touch late; exit 7"));
-    assert_eq!(outcome.end, End::Exited(7));
+    assert_eq!(outcome.end, CommandEnd::Exited(7));
     assert!(workspace.path().join("late").exists());
 }
 
@@ -51,7 +60,10 @@ fn a_process_that_keeps_the_pipe_does_not_keep_the_run() {
     let workspace = Workspace::new();
     let fifo = workspace.fifo("held");
     let outcome = launch(&workspace.shell("sleep 999 3>held & echo done"));
-    assert_eq!((outcome.end, stdout(&outcome).as_str()), (End::Exited(0), "done\n"));
+    assert_eq!(
+        (outcome.end, stdout(&outcome).as_str()),
+        (CommandEnd::Exited(0), "done\n")
+    );
     assert!(!is_held(&fifo));
 }
 

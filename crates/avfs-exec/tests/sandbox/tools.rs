@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use avfs_exec::plan::{OwnPaths, environment, toolchains};
-use avfs_exec::{Limits, Plan};
+use avfs_exec::{RunLimits, SandboxPlan};
 
 use crate::kit::{Workspace, prints_of};
 
@@ -65,10 +65,10 @@ fn toolchains_of_the_home_are_there_and_cannot_be_changed() {
         "Rust is not installed by rustup: {found:?}"
     );
     let workspace = Workspace::new();
-    let plan = |script: &str| Plan {
+    let plan = |script: &str| SandboxPlan {
         env: environment(&[], &found, OwnPaths::default(), &[]),
         toolchains: found.clone(),
-        limits: Limits::default(),
+        limits: RunLimits::default(),
         ..workspace.shell(script)
     };
     let script = "cargo init -q --vcs none --name hello . && cargo run -q --offline";

@@ -1,24 +1,25 @@
-//! Words as `brush-parser` takes them apart.
+//! Words as `brush-parser` splits them.
 
 use brush_parser::ast;
 use brush_parser::word::{Parameter, ParameterExpr, ParameterTransformOp, SpecialParameter};
 use brush_parser::word::{TildeExpr, WordPiece, WordPieceWithSource};
 
-use super::{Read, Reader};
+use super::{BrushReader, Read};
 use crate::classify::bounds::MAX_NESTING;
 use crate::classify::braces;
-use crate::classify::script::{Assignment, Unreadable, Word, has_braces, look_at_arithmetic};
+use crate::classify::script::{ShellAssignment, ShellWord, UnreadableScript, has_braces, look_at_arithmetic};
 
-impl Reader {
-    pub(super) fn word(&mut self, word: &ast::Word) -> Result<Word, Unreadable> {
+impl BrushReader {
+    pub(super) fn word(&mut self, word: &ast::Word) -> Result<ShellWord, UnreadableScript> {
         self.raw_word(&word.value)
     }
 
-    fn raw_word(&mut self, raw: &str) -> Result<Word, Unreadable> {
+    fn raw_word(&mut self, raw: &str) -> Result<ShellWord, UnreadableScript> {
         if raw == "[" || raw.bytes().all(is_plain) {
-            return Ok(Word::exact(raw));
+            return Ok(ShellWord::exact(raw));
         }
-        let mut built = Word::exact("");
+        let mut built = ShellWord::exact("");
+        // Braces expand only outside of quotes.
         let mut unquoted = String::new();
         for piece in &self.pieces(raw)? {
             if let WordPiece::Text(text) = &piece.piece {
@@ -32,28 +33,30 @@ impl Reader {
         Ok(built)
     }
 
-    fn pieces(&mut self, raw: &str) -> Result<Vec<WordPieceWithSource>, Unreadable> {
+    fn pieces(&mut self, raw: &str) -> Result<Vec<WordPieceWithSource>, UnreadableScript> {
         check_word_nesting(raw)?;
         let pieces = brush_parser::word::parse(raw, &self.options);
-        pieces.map_err(|error| Unreadable::Syntax(error.to_string()))
+        pieces.map_err(|error| UnreadableScript::Syntax(error.to_string()))
     }
 
     pub(super) fn here_document(&mut self, raw: &str) -> Read {
         check_word_nesting(raw)?;
         let pieces = brush_parser::word::parse_heredoc(raw, &self.options);
-        let pieces = pieces.map_err(|error| Unreadable::Syntax(error.to_string()))?;
-        let mut ignored = Word::exact("");
+        let pieces = pieces.map_err(|error| UnreadableScript::Syntax(error.to_string()))?;
+        // The text itself is of no interest here, only the commands that its expansion runs.
+        let mut ignored = ShellWord::exact("");
         for piece in &pieces {
             self.piece(&piece.piece, &mut ignored, true)?;
         }
         Ok(())
     }
 
-    fn piece(&mut self, piece: &WordPiece, built: &mut Word, quoted: bool) -> Read {
+    fn piece(&mut self, piece: &WordPiece, built: &mut ShellWord, quoted: bool) -> Read {
         match piece {
             WordPiece::Text(text) if quoted => built.push_literal(text),
             WordPiece::Text(text) => built.push_unquoted(text),
             WordPiece::SingleQuotedText(text) => built.push_literal(text),
+            // Its escapes can spell anything; it counts as unknown instead of being decoded.
             WordPiece::AnsiCQuotedText(_) => built.push_expansion(false),
             WordPiece::DoubleQuotedSequence(pieces) => {
                 for inner in pieces {
@@ -68,6 +71,7 @@ impl Reader {
             }
             WordPiece::TildeExpansion(tilde) => built.push_literal(&tilde_text(tilde)),
             WordPiece::ParameterExpansion(expression) => {
+                // Without quotes the value is split into words, so that a word may be several or none.
                 built.push_expansion(!quoted || is_list(expression));
                 self.parameter(expression)?;
             }
@@ -84,8 +88,9 @@ impl Reader {
         Ok(())
     }
 
-    /// An expression. Commands in it are read as all others; what they print is evaluated.
+    /// An expression. Commands in it are read like all others; their output is evaluated.
     pub(super) fn arithmetic(&mut self, expression: &str) -> Read {
+        // With any of these the parser of words would find other borders than the shell does.
         let certain = !expression.contains(['[', '`']) && !expression.contains("${");
         if !certain || !expression.contains("$(") {
             look_at_arithmetic(expression, &mut self.script);
@@ -113,7 +118,7 @@ impl Reader {
 
     /// Words and expressions inside `${…}`.
     fn parameter(&mut self, expression: &ParameterExpr) -> Read {
-        let inside = Inside::of(expression);
+        let inside = ExpansionContents::of(expression);
         if inside.indirect {
             self.hazard("the name of a variable comes from another variable");
         }
@@ -128,8 +133,14 @@ impl Reader {
         }
         match expression {
             ParameterExpr::Transform { op, .. } => self.transform(op),
-            ParameterExpr::AssignDefaultValues { parameter: Parameter::Named(name), .. } => {
-                let assignment = Assignment { name: name.clone(), value: Word::unknown() };
+            ParameterExpr::AssignDefaultValues {
+                parameter: Parameter::Named(name),
+                ..
+            } => {
+                let assignment = ShellAssignment {
+                    name: name.clone(),
+                    value: ShellWord::unknown(),
+                };
                 self.script.other_assignments.push(assignment);
             }
             ParameterExpr::VariableNames { .. } => self.hazard("names of variables are expanded"),
@@ -153,12 +164,14 @@ impl Reader {
         }
     }
 
-    /// A subscript is arithmetic. A plain number or one plain variable is what people write.
+    /// A subscript is arithmetic. Ordinary subscripts are a plain number or one plain variable.
     pub(super) fn subscript(&mut self, index: &str) {
+        // `a[i]`, `a[$i]` and `a["$i"]` all evaluate what `i` holds.
         let plain = index.trim_matches('"').trim_start_matches('$');
-        match plain.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            true => look_at_arithmetic(plain, &mut self.script),
-            false => self.hazard("a subscript runs code"),
+        if plain.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            look_at_arithmetic(plain, &mut self.script)
+        } else {
+            self.hazard("a subscript runs code")
         }
     }
 
@@ -167,24 +180,34 @@ impl Reader {
     }
 }
 
-/// Bytes that mean only themselves. Most words are made of them, and taking a word apart is slow.
+/// Bytes without special meaning. Most words consist of them, and parsing a word is slow.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-./,:+@%=".contains(&byte)
 }
 
 fn check_word_nesting(raw: &str) -> Read {
-    let opening = raw.bytes().filter(|byte| matches!(byte, b'(' | b'{' | b'`' | b'"')).count();
-    match raw.contains(['$', '`', '(']) && opening > MAX_NESTING {
-        true => Err(Unreadable::TooDeep),
-        false => Ok(()),
+    // Counted, not matched: what matters is how deep the parser may recurse.
+    let opening = raw
+        .bytes()
+        .filter(|byte| matches!(byte, b'(' | b'{' | b'`' | b'"'))
+        .count();
+    if raw.contains(['$', '`', '(']) && opening > MAX_NESTING {
+        Err(UnreadableScript::TooDeep)
+    } else {
+        Ok(())
     }
 }
 
-/// What stands before the first brace is all that is known of a word with braces.
-fn without_braces(built: Word, raw: &str) -> Word {
+/// Of a word with braces, only the part before the first brace is known.
+fn without_braces(built: ShellWord, raw: &str) -> ShellWord {
     let known = built.text.split('{').next().unwrap_or_default();
     let choices = braces::expand(raw).unwrap_or_default();
-    Word { text: known.to_owned(), exact: false, splits: true, choices }
+    ShellWord {
+        text: known.to_owned(),
+        exact: false,
+        splits: true,
+        choices,
+    }
 }
 
 fn tilde_text(tilde: &TildeExpr) -> String {
@@ -201,6 +224,7 @@ fn tilde_text(tilde: &TildeExpr) -> String {
 
 fn unescaped(sequence: &str) -> &str {
     match sequence.strip_prefix('\\') {
+        // A backslash at the end of a line joins it with the next one.
         Some("\n") => "",
         Some(rest) => rest,
         None => sequence,
@@ -209,27 +233,33 @@ fn unescaped(sequence: &str) -> &str {
 
 /// `"$@"` and `"${a[@]}"` are many words in spite of their quotes.
 fn is_list(expression: &ParameterExpr) -> bool {
-    let parameter = Inside::of(expression).parameter;
+    let parameter = ExpansionContents::of(expression).parameter;
     matches!(
         parameter,
         Some(
             Parameter::Special(SpecialParameter::AllPositionalParameters { concatenate: false })
-                | Parameter::NamedWithAllIndices { concatenate: false, .. }
+                | Parameter::NamedWithAllIndices {
+                    concatenate: false,
+                    ..
+                }
         )
-    ) || matches!(expression, ParameterExpr::MemberKeys { .. } | ParameterExpr::VariableNames { .. })
+    ) || matches!(
+        expression,
+        ParameterExpr::MemberKeys { .. } | ParameterExpr::VariableNames { .. }
+    )
 }
 
-/// What an expansion holds, whatever its operator is.
-struct Inside<'a> {
+/// The contents of an expansion, whatever its operator is.
+struct ExpansionContents<'a> {
     parameter: Option<&'a Parameter>,
     indirect: bool,
     words: Vec<&'a str>,
     arithmetic: Vec<&'a str>,
 }
 
-impl<'a> Inside<'a> {
-    fn of(expression: &'a ParameterExpr) -> Inside<'a> {
-        let with = |parameter, indirect: &bool, words: Vec<Option<&'a String>>| Inside {
+impl<'a> ExpansionContents<'a> {
+    fn of(expression: &'a ParameterExpr) -> ExpansionContents<'a> {
+        let with = |parameter, indirect: &bool, words: Vec<Option<&'a String>>| ExpansionContents {
             parameter: Some(parameter),
             indirect: *indirect,
             words: words.into_iter().flatten().map(String::as_str).collect(),
@@ -239,33 +269,99 @@ impl<'a> Inside<'a> {
         match expression {
             E::Parameter { parameter, indirect }
             | E::ParameterLength { parameter, indirect }
-            | E::Transform { parameter, indirect, .. } => with(parameter, indirect, Vec::new()),
-            E::UseDefaultValues { parameter, indirect, default_value: word, .. }
-            | E::AssignDefaultValues { parameter, indirect, default_value: word, .. }
-            | E::IndicateErrorIfNullOrUnset { parameter, indirect, error_message: word, .. }
-            | E::UseAlternativeValue { parameter, indirect, alternative_value: word, .. }
-            | E::RemoveSmallestSuffixPattern { parameter, indirect, pattern: word }
-            | E::RemoveLargestSuffixPattern { parameter, indirect, pattern: word }
-            | E::RemoveSmallestPrefixPattern { parameter, indirect, pattern: word }
-            | E::RemoveLargestPrefixPattern { parameter, indirect, pattern: word }
-            | E::UppercaseFirstChar { parameter, indirect, pattern: word }
-            | E::UppercasePattern { parameter, indirect, pattern: word }
-            | E::LowercaseFirstChar { parameter, indirect, pattern: word }
-            | E::LowercasePattern { parameter, indirect, pattern: word } => {
-                with(parameter, indirect, vec![word.as_ref()])
+            | E::Transform {
+                parameter, indirect, ..
+            } => with(parameter, indirect, Vec::new()),
+            E::UseDefaultValues {
+                parameter,
+                indirect,
+                default_value: word,
+                ..
             }
-            E::ReplaceSubstring { parameter, indirect, pattern, replacement, .. } => {
-                with(parameter, indirect, vec![Some(pattern), replacement.as_ref()])
+            | E::AssignDefaultValues {
+                parameter,
+                indirect,
+                default_value: word,
+                ..
             }
-            E::Substring { parameter, indirect, offset, length } => {
+            | E::IndicateErrorIfNullOrUnset {
+                parameter,
+                indirect,
+                error_message: word,
+                ..
+            }
+            | E::UseAlternativeValue {
+                parameter,
+                indirect,
+                alternative_value: word,
+                ..
+            }
+            | E::RemoveSmallestSuffixPattern {
+                parameter,
+                indirect,
+                pattern: word,
+            }
+            | E::RemoveLargestSuffixPattern {
+                parameter,
+                indirect,
+                pattern: word,
+            }
+            | E::RemoveSmallestPrefixPattern {
+                parameter,
+                indirect,
+                pattern: word,
+            }
+            | E::RemoveLargestPrefixPattern {
+                parameter,
+                indirect,
+                pattern: word,
+            }
+            | E::UppercaseFirstChar {
+                parameter,
+                indirect,
+                pattern: word,
+            }
+            | E::UppercasePattern {
+                parameter,
+                indirect,
+                pattern: word,
+            }
+            | E::LowercaseFirstChar {
+                parameter,
+                indirect,
+                pattern: word,
+            }
+            | E::LowercasePattern {
+                parameter,
+                indirect,
+                pattern: word,
+            } => with(parameter, indirect, vec![word.as_ref()]),
+            E::ReplaceSubstring {
+                parameter,
+                indirect,
+                pattern,
+                replacement,
+                ..
+            } => with(parameter, indirect, vec![Some(pattern), replacement.as_ref()]),
+            E::Substring {
+                parameter,
+                indirect,
+                offset,
+                length,
+            } => {
                 let mut inside = with(parameter, indirect, Vec::new());
                 inside.arithmetic.push(&offset.value);
-                inside.arithmetic.extend(length.iter().map(|length| length.value.as_str()));
+                inside
+                    .arithmetic
+                    .extend(length.iter().map(|length| length.value.as_str()));
                 inside
             }
-            E::VariableNames { .. } | E::MemberKeys { .. } => {
-                Inside { parameter: None, indirect: false, words: Vec::new(), arithmetic: Vec::new() }
-            }
+            E::VariableNames { .. } | E::MemberKeys { .. } => ExpansionContents {
+                parameter: None,
+                indirect: false,
+                words: Vec::new(),
+                arithmetic: Vec::new(),
+            },
         }
     }
 }

@@ -1,64 +1,82 @@
 //! Programs of `awk`: most only print, some write files, some start programs.
 
-use super::Call;
+use super::ToolCall;
+use crate::classify::assessor::{Assessor, Findings};
 use crate::classify::class::{Class, Classes};
-use crate::classify::judge::{Findings, Judge};
 
-pub(crate) fn look(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn look(_: &mut Assessor, call: &ToolCall<'_>) -> Findings {
     let from_file = call.arguments.has(&["-f", "--file", "-E", "--exec"]);
     if from_file {
-        return vec![(Class::Mutating.into(), "the program of `awk` is in a file".to_owned())];
+        return vec![(
+            Class::Mutating.into(),
+            "the program of `awk` is in a file".to_owned(),
+        )];
     }
-    let Some(program) = call.arguments.operands.first() else { return Vec::new() };
+    let Some(program) = call.arguments.operands.first() else {
+        return Vec::new();
+    };
     let classes = match program.literal() {
         Some(text) => program_classes(text),
         None => Class::HostEscapeRisk.into(),
     };
-    match classes.is_read_only() {
-        true => Vec::new(),
-        false => vec![(classes, "the program of `awk` may do more than print".to_owned())],
+    if classes.is_read_only() {
+        Vec::new()
+    } else {
+        vec![(classes, "the program of `awk` may do more than print".to_owned())]
     }
 }
 
-/// What a program can do. What it does not understand is a risk: it may start programs.
+/// The effects of a program. A program that is not understood is a risk: it may start programs.
 fn program_classes(text: &str) -> Classes {
     // A slash after a bracket divides, or begins an expression: `(a)/b` and `if (a) /b/`.
     let readings = [tokens(text, true), tokens(text, false)];
-    let read: Vec<Classes> = readings.iter().flatten().map(|tokens| token_classes(tokens)).collect();
-    match read.is_empty() {
-        true => Class::HostEscapeRisk.into(),
-        false => read.into_iter().collect(),
+    let read: Vec<Classes> = readings
+        .iter()
+        .flatten()
+        .map(|tokens| token_classes(tokens))
+        .collect();
+    if read.is_empty() {
+        Class::HostEscapeRisk.into()
+    } else {
+        read.into_iter().collect()
     }
 }
 
-fn token_classes(tokens: &[Token<'_>]) -> Classes {
+fn token_classes(tokens: &[AwkToken<'_>]) -> Classes {
     let mut classes = Classes::READ_ONLY;
     let mut printing = None;
     let mut depth = 0_i32;
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            Token::Name("system") | Token::Sign('|') | Token::Sign('@') => {
+            AwkToken::Name("system") | AwkToken::Sign('|') | AwkToken::Sign('@') => {
                 classes = classes.with(Class::HostEscapeRisk);
             }
-            Token::Name("print" | "printf") => printing = Some(depth),
-            Token::Name(_) => {}
-            Token::Text(text) if text.starts_with("/inet") => classes = classes.with(Class::Networked),
-            Token::Text(_) | Token::Value => {}
-            Token::Sign('(' | '[') => depth += 1,
-            Token::Sign(')' | ']') => depth -= 1,
-            Token::Sign(';' | '\n' | '{' | '}') => printing = None,
-            Token::Sign('>') if printing == Some(depth) => {
-                let harmless = matches!(tokens.get(at + 1), Some(Token::Text("/dev/stderr" | "/dev/stdout")));
-                classes = if harmless { classes } else { classes.with(Class::Mutating) };
+            AwkToken::Name("print" | "printf") => printing = Some(depth),
+            AwkToken::Name(_) => {}
+            AwkToken::Text(text) if text.starts_with("/inet") => classes = classes.with(Class::Networked),
+            AwkToken::Text(_) | AwkToken::Value => {}
+            AwkToken::Sign('(' | '[') => depth += 1,
+            AwkToken::Sign(')' | ']') => depth -= 1,
+            AwkToken::Sign(';' | '\n' | '{' | '}') => printing = None,
+            AwkToken::Sign('>') if printing == Some(depth) => {
+                let harmless = matches!(
+                    tokens.get(at + 1),
+                    Some(AwkToken::Text("/dev/stderr" | "/dev/stdout"))
+                );
+                classes = if harmless {
+                    classes
+                } else {
+                    classes.with(Class::Mutating)
+                };
             }
-            Token::Sign(_) => {}
+            AwkToken::Sign(_) => {}
         }
     }
     classes
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Token<'a> {
+enum AwkToken<'a> {
     Name(&'a str),
     Text(&'a str),
     /// A number or a regular expression.
@@ -66,38 +84,41 @@ enum Token<'a> {
     Sign(char),
 }
 
-fn tokens(text: &str, brackets_are_values: bool) -> Option<Vec<Token<'_>>> {
-    let mut found: Vec<Token<'_>> = Vec::new();
+fn tokens(text: &str, brackets_are_values: bool) -> Option<Vec<AwkToken<'_>>> {
+    let mut found: Vec<AwkToken<'_>> = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let length = match first {
             '"' => {
                 let length = quoted(rest, '"')?;
-                found.push(Token::Text(&rest[1..length - 1]));
+                found.push(AwkToken::Text(&rest[1..length - 1]));
                 length
             }
             '/' if !follows_value(&found, brackets_are_values) => {
-                found.push(Token::Value);
+                found.push(AwkToken::Value);
                 quoted(rest, '/')?
             }
             '#' => rest.find('\n').unwrap_or(rest.len()),
             '|' if rest.starts_with("||") => {
-                found.push(Token::Sign('&'));
+                found.push(AwkToken::Sign('&'));
                 2
             }
             '\\' if rest.starts_with("\\\n") => 2,
             c if c.is_alphabetic() || c == '_' => {
-                let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-                found.push(Token::Name(&rest[..length]));
+                let length = rest
+                    .find(|c: char| !c.is_alphanumeric() && c != '_')
+                    .unwrap_or(rest.len());
+                found.push(AwkToken::Name(&rest[..length]));
                 length
             }
             c if c.is_ascii_digit() => {
-                found.push(Token::Value);
-                rest.find(|c: char| !c.is_alphanumeric() && c != '.').unwrap_or(rest.len())
+                found.push(AwkToken::Value);
+                rest.find(|c: char| !c.is_alphanumeric() && c != '.')
+                    .unwrap_or(rest.len())
             }
             ' ' | '\t' => 1,
             sign => {
-                found.push(Token::Sign(sign));
+                found.push(AwkToken::Sign(sign));
                 sign.len_utf8()
             }
         };
@@ -106,7 +127,7 @@ fn tokens(text: &str, brackets_are_values: bool) -> Option<Vec<Token<'_>>> {
     Some(found)
 }
 
-/// The length of a text in quotes, the quotes included. It does not go over a line.
+/// The length of a quoted text, including the quotes. It does not continue on the next line.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut characters = text.char_indices().skip(1);
     let mut in_brackets = false;
@@ -124,16 +145,16 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// After a value a slash divides. `print /x/` and the like are no values.
-fn follows_value(found: &[Token<'_>], brackets_are_values: bool) -> bool {
+/// After a value, a slash divides. `print /x/` and the like are not values.
+fn follows_value(found: &[AwkToken<'_>], brackets_are_values: bool) -> bool {
     match found.last() {
-        Some(Token::Name(name)) => !matches!(
+        Some(AwkToken::Name(name)) => !matches!(
             *name,
             "print" | "printf" | "return" | "in" | "case" | "getline" | "else" | "do" | "exit"
         ),
-        Some(Token::Sign(')')) => brackets_are_values,
-        Some(Token::Text(_) | Token::Value | Token::Sign(']' | '$')) => true,
-        Some(Token::Sign(_)) | None => false,
+        Some(AwkToken::Sign(')')) => brackets_are_values,
+        Some(AwkToken::Text(_) | AwkToken::Value | AwkToken::Sign(']' | '$')) => true,
+        Some(AwkToken::Sign(_)) | None => false,
     }
 }
 

@@ -1,9 +1,9 @@
 //! `gdb` and `lldb`: the program that they run, and the commands that they are given.
 
-use super::Call;
+use super::ToolCall;
+use crate::classify::assessor::{Assessor, Findings, shown};
 use crate::classify::class::Class;
-use crate::classify::judge::{Findings, Judge, shown};
-use crate::classify::script::Word;
+use crate::classify::script::ShellWord;
 
 /// Flags with a value that is a command of the debugger.
 const COMMANDS: [&str; 10] = [
@@ -18,7 +18,7 @@ const COMMANDS: [&str; 10] = [
     "-O",
     "--one-line-before-file",
 ];
-/// Flags with a value that says nothing.
+/// Flags with a value that has no effect.
 const VALUES: [&str; 18] = [
     "-x",
     "--command",
@@ -39,10 +39,18 @@ const VALUES: [&str; 18] = [
     "-a",
     "--arch",
 ];
-/// Flags that reach for a program that runs already.
-const ATTACHES: [&str; 8] =
-    ["-p", "-pid", "--pid", "--attach-pid", "--attach-name", "-interpreter", "--interpreter", "-i"];
-/// Flags of which nothing can come. Others may be the beginning of any.
+/// Flags that attach to a running program.
+const ATTACHES: [&str; 8] = [
+    "-p",
+    "-pid",
+    "--pid",
+    "--attach-pid",
+    "--attach-name",
+    "-interpreter",
+    "--interpreter",
+    "-i",
+];
+/// Flags without an effect. Others may be a prefix of any flag.
 const PLAIN: [&str; 26] = [
     "-batch",
     "--batch",
@@ -71,7 +79,7 @@ const PLAIN: [&str; 26] = [
     "-return-child-result",
     "--return-child-result",
 ];
-/// Commands that look at the program, or let it run.
+/// Commands that inspect the program, or let it run.
 const LOOKS: [&str; 39] = [
     "backtrace",
     "bt",
@@ -114,10 +122,10 @@ const LOOKS: [&str; 39] = [
     "exit",
 ];
 
-pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn look(judge: &mut Assessor, call: &ToolCall<'_>) -> Findings {
     let words = call.arguments.rest;
     let mut findings = Findings::new();
-    let mut program: Option<&Word> = None;
+    let mut program: Option<&ShellWord> = None;
     let mut at = 0;
     while let Some(word) = words.get(at) {
         at += 1;
@@ -125,7 +133,9 @@ pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
             Some((name, value)) if name.starts_with('-') => (name, Some(word.rest_of(value))),
             _ => (word.text.as_str(), None),
         };
-        let takes_value = [&COMMANDS[..], &VALUES[..], &ATTACHES[..]].concat().contains(&name);
+        let takes_value = [&COMMANDS[..], &VALUES[..], &ATTACHES[..]]
+            .concat()
+            .contains(&name);
         let value = attached.or_else(|| words.get(at).cloned().filter(|_| takes_value));
         match name {
             "-args" | "--args" | "--" => {
@@ -142,7 +152,10 @@ pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
             _ if !word.exact => program = program.or(Some(word)),
             name if !name.starts_with('-') => program = program.or(Some(word)),
             name if PLAIN.contains(&name) || takes_value => {}
-            name => findings.push((Class::HostEscapeRisk.into(), format!("`{}` is not known", shown(name)))),
+            name => findings.push((
+                Class::HostEscapeRisk.into(),
+                format!("`{}` is not known", shown(name)),
+            )),
         }
         at += usize::from(takes_value && !word.text.contains('='));
     }
@@ -153,13 +166,23 @@ pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
 }
 
 /// A command of a debugger can be a line for a shell, or a program in another language.
-fn command(word: &Word) -> Option<(crate::classify::class::Classes, String)> {
-    let first = word.text.split(|c: char| c.is_whitespace() || c == '/').next().unwrap_or_default();
+fn command(word: &ShellWord) -> Option<(crate::classify::class::Classes, String)> {
+    let first = word
+        .text
+        .split(|c: char| c.is_whitespace() || c == '/')
+        .next()
+        .unwrap_or_default();
     let sets = matches!(first, "set" | "settings") && !word.text.contains("program");
-    let starts = ["shell", "python", "source", "pipe", "!", "|"].iter().any(|way| word.text.contains(way));
+    let starts = ["shell", "python", "source", "pipe", "!", "|"]
+        .iter()
+        .any(|way| word.text.contains(way));
     let harmless = word.exact && (LOOKS.contains(&first) || sets) && !starts;
-    (!harmless)
-        .then(|| (Class::HostEscapeRisk.into(), format!("`{}` may start a program", shown(&word.shown()))))
+    (!harmless).then(|| {
+        (
+            Class::HostEscapeRisk.into(),
+            format!("`{}` may start a program", shown(&word.shown())),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -168,9 +191,15 @@ mod tests {
 
     #[test]
     fn looking_is_harmless_and_what_starts_programs_is_not() {
-        for text in ["bt", "run", "thread apply all bt", "x/20i $pc", "set pagination off", "info registers"]
-        {
-            assert_eq!(command(&Word::exact(text)), None, "{text}");
+        for text in [
+            "bt",
+            "run",
+            "thread apply all bt",
+            "x/20i $pc",
+            "set pagination off",
+            "info registers",
+        ] {
+            assert_eq!(command(&ShellWord::exact(text)), None, "{text}");
         }
         for text in [
             "shell rm x",
@@ -181,8 +210,8 @@ mod tests {
             "source f",
             "call x",
         ] {
-            assert!(command(&Word::exact(text)).is_some(), "{text}");
+            assert!(command(&ShellWord::exact(text)).is_some(), "{text}");
         }
-        assert!(command(&Word::starting("bt")).is_some());
+        assert!(command(&ShellWord::starting("bt")).is_some());
     }
 }

@@ -1,9 +1,9 @@
 //! `find` and `fd`: expressions, actions, and the commands that they start.
 
-use super::{Call, wrappers};
+use super::{ToolCall, wrappers};
+use crate::classify::assessor::{Assessor, Findings, shown};
 use crate::classify::class::Class;
-use crate::classify::judge::{Findings, Judge, shown};
-use crate::classify::script::Word;
+use crate::classify::script::ShellWord;
 
 /// Tests and options without a value.
 const PLAIN: [&str; 40] = [
@@ -95,7 +95,7 @@ const VALUED: [&str; 42] = [
     "-context",
 ];
 
-pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn look(judge: &mut Assessor, call: &ToolCall<'_>) -> Findings {
     let mut findings = Findings::new();
     let words = call.arguments.rest;
     let mut at = 0;
@@ -118,7 +118,10 @@ pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
             }
             Some(_) => {}
             None if word.may_hide_a_flag() => {
-                findings.push((Class::Mutating.into(), "a word of `find` that may be any action".to_owned()));
+                findings.push((
+                    Class::Mutating.into(),
+                    "a word of `find` that may be any action".to_owned(),
+                ));
             }
             None => {}
         }
@@ -126,38 +129,45 @@ pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
     findings
 }
 
-/// A command up to `;` or `+`. What is found begins with the place where the search began, never with a dash.
-fn started(judge: &mut Judge, words: &[Word]) -> usize {
-    let end = words.iter().position(|word| matches!(word.literal(), Some(";" | "+"))).unwrap_or(words.len());
-    let command: Vec<Word> = words[..end].iter().map(found).collect();
+/// A command up to `;` or `+`. Found paths begin with the directory of the search, never with a dash.
+fn started(judge: &mut Assessor, words: &[ShellWord]) -> usize {
+    let end = words
+        .iter()
+        .position(|word| matches!(word.literal(), Some(";" | "+")))
+        .unwrap_or(words.len());
+    let command: Vec<ShellWord> = words[..end].iter().map(found).collect();
     judge.inner(&command);
     end + 1
 }
 
-fn found(word: &Word) -> Word {
+fn found(word: &ShellWord) -> ShellWord {
     match word.literal() {
-        Some("{}") => Word::starting("./"),
+        Some("{}") => ShellWord::starting("./"),
         _ => wrappers::replaced(word, Some("{}")),
     }
 }
 
 /// `fd -x` and `-X`: the rest is a command.
-pub(crate) fn fd(judge: &mut Judge, call: &Call<'_>) -> Findings {
-    let is_start = |word: &&Word| matches!(word.literal(), Some("-x" | "--exec" | "-X" | "--exec-batch"));
+pub(crate) fn fd(judge: &mut Assessor, call: &ToolCall<'_>) -> Findings {
+    let is_start =
+        |word: &&ShellWord| matches!(word.literal(), Some("-x" | "--exec" | "-X" | "--exec-batch"));
     let words = call.arguments.rest;
-    let hidden = words.iter().any(Word::may_hide_a_flag);
-    let joined = |word: &Word| {
+    let hidden = words.iter().any(ShellWord::may_hide_a_flag);
+    let joined = |word: &ShellWord| {
         word.text.starts_with("--exec") || word.text.starts_with("-x") || word.text.starts_with("-X")
     };
     match words.iter().position(|word| is_start(&word)) {
         Some(at) => {
-            let mut command: Vec<Word> = words[at + 1..].iter().map(found).collect();
-            command.push(Word::starting("./"));
+            let mut command: Vec<ShellWord> = words[at + 1..].iter().map(found).collect();
+            command.push(ShellWord::starting("./"));
             judge.inner(&command);
             Vec::new()
         }
         None if hidden || words.iter().any(joined) => {
-            vec![(Class::Mutating.into(), "a word that may start a program".to_owned())]
+            vec![(
+                Class::Mutating.into(),
+                "a word that may start a program".to_owned(),
+            )]
         }
         None => Vec::new(),
     }

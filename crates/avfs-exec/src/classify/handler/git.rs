@@ -1,11 +1,11 @@
 //! Settings and paths of `git`.
 
-use super::Call;
+use super::ToolCall;
+use crate::classify::assessor::{Assessor, Findings, shown};
 use crate::classify::class::Class;
-use crate::classify::judge::{Findings, Judge, shown};
-use crate::classify::script::Word;
+use crate::classify::script::ShellWord;
 
-/// Settings that start no program and leave no place to go. Ends with a dot: everything below.
+/// Settings that start no program and do not redirect anything. A trailing dot includes everything below.
 const HARMLESS: [&str; 26] = [
     "advice.",
     "color.",
@@ -35,7 +35,7 @@ const HARMLESS: [&str; 26] = [
     "gc.auto",
 ];
 
-/// Settings that are harmless with these values only.
+/// Settings that are harmless only with these values.
 const HARMLESS_VALUES: [(&str, &[&str]); 6] = [
     ("core.pager", &["cat", "less", ""]),
     ("core.editor", &["true", ":", "cat"]),
@@ -54,73 +54,94 @@ fn is_harmless(name: &str, value: Option<&str>) -> bool {
     HARMLESS.iter().any(fits) || valued
 }
 
-/// Settings given by `-c` for one call.
-pub(crate) fn global(_: &mut Judge, call: &Call<'_>) -> Findings {
+/// Settings that `-c` sets for one call.
+pub(crate) fn global(_: &mut Assessor, call: &ToolCall<'_>) -> Findings {
     let settings = call.arguments.values(&["-c", "--config-env"]);
     let dangerous = settings.filter(|word| {
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, "true"));
         !is_harmless(name, word.exact.then_some(value))
     });
-    dangerous.map(|word| (Class::HostEscapeRisk.into(), setting(word))).collect()
+    dangerous
+        .map(|word| (Class::HostEscapeRisk.into(), setting(word)))
+        .collect()
 }
 
-fn setting(word: &Word) -> String {
+fn setting(word: &ShellWord) -> String {
     format!("the setting `{}` may start a program", shown(&word.shown()))
 }
 
-/// `git config`: reading, or setting something for later.
-pub(crate) fn config(_: &mut Judge, call: &Call<'_>) -> Findings {
+/// `git config`: reading, or changing a setting for later.
+pub(crate) fn config(_: &mut Assessor, call: &ToolCall<'_>) -> Findings {
     let operands = &call.arguments.operands;
     let (operands, reads) = match operands.first().and_then(|word| word.literal()) {
         Some("list" | "get") => (&operands[1..], true),
         Some("set" | "unset" | "rename-section" | "remove-section" | "edit") => (&operands[1..], false),
-        _ => (&operands[..], operands.len() < 2 && !call.arguments.has(&["--add", "--unset", "--unset-all"])),
+        _ => (
+            &operands[..],
+            operands.len() < 2 && !call.arguments.has(&["--add", "--unset", "--unset-all"]),
+        ),
     };
     if call.lowered || reads {
         return Vec::new();
     }
     let name = operands.first().and_then(|word| word.literal());
     let value = operands.get(1).and_then(|word| word.literal());
-    match name.is_some_and(|name| is_harmless(name, value)) {
-        true => vec![(Class::Mutating.into(), "a setting is changed".to_owned())],
-        false => {
-            vec![(Class::HostEscapeRisk.into(), "a setting is changed that may start programs".to_owned())]
-        }
+    if name.is_some_and(|name| is_harmless(name, value)) {
+        vec![(Class::Mutating.into(), "a setting is changed".to_owned())]
+    } else {
+        vec![(
+            Class::HostEscapeRisk.into(),
+            "a setting is changed that may start programs".to_owned(),
+        )]
     }
 }
 
 /// `git checkout`: branches, or files whose changes are lost.
-pub(crate) fn checkout(_: &mut Judge, call: &Call<'_>) -> Findings {
+pub(crate) fn checkout(_: &mut Assessor, call: &ToolCall<'_>) -> Findings {
     let operands = &call.arguments.operands;
     let creates = call.arguments.has(&["-b", "-B", "--orphan", "-t", "--track"]);
-    let is_path = |word: &&&Word| matches!(word.text.as_str(), "." | "./" | "*") || word.text.contains("*.");
+    let is_path =
+        |word: &&&ShellWord| matches!(word.text.as_str(), "." | "./" | "*") || word.text.contains("*.");
     let paths =
         call.arguments.dashes || operands.len() > 1 && !creates || operands.iter().any(|word| is_path(&word));
-    match paths || call.arguments.has(&["--pathspec-from-file", "-p", "--patch", "--ours", "--theirs"]) {
-        true => vec![(Class::Destructive.into(), "changes of files are lost".to_owned())],
-        false => Vec::new(),
+    if paths
+        || call
+            .arguments
+            .has(&["--pathspec-from-file", "-p", "--patch", "--ours", "--theirs"])
+    {
+        vec![(Class::Destructive.into(), "changes of files are lost".to_owned())]
+    } else {
+        Vec::new()
     }
 }
 
-/// `git push`: `+main` forces, `:main` deletes, and a word that is not known may be either, or a flag.
-pub(crate) fn push(judge: &mut Judge, call: &Call<'_>) -> Findings {
-    let forces = |word: &&&Word| match word.literal() {
+/// `git push`: `+main` forces, `:main` deletes, and an unknown word may be either, or a flag.
+pub(crate) fn push(judge: &mut Assessor, call: &ToolCall<'_>) -> Findings {
+    let forces = |word: &&&ShellWord| match word.literal() {
         Some(text) => text.starts_with('+') || text.starts_with(':') && text.len() > 1,
         None => word.text.is_empty() || word.text.starts_with(['+', ':', '-']),
     };
     let forced = call.arguments.operands.iter().find(forces);
     let forced = forced.map(|word| {
-        (Class::Destructive.into(), format!("`{}` may replace or delete a branch", shown(&word.shown())))
+        (
+            Class::Destructive.into(),
+            format!("`{}` may replace or delete a branch", shown(&word.shown())),
+        )
     });
     remote(judge, call).into_iter().chain(forced).collect()
 }
 
-/// `ext::` starts a program instead of talking to a repository.
-pub(crate) fn remote(_: &mut Judge, call: &Call<'_>) -> Findings {
-    let starts = |word: &&&Word| word.text.starts_with("ext::") || word.text.starts_with("fd::");
+/// `ext::` starts a program instead of contacting a repository.
+pub(crate) fn remote(_: &mut Assessor, call: &ToolCall<'_>) -> Findings {
+    let starts = |word: &&&ShellWord| word.text.starts_with("ext::") || word.text.starts_with("fd::");
     let found = call.arguments.operands.iter().find(starts);
     found
-        .map(|_| (Class::HostEscapeRisk.into(), "the address starts a program".to_owned()))
+        .map(|_| {
+            (
+                Class::HostEscapeRisk.into(),
+                "the address starts a program".to_owned(),
+            )
+        })
         .into_iter()
         .collect()
 }

@@ -1,19 +1,22 @@
 //! Scripts of `sed`: most only print, some write files, some start programs.
 
-use super::Call;
+use super::ToolCall;
+use crate::classify::assessor::{Assessor, Findings};
 use crate::classify::class::{Class, Classes};
-use crate::classify::judge::{Findings, Judge};
-use crate::classify::script::Word;
+use crate::classify::script::ShellWord;
 
-pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
-    let mut scripts: Vec<&Word> = call.arguments.values(&["-e", "--expression"]).collect();
+pub(crate) fn look(judge: &mut Assessor, call: &ToolCall<'_>) -> Findings {
+    let mut scripts: Vec<&ShellWord> = call.arguments.values(&["-e", "--expression"]).collect();
     let from_file = call.arguments.has(&["-f", "--file"]);
     if scripts.is_empty() && !from_file {
         scripts.extend(call.arguments.operands.first());
     }
     let mut findings = Findings::new();
     if from_file {
-        findings.push((Class::Mutating.into(), "the script of `sed` is in a file".to_owned()));
+        findings.push((
+            Class::Mutating.into(),
+            "the script of `sed` is in a file".to_owned(),
+        ));
     }
     for script in scripts {
         let classes = match script.literal() {
@@ -24,12 +27,15 @@ pub(crate) fn look(judge: &mut Judge, call: &Call<'_>) -> Findings {
             findings.push((classes, "the script of `sed` may do more than print".to_owned()));
         }
     }
+    if call.arguments.has(&["-i", "--in-place"]) {
+        findings.extend(super::files::changed(judge, call));
+    }
     findings
 }
 
-/// What a script can do. What it does not understand is a risk: it may start programs.
-fn script_classes(text: &str, written: &dyn Fn(&Word) -> Classes) -> Classes {
-    let mut reader = Reader { rest: text, written };
+/// The effects of a script. A script that is not understood is a risk: it may start programs.
+fn script_classes(text: &str, written: &dyn Fn(&ShellWord) -> Classes) -> Classes {
+    let mut reader = SedReader { rest: text, written };
     let mut classes = Classes::READ_ONLY;
     loop {
         reader.skip(|c| c.is_whitespace() || matches!(c, ';' | '{' | '}'));
@@ -43,13 +49,13 @@ fn script_classes(text: &str, written: &dyn Fn(&Word) -> Classes) -> Classes {
     }
 }
 
-struct Reader<'a> {
+struct SedReader<'a> {
     rest: &'a str,
-    /// What it means that a file is written.
-    written: &'a dyn Fn(&Word) -> Classes,
+    /// The classes of writing a file.
+    written: &'a dyn Fn(&ShellWord) -> Classes,
 }
 
-impl Reader<'_> {
+impl SedReader<'_> {
     fn skip(&mut self, wanted: impl Fn(char) -> bool) {
         self.rest = self.rest.trim_start_matches(wanted);
     }
@@ -68,7 +74,7 @@ impl Reader<'_> {
     }
 
     fn file(&mut self) -> Classes {
-        let file = Word::exact(self.line().trim());
+        let file = ShellWord::exact(self.line().trim());
         (self.written)(&file)
     }
 
@@ -114,7 +120,7 @@ impl Reader<'_> {
         ends.then_some(Classes::READ_ONLY)
     }
 
-    /// Text to insert goes on over lines that end in a backslash.
+    /// Text to insert continues over lines that end in a backslash.
     fn text(&mut self) -> Option<Classes> {
         while self.line().ends_with('\\') {}
         Some(Classes::READ_ONLY)
@@ -145,7 +151,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A regular expression: inside brackets its delimiter is a character as any other.
+    /// A regular expression: inside brackets its delimiter is an ordinary character.
     fn expression(&mut self, delimiter: char) -> Option<()> {
         loop {
             match self.next()? {

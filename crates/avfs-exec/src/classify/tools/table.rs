@@ -3,20 +3,20 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::{Flag, Said, Spec, Sub, Tool};
+use super::{ActionWord, Tool, ToolFlag, ToolSpec, ToolSubcommand};
 use crate::classify::class::Classes;
 use crate::classify::handler::Handler;
 
-/// Where each tool is in the tables. What they say of it is read when it is asked for: a run asks for few of them.
+/// The position of each tool in the tables. Entries are parsed on demand: a run needs few of them.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct ToolIndex {
     names: HashMap<&'static str, usize>,
-    entries: Vec<Entry>,
+    entries: Vec<ToolLines>,
 }
 
 /// The lines of one tool.
 #[derive(Debug)]
-struct Entry {
+struct ToolLines {
     table: &'static str,
     /// Its first line, counted from one.
     line: usize,
@@ -24,16 +24,19 @@ struct Entry {
     read: OnceLock<Tool>,
 }
 
-impl Index {
-    pub(crate) fn of(tables: &[(&'static str, &'static str)]) -> Result<Index, String> {
-        let mut index = Index { names: HashMap::new(), entries: Vec::new() };
+impl ToolIndex {
+    pub(crate) fn of(tables: &[(&'static str, &'static str)]) -> Result<ToolIndex, String> {
+        let mut index = ToolIndex {
+            names: HashMap::new(),
+            entries: Vec::new(),
+        };
         for (table, text) in tables {
             index.add(table, text)?;
         }
         Ok(index)
     }
 
-    /// What the tables say of a tool, if they know it.
+    /// The entry of a tool, if the tables contain it.
     pub(crate) fn find(&self, name: &str) -> Option<&Tool> {
         let entry = &self.entries[*self.names.get(name)?];
         Some(entry.read.get_or_init(|| match entry.read() {
@@ -57,14 +60,16 @@ impl Index {
         self.entry(table, begun, text)
     }
 
-    /// Takes in the tool that begins at a line and an offset, and ends with the text.
+    /// Adds the tool that begins at a line and an offset, and extends to the end of the text.
     fn entry(
         &mut self,
         table: &'static str,
         begun: Option<(usize, usize)>,
         text: &'static str,
     ) -> Result<(), String> {
-        let Some((line, offset)) = begun else { return Ok(()) };
+        let Some((line, offset)) = begun else {
+            return Ok(());
+        };
         let text = &text[offset..];
         let first = statement(text.lines().next().unwrap_or_default());
         for name in named(first) {
@@ -72,7 +77,12 @@ impl Index {
                 return Err(format!("{table}.tools: {name} is in the tables twice"));
             }
         }
-        self.entries.push(Entry { table, line, text, read: OnceLock::new() });
+        self.entries.push(ToolLines {
+            table,
+            line,
+            text,
+            read: OnceLock::new(),
+        });
         Ok(())
     }
 }
@@ -85,11 +95,13 @@ fn statement(line: &'static str) -> &'static str {
 
 /// The names in the first line of a tool.
 fn named(first: &'static str) -> impl Iterator<Item = &'static str> {
-    let names = first.strip_prefix("tool ").and_then(|rest| rest.rsplit_once(" : "));
+    let names = first
+        .strip_prefix("tool ")
+        .and_then(|rest| rest.rsplit_once(" : "));
     names.map_or("", |(names, _)| names).split_whitespace()
 }
 
-impl Entry {
+impl ToolLines {
     fn read(&self) -> Result<Tool, String> {
         let mut tool = Tool::default();
         for (at, line) in self.text.lines().enumerate() {
@@ -120,13 +132,20 @@ impl Tool {
         let (classes, names) = classes_after(rest)?;
         let words: Vec<&str> = names.split_whitespace().collect();
         let (last, before) = words.split_last().ok_or("a subcommand without a name")?;
-        let spec = Spec { classes, ..Spec::default() };
-        self.subs.push(Sub { before: before.to_vec(), names: last.split('|').collect(), spec });
+        let spec = ToolSpec {
+            classes,
+            ..ToolSpec::default()
+        };
+        self.subs.push(ToolSubcommand {
+            before: before.to_vec(),
+            names: last.split('|').collect(),
+            spec,
+        });
         Ok(())
     }
 
-    /// The subcommand or tool that the next line belongs to.
-    fn current(&mut self) -> &mut Spec {
+    /// The subcommand or tool to which the next line belongs.
+    fn current(&mut self) -> &mut ToolSpec {
         match self.subs.last_mut() {
             Some(sub) => &mut sub.spec,
             None => &mut self.spec,
@@ -134,24 +153,42 @@ impl Tool {
     }
 }
 
-impl Spec {
+impl ToolSpec {
     fn detail(&mut self, keyword: &str, rest: &'static str) -> Result<(), String> {
         match keyword {
-            "flags" => self.add(rest, Flag::default())?,
+            "flags" => self.add(rest, ToolFlag::default())?,
             "adds" => {
                 let (names, adds) = after_classes(rest)?;
-                self.add(names, Flag { adds, ..Flag::default() })?;
+                self.add(
+                    names,
+                    ToolFlag {
+                        adds,
+                        ..ToolFlag::default()
+                    },
+                )?;
             }
             "lowers" => {
                 let (names, lowers) = after_classes(rest)?;
-                self.add(names, Flag { lowers: Some(lowers), ..Flag::default() })?;
+                self.add(
+                    names,
+                    ToolFlag {
+                        lowers: Some(lowers),
+                        ..ToolFlag::default()
+                    },
+                )?;
             }
             "unknown" => self.unknown = Some(classes(rest)?),
             "others" => self.others = Some(classes(rest)?),
             "words" => self.words.extend(said(rest)?),
             "alone" => self.alone.extend(said(rest)?),
             "verbs" => self.verbs = true,
-            "runs" => self.add(rest, Flag { runs: true, ..Flag::default() })?,
+            "runs" => self.add(
+                rest,
+                ToolFlag {
+                    runs: true,
+                    ..ToolFlag::default()
+                },
+            )?,
             "seeks" => self.seeks = true,
             "any" => self.any = true,
             "raw" => self.raw = true,
@@ -170,7 +207,7 @@ impl Spec {
         Ok(())
     }
 
-    fn add(&mut self, names: &'static str, flag: Flag) -> Result<(), String> {
+    fn add(&mut self, names: &'static str, flag: ToolFlag) -> Result<(), String> {
         for name in names.split_whitespace() {
             let (name, takes_value) = match name.strip_suffix('=') {
                 Some(name) => (name, true),
@@ -179,7 +216,11 @@ impl Spec {
             if !name.starts_with(['-', '+']) {
                 return Err(format!("'{name}' is no flag"));
             }
-            if self.flags.insert(name, Flag { takes_value, ..flag }).is_some() {
+            if self
+                .flags
+                .insert(name, ToolFlag { takes_value, ..flag })
+                .is_some()
+            {
                 return Err(format!("{name} is listed twice"));
             }
         }
@@ -200,9 +241,11 @@ fn after_classes(rest: &'static str) -> Result<(&'static str, Classes), String> 
 }
 
 /// `class : words`.
-fn said(rest: &'static str) -> Result<impl Iterator<Item = Said>, String> {
+fn said(rest: &'static str) -> Result<impl Iterator<Item = ActionWord>, String> {
     let (words, classes) = after_classes(rest)?;
-    Ok(words.split_whitespace().map(move |pattern| Said { classes, pattern }))
+    Ok(words
+        .split_whitespace()
+        .map(move |pattern| ActionWord { classes, pattern }))
 }
 
 fn classes(text: &str) -> Result<Classes, String> {
@@ -218,9 +261,12 @@ mod tests {
     use super::*;
     use crate::classify::tools::TABLES;
 
-    fn read_all(tables: &[(&'static str, &'static str)]) -> Result<Index, String> {
-        let index = Index::of(tables)?;
-        index.entries.iter().try_for_each(|entry| entry.read().map(drop))?;
+    fn read_all(tables: &[(&'static str, &'static str)]) -> Result<ToolIndex, String> {
+        let index = ToolIndex::of(tables)?;
+        index
+            .entries
+            .iter()
+            .try_for_each(|entry| entry.read().map(drop))?;
         Ok(index)
     }
 
@@ -231,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_told_with_its_place() {
+    fn wrong_line_is_reported_with_its_position() {
         let check = |text: &'static str, wrong: &str| {
             assert_eq!(read_all(&[("t", text)]).unwrap_err(), wrong);
         };
@@ -239,11 +285,23 @@ mod tests {
         check("tool x", "t.tools:1: expected ' : ' and a class");
         check("# a\nflags -a", "t.tools:2: a line before any tool");
         check("tool x : read_only\n flags a", "t.tools:2: 'a' is no flag");
-        check("tool x : read_only\n flags -a\n adds mutating : -a=", "t.tools:3: -a is listed twice");
-        check("tool y : read_only\ntool x : read_only\n fags -a", "t.tools:3: unknown word 'fags'");
+        check(
+            "tool x : read_only\n flags -a\n adds mutating : -a=",
+            "t.tools:3: -a is listed twice",
+        );
+        check(
+            "tool y : read_only\ntool x : read_only\n fags -a",
+            "t.tools:3: unknown word 'fags'",
+        );
         check("tool x x : read_only", "t.tools: x is in the tables twice");
-        check("tool x : read_only\ntool x : read_only", "t.tools: x is in the tables twice");
-        check("tool x : read_only\n handler none", "t.tools:2: no handler 'none'");
+        check(
+            "tool x : read_only\ntool x : read_only",
+            "t.tools: x is in the tables twice",
+        );
+        check(
+            "tool x : read_only\n handler none",
+            "t.tools:2: no handler 'none'",
+        );
     }
 
     #[test]

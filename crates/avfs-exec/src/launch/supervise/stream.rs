@@ -1,4 +1,4 @@
-//! Bytes from and to a command, without ever waiting for it.
+//! Bytes from and to a command, without ever blocking on it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -6,28 +6,32 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::super::pipes::Feed;
-use crate::output::{Capture, Captured};
+use super::super::pipes::InputFeed;
+use crate::output::{CapturedOutput, OutputCapture};
 
 /// Output of a command until its end.
-pub(super) struct Stream {
+pub(super) struct OutputStream {
     pipe: Option<OwnedFd>,
-    capture: Capture,
+    capture: OutputCapture,
 }
 
-impl Stream {
-    pub(super) fn new(pipe: OwnedFd, capture: Capture) -> Self {
-        Self { pipe: Some(pipe), capture }
+impl OutputStream {
+    pub(super) fn new(pipe: OwnedFd, capture: OutputCapture) -> Self {
+        Self {
+            pipe: Some(pipe),
+            capture,
+        }
     }
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes one piece, so that a flood on one stream does not keep others waiting. Answers whether there was one.
+    /// Reads one piece, so that a flood on one stream does not keep others waiting. Returns whether there was
+    /// one.
     pub(super) fn read(&mut self, mut tell: impl FnMut(&[u8])) -> io::Result<bool> {
         let Some(pipe) = &self.pipe else { return Ok(false) };
-        // Most looks find nothing: memory that nobody has touched costs them nothing.
+        // Most reads find nothing: uninitialised memory costs them nothing.
         let mut buffer = [MaybeUninit::<u8>::uninit(); 64 << 10];
         match rustix::io::read(pipe, &mut buffer) {
             Ok(([], _)) => {
@@ -45,29 +49,29 @@ impl Stream {
         }
     }
 
-    /// Takes all that is there. For when nobody is left to write more.
+    /// Reads everything that is available. Used when no writer is left.
     pub(super) fn drain(&mut self, mut tell: impl FnMut(&[u8])) -> io::Result<()> {
         while self.read(&mut tell)? {}
         Ok(())
     }
 
-    /// Takes nothing more: whoever writes meets a closed pipe.
+    /// Stops reading: writers get a closed pipe.
     pub(super) fn close(&mut self) {
         self.pipe = None;
     }
 
-    /// The beginning of what came.
+    /// The beginning of the output.
     pub(super) fn so_far(&self) -> &[u8] {
         self.capture.head()
     }
 
-    pub(super) fn finish(self) -> Captured {
+    pub(super) fn finish(self) -> CapturedOutput {
         self.capture.finish()
     }
 }
 
-/// Gives the command as much as it takes, and the end of it.
-pub(super) fn feed(feed: &mut Option<Feed>) {
+/// Writes as much input as the command accepts, and closes it at the end.
+pub(super) fn feed(feed: &mut Option<InputFeed>) {
     let Some(open) = feed else { return };
     match rustix::io::write(&open.pipe, &open.bytes[open.sent..]) {
         Ok(count) => open.sent += count,
